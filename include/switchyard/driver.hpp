@@ -1,0 +1,150 @@
+// The one interface behind which the device APIs stand: what floor 6 and 7 need of a device, and nothing
+// more.
+//
+// A device_driver is one device (and, where the API has them, one context) of one backend. Functions that
+// load or allocate throw switchyard::driver_error; those on the launch path return a status. All may be
+// called from many threads at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/dim3.hpp>
+
+namespace switchyard::inline v0 {
+
+/// A stream of any backend. Converts from and to CUstream, cudaStream_t and hipStream_t; the host backend
+/// takes the null stream, and its launches are complete when they return.
+class stream {
+ public:
+  constexpr stream() noexcept = default;
+  constexpr stream(std::nullptr_t) noexcept {
+  }  // NOLINT(google-explicit-constructor): stands for an API's handle
+  template <class Handle>
+  stream(Handle* handle) noexcept : handle_{handle} {}  // NOLINT(google-explicit-constructor)
+
+  template <class Handle>
+  explicit operator Handle*() const noexcept {
+    return static_cast<Handle*>(handle_);
+  }
+  [[nodiscard]] void* handle() const noexcept { return handle_; }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+/// How a kernel is started.
+struct launch_geometry {
+  dim3 grid;
+  dim3 block;
+  dim3 cluster;
+  std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
+  bool cooperative = false;
+  bool programmatic_dependent_launch = false;
+};
+
+/// Something manifests can read of a device: `multiprocessors`, `shared_bytes_per_block`, `avx2`.
+struct device_attribute {
+  std::string name;
+  std::int64_t value = 0;
+};
+
+/// What is known of a device without touching it: tables name it, selection compares it.
+struct device_properties {
+  std::string backend;  ///< "cuda", "hip" or "host"
+  std::string arch;     ///< "sm_90", "gfx942", "x86_64"
+  std::string name;     ///< as the driver spells it
+  std::int64_t multiprocessors = 0;
+  std::int64_t memory_bandwidth = 0;  ///< peak, in bytes per second; 0 when unknown
+  std::int64_t shared_bytes_per_block = 0;
+  std::vector<device_attribute> attributes;  ///< everything expressions may read, the figures above included
+};
+
+using module_handle = void*;
+using function_handle = void*;
+
+/// Place of a parameter in a kernel's parameter list, as its driver reports it.
+struct parameter_slot {
+  std::uint32_t offset = 0;
+  std::uint32_t bytes = 0;
+};
+
+/// A device API's result; 0 is success in all of them.
+using status = int;
+
+/// A tensor map (CUtensorMap) to encode: a tiled view of a tensor in device memory, innermost dimension
+/// first.
+struct tensor_map_request {
+  void* address = nullptr;
+  std::uint32_t rank = 0;
+  std::uint32_t element_type = 0;         ///< as CUtensorMapDataType numbers them
+  std::uint32_t swizzle = 0;              ///< as CUtensorMapSwizzle
+  std::uint32_t interleave = 0;           ///< as CUtensorMapInterleave
+  std::uint32_t l2_promotion = 0;         ///< as CUtensorMapL2promotion
+  std::uint32_t out_of_bounds_fill = 0;   ///< as CUtensorMapFloatOOBfill
+  std::uint64_t extents[5] = {};          // NOLINT(modernize-avoid-c-arrays): handed to a C API
+  std::uint64_t stride_bytes[4] = {};     // NOLINT(modernize-avoid-c-arrays): of dimensions 1 and up
+  std::uint32_t box[5] = {};              // NOLINT(modernize-avoid-c-arrays)
+  std::uint32_t element_strides[5] = {};  // NOLINT(modernize-avoid-c-arrays)
+
+  friend bool operator==(const tensor_map_request&, const tensor_map_request&) = default;
+};
+
+/// Bytes of an encoded tensor map.
+inline constexpr std::size_t tensor_map_bytes = 128;
+
+class device_driver {
+ public:
+  device_driver() = default;
+  device_driver(const device_driver&) = delete;
+  device_driver& operator=(const device_driver&) = delete;
+  virtual ~device_driver() = default;
+
+  [[nodiscard]] virtual const device_properties& properties() const noexcept = 0;
+
+  /// Whether a blob built for `arch` can run here, and how well it fits: larger is more specific, nothing
+  /// when it cannot run. For CUDA: exact arch-specific code ("sm_90a") over same-major code over PTX.
+  [[nodiscard]] virtual std::optional<int> fit(std::string_view arch) const = 0;
+
+  /// Loads an image. The bytes outlive the module. `name` is for messages.
+  [[nodiscard]] virtual module_handle load(std::span<const std::byte> image, const std::string& name) = 0;
+  virtual void unload(module_handle module) noexcept = 0;
+
+  /// Finds a kernel. Throws when the module has none of that name.
+  [[nodiscard]] virtual function_handle find(module_handle module, const std::string& kernel) = 0;
+
+  /// What the driver knows of a kernel's parameters; nothing where it cannot say.
+  [[nodiscard]] virtual std::optional<std::vector<parameter_slot>> parameters(function_handle function) = 0;
+
+  /// Readies a kernel for launches of up to `geometry`'s shared memory and with its cluster.
+  virtual void configure(function_handle function, const launch_geometry& geometry) = 0;
+
+  /// Starts a kernel: `parameters[i]` points to the value of parameter i.
+  [[nodiscard]] virtual status launch(function_handle function, const launch_geometry& geometry,
+                                      void** parameters, stream where) noexcept = 0;
+
+  /// Fills device memory with a byte, in stream order.
+  [[nodiscard]] virtual status fill(void* address, std::uint8_t byte, std::size_t bytes,
+                                    stream where) noexcept = 0;
+
+  /// Stream-ordered workspace. Null when there is no memory.
+  [[nodiscard]] virtual void* allocate(std::size_t bytes, stream where) noexcept = 0;
+  virtual void release(void* address, stream where) noexcept = 0;
+
+  /// Encodes a tensor map into `tensor_map_bytes` bytes, 64-byte aligned.
+  [[nodiscard]] virtual status encode(const tensor_map_request& request, void* map) noexcept = 0;
+
+  /// Whether the stream records a graph, so that nothing may be loaded.
+  [[nodiscard]] virtual bool capturing(stream where) const noexcept = 0;
+
+  /// A status in words: its name and meaning.
+  [[nodiscard]] virtual std::string describe(status code) const = 0;
+};
+
+}  // namespace switchyard::inline v0

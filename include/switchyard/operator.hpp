@@ -1,0 +1,268 @@
+// What an operator is: a C++ struct with an argument struct, the arguments that kernels may name, and the
+// axes that a choice depends on. Everything else in the library sees only the erased operator_description.
+//
+//   struct axpy {
+//     static constexpr std::string_view name = "axpy";
+//     struct arguments { float a; const float* x; float* y; std::int64_t n; };
+//     static constexpr auto fields =
+//         switchyard::fields<&arguments::a, &arguments::x, &arguments::y, &arguments::n>;
+//     static constexpr auto axes = switchyard::axes(switchyard::size_axis<&arguments::n>());
+//   };
+//
+// An operator may also have `static std::string check(const arguments&)`, which returns what is wrong with
+// a call, or an empty string. It runs only when a problem is met for the first time, so what it reads must be
+// decided by axes: give pointers that must not be null, or must be aligned, a derived axis (see
+// alignment_of).
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <switchyard/dtype.hpp>
+
+namespace switchyard::inline v0 {
+
+/// Most axes an operator may have.
+inline constexpr std::size_t max_axes = 32;
+
+/// Type axes must match exactly; size axes are what tuning is over.
+enum class axis_kind : std::uint8_t { type, size };
+
+/// Machine type of an argument or a kernel parameter.
+enum class value_kind : std::uint8_t { pointer, i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16, f32, f64 };
+
+/// Bytes a value takes in a kernel's parameter list; also its alignment.
+[[nodiscard]] constexpr std::uint32_t size_of(value_kind kind) noexcept {
+  constexpr std::array<std::uint8_t, 13> sizes{8, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+  return sizes[static_cast<std::size_t>(kind)];
+}
+
+struct axis_description {
+  std::string_view name;
+  axis_kind kind = axis_kind::size;
+  std::span<const std::string_view> value_names;  ///< empty for plain integers
+};
+
+struct field_description {
+  std::string_view name;
+  value_kind kind = value_kind::pointer;
+  std::uint32_t offset = 0;  ///< in the argument struct, in bytes
+};
+
+/// An operator without its C++ type. The views are valid for the life of the program.
+struct operator_description {
+  std::string_view name;
+  std::span<const axis_description> axes;
+  std::span<const field_description> fields;
+  std::size_t argument_bytes = 0;
+};
+
+namespace detail {
+
+// A function of its own, so that the text ends with the member: GCC would expand std::string_view behind it.
+template <auto Member>
+[[nodiscard]] constexpr const char* signature_of() {
+  return __PRETTY_FUNCTION__;
+}
+
+template <auto Member>
+[[nodiscard]] constexpr std::string_view member_name() {
+  // "... [with auto Member = &ns::type::name]" (GCC), "... [Member = &ns::type::name]" (Clang)
+  const std::string_view text = signature_of<Member>();
+  std::size_t end = text.rfind(']');
+  while (end > 0 && text[end - 1] == ')') --end;
+  std::size_t begin = end;
+  while (begin > 0 && text[begin - 1] != ':' && text[begin - 1] != '&') --begin;
+  return text.substr(begin, end - begin);
+}
+
+template <class Pointer>
+struct member_traits;
+template <class Class, class Value>
+struct member_traits<Value Class::*> {
+  using class_type = Class;
+  using value_type = Value;
+};
+template <auto Member>
+using member_value = typename member_traits<decltype(Member)>::value_type;
+template <auto Member>
+using member_class = typename member_traits<decltype(Member)>::class_type;
+
+template <class Value>
+[[nodiscard]] constexpr value_kind kind_of() {
+  if constexpr (std::is_pointer_v<Value>) {
+    return value_kind::pointer;
+  } else if constexpr (std::is_enum_v<Value>) {
+    return kind_of<std::underlying_type_t<Value>>();
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    static_assert(sizeof(Value) == 4 || sizeof(Value) == 8, "an argument is float or double");
+    return sizeof(Value) == 4 ? value_kind::f32 : value_kind::f64;
+  } else {
+    static_assert(std::is_integral_v<Value>,
+                  "an argument is a pointer, an integer, an enumeration or a float");
+    constexpr bool is_signed = std::is_signed_v<Value>;
+    switch (sizeof(Value)) {
+      case 1:
+        return is_signed ? value_kind::i8 : value_kind::u8;
+      case 2:
+        return is_signed ? value_kind::i16 : value_kind::u16;
+      case 4:
+        return is_signed ? value_kind::i32 : value_kind::u32;
+      default:
+        return is_signed ? value_kind::i64 : value_kind::u64;
+    }
+  }
+}
+
+template <auto... Members>
+struct field_list {
+  template <class Visitor>
+  static constexpr void for_each(Visitor&& visit) {
+    (visit.template operator()<Members>(), ...);
+  }
+  static constexpr std::size_t count = sizeof...(Members);
+};
+
+template <auto Member>
+struct member_axis {
+  using value_type = member_value<Member>;
+  std::string_view name;
+  axis_kind kind;
+  [[nodiscard]] constexpr std::int64_t operator()(const member_class<Member>& arguments) const noexcept {
+    return static_cast<std::int64_t>(arguments.*Member);
+  }
+};
+
+template <class Function, class Value>
+struct derived_axis {
+  using value_type = Value;
+  std::string_view name;
+  axis_kind kind;
+  Function function;
+  template <class Arguments>
+  [[nodiscard]] constexpr std::int64_t operator()(const Arguments& arguments) const noexcept {
+    return static_cast<std::int64_t>(function(arguments));
+  }
+};
+
+template <class Function>
+struct function_traits;
+template <class Class, class Result, class Arguments>
+struct function_traits<Result (Class::*)(const Arguments&) const noexcept> {
+  using result = Result;
+};
+template <class Function>
+using derived_value = typename function_traits<decltype(&Function::operator())>::result;
+
+}  // namespace detail
+
+/// The arguments that manifests may name, under the names of their members.
+template <auto... Members>
+inline constexpr detail::field_list<Members...> fields{};
+
+/// A type axis that is an argument.
+template <auto Member>
+[[nodiscard]] constexpr auto type_axis(std::string_view name = detail::member_name<Member>()) {
+  return detail::member_axis<Member>{name, axis_kind::type};
+}
+
+/// A size axis that is an argument.
+template <auto Member>
+[[nodiscard]] constexpr auto size_axis(std::string_view name = detail::member_name<Member>()) {
+  return detail::member_axis<Member>{name, axis_kind::size};
+}
+
+/// A type axis computed from the arguments by a noexcept lambda; a bool or an enumeration keeps its names.
+template <class Function>
+[[nodiscard]] constexpr auto type_axis(std::string_view name, Function function) {
+  return detail::derived_axis<Function, detail::derived_value<Function>>{name, axis_kind::type, function};
+}
+
+/// A size axis computed from the arguments by a noexcept lambda.
+template <class Function>
+[[nodiscard]] constexpr auto size_axis(std::string_view name, Function function) {
+  return detail::derived_axis<Function, detail::derived_value<Function>>{name, axis_kind::size, function};
+}
+
+/// The axes of an operator, in the order of its problems.
+template <class... Axes>
+[[nodiscard]] constexpr auto axes(Axes... all) {
+  static_assert(sizeof...(Axes) <= max_axes, "an operator has at most 32 axes");
+  return std::tuple<Axes...>{all...};
+}
+
+// clang-format off
+/// Satisfied by a struct with `name`, `arguments`, `fields` and `axes`, as above.
+template <class Operator>
+concept operator_type = std::default_initializable<typename Operator::arguments> &&
+    std::is_trivially_copyable_v<typename Operator::arguments> && requires {
+      { Operator::name } -> std::convertible_to<std::string_view>;
+      Operator::fields.count;
+      std::tuple_size_v<std::remove_cvref_t<decltype(Operator::axes)>>;
+    };
+// clang-format on
+
+template <operator_type Operator>
+inline constexpr std::size_t axis_count = std::tuple_size_v<std::remove_cvref_t<decltype(Operator::axes)>>;
+
+/// All axis values of one call, in the order of the operator's axes.
+template <operator_type Operator>
+using problem_of = std::array<std::int64_t, axis_count<Operator>>;
+
+/// An erased problem.
+using problem_view = std::span<const std::int64_t>;
+
+template <operator_type Operator>
+[[nodiscard]] constexpr problem_of<Operator> make_problem(
+    const typename Operator::arguments& arguments) noexcept {
+  return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+    return problem_of<Operator>{std::get<Index>(Operator::axes)(arguments)...};
+  }
+  (std::make_index_sequence<axis_count<Operator>>{});
+}
+
+/// The erased description of an operator.
+template <operator_type Operator>
+[[nodiscard]] const operator_description& describe() {
+  struct storage {
+    std::array<axis_description, axis_count<Operator>> axes;
+    std::array<field_description, Operator::fields.count> fields;
+    operator_description description;
+    storage() {
+      std::size_t index = 0;
+      const auto add_axis = [&]<class Axis>(const Axis& axis) {
+        axes[index++] = {axis.name, axis.kind, enumerator_names<typename Axis::value_type>};
+      };
+      std::apply([&](const auto&... axis) { (add_axis(axis), ...); }, Operator::axes);
+      index = 0;
+      const typename Operator::arguments probe{};
+      Operator::fields.for_each([&]<auto Member>() {
+        const auto* base = reinterpret_cast<const std::byte*>(&probe);
+        const auto* member = reinterpret_cast<const std::byte*>(&(probe.*Member));
+        fields[index++] = {detail::member_name<Member>(), detail::kind_of<detail::member_value<Member>>(),
+                           static_cast<std::uint32_t>(member - base)};
+      });
+      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments)};
+    }
+  };
+  static const storage instance;
+  return instance.description;
+}
+
+/// Largest power of two, at most 16, that divides every pointer; 0 when one of them is null. Made for derived
+/// axes: kernels with 16-byte accesses require it, and a null argument becomes visible to the choice.
+template <class... Pointers>
+[[nodiscard]] inline std::int64_t alignment_of(const Pointers*... pointers) noexcept {
+  if (((pointers == nullptr) || ...)) return 0;
+  const std::uintptr_t bits = (reinterpret_cast<std::uintptr_t>(pointers) | ... | std::uintptr_t{16});
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+}  // namespace switchyard::inline v0
