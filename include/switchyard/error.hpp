@@ -1,0 +1,83 @@
+// What can go wrong, numbered so that a message can be looked up in README and tested for.
+//
+// Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says what
+// was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
+// expected 4 integers, got 3".
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace switchyard::inline v0 {
+
+/// Numbers are stable: a retired one is not used again.
+enum class error_code : int {
+  // Files
+  unreadable_file = 101,
+  file_too_large = 102,
+  malformed_json = 103,
+  wrong_schema = 104,
+  unsupported_schema_version = 105,
+  unknown_operator = 106,
+  invalid_entry = 107,
+  unknown_axis = 108,
+  duplicate_id = 109,
+  unknown_variant = 110,
+  invalid_expression = 111,
+  path_escapes_folder = 112,
+
+  // Devices and blobs
+  driver_absent = 201,
+  driver_too_old = 202,
+  no_device = 203,
+  unsupported_device = 204,
+  blob_missing = 205,
+  blob_hash_differs = 206,
+  blob_not_loadable = 207,
+  kernel_not_found = 208,
+  parameter_mismatch = 209,
+  out_of_memory = 210,
+  launch_failed = 211,
+  load_during_capture = 212,
+  driver_failed = 213,
+
+  // Calls
+  invalid_argument = 301,
+  no_variant = 302,
+  nothing_forced = 303,
+  invalid_environment = 304,
+  evaluation_failed = 305,
+};
+
+class error : public std::runtime_error {
+ public:
+  error(error_code code, const std::string& message)
+      : std::runtime_error{"[switchyard." + std::to_string(static_cast<int>(code)) + "] " + message},
+        code_{code} {}
+
+  [[nodiscard]] error_code code() const noexcept { return code_; }
+
+ private:
+  error_code code_;
+};
+
+/// A manifest, a table or their folder is not as it must be.
+class file_error : public error {
+ public:
+  using error::error;
+};
+
+/// A device, its driver or a blob does not do what it must.
+class driver_error : public error {
+ public:
+  using error::error;
+};
+
+/// A call cannot be served as it is.
+class call_error : public error {
+ public:
+  using error::error;
+};
+
+}  // namespace switchyard::inline v0
