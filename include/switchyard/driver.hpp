@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/device_properties.hpp>
 #include <switchyard/dim3.hpp>
 
 namespace switchyard::inline v0 {
@@ -47,23 +48,6 @@ struct launch_geometry {
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
   bool cooperative = false;
   bool programmatic_dependent_launch = false;
-};
-
-/// Something manifests can read of a device: `multiprocessors`, `shared_bytes_per_block`, `avx2`.
-struct device_attribute {
-  std::string name;
-  std::int64_t value = 0;
-};
-
-/// What is known of a device without touching it: tables name it, selection compares it.
-struct device_properties {
-  std::string backend;  ///< "cuda", "hip" or "host"
-  std::string arch;     ///< "sm_90", "gfx942", "x86_64"
-  std::string name;     ///< as the driver spells it
-  std::int64_t multiprocessors = 0;
-  std::int64_t memory_bandwidth = 0;  ///< peak, in bytes per second; 0 when unknown
-  std::int64_t shared_bytes_per_block = 0;
-  std::vector<device_attribute> attributes;  ///< everything expressions may read, the figures above included
 };
 
 using module_handle = void*;
@@ -107,10 +91,6 @@ class device_driver {
   virtual ~device_driver() = default;
 
   [[nodiscard]] virtual const device_properties& properties() const noexcept = 0;
-
-  /// Whether a blob built for `arch` can run here, and how well it fits: larger is more specific, nothing
-  /// when it cannot run. For CUDA: exact arch-specific code ("sm_90a") over same-major code over PTX.
-  [[nodiscard]] virtual std::optional<int> fit(std::string_view arch) const = 0;
 
   /// Loads an image. The bytes outlive the module. `name` is for messages.
   [[nodiscard]] virtual module_handle load(std::span<const std::byte> image, const std::string& name) = 0;
