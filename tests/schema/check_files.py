@@ -36,8 +36,13 @@ def main():
                 path = os.path.join(folder, name)
                 if not name.endswith(".json") or os.path.samefile(folder, sys.argv[1]):
                     continue
-                with open(path, encoding="utf-8") as file:
-                    data = json.load(file)
+                try:
+                    with open(path, encoding="utf-8") as file:
+                        data = json.load(file)
+                except ValueError as error:
+                    problems += 1
+                    print(f"{path}: {error}")
+                    continue
                 validator = known.get(data.get("schema")) if isinstance(data, dict) else None
                 if validator is None:
                     continue
