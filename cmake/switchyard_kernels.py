@@ -58,10 +58,11 @@ def find_toolchains():
             if (path := shutil.which(name)) and (toolchain != "hip" or amd_targets(path)):
                 found[toolchain] = path
                 break
-    found["triton"] = os.environ.get("SWITCHYARD_TRITON_PYTHON", sys.executable)
-    if subprocess.run([found["triton"], "-c", "import triton; assert triton.__version__ == '3.6.0'"],
-                      capture_output=True, check=False).returncode != 0:
-        del found["triton"]
+    python = os.environ.get("SWITCHYARD_TRITON_PYTHON") or sys.executable
+    if shutil.which(python) and subprocess.run(
+            [python, "-c", "import importlib.metadata as m; assert m.version('triton') == '3.6.0'"],
+            capture_output=True, check=False).returncode == 0:
+        found["triton"] = python
     return found
 
 
