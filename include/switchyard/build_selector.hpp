@@ -22,6 +22,7 @@
 #include <switchyard/row_index.hpp>
 #include <switchyard/select.hpp>
 #include <switchyard/table.hpp>
+#include <switchyard/target.hpp>
 #include <switchyard/text.hpp>
 
 namespace switchyard::inline v0 {
@@ -133,7 +134,8 @@ class selector_builder {
     std::stable_sort(fitting_manifests.begin(), fitting_manifests.end(),
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
-      for (const variant& what : each.from->variants) out_->candidates.push_back({&what, each.from, {}});
+      for (const variant& what : each.from->variants)
+        out_->candidates.push_back({&what, each.from, {}, fits(what)});
     }
     std::unordered_map<std::string, std::uint32_t> classes;
     for (std::uint32_t i = 0; i < out_->candidates.size(); ++i) {
@@ -147,6 +149,14 @@ class selector_builder {
       if (is_new) out_->classes.push_back({what.type, {}});
       out_->classes[found->second].candidates.push_back(i);
     }
+  }
+
+  [[nodiscard]] bool fits(const variant& what) const {
+    const std::int64_t most = sources_.device.attribute("shared_bytes_per_block");
+    return most == 0 || std::all_of(what.launches.begin(), what.launches.end(), [most](const launch& each) {
+             return each.is_fill || !each.shared_bytes.is_constant() ||
+                    each.shared_bytes.evaluate({}).value <= most;
+           });
   }
 
   /// How unlike two devices of one backend are: nearest multiprocessor count and memory bandwidth.

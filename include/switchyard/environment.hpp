@@ -1,18 +1,22 @@
 // The environment variables that steer the library, read when a catalog is opened.
 #pragma once
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <sys/auxv.h>
+#include <unistd.h>
 #include <vector>
 
 #include <switchyard/error.hpp>
+#include <switchyard/log.hpp>
+#include <switchyard/record.hpp>
 
 namespace switchyard::inline v0 {
-
-/// How much is said of choices.
-enum class debug_level : int { silent = 0, choices = 1, launches = 2 };
 
 /// SWITCHYARD_FORCE's part for one operator: a variant's id, or "block_m=64,num_warps=4".
 struct forced_choice {
@@ -56,7 +60,31 @@ struct environment {
     return {};
   }
 
+  /// The log that the variables ask for. A file that cannot be opened gives way to standard error.
+  [[nodiscard]] std::shared_ptr<log> open_log() const {
+    const int descriptor = debug_file.empty() ? -1 : open_for_append(debug_file);
+    return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor);
+  }
+
+  /// The recorder, or null when nothing is to be recorded. Throws file_error unreadable_file.
+  [[nodiscard]] std::shared_ptr<recorder> open_recorder() const {
+    if (record.empty()) return nullptr;
+    const int descriptor = open_for_append(record);
+    if (descriptor < 0) {
+      throw file_error{error_code::unreadable_file,
+                       "SWITCHYARD_RECORD: " + record + ": cannot be written: " + std::strerror(errno)};
+    }
+    return std::make_shared<recorder>(descriptor);
+  }
+
  private:
+  [[nodiscard]] static int open_for_append(std::string path) {
+    for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at)) {
+      path.replace(at, 2, std::to_string(::getpid()));
+    }
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  }
+
   [[nodiscard]] static std::vector<std::string> split(std::string_view text, char separator) {
     std::vector<std::string> parts;
     while (!text.empty()) {

@@ -58,6 +58,10 @@ namespace detail {
     return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
            format_value(axis, problem[wanted.axis]);
   }
+  if (!each.fits) {
+    return "needs more shared memory than the " +
+           std::to_string(from.device.attribute("shared_bytes_per_block")) + " bytes a block can have";
+  }
   const evaluation values{problem, from.device.attributes, {}, nullptr};
   for (const condition& condition : each.what->conditions) {
     const integer_result holds = condition.value.evaluate(values);

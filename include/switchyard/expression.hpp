@@ -10,7 +10,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -107,7 +106,7 @@ namespace detail {
 template <class Value>
 [[nodiscard]] inline Value load_as(const std::byte* address) noexcept {
   Value value;
-  std::memcpy(&value, address, sizeof value);
+  __builtin_memcpy(&value, address, sizeof value);
   return value;
 }
 

@@ -5,23 +5,23 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <fcntl.h>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unistd.h>
 
 #include <switchyard/choice.hpp>
-#include <switchyard/environment.hpp>
 #include <switchyard/text.hpp>
 
 namespace switchyard::inline v0 {
 
+/// How much is said of choices.
+enum class debug_level : int { silent = 0, choices = 1, launches = 2 };
+
 class log {
  public:
   log() = default;
-  explicit log(const environment& settings)
-      : level_{settings.debug}, json_{settings.debug_json}, descriptor_{open(settings.debug_file)} {}
+  /// Writes to a descriptor, which it closes in the end unless it is standard error.
+  log(debug_level level, bool json, int descriptor) : level_{level}, json_{json}, descriptor_{descriptor} {}
   log(const log&) = delete;
   log& operator=(const log&) = delete;
 
@@ -60,21 +60,7 @@ class log {
                : "switchyard: warning: " + message);
   }
 
-  /// A path in which %p has become the process id.
-  [[nodiscard]] static std::string expand(std::string path) {
-    for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at)) {
-      path.replace(at, 2, std::to_string(::getpid()));
-    }
-    return path;
-  }
-
  private:
-  [[nodiscard]] static int open(const std::string& path) {
-    if (path.empty()) return 2;
-    const int descriptor = ::open(expand(path).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return descriptor < 0 ? 2 : descriptor;
-  }
-
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t sum = 0;
     for (const auto& each : counts_) sum += each.load(std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,11 @@
 #include <switchyard/operator.hpp>
 
 namespace switchyard::inline v0 {
+
+/// Most launches of a variant, parameters of a launch, and bytes of its parameters (the CUDA driver's limit).
+inline constexpr std::size_t max_launches = 16;
+inline constexpr std::size_t max_parameters = 256;
+inline constexpr std::size_t max_parameter_bytes = 32764;
 
 /// An axis and the value that it must have.
 struct axis_value {

@@ -13,6 +13,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/file.hpp>
 #include <switchyard/manifest.hpp>
+#include <switchyard/plan.hpp>
 #include <switchyard/sha256.hpp>
 
 namespace switchyard::inline v0 {
@@ -36,12 +37,6 @@ class module {
   std::shared_ptr<device_driver> driver_;
   std::string bytes_;
   module_handle handle_;
-};
-
-/// A kernel ready to be launched. Keeps its module loaded.
-struct loaded_kernel {
-  function_handle function = nullptr;
-  std::shared_ptr<module> from;
 };
 
 namespace detail {
@@ -78,18 +73,19 @@ inline void check_parameters(const launch& what, const std::vector<parameter_slo
 }
 
 /// The blobs loaded on one device.
-class module_store {
+class module_store final : public kernel_loader {
  public:
   explicit module_store(std::shared_ptr<device_driver> driver) : driver_{std::move(driver)} {}
 
-  [[nodiscard]] device_driver& driver() const noexcept { return *driver_; }
+  [[nodiscard]] device_driver& driver() const noexcept override { return *driver_; }
 
-  /// Loads a launch's kernel. Throws error with codes 205 to 209.
-  [[nodiscard]] loaded_kernel load(const launch& what) {
+  [[nodiscard]] loaded_kernel load(const launch& what) override {
     loaded_kernel out;
-    out.from = load_module(what);
-    out.function = driver_->find(out.from->handle(), what.kernel);
-    if (const auto slots = driver_->parameters(out.function)) check_parameters(what, *slots);
+    const std::shared_ptr<module> from = load_module(what);
+    out.function = driver_->find(from->handle(), what.kernel);
+    out.module = from;
+    std::vector<parameter_slot> slots;
+    if (driver_->parameters(out.function, slots)) check_parameters(what, slots);
     return out;
   }
 

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,11 +21,29 @@
 #include <switchyard/expression.hpp>
 #include <switchyard/float16.hpp>
 #include <switchyard/manifest.hpp>
-#include <switchyard/module.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/select.hpp>
 
 namespace switchyard::inline v0 {
+
+/// A kernel ready to be launched.
+struct loaded_kernel {
+  function_handle function = nullptr;
+  std::shared_ptr<const void> module;  ///< keeps it loaded
+};
+
+class kernel_loader {
+ public:
+  kernel_loader() = default;
+  kernel_loader(const kernel_loader&) = delete;
+  kernel_loader& operator=(const kernel_loader&) = delete;
+  virtual ~kernel_loader() = default;
+
+  [[nodiscard]] virtual device_driver& driver() const noexcept = 0;
+
+  /// Loads a launch's kernel. Throws error with codes 205 to 209.
+  [[nodiscard]] virtual loaded_kernel load(const launch& what) = 0;
+};
 
 /// A value of a parameter image that is known only when the call is made.
 struct late_value {
@@ -70,8 +87,9 @@ struct plan {
   std::vector<planned_launch> launches;
   std::vector<workspace_buffer> workspace;
   std::size_t workspace_bytes = 0;
-  std::vector<std::shared_ptr<module>> modules;  ///< kept loaded
-  std::atomic<std::uint64_t> count{0};           ///< calls, where problems are recorded
+  std::vector<std::shared_ptr<const void>> modules;  ///< kept loaded
+  bool counted = false;                              ///< calls are counted, or printed one by one
+  std::atomic<std::uint64_t> count{0};               ///< calls that are not recorded yet
 };
 
 /// Workspace buffers start at multiples of this.
@@ -80,27 +98,27 @@ inline constexpr std::size_t workspace_alignment = 256;
 namespace detail {
 
 inline void store_integer(std::byte* to, value_kind kind, std::int64_t value) noexcept {
-  std::memcpy(to, &value, size_of(kind));  // little-endian: the low bytes come first
+  __builtin_memcpy(to, &value, size_of(kind));  // little-endian: the low bytes come first
 }
 
 inline void store_real(std::byte* to, value_kind kind, double value) noexcept {
   switch (kind) {
     case value_kind::f64:
-      std::memcpy(to, &value, 8);
+      __builtin_memcpy(to, &value, 8);
       break;
     case value_kind::f16: {
       const std::uint16_t bits = f16_from(value);
-      std::memcpy(to, &bits, 2);
+      __builtin_memcpy(to, &bits, 2);
       break;
     }
     case value_kind::bf16: {
       const std::uint16_t bits = bf16_from(value);
-      std::memcpy(to, &bits, 2);
+      __builtin_memcpy(to, &bits, 2);
       break;
     }
     default: {
       const auto narrow = static_cast<float>(value);
-      std::memcpy(to, &narrow, 4);
+      __builtin_memcpy(to, &narrow, 4);
     }
   }
 }
@@ -141,7 +159,7 @@ class planner {
         continue;
       }
       planned.function = kernels[i].function;
-      out.modules.push_back(kernels[i].from);
+      out.modules.push_back(kernels[i].module);
       plan_geometry(each, planned);
       plan_parameters(each, planned);
     }

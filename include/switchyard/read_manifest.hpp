@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,14 +17,10 @@
 #include <switchyard/json.hpp>
 #include <switchyard/manifest.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/parse_value.hpp>
 #include <switchyard/problem.hpp>
 
 namespace switchyard::inline v0 {
-
-/// Most launches of a variant, parameters of a launch, and bytes of its parameters (the CUDA driver's limit).
-inline constexpr std::size_t max_launches = 16;
-inline constexpr std::size_t max_parameters = 256;
-inline constexpr std::size_t max_parameter_bytes = 32764;
 
 namespace detail {
 
@@ -69,7 +64,7 @@ namespace detail {
 
 [[nodiscard]] inline std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
                                                   const std::string& name) {
-  if (const auto index = find_axis(op, name)) return *index;
+  if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
   std::vector<std::string_view> names;
   for (const axis_description& axis : op.axes) names.push_back(axis.name);
   place.fail(error_code::unknown_axis, "operator '" + std::string{op.name} + "' has no axis '" + name + "'" +

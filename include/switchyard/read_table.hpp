@@ -73,7 +73,7 @@ class table_reader {
         device.arch = entry.string();
       } else if (name == "name") {
         device.name = entry.string();
-      } else if (find_attribute(name) && value.is_number_integer()) {
+      } else if (value.is_number_integer()) {
         device.set(name, entry.integer());
       }
     }

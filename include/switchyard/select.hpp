@@ -26,6 +26,7 @@ struct candidate {
   const variant* what = nullptr;
   const manifest* from = nullptr;
   std::vector<std::uint32_t> denials;  ///< indices into selector::denials
+  bool fits = true;                    ///< a block's shared memory is not more than the device has
 };
 
 /// Candidates that serve the same type values, in heuristic order.
@@ -131,7 +132,7 @@ class selector {
                                 unusable_flags unusable) const noexcept {
     if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
     const candidate& each = candidates[index];
-    if (!matches(each.what->type, problem)) return false;
+    if (!each.fits || !matches(each.what->type, problem)) return false;
     for (const std::uint32_t denied : each.denials) {
       if (matches(denials[denied].type, problem)) return false;
     }
