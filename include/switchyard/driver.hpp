@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <switchyard/device_properties.hpp>
@@ -99,8 +99,8 @@ class device_driver {
   /// Finds a kernel. Throws when the module has none of that name.
   [[nodiscard]] virtual function_handle find(module_handle module, const std::string& kernel) = 0;
 
-  /// What the driver knows of a kernel's parameters; nothing where it cannot say.
-  [[nodiscard]] virtual std::optional<std::vector<parameter_slot>> parameters(function_handle function) = 0;
+  /// What the driver knows of a kernel's parameters. False where it cannot say.
+  [[nodiscard]] virtual bool parameters(function_handle function, std::vector<parameter_slot>& out) = 0;
 
   /// Readies a kernel for launches of up to `geometry`'s shared memory and with its cluster.
   virtual void configure(function_handle function, const launch_geometry& geometry) = 0;
@@ -125,6 +125,25 @@ class device_driver {
 
   /// A status in words: its name and meaning.
   [[nodiscard]] virtual std::string describe(status code) const = 0;
+};
+
+/// One device of one backend, as a value. Copies share the driver.
+class device {
+ public:
+  explicit device(std::shared_ptr<device_driver> driver) noexcept : driver_{std::move(driver)} {}
+
+  /// The device of the calling thread: its CUDA context's, else the first CUDA, else the first HIP device,
+  /// else the CPU. Defined in device.hpp.
+  [[nodiscard]] inline static device current();
+
+  /// The CPU. Defined in device.hpp.
+  [[nodiscard]] inline static device host();
+
+  [[nodiscard]] const device_properties& properties() const noexcept { return driver_->properties(); }
+  [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
+
+ private:
+  std::shared_ptr<device_driver> driver_;
 };
 
 }  // namespace switchyard::inline v0

@@ -8,10 +8,8 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -108,7 +106,7 @@ namespace detail {
 template <class Value>
 [[nodiscard]] inline Value load_as(const std::byte* address) noexcept {
   Value value;
-  std::memcpy(&value, address, sizeof value);
+  __builtin_memcpy(&value, address, sizeof value);
   return value;
 }
 
@@ -289,11 +287,11 @@ struct instruction {
     case opcode::truth:
       return a != 0 ? 1 : 0;
     case opcode::square_root:
-      return std::sqrt(a);
+      return __builtin_sqrt(a);
     case opcode::logarithm2:
-      return std::log2(a);
+      return __builtin_log2(a);
     case opcode::power2:
-      return std::exp2(a);
+      return __builtin_exp2(a);
     default:
       return std::numeric_limits<double>::quiet_NaN();
   }

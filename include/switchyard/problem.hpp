@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -59,32 +58,12 @@ template <std::size_t Count>
   return std::to_string(value);
 }
 
-/// The value that a name of an enumerator, or a decimal number, stands for.
-[[nodiscard]] inline std::optional<std::int64_t> parse_value(const axis_description& axis,
-                                                             std::string_view text) {
-  for (std::size_t i = 0; i < axis.value_names.size(); ++i) {
-    if (axis.value_names[i] == text) return static_cast<std::int64_t>(i);
-  }
-  const bool negative = !text.empty() && text[0] == '-';
-  std::int64_t value = 0;
-  const std::string_view digits = text.substr(negative ? 1 : 0);
-  if (digits.empty()) return std::nullopt;
-  for (const char c : digits) {
-    if (c < '0' || c > '9' || __builtin_mul_overflow(value, 10, &value) ||
-        __builtin_add_overflow(value, c - '0', &value)) {
-      return std::nullopt;
-    }
-  }
-  return negative ? -value : value;
-}
-
-/// Index of an axis by name.
-[[nodiscard]] inline std::optional<std::uint32_t> find_axis(const operator_description& op,
-                                                            std::string_view name) noexcept {
+/// Index of an axis by name; the number of axes for a name that is none.
+[[nodiscard]] inline std::uint32_t find_axis(const operator_description& op, std::string_view name) noexcept {
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
     if (op.axes[i].name == name) return static_cast<std::uint32_t>(i);
   }
-  return std::nullopt;
+  return static_cast<std::uint32_t>(op.axes.size());
 }
 
 /// "axis=value" for every axis, in the operator's order.

@@ -11,9 +11,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include <switchyard/lock.hpp>
 
 namespace switchyard::inline v0 {
 
@@ -66,7 +67,7 @@ class reclaimer {
   void retire(void* object, void (*release)(void*)) {
     std::vector<retired> ready;
     {
-      const std::scoped_lock lock{mutex_};
+      const locked lock{mutex_};
       open_.push_back({object, release});
       advance(ready);
     }
@@ -78,7 +79,7 @@ class reclaimer {
     std::vector<retired> ready;
     std::size_t left = 0;
     {
-      const std::scoped_lock lock{mutex_};
+      const locked lock{mutex_};
       advance(ready);
       left = open_.size() + waiting_.size();
     }
@@ -129,7 +130,7 @@ class reclaimer {
 
   std::array<stripe, stripes> stripes_;
   std::atomic<unsigned> phase_{0};
-  std::mutex mutex_;
+  mutex mutex_;
   std::vector<retired> open_;
   std::vector<retired> waiting_;
   int stage_ = 0;
