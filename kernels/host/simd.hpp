@@ -66,8 +66,9 @@ SWITCHYARD_INLINE void unroll(Function f) {
   (std::make_index_sequence<Count>{});
 }
 
+// Subtracting zero changes no value, -0 included, so that compilers leave it out; adding zero would stay.
 SWITCHYARD_INLINE floats splat(float value) {
-  return floats{} + value;
+  return value - floats{};
 }
 
 template <class To, class From>
