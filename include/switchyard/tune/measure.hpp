@@ -196,7 +196,7 @@ void add_row(table& into, const problem_of<Operator>& problem, const std::vector
   std::vector<std::int64_t> at;
   for (std::uint32_t i = 0; i < op.axes.size(); ++i) {
     if (op.axes[i].kind == axis_kind::type) {
-      type.push_back({i, problem[i]});
+      if (std::find(type_axes.begin(), type_axes.end(), i) != type_axes.end()) type.push_back({i, problem[i]});
     } else {
       axes.push_back(i);
       at.push_back(problem[i]);
