@@ -96,6 +96,37 @@ class stopwatch {
 
 }  // namespace detail
 
+/// The median time of a call, and how far its samples lie apart.
+struct timed {
+  double microseconds = 0;
+  double spread = 0;  ///< (largest - smallest sample) / median
+};
+
+/// Times a call that enqueues work on the null stream: warm-up, then samples of as many calls as the options
+/// say. A call `give_up_factor` slower than `best`, where that is not 0, gets one sample.
+template <class Call>
+[[nodiscard]] timed time_call(const std::shared_ptr<device_driver>& driver, const timing_options& options,
+                              const Call& call, double best = 0) {
+  detail::stopwatch watch{driver};
+  double once = watch.time(1, {}, call);  // loads the kernel
+  double warm = 0;
+  for (std::size_t i = 0; i < 2 || warm < options.warm_up_us; ++i) {
+    once = watch.time(1, {}, call);
+    warm += once;
+    if (best > 0 && once > best * options.give_up_factor * 4) break;
+  }
+  const bool hopeless = best > 0 && once > best * options.give_up_factor;
+  const auto wanted = static_cast<std::size_t>(options.sample_us / (once > 0.5 ? once : 0.5));
+  const std::size_t repeat = std::clamp<std::size_t>(wanted, 1, 1000);
+  std::vector<double> samples;
+  for (std::size_t i = 0; i < (hopeless ? 1 : options.samples); ++i) {
+    samples.push_back(watch.time(repeat, {}, call) / static_cast<double>(repeat));
+  }
+  std::sort(samples.begin(), samples.end());
+  const double median = samples[samples.size() / 2];
+  return {median, (samples.back() - samples.front()) / median};
+}
+
 /// Measures one operator on one device.
 template <operator_type Operator>
 class measurer {
@@ -152,24 +183,9 @@ class measurer {
       dispatcher<Operator> run{source, device_};
       std::size_t next = 0;
       const auto call = [&] { run(stream{}, calls[next++ % calls.size()].arguments); };
-      detail::stopwatch watch{device_.driver()};
-      double once = watch.time(1, {}, call);  // loads the kernel
-      double warm = 0;
-      for (std::size_t i = 0; i < 2 || warm < options_.warm_up_us; ++i) {
-        once = watch.time(1, {}, call);
-        warm += once;
-        if (best > 0 && once > best * options_.give_up_factor * 4) break;
-      }
-      const bool hopeless = best > 0 && once > best * options_.give_up_factor;
-      const auto wanted = static_cast<std::size_t>(options_.sample_us / (once > 0.5 ? once : 0.5));
-      const std::size_t repeat = std::clamp<std::size_t>(wanted, 1, 1000);
-      std::vector<double> samples;
-      for (std::size_t i = 0; i < (hopeless ? 1 : options_.samples); ++i) {
-        samples.push_back(watch.time(repeat, {}, call) / static_cast<double>(repeat));
-      }
-      std::sort(samples.begin(), samples.end());
-      out.microseconds = samples[samples.size() / 2];
-      out.spread = (samples.back() - samples.front()) / out.microseconds;
+      const timed median = time_call(device_.driver(), options_, call, best);
+      out.microseconds = median.microseconds;
+      out.spread = median.spread;
     } catch (const error& problem) {
       out.failure = problem.what();
     }
@@ -185,18 +201,20 @@ class measurer {
   double flops_ = 0;
 };
 
-/// Puts measurements into the group of a table that has the problem's type values; makes one where there is
-/// none. Times that failed are left out.
+/// Puts measurements into the group of a table that has the problem's values of `type_axes`; makes one where
+/// there is none. The rows speak for every value of the type axes that are not named. Times that failed are
+/// left out.
 template <operator_type Operator>
 void add_row(table& into, const problem_of<Operator>& problem, const std::vector<measurement>& measured,
-             std::size_t most = 12) {
+             const std::vector<std::uint32_t>& type_axes, std::size_t most = 12) {
   const operator_description& op = describe<Operator>();
   std::vector<axis_value> type;
   std::vector<std::uint32_t> axes;
   std::vector<std::int64_t> at;
   for (std::uint32_t i = 0; i < op.axes.size(); ++i) {
     if (op.axes[i].kind == axis_kind::type) {
-      if (std::find(type_axes.begin(), type_axes.end(), i) != type_axes.end()) type.push_back({i, problem[i]});
+      if (std::find(type_axes.begin(), type_axes.end(), i) != type_axes.end())
+        type.push_back({i, problem[i]});
     } else {
       axes.push_back(i);
       at.push_back(problem[i]);
