@@ -167,6 +167,11 @@ class measurer {
     return out;
   }
 
+  /// The problem that a request makes. Allocates its tensors for a moment.
+  [[nodiscard]] static problem_of<Operator> problem_for(const device& where, const request& want) {
+    return make_problem<Operator>(workload<Operator>::make(where.driver(), want, 1).arguments);
+  }
+
   /// The problem measured last, and what it costs at the least.
   [[nodiscard]] const problem_of<Operator>& problem() const noexcept { return problem_; }
   [[nodiscard]] double bytes() const noexcept { return bytes_; }
