@@ -227,7 +227,7 @@ class together {
           return sy::blob_fingerprint(*each.what) == group.blobs[i];
         });
         if (meant.empty() || current) continue;
-        for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1 : 0;
+        for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
       }
     }
     for (const auto& [id, rows] : stale) {
