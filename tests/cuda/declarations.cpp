@@ -104,6 +104,7 @@ static_assert(cuda::result::stub_library == CUDA_ERROR_STUB_LIBRARY);
 static_assert(cuda::result::no_device == CUDA_ERROR_NO_DEVICE);
 static_assert(cuda::result::invalid_device == CUDA_ERROR_INVALID_DEVICE);
 static_assert(cuda::result::invalid_context == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(cuda::result::invalid_handle == CUDA_ERROR_INVALID_HANDLE);
 static_assert(cuda::result::not_found == CUDA_ERROR_NOT_FOUND);
 static_assert(cuda::result::not_supported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(cuda::result::system_driver_mismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);

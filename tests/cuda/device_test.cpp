@@ -222,6 +222,7 @@ TEMPLATE_TEST_CASE("captured launches replay", "", cuda_backend, hip_backend) {
   const loaded module{driver};
   const auto scale = module["scale"];
   const raw::own_stream stream;
+  const raw::own_stream blocking{0};
   const raw::buffer<float> x{std::vector<float>{1, 2, 3, 4}};
   const raw::buffer<float> y{4};
   float* const out = y.get();
@@ -230,18 +231,24 @@ TEMPLATE_TEST_CASE("captured launches replay", "", cuda_backend, hip_backend) {
   const int n = 3;
   CHECK(!driver->capturing(stream.get()));
   CHECK(!driver->capturing(nullptr));
+  // Loading while this thread captures does not end the capture. The module outlives the graph.
+  std::unique_ptr<loaded> late;
   const raw::graph graph{
       stream.get(), 0, [&] {
         CHECK(driver->capturing(stream.get()));
-        CHECK(driver->capturing(nullptr));  // the legacy stream would wait for the capture
+        CHECK(!driver->capturing(blocking.get()));
         auto parameters = pointers(out, in, a, n);
         CHECK(driver->fill(out, 0x40, 16, stream.get()) == 0);
-        CHECK(driver->launch(scale, {.grid = {1}, .block = {32}}, parameters.data(), stream.get()) == 0);
-        // Loading while this thread captures does not end the capture.
-        const loaded late{driver};
-        CHECK(driver->launch(late["scale"], {.grid = {1}, .block = {32}}, parameters.data(), stream.get()) ==
-              0);
+        const sy::launch_geometry geometry{.grid = {1}, .block = {32}};
+        CHECK(driver->launch(scale, geometry, parameters.data(), stream.get()) == 0);
+        late = std::make_unique<loaded>(driver);
+        CHECK(driver->launch((*late)["scale"], geometry, parameters.data(), stream.get()) == 0);
       }};
+  const raw::graph legacy{blocking.get(), 0, [&] {
+                            CHECK(driver->capturing(blocking.get()));
+                            // The legacy stream would have to wait for the capture.
+                            CHECK(driver->capturing(nullptr));
+                          }};
   CHECK(!driver->capturing(stream.get()));
   CHECK(y.read() == std::vector<float>{0, 0, 0, 0});
   float filled = 0;
@@ -437,7 +444,9 @@ TEST_CASE("a context of the engine's own") {
     CHECK(scales(*device, scale, nullptr, 6.0F));
     CHECK(scales(*device, scale, stream.get(), 7.0F));
 
-    // Both contexts' kernels in turn, whichever is current.
+    // Both contexts' kernels in turn, whichever is current; the stack of contexts ends with none.
+    while (raw::current_context() != nullptr) raw::set_current(nullptr);
+    raw::set_current(own);
     const loaded other{primary};
     const auto other_scale = other["scale"];
     float* const out = nullptr;
@@ -447,10 +456,11 @@ TEST_CASE("a context of the engine's own") {
     const sy::launch_geometry geometry{.block = {32}};
     for (CUctx_st* const current : {own, raw::primary_context(), static_cast<CUctx_st*>(nullptr)}) {
       raw::set_current(current);
+      CUctx_st* const before = raw::current_context();
       CHECK(device->launch(scale, geometry, parameters.data(), nullptr) == 0);
       CHECK(device->launch(scale, geometry, parameters.data(), stream.get()) == 0);
       CHECK(primary->launch(other_scale, geometry, parameters.data(), nullptr) == 0);
-      CHECK(raw::current_context() == current);
+      CHECK(raw::current_context() == before);
 
       // What the driver itself says without our making the context current.
       auto* const function = static_cast<CUfunc_st*>(scale);

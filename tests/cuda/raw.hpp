@@ -60,7 +60,8 @@ inline CUctx_st* current_context() {
 
 class own_stream {
  public:
-  own_stream() { call("cuStreamCreate", &stream_, 1U); }
+  /// Flag 1 makes a stream that the legacy default stream does not wait for.
+  explicit own_stream(unsigned flags = 1) { call("cuStreamCreate", &stream_, flags); }
   own_stream(const own_stream&) = delete;
   own_stream& operator=(const own_stream&) = delete;
   ~own_stream() { try_call("cuStreamDestroy_v2", stream_); }

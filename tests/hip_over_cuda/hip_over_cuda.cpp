@@ -135,7 +135,9 @@ int hipInit(unsigned /*flags*/) {
 }
 
 int hipRuntimeGetVersion(int* version) {
-  *version = 60000000;  // the interface offered is that of ROCm 6.0
+  const char* const claimed = std::getenv("HIP_OVER_CUDA_VERSION");
+  // The interface offered is that of ROCm 6.0.
+  *version = claimed == nullptr ? 60000000 : std::atoi(claimed);
   return hip::result::success;
 }
 int hipDriverGetVersion(int* version) {
@@ -192,8 +194,8 @@ int hipGetDevicePropertiesR0600(void* properties, int device) {
   const int compute_capability = 10 * query(cuda::device_query::compute_capability_major, device) +
                                  query(cuda::device_query::compute_capability_minor, device);
   // From 9.0 on every device has instructions of its own, and 'a' names them all.
-  const std::string name =
-      cuda::architecture_name(compute_capability) + (compute_capability >= 90 ? "a" : "");
+  std::string name = cuda::architecture_name(compute_capability) + (compute_capability >= 90 ? "a" : "");
+  if (const char* const claimed = std::getenv("HIP_OVER_CUDA_ARCH"); claimed != nullptr) name = claimed;
   std::memcpy(static_cast<std::byte*>(properties) + hip::property_layout::architecture_since_6, name.c_str(),
               name.size());
   return all().driver->device_get_name(static_cast<char*>(properties), 255, device);

@@ -25,6 +25,7 @@ inline constexpr int stub_library = 34;
 inline constexpr int no_device = 100;
 inline constexpr int invalid_device = 101;
 inline constexpr int invalid_context = 201;
+inline constexpr int invalid_handle = 400;
 inline constexpr int not_found = 500;
 inline constexpr int not_supported = 801;
 inline constexpr int system_driver_mismatch = 803;

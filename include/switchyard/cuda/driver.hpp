@@ -60,6 +60,9 @@ struct loaded_module {
 
 }  // namespace detail
 
+/// The null stream is 0, CU_STREAM_LEGACY 1, CU_STREAM_PER_THREAD 2; handles of streams proper are addresses.
+inline constexpr std::uintptr_t last_default_stream = 2;
+
 class device final : public device_driver {
  public:
   /// Use open, current or of. Takes over one retention of the primary context when `primary`.
@@ -234,18 +237,20 @@ class device final : public device_driver {
     }
   }
 
+  /// A stream of its own carries its context, whichever is current: only a default stream (null, legacy,
+  /// per-thread) needs it made current. Were a driver to see that differently, it says so and the launch is
+  /// tried again.
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream where) noexcept override {
+    if (reinterpret_cast<std::uintptr_t>(where.handle()) > last_default_stream) [[likely]] {
+      const int code = start(handle(function), geometry, parameters, handle(where));
+      if (code != result::invalid_context && code != result::invalid_handle) [[likely]]
+        return code;
+    }
     const context_guard guard{*driver_, context_};
     if (guard.status() != result::success) [[unlikely]]
       return guard.status();
-    const bool clustered = !(geometry.cluster == dim3{});
-    if (!clustered && !geometry.cooperative && !geometry.programmatic_dependent_launch) [[likely]] {
-      return driver_->launch_kernel(handle(function), geometry.grid.x, geometry.grid.y, geometry.grid.z,
-                                    geometry.block.x, geometry.block.y, geometry.block.z,
-                                    geometry.shared_bytes, handle(where), parameters, nullptr);
-    }
-    return launch_with_attributes(handle(function), geometry, parameters, where, clustered);
+    return start(handle(function), geometry, parameters, handle(where));
   }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
@@ -301,12 +306,17 @@ class device final : public device_driver {
   }
   [[nodiscard]] static CUstream_st* handle(stream where) noexcept { return static_cast<CUstream_st*>(where); }
 
-  [[nodiscard]] status launch_with_attributes(CUfunc_st* function, const launch_geometry& geometry,
-                                              void** parameters, stream where,
-                                              bool clustered) const noexcept {
+  [[nodiscard]] status start(CUfunc_st* function, const launch_geometry& geometry, void** parameters,
+                             CUstream_st* where) const noexcept {
+    if (geometry.cluster == dim3{} && !geometry.cooperative && !geometry.programmatic_dependent_launch)
+        [[likely]] {
+      return driver_->launch_kernel(function, geometry.grid.x, geometry.grid.y, geometry.grid.z,
+                                    geometry.block.x, geometry.block.y, geometry.block.z,
+                                    geometry.shared_bytes, where, parameters, nullptr);
+    }
     std::array<launch_attribute, 3> attributes;
     unsigned count = 0;
-    if (clustered) {
+    if (!(geometry.cluster == dim3{})) {
       attributes[count].id = launch_attribute_id::cluster_dimension;
       attributes[count++].value.cluster = {geometry.cluster.x, geometry.cluster.y, geometry.cluster.z};
     }
@@ -314,13 +324,14 @@ class device final : public device_driver {
       attributes[count].id = launch_attribute_id::cooperative;
       attributes[count++].value.flag = 1;
     }
+    // Only allows an overlap, so that a device which knows none runs the kernel rightly without it.
     if (geometry.programmatic_dependent_launch && programmatic_) {
       attributes[count].id = launch_attribute_id::programmatic_stream_serialization;
       attributes[count++].value.flag = 1;
     }
     const launch_config config{
         geometry.grid.x,  geometry.grid.y,       geometry.grid.z, geometry.block.x,  geometry.block.y,
-        geometry.block.z, geometry.shared_bytes, handle(where),   attributes.data(), count};
+        geometry.block.z, geometry.shared_bytes, where,           attributes.data(), count};
     return driver_->launch_kernel_ex(&config, function, parameters, nullptr);
   }
 
@@ -504,7 +515,6 @@ inline void require(const api& driver, int code, const std::string& what) {
 /// calling thread's context; a green context's streams to its device's primary context.
 [[nodiscard]] inline std::shared_ptr<device> of(stream where, const options& how = {}) {
   const auto driver = open_driver(how);
-  constexpr std::uintptr_t last_default_stream = 2;
   if (reinterpret_cast<std::uintptr_t>(where.handle()) <= last_default_stream) return current(how);
   auto* const handle = static_cast<CUstream_st*>(where);
   CUctx_st* context = nullptr;

@@ -1,0 +1,139 @@
+// What a launch through the cuda backend costs over the driver's own call, for a kernel with 16 parameters.
+//
+//   launch_overhead <folder of kernels.*> [<libhip_over_cuda.so>]
+//
+// Rounds of either kind alternate, and each is short enough not to fill the driver's queue; the figures are
+// medians over rounds. Exits with 77 where there is no device.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include <switchyard/cuda/driver.hpp>
+#include <switchyard/hip/driver.hpp>
+
+#include "raw.hpp"
+
+namespace {
+
+namespace sy = switchyard;
+
+constexpr int launches = 200;
+constexpr int rounds = 600;
+
+/// Nanoseconds a call of `work`.
+template <class Work>
+double time_of(Work&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < launches; ++i) work();
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double, std::nano>(end - start).count() / launches;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  if (!raw::available()) {
+    std::puts("skipped: no CUDA device");
+    return 77;
+  }
+  raw::set_current(raw::primary_context());
+  std::ifstream file{std::filesystem::path{argv[1]} / "kernels.sm_90a.cubin", std::ios::binary};
+  const std::vector<char> image{std::istreambuf_iterator<char>{file}, {}};
+  const std::shared_ptr<sy::device_driver> device = sy::cuda::open(0);
+  const auto module = device->load(std::as_bytes(std::span{image}), "kernels");
+  const auto function = device->find(module, "sixteen");
+  const sy::launch_geometry geometry{.grid = {1}, .block = {32}};
+  device->configure(function, geometry);
+
+  const auto driver = sy::cuda::open_driver();
+  std::array<long long, 16> values{};
+  std::array<void*, 16> parameters{};
+  for (std::size_t i = 0; i < values.size(); ++i) parameters[i] = &values[i];
+  const raw::own_stream stream;
+  int failures = 0;
+
+  const auto bare = [&] {
+    failures += driver->launch_kernel(static_cast<CUfunc_st*>(function), 1, 1, 1, 32, 1, 1, 0, stream.get(),
+                                      parameters.data(), nullptr) != 0;
+  };
+  const auto ours = [&] {
+    failures += device->launch(function, geometry, parameters.data(), stream.get()) != 0;
+  };
+  const sy::launch_geometry clustered{.grid = {2}, .block = {32}, .cluster = {2}};
+  const auto with_cluster = [&] {
+    failures += device->launch(function, clustered, parameters.data(), stream.get()) != 0;
+  };
+  const auto current = [&] {
+    CUctx_st* context = nullptr;
+    failures += driver->ctx_get_current(&context) != 0;
+  };
+  const auto capturing = [&] { failures += device->capturing(stream.get()) ? 1 : 0; };
+
+  std::shared_ptr<sy::device_driver> hip;
+  sy::module_handle hip_module = nullptr;
+  sy::function_handle hip_function = nullptr;
+  if (argc > 2) {
+    hip = sy::hip::open(0, {.library = argv[2]});
+    hip_module = hip->load(std::as_bytes(std::span{image}), "kernels");
+    hip_function = hip->find(hip_module, "sixteen");
+  }
+  const auto over_hip = [&] {
+    failures += hip->launch(hip_function, geometry, parameters.data(), stream.get()) != 0;
+  };
+
+  std::vector<double> bare_times;
+  std::vector<double> our_times;
+  std::vector<double> differences;
+  std::vector<double> same_differences;
+  std::vector<double> cluster_times;
+  std::vector<double> hip_times;
+  std::vector<double> current_times;
+  std::vector<double> capturing_times;
+  for (int round = 0; round < rounds; ++round) {
+    const auto measure = [&](auto& work) {
+      raw::call("cuCtxSynchronize");
+      return time_of(work);
+    };
+    // Which goes first alternates too.
+    double first = 0;
+    double second = 0;
+    if (round % 2 == 0) {
+      first = measure(bare);
+      second = measure(ours);
+    } else {
+      second = measure(ours);
+      first = measure(bare);
+    }
+    same_differences.push_back(measure(bare) - first);
+    bare_times.push_back(first);
+    our_times.push_back(second);
+    differences.push_back(second - first);
+    cluster_times.push_back(measure(with_cluster));
+    if (hip != nullptr) hip_times.push_back(measure(over_hip));
+    current_times.push_back(measure(current));
+    capturing_times.push_back(measure(capturing));
+  }
+  std::printf(
+      "{\"bare_ns\": %.1f, \"through_the_backend_ns\": %.1f, \"difference_ns\": %.1f, "
+      "\"bare_to_bare_ns\": %.1f, \"with_cluster_ns\": %.1f, \"ctx_get_current_ns\": %.1f, "
+      "\"capturing_ns\": %.1f",
+      median(bare_times), median(our_times), median(differences), median(same_differences),
+      median(cluster_times), median(current_times), median(capturing_times));
+  if (hip != nullptr) std::printf(", \"hip_over_cuda_ns\": %.1f", median(hip_times));
+  std::printf("}\n");
+  raw::call("cuCtxSynchronize");
+  device->unload(module);
+  if (hip != nullptr) hip->unload(hip_module);
+  return failures == 0 ? 0 : 1;
+}
