@@ -22,8 +22,8 @@ namespace {
 
 namespace sy = switchyard;
 
-constexpr int launches = 200;
-constexpr int rounds = 600;
+constexpr int launches = 100;
+constexpr int rounds = 4000;
 
 /// Nanoseconds a call of `work`.
 template <class Work>
@@ -70,6 +70,13 @@ int main(int argc, char** argv) {
   const auto ours = [&] {
     failures += device->launch(function, geometry, parameters.data(), stream.get()) != 0;
   };
+  const auto bare_on_null = [&] {
+    failures += driver->launch_kernel(static_cast<CUfunc_st*>(function), 1, 1, 1, 32, 1, 1, 0, nullptr,
+                                      parameters.data(), nullptr) != 0;
+  };
+  const auto on_null_stream = [&] {
+    failures += device->launch(function, geometry, parameters.data(), nullptr) != 0;
+  };
   const sy::launch_geometry clustered{.grid = {2}, .block = {32}, .cluster = {2}};
   const auto with_cluster = [&] {
     failures += device->launch(function, clustered, parameters.data(), stream.get()) != 0;
@@ -92,45 +99,33 @@ int main(int argc, char** argv) {
     failures += hip->launch(hip_function, geometry, parameters.data(), stream.get()) != 0;
   };
 
-  std::vector<double> bare_times;
-  std::vector<double> our_times;
-  std::vector<double> differences;
-  std::vector<double> same_differences;
-  std::vector<double> cluster_times;
-  std::vector<double> hip_times;
-  std::vector<double> current_times;
-  std::vector<double> capturing_times;
-  for (int round = 0; round < rounds; ++round) {
-    const auto measure = [&](auto& work) {
-      raw::call("cuCtxSynchronize");
-      return time_of(work);
-    };
-    // Which goes first alternates too.
-    double first = 0;
-    double second = 0;
-    if (round % 2 == 0) {
-      first = measure(bare);
-      second = measure(ours);
-    } else {
-      second = measure(ours);
-      first = measure(bare);
+  const auto measure = [&](const auto& work) {
+    raw::call("cuCtxSynchronize");
+    return time_of(work);
+  };
+  const auto median_of = [&](const auto& work) {
+    std::vector<double> times;
+    for (int round = 0; round < rounds / 10; ++round) times.push_back(measure(work));
+    return median(times);
+  };
+  /// Median of what `second` takes longer than `first`, in rounds of both, which of them goes first
+  /// alternating.
+  const auto difference_of = [&](const auto& first, const auto& second) {
+    std::vector<double> differences;
+    for (int round = 0; round < rounds; ++round) {
+      const double early = round % 2 == 0 ? measure(first) : 0;
+      const double other = measure(second);
+      differences.push_back(other - (round % 2 == 0 ? early : measure(first)));
     }
-    same_differences.push_back(measure(bare) - first);
-    bare_times.push_back(first);
-    our_times.push_back(second);
-    differences.push_back(second - first);
-    cluster_times.push_back(measure(with_cluster));
-    if (hip != nullptr) hip_times.push_back(measure(over_hip));
-    current_times.push_back(measure(current));
-    capturing_times.push_back(measure(capturing));
-  }
-  std::printf(
-      "{\"bare_ns\": %.1f, \"through_the_backend_ns\": %.1f, \"difference_ns\": %.1f, "
-      "\"bare_to_bare_ns\": %.1f, \"with_cluster_ns\": %.1f, \"ctx_get_current_ns\": %.1f, "
-      "\"capturing_ns\": %.1f",
-      median(bare_times), median(our_times), median(differences), median(same_differences),
-      median(cluster_times), median(current_times), median(capturing_times));
-  if (hip != nullptr) std::printf(", \"hip_over_cuda_ns\": %.1f", median(hip_times));
+    return median(differences);
+  };
+  std::printf("{\"bare_ns\": %.1f, \"difference_ns\": %.1f, \"bare_less_bare_ns\": %.1f, ", median_of(bare),
+              difference_of(bare, ours), difference_of(bare, bare));
+  std::printf("\"null_stream_difference_ns\": %.1f, \"cluster_ns\": %.1f, ",
+              difference_of(bare_on_null, on_null_stream), median_of(with_cluster));
+  std::printf("\"ctx_get_current_ns\": %.1f, \"capturing_ns\": %.1f", median_of(current),
+              median_of(capturing));
+  if (hip != nullptr) std::printf(", \"hip_over_cuda_ns\": %.1f", median_of(over_hip));
   std::printf("}\n");
   raw::call("cuCtxSynchronize");
   device->unload(module);
