@@ -44,13 +44,11 @@ std::array<void*, sizeof...(Values)> pointers(Values&... values) {
 }
 
 struct cuda_backend {
-  static constexpr bool has_clusters = true;
   static std::shared_ptr<sy::device_driver> open() { return sy::cuda::open(0); }
   static std::shared_ptr<sy::device_driver> of(sy::stream where) { return sy::cuda::of(where); }
 };
 
 struct hip_backend {
-  static constexpr bool has_clusters = false;
   static std::shared_ptr<sy::device_driver> open() { return sy::hip::open(0, {.library = shim}); }
   static std::shared_ptr<sy::device_driver> of(sy::stream where) {
     return sy::hip::of(where, {.library = shim});

@@ -314,6 +314,14 @@ class device final : public device_driver {
                                     geometry.block.x, geometry.block.y, geometry.block.z,
                                     geometry.shared_bytes, where, parameters, nullptr);
     }
+    return start_with_attributes(function, geometry, parameters, where);
+  }
+
+  // Apart, so that the way of the other launches needs no room for attributes.
+  [[nodiscard, gnu::noinline]] status start_with_attributes(CUfunc_st* function,
+                                                            const launch_geometry& geometry,
+                                                            void** parameters,
+                                                            CUstream_st* where) const noexcept {
     std::array<launch_attribute, 3> attributes;
     unsigned count = 0;
     if (!(geometry.cluster == dim3{})) {
