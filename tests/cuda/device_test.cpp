@@ -1,15 +1,11 @@
-// The cuda backend, and the hip backend over tests/hip_over_cuda, on a real device.
-//
-//   device_test <folder of kernels.*> [<libhip_over_cuda.so>] [Catch2's options]
-//
-// Exits with 77, which ctest calls skipped, where there is no device.
-#if !__has_include(<catch2/catch_all.hpp>)
-#define CATCH_CONFIG_RUNNER
-#endif
+// The cuda backend, and the hip backend over hip_over_cuda, on a Hopper GPU. TEST_KERNELS names the folder of
+// the blobs made of kernels.cu, HIP_OVER_CUDA_LIBRARY the library.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -19,20 +15,34 @@
 
 #include <switchyard/cuda/driver.hpp>
 #include <switchyard/hip/driver.hpp>
+#include <switchyard/target.hpp>
 
-#include "../catch.hpp"
+#include "catch.hpp"
 #include "raw.hpp"
 
 namespace {
 
 namespace sy = switchyard;
 
-std::filesystem::path kernels;  // NOLINT: set by main
-std::string shim;               // NOLINT: set by main
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) throw std::runtime_error{std::string{name} + " is not set"};
+  return value;
+}
+
+/// First thing in every case.
+void need_hopper() {
+  if (!raw::available()) skip_program("no CUDA device");
+  const auto device = sy::cuda::open(0);
+  if (device->compute_capability() != 90)
+    skip_program("the kernels are for sm_90a, the device is " + device->properties().arch);
+  raw::set_current(raw::primary_context());
+}
 
 std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream file{kernels / name, std::ios::binary};
-  if (!file) throw std::runtime_error{(kernels / name).string() + " cannot be read"};
+  const std::string path = variable("TEST_KERNELS") + "/" + name;
+  std::ifstream file{path, std::ios::binary};
+  if (!file) throw std::runtime_error{path + " cannot be read"};
   const std::vector<char> characters{std::istreambuf_iterator<char>{file}, {}};
   const auto* const bytes = reinterpret_cast<const std::byte*>(characters.data());
   return {bytes, bytes + characters.size()};
@@ -49,9 +59,11 @@ struct cuda_backend {
 };
 
 struct hip_backend {
-  static std::shared_ptr<sy::device_driver> open() { return sy::hip::open(0, {.library = shim}); }
+  static std::shared_ptr<sy::device_driver> open() {
+    return sy::hip::open(0, {.library = variable("HIP_OVER_CUDA_LIBRARY")});
+  }
   static std::shared_ptr<sy::device_driver> of(sy::stream where) {
-    return sy::hip::of(where, {.library = shim});
+    return sy::hip::of(where, {.library = variable("HIP_OVER_CUDA_LIBRARY")});
   }
 };
 
@@ -113,6 +125,7 @@ bool contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a CUDA device tells its properties") {
+  need_hopper();
   const auto device = sy::cuda::open(0);
   const auto& properties = device->properties();
   std::printf("%s, %s, %lld multiprocessors, %.3f TB/s, %lld bytes shared\n", properties.name.c_str(),
@@ -138,7 +151,7 @@ TEST_CASE("a CUDA device tells its properties") {
 }
 
 TEST_CASE("one context has one device") {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto device = sy::cuda::open(0);
   CHECK(device == sy::cuda::open(0));
   CHECK(device == sy::cuda::current());
@@ -150,15 +163,16 @@ TEST_CASE("one context has one device") {
 }
 
 TEMPLATE_TEST_CASE("a kernel's parameters are known by place and size", "", cuda_backend) {
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   const auto show = [&](const char* name) {
-    const auto slots = driver->parameters(module[name]);
-    REQUIRE(slots);
+    std::vector<sy::parameter_slot> slots;
+    REQUIRE(driver->parameters(module[name], slots));
     std::printf("%s:", name);
-    for (const auto& slot : *slots) std::printf(" %u+%u", slot.offset, slot.bytes);
+    for (const auto& slot : slots) std::printf(" %u+%u", slot.offset, slot.bytes);
     std::printf("\n");
-    return *slots;
+    return slots;
   };
   const auto equal = [](const std::vector<sy::parameter_slot>& slots,
                         const std::vector<std::pair<std::uint32_t, std::uint32_t>>& expected) {
@@ -178,7 +192,7 @@ TEMPLATE_TEST_CASE("a kernel's parameters are known by place and size", "", cuda
 }
 
 TEMPLATE_TEST_CASE("kernels run on every kind of stream", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   const auto scale = module["scale"];
@@ -195,7 +209,7 @@ TEMPLATE_TEST_CASE("kernels run on every kind of stream", "", cuda_backend, hip_
 }
 
 TEMPLATE_TEST_CASE("structures and narrow values arrive", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   struct mixed_value {
@@ -215,7 +229,7 @@ TEMPLATE_TEST_CASE("structures and narrow values arrive", "", cuda_backend, hip_
 }
 
 TEMPLATE_TEST_CASE("captured launches replay", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   const auto scale = module["scale"];
@@ -262,7 +276,7 @@ TEMPLATE_TEST_CASE("captured launches replay", "", cuda_backend, hip_backend) {
 }
 
 TEMPLATE_TEST_CASE("shared memory beyond 48 KB", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   const auto kernel = module["shared_sum"];
@@ -285,6 +299,7 @@ TEMPLATE_TEST_CASE("shared memory beyond 48 KB", "", cuda_backend, hip_backend) 
 }
 
 TEST_CASE("launches that cannot succeed are refused in words") {
+  need_hopper();
   const auto driver = sy::cuda::open(0);
   const loaded module{driver};
   const auto error = error_of([&] { driver->configure(module["at_most_128_threads"], {.block = {256}}); });
@@ -297,7 +312,7 @@ TEST_CASE("launches that cannot succeed are refused in words") {
 }
 
 TEMPLATE_TEST_CASE("cooperative launches", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   const auto kernel = module["grid_barrier"];
@@ -315,7 +330,7 @@ TEMPLATE_TEST_CASE("cooperative launches", "", cuda_backend, hip_backend) {
 }
 
 TEST_CASE("clusters") {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = sy::cuda::open(0);
   const loaded module{driver};
   const auto kernel = module["cluster_place"];
@@ -337,7 +352,7 @@ TEST_CASE("clusters") {
 }
 
 TEST_CASE("programmatic dependent launches overlap") {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = sy::cuda::open(0);
   const loaded module{driver};
   const auto primary = module["primary"];
@@ -362,7 +377,7 @@ TEST_CASE("programmatic dependent launches overlap") {
 }
 
 TEST_CASE("tensor maps") {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = sy::cuda::open(0);
   const loaded module{driver};
   std::vector<float> values(64 * 128);
@@ -405,7 +420,7 @@ TEST_CASE("tensor maps") {
 }
 
 TEMPLATE_TEST_CASE("filling and stream-ordered memory", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const raw::own_stream stream;
   for (const sy::stream where : {sy::stream{}, sy::stream{stream.get()}}) {
@@ -426,7 +441,39 @@ TEMPLATE_TEST_CASE("filling and stream-ordered memory", "", cuda_backend, hip_ba
   raw::call("cuCtxSynchronize");
 }
 
+TEMPLATE_TEST_CASE("copies and events", "", cuda_backend, hip_backend) {
+  need_hopper();
+  const auto driver = TestType::open();
+  const raw::own_stream stream;
+  std::vector<int> values(1 << 16);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i);
+  const auto expected = values;
+  const std::size_t bytes = values.size() * sizeof(int);
+  void* const first = driver->allocate(bytes, stream.get());
+  void* const second = driver->allocate(bytes, stream.get());
+  const auto start = driver->create_event();
+  const auto end = driver->create_event();
+  CHECK(driver->record(start, stream.get()) == 0);
+  CHECK(driver->copy(first, values.data(), bytes, stream.get()) == 0);
+  std::fill(values.begin(), values.end(), -1);  // has been read
+  CHECK(driver->copy(second, first, bytes, stream.get()) == 0);
+  CHECK(driver->copy(values.data(), second, bytes, stream.get()) == 0);
+  CHECK(driver->record(end, stream.get()) == 0);
+  CHECK(driver->synchronize(stream.get()) == 0);
+  CHECK(values == expected);
+  double microseconds = -1;
+  CHECK(driver->elapsed(start, end, microseconds) == 0);
+  CHECK(microseconds > 1);
+  CHECK(microseconds < 1e6);
+  driver->destroy_event(start);
+  driver->destroy_event(end);
+  driver->release(first, stream.get());
+  driver->release(second, stream.get());
+  CHECK(driver->synchronize(stream.get()) == 0);
+}
+
 TEST_CASE("a context of the engine's own") {
+  need_hopper();
   const auto primary = sy::cuda::open(0);
   CUctx_st* own = nullptr;
   raw::call("cuCtxCreate_v2", &own, 0U, 0);
@@ -481,16 +528,17 @@ TEST_CASE("a context of the engine's own") {
 }
 
 TEST_CASE("blobs that cannot be loaded say why") {
+  need_hopper();
   const auto device = sy::cuda::open(0);
   const auto load = [&](const std::vector<std::byte>& image, const std::string& name) {
     const auto error = error_of([&] { device->unload(device->load(image, name)); });
     std::printf("%s\n", error.what());
     return error;
   };
-  const auto foreign = load(read_file("kernels.sm_100a.cubin"), "foreign.cubin");
+  const auto foreign = load(read_file("kernels.sm_75.cubin"), "foreign.cubin");
   CHECK(foreign.code() == sy::error_code::blob_not_loadable);
   CHECK(contains(foreign.what(), "foreign.cubin"));
-  CHECK(contains(foreign.what(), "sm_100"));
+  CHECK(contains(foreign.what(), "sm_75"));
   CHECK(contains(foreign.what(), device->properties().arch));
 
   auto cut = read_file("kernels.sm_90a.cubin");
@@ -511,7 +559,7 @@ TEST_CASE("blobs that cannot be loaded say why") {
 }
 
 TEST_CASE("PTX and fatbins load as cubins do") {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto device = sy::cuda::open(0);
   for (const char* const name : {"kernels.compute_80.ptx", "kernels.fatbin"}) {
     const loaded module{device, name};
@@ -520,7 +568,7 @@ TEST_CASE("PTX and fatbins load as cubins do") {
 }
 
 TEMPLATE_TEST_CASE("threads load and launch at once", "", cuda_backend, hip_backend) {
-  raw::set_current(raw::primary_context());
+  need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
   const auto scale = module["scale"];
@@ -554,7 +602,8 @@ TEMPLATE_TEST_CASE("threads load and launch at once", "", cuda_backend, hip_back
 }
 
 TEST_CASE("hip over cuda tells what it is") {
-  const auto device = sy::hip::open(0, {.library = shim});
+  need_hopper();
+  const auto device = sy::hip::open(0, {.library = variable("HIP_OVER_CUDA_LIBRARY")});
   const auto cuda = sy::cuda::open(0);
   CHECK(device->properties().backend == "hip");
   CHECK(device->properties().name == cuda->properties().name);
@@ -564,30 +613,15 @@ TEST_CASE("hip over cuda tells what it is") {
   CHECK(device->properties().arch == cuda->properties().arch + "a");
   CHECK(device->properties().attribute("warp_size") == 32);
   const loaded module{device};
-  CHECK(!device->parameters(module["scale"]));  // a cubin has no notes of AMD's
+  std::vector<sy::parameter_slot> slots;
+  CHECK(!device->parameters(module["scale"], slots));  // a cubin has no notes of AMD's
   const auto missing = error_of([&] { (void)module["absent"]; });
   CHECK(missing.code() == sy::error_code::kernel_not_found);
   const auto clustered = error_of([&] { device->configure(module["scale"], {.cluster = {2}}); });
   CHECK(clustered.code() == sy::error_code::launch_failed);
   CHECK(device->launch(module["scale"], {.cluster = {2}}, nullptr, nullptr) == 801);
   const auto foreign =
-      error_of([&] { (void)device->load(read_file("kernels.sm_100a.cubin"), "foreign.cubin"); });
+      error_of([&] { (void)device->load(read_file("kernels.sm_75.cubin"), "foreign.cubin"); });
   CHECK(contains(foreign.what(), "foreign.cubin"));
   std::printf("%s\n", foreign.what());
-}
-
-int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s <folder of kernels> <libhip_over_cuda.so> [Catch2's options]\n", argv[0]);
-    return 2;
-  }
-  if (!raw::available()) {
-    std::puts("skipped: no CUDA device");
-    return 77;
-  }
-  kernels = argv[1];
-  shim = argc > 2 ? argv[2] : "";
-  std::vector<char*> rest{argv[0]};
-  for (int i = 3; i < argc; ++i) rest.push_back(argv[i]);
-  return Catch::Session{}.run(static_cast<int>(rest.size()), rest.data());
 }

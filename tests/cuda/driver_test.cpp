@@ -9,7 +9,7 @@
 
 #include <switchyard/cuda/driver.hpp>
 
-#include "../catch.hpp"
+#include "catch.hpp"
 #include "fake_driver.hpp"
 
 namespace {
@@ -150,7 +150,8 @@ TEST_CASE("a driver of CUDA 11.8 serves without what came later") {
   const auto image = ptx();
   auto* const module = device->load(image, "text.ptx");
   auto* const function = device->find(module, "kernel");
-  CHECK(!device->parameters(function));
+  std::vector<sy::parameter_slot> slots;
+  CHECK(!device->parameters(function, slots));
   CHECK(device->encode({.rank = 2}, nullptr) == 801);
   CHECK(device->launch(function, {}, nullptr, nullptr) == 0);
   device->unload(module);
@@ -320,11 +321,11 @@ TEST_CASE("loading") {
   const auto missing = error_of([&] { (void)device->find(module, "absent"); });
   CHECK(missing.code() == sy::error_code::kernel_not_found);
   CHECK(contains(missing.what(), "text.ptx has no kernel 'absent'"));
-  const auto slots = device->parameters(device->find(module, "kernel"));
-  REQUIRE(slots);
-  REQUIRE(slots->size() == 2);
-  CHECK((*slots)[1].offset == 8);
-  CHECK((*slots)[1].bytes == 4);
+  std::vector<sy::parameter_slot> slots(5);
+  REQUIRE(device->parameters(device->find(module, "kernel"), slots));
+  REQUIRE(slots.size() == 2);
+  CHECK(slots[1].offset == 8);
+  CHECK(slots[1].bytes == 4);
   device->unload(module);
   CHECK(notes().modules == before);
   device->unload(nullptr);
@@ -357,6 +358,28 @@ TEST_CASE("memory") {
   CHECK(device->fill(nullptr, 1, 0, nullptr) == 0);
   CHECK(device->encode({.rank = 6}, nullptr) == sy::cuda::result::invalid_value);
   CHECK(device->encode({.rank = 0}, nullptr) == sy::cuda::result::invalid_value);
+}
+
+TEST_CASE("copies and events") {
+  const auto device = sy::cuda::open(0, fake_options());
+  set_current(nullptr);
+  const int before = 41;
+  int after = 0;
+  CHECK(device->copy(&after, &before, sizeof after, nullptr) == 0);
+  CHECK(device->copy(nullptr, nullptr, 0, nullptr) == 0);
+  CHECK(device->synchronize(nullptr) == 0);
+  CHECK(after == before);
+  const auto first = device->create_event();
+  const auto second = device->create_event();
+  double microseconds = -1;
+  CHECK(device->record(first, nullptr) == 0);
+  CHECK(device->record(second, nullptr) == 0);
+  CHECK(device->elapsed(first, second, microseconds) == 0);
+  CHECK(microseconds == 1000);  // the fake's clock ticks once a record
+  device->destroy_event(first);
+  device->destroy_event(second);
+  device->destroy_event(nullptr);
+  CHECK(notes().events == 0);
 }
 
 TEST_CASE("threads open and close devices at once") {

@@ -26,6 +26,10 @@ struct CUstream_st {
   CUctx_st* context = nullptr;
   int capturing = 0;
 };
+struct CUevent_st {
+  int recorded = 0;
+  bool waited_for = false;
+};
 struct CUmod_st {
   CUctx_st* context = nullptr;
 };
@@ -255,6 +259,43 @@ const cuda::api functions = [] {
     unsigned seen = 0;
     for (unsigned i = 0; i < config->attribute_count; ++i) seen |= 1U << config->attributes[i].id;
     return start(function, config->stream, seen);
+  };
+  table.stream_synchronize = [](CUstream_st* stream) {
+    CUctx_st* context = nullptr;
+    return context_of(stream, &context);
+  };
+  table.event_create = [](CUevent_st** event, unsigned) {
+    if (current() == nullptr) return cuda::result::invalid_context;
+    ++notes.events;
+    *event = new CUevent_st{};
+    return cuda::result::success;
+  };
+  table.event_destroy = [](CUevent_st* event) {
+    --notes.events;
+    delete event;
+    return cuda::result::success;
+  };
+  table.event_record = [](CUevent_st* event, CUstream_st*) {
+    static int clock = 0;
+    event->recorded = ++clock;
+    event->waited_for = false;
+    return cuda::result::success;
+  };
+  table.event_synchronize = [](CUevent_st* event) {
+    event->waited_for = true;
+    return cuda::result::success;
+  };
+  table.event_elapsed_time = [](float* milliseconds, CUevent_st* from, CUevent_st* to) {
+    if (!to->waited_for) return cuda::result::not_ready;
+    *milliseconds = static_cast<float>(to->recorded - from->recorded);
+    return cuda::result::success;
+  };
+  table.memcpy_async = [](unsigned long long to, unsigned long long from, std::size_t bytes,
+                          CUstream_st* stream) {
+    CUctx_st* context = nullptr;
+    const int code = context_of(stream, &context);
+    if (code == 0) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return code;
   };
   table.memset_d8_async = [](unsigned long long, unsigned char, std::size_t, CUstream_st* stream) {
     CUctx_st* context = nullptr;

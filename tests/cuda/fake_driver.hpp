@@ -12,6 +12,7 @@ namespace fake_cuda {
 struct record {
   std::array<std::atomic<int>, 2> retained{};  ///< of each device's primary context
   std::atomic<int> modules = 0;                ///< loaded and not unloaded
+  std::atomic<int> events = 0;                 ///< created and not destroyed
   std::atomic<int> launches = 0;
   std::atomic<int> pushes = 0;  ///< of contexts
   std::atomic<int> attributes_set = 0;

@@ -5,7 +5,7 @@
 
 #include <switchyard/cuda/image.hpp>
 
-#include "../catch.hpp"
+#include "catch.hpp"
 
 namespace {
 

@@ -1,16 +1,18 @@
 // What a launch through the cuda backend costs over the driver's own call, for a kernel with 16 parameters.
 //
-//   launch_overhead <folder of kernels.*> [<libhip_over_cuda.so>]
-//
 // Rounds of either kind alternate, and each is short enough not to fill the driver's queue; the figures are
-// medians over rounds. Exits with 77 where there is no device.
+// medians over rounds. TEST_KERNELS names the folder of kernels.sm_90a.cubin, HIP_OVER_CUDA_LIBRARY the
+// library for the hip backend. Exits with 77 where there is no device.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <switchyard/cuda/driver.hpp>
@@ -41,14 +43,19 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc < 2) return 2;
+int main() {
   if (!raw::available()) {
     std::puts("skipped: no CUDA device");
     return 77;
   }
   raw::set_current(raw::primary_context());
-  std::ifstream file{std::filesystem::path{argv[1]} / "kernels.sm_90a.cubin", std::ios::binary};
+  const char* const folder = std::getenv("TEST_KERNELS");
+  const char* const library = std::getenv("HIP_OVER_CUDA_LIBRARY");
+  if (folder == nullptr || library == nullptr) {
+    std::puts("TEST_KERNELS or HIP_OVER_CUDA_LIBRARY is not set");
+    return 2;
+  }
+  std::ifstream file{std::string{folder} + "/kernels.sm_90a.cubin", std::ios::binary};
   const std::vector<char> image{std::istreambuf_iterator<char>{file}, {}};
   const std::shared_ptr<sy::device_driver> device = sy::cuda::open(0);
   const auto module = device->load(std::as_bytes(std::span{image}), "kernels");
@@ -87,14 +94,9 @@ int main(int argc, char** argv) {
   };
   const auto capturing = [&] { failures += device->capturing(stream.get()) ? 1 : 0; };
 
-  std::shared_ptr<sy::device_driver> hip;
-  sy::module_handle hip_module = nullptr;
-  sy::function_handle hip_function = nullptr;
-  if (argc > 2) {
-    hip = sy::hip::open(0, {.library = argv[2]});
-    hip_module = hip->load(std::as_bytes(std::span{image}), "kernels");
-    hip_function = hip->find(hip_module, "sixteen");
-  }
+  const std::shared_ptr<sy::device_driver> hip = sy::hip::open(0, {.library = library});
+  const auto hip_module = hip->load(std::as_bytes(std::span{image}), "kernels");
+  const auto hip_function = hip->find(hip_module, "sixteen");
   const auto over_hip = [&] {
     failures += hip->launch(hip_function, geometry, parameters.data(), stream.get()) != 0;
   };
@@ -125,10 +127,10 @@ int main(int argc, char** argv) {
               difference_of(bare_on_null, on_null_stream), median_of(with_cluster));
   std::printf("\"ctx_get_current_ns\": %.1f, \"capturing_ns\": %.1f", median_of(current),
               median_of(capturing));
-  if (hip != nullptr) std::printf(", \"hip_over_cuda_ns\": %.1f", median_of(over_hip));
+  std::printf(", \"hip_over_cuda_ns\": %.1f", median_of(over_hip));
   std::printf("}\n");
   raw::call("cuCtxSynchronize");
   device->unload(module);
-  if (hip != nullptr) hip->unload(hip_module);
+  hip->unload(hip_module);
   return failures == 0 ? 0 : 1;
 }

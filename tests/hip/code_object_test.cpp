@@ -12,7 +12,7 @@
 
 #include <switchyard/hip/code_object.hpp>
 
-#include "../catch.hpp"
+#include "catch.hpp"
 
 namespace {
 

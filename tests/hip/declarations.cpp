@@ -93,6 +93,14 @@ SWITCHYARD_SAME(module_get_function, hipModuleGetFunction,
 SWITCHYARD_SAME(module_launch_kernel, hipModuleLaunchKernel,
                 hipError_t (*)(hipFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                unsigned, hipStream_t, void**, void**));
+SWITCHYARD_SAME(stream_synchronize, hipStreamSynchronize, hipError_t (*)(hipStream_t));
+SWITCHYARD_SAME(event_create, hipEventCreate, hipError_t (*)(hipEvent_t*));
+SWITCHYARD_SAME(event_destroy, hipEventDestroy, hipError_t (*)(hipEvent_t));
+SWITCHYARD_SAME(event_record, hipEventRecord, hipError_t (*)(hipEvent_t, hipStream_t));
+SWITCHYARD_SAME(event_synchronize, hipEventSynchronize, hipError_t (*)(hipEvent_t));
+SWITCHYARD_SAME(event_elapsed_time, hipEventElapsedTime, hipError_t (*)(float*, hipEvent_t, hipEvent_t));
+SWITCHYARD_SAME(memcpy_async, hipMemcpyAsync,
+                hipError_t (*)(void*, const void*, std::size_t, hipMemcpyKind, hipStream_t));
 SWITCHYARD_SAME(memset_async, hipMemsetAsync, hipError_t (*)(void*, int, std::size_t, hipStream_t));
 SWITCHYARD_SAME(malloc_async, hipMallocAsync, hipError_t (*)(void**, std::size_t, hipStream_t));
 SWITCHYARD_SAME(free_async, hipFreeAsync, hipError_t (*)(void*, hipStream_t));
@@ -122,6 +130,7 @@ static_assert(query::warp_size == hipDeviceAttributeWarpSize);
 static_assert(query::max_shared_bytes_per_multiprocessor ==
               hipDeviceAttributeMaxSharedMemoryPerMultiprocessor);
 
+static_assert(hip::copy_by_address == hipMemcpyDefault);
 static_assert(hip::capture::none == hipStreamCaptureStatusNone);
 static_assert(hip::capture::relaxed == hipStreamCaptureModeRelaxed);
 

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include <switchyard/hip/driver.hpp>
+#include <switchyard/target.hpp>
 
-#include "../catch.hpp"
+#include "catch.hpp"
 
 namespace {
 
@@ -131,7 +132,8 @@ TEST_CASE("loading, launching and memory") {
   const auto second = sy::hip::open(1, renamed());
   auto* const module = device->load(image(), "blob.hsaco");
   auto* const kernel = device->find(module, "kernel");
-  CHECK(!device->parameters(kernel));
+  std::vector<sy::parameter_slot> slots;
+  CHECK(!device->parameters(kernel, slots));
   CHECK(device->launch(kernel, {}, nullptr, nullptr) == 0);
   CHECK(device->launch(kernel, {.cooperative = true}, nullptr, nullptr) == 0);
   CHECK(device->launch(kernel, {.programmatic_dependent_launch = true}, nullptr, nullptr) == 0);
@@ -165,6 +167,27 @@ TEST_CASE("loading, launching and memory") {
   CHECK(contains(broken.what(), "empty.hsaco"));
 }
 
+TEST_CASE("copies and events") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto device = sy::hip::open(0, renamed());
+  const int before = 41;
+  int after = 0;
+  CHECK(device->copy(&after, &before, sizeof after, nullptr) == 0);
+  CHECK(device->copy(nullptr, nullptr, 0, nullptr) == 0);
+  CHECK(device->synchronize(nullptr) == 0);
+  CHECK(after == before);
+  const auto first = device->create_event();
+  const auto second = device->create_event();
+  double microseconds = -1;
+  CHECK(device->record(first, nullptr) == 0);
+  CHECK(device->record(second, nullptr) == 0);
+  CHECK(device->elapsed(first, second, microseconds) == 0);
+  CHECK(microseconds == 1000);  // the fake's clock ticks once a record
+  device->destroy_event(first);
+  device->destroy_event(second);
+  device->destroy_event(nullptr);
+}
+
 TEST_CASE("a code object's kernels are known by their notes") {
   const char* const path = std::getenv("HSACO");
   if (path == nullptr) {
@@ -183,9 +206,9 @@ TEST_CASE("a code object's kernels are known by their notes") {
   CHECK(sy::target_fit(device->properties(), "hip", "gfx942"));
   CHECK(!sy::target_fit(device->properties(), "hip", "gfx942:xnack+"));
   auto* const module = device->load(bytes, "kernels.hsaco");
-  const auto slots = device->parameters(device->find(module, "scale"));
-  REQUIRE(slots);
-  CHECK(slots->size() == 4);
+  std::vector<sy::parameter_slot> slots;
+  REQUIRE(device->parameters(device->find(module, "scale"), slots));
+  CHECK(slots.size() == 4);
   auto* const sum = device->find(module, "shared_sum");
   CHECK(sy::hip::device::description(sum)->shared_bytes == 4096);
   device->configure(sum, {.block = {128}});

@@ -83,6 +83,9 @@ int with_device(Work&& work) {
 CUstream_st* stream_of(ihipStream_t* stream) {
   return reinterpret_cast<CUstream_st*>(stream);
 }
+CUevent_st* event_of(ihipEvent_t* event) {
+  return reinterpret_cast<CUevent_st*>(event);
+}
 CUmod_st* module_of(ihipModule_t* module) {
   return reinterpret_cast<CUmod_st*>(module);
 }
@@ -263,6 +266,40 @@ int hipModuleLaunchCooperativeKernel(ihipModuleSymbol_t* function, unsigned grid
   });
 }
 
+int hipStreamSynchronize(ihipStream_t* stream) {
+  return with_device([&](const cuda::api& driver) { return driver.stream_synchronize(stream_of(stream)); });
+}
+int hipEventCreate(ihipEvent_t** event) {
+  return with_device([&](const cuda::api& driver) {
+    CUevent_st* made = nullptr;
+    const int code = driver.event_create(&made, 0);
+    *event = reinterpret_cast<ihipEvent_t*>(made);
+    return code;
+  });
+}
+int hipEventDestroy(ihipEvent_t* event) {
+  return with_device([&](const cuda::api& driver) { return driver.event_destroy(event_of(event)); });
+}
+int hipEventRecord(ihipEvent_t* event, ihipStream_t* stream) {
+  return with_device(
+      [&](const cuda::api& driver) { return driver.event_record(event_of(event), stream_of(stream)); });
+}
+int hipEventSynchronize(ihipEvent_t* event) {
+  return with_device([&](const cuda::api& driver) { return driver.event_synchronize(event_of(event)); });
+}
+int hipEventElapsedTime(float* milliseconds, ihipEvent_t* from, ihipEvent_t* to) {
+  return with_device([&](const cuda::api& driver) {
+    return driver.event_elapsed_time(milliseconds, event_of(from), event_of(to));
+  });
+}
+
+int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind, ihipStream_t* stream) {
+  return with_device([&](const cuda::api& driver) {
+    if (kind != hip::copy_by_address) return hip::result::not_supported;
+    return driver.memcpy_async(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from),
+                               bytes, stream_of(stream));
+  });
+}
 int hipMemsetAsync(void* address, int byte, std::size_t bytes, ihipStream_t* stream) {
   return with_device([&](const cuda::api& driver) {
     return driver.memset_d8_async(reinterpret_cast<std::uintptr_t>(address), static_cast<unsigned char>(byte),

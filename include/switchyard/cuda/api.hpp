@@ -7,6 +7,7 @@
 
 // The API's own opaque types, so that its handles are ours: CUcontext is CUctx_st*, CUstream is CUstream_st*.
 struct CUctx_st;
+struct CUevent_st;
 struct CUfunc_st;
 struct CUgreenCtx_st;
 struct CUmod_st;
@@ -27,6 +28,7 @@ inline constexpr int invalid_device = 101;
 inline constexpr int invalid_context = 201;
 inline constexpr int invalid_handle = 400;
 inline constexpr int not_found = 500;
+inline constexpr int not_ready = 600;
 inline constexpr int not_supported = 801;
 inline constexpr int system_driver_mismatch = 803;
 inline constexpr int stream_capture_unsupported = 900;
@@ -147,6 +149,7 @@ struct api {
   int (*stream_get_ctx)(CUstream_st* stream, CUctx_st** context) = nullptr;
   int (*stream_get_ctx_v2)(CUstream_st* stream, CUctx_st** context, CUgreenCtx_st** green) = nullptr;
   int (*stream_is_capturing)(CUstream_st* stream, int* capturing) = nullptr;
+  int (*stream_synchronize)(CUstream_st* stream) = nullptr;
   int (*thread_exchange_stream_capture_mode)(int* mode) = nullptr;
 
   int (*module_load_data_ex)(CUmod_st** module, const void* image, unsigned option_count, int* options,
@@ -167,6 +170,14 @@ struct api {
   int (*launch_kernel_ex)(const launch_config* config, CUfunc_st* function, void** parameters,
                           void** extra) = nullptr;
 
+  int (*event_create)(CUevent_st** event, unsigned flags) = nullptr;
+  int (*event_destroy)(CUevent_st* event) = nullptr;
+  int (*event_record)(CUevent_st* event, CUstream_st* stream) = nullptr;
+  int (*event_synchronize)(CUevent_st* event) = nullptr;
+  int (*event_elapsed_time)(float* milliseconds, CUevent_st* from, CUevent_st* to) = nullptr;
+
+  int (*memcpy_async)(unsigned long long to, unsigned long long from, std::size_t bytes,
+                      CUstream_st* stream) = nullptr;
   int (*memset_d8_async)(unsigned long long address, unsigned char byte, std::size_t bytes,
                          CUstream_st* stream) = nullptr;
   int (*mem_alloc_async)(unsigned long long* address, std::size_t bytes, CUstream_st* stream) = nullptr;
@@ -208,6 +219,7 @@ void for_each_entry(Api& table, Visitor&& visit) {
   visit(table.stream_get_ctx, "cuStreamGetCtx", 9020, required);
   visit(table.stream_get_ctx_v2, "cuStreamGetCtx", 12050, optional);
   visit(table.stream_is_capturing, "cuStreamIsCapturing", 10000, required);
+  visit(table.stream_synchronize, "cuStreamSynchronize", 2000, required);
   visit(table.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", 10010, required);
   visit(table.module_load_data_ex, "cuModuleLoadDataEx", 2010, required);
   visit(table.module_unload, "cuModuleUnload", 2000, required);
@@ -219,6 +231,12 @@ void for_each_entry(Api& table, Visitor&& visit) {
   visit(table.func_load, "cuFuncLoad", 12040, optional);
   visit(table.launch_kernel, "cuLaunchKernel", 4000, required);
   visit(table.launch_kernel_ex, "cuLaunchKernelEx", 11060, required);
+  visit(table.event_create, "cuEventCreate", 2000, required);
+  visit(table.event_destroy, "cuEventDestroy", 4000, required);
+  visit(table.event_record, "cuEventRecord", 2000, required);
+  visit(table.event_synchronize, "cuEventSynchronize", 2000, required);
+  visit(table.event_elapsed_time, "cuEventElapsedTime", 2000, required);
+  visit(table.memcpy_async, "cuMemcpyAsync", 4000, required);
   visit(table.memset_d8_async, "cuMemsetD8Async", 3020, required);
   visit(table.mem_alloc_async, "cuMemAllocAsync", 11020, required);
   visit(table.mem_free_async, "cuMemFreeAsync", 11020, required);

@@ -123,13 +123,13 @@ class device final : public device_driver {
       std::string text = name + ": " + describe(code) + "; the device is " + properties_.arch + " (" +
                          properties_.name + ", CUDA " + version_text(driver_version_) + ")";
       if (const auto built_for = compute_capability_of(image)) {
-        text += ", the blob is for " + architecture_name(*built_for);
+        (text += ", the blob is for ") += architecture_name(*built_for);
       }
       for (auto* const log : {&errors, &information}) {
         log->back() = '\0';
         std::string_view lines{log->data()};
         while (lines.ends_with('\n')) lines.remove_suffix(1);
-        if (!lines.empty()) text += "\n" + std::string{lines};
+        if (!lines.empty()) (text += '\n') += lines;
       }
       throw driver_error{detail::load_error(code), text};
     }
@@ -174,20 +174,20 @@ class device final : public device_driver {
     return function;
   }
 
-  /// Nothing with drivers before CUDA 12.4.
-  [[nodiscard]] std::optional<std::vector<parameter_slot>> parameters(function_handle function) override {
-    if (driver_->func_get_param_info == nullptr) return std::nullopt;
+  /// False with drivers before CUDA 12.4.
+  [[nodiscard]] bool parameters(function_handle function, std::vector<parameter_slot>& out) override {
+    out.clear();
+    if (driver_->func_get_param_info == nullptr) return false;
     const context_guard guard{*driver_, context_};
     require(guard.status(), "cannot make the context current");
-    std::vector<parameter_slot> slots;
     for (std::size_t index = 0;; ++index) {
       std::size_t offset = 0;
       std::size_t bytes = 0;
       const int code = driver_->func_get_param_info(handle(function), index, &offset, &bytes);
-      if (code == result::invalid_value) return slots;  // one past the last
-      if (code == result::not_supported) return std::nullopt;
+      if (code == result::invalid_value) return true;  // one past the last
+      if (code == result::not_supported) return false;
       require(code, detail::launch_text("does not tell its parameters", handle(function), *driver_));
-      slots.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
+      out.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
     }
   }
 
@@ -259,6 +259,48 @@ class device final : public device_driver {
     const context_guard guard{*driver_, context_};
     if (guard.status() != result::success) return guard.status();
     return driver_->memset_d8_async(reinterpret_cast<std::uintptr_t>(address), byte, bytes, handle(where));
+  }
+
+  [[nodiscard]] status copy(void* to, const void* from, std::size_t bytes, stream where) noexcept override {
+    if (bytes == 0) return result::success;
+    const context_guard guard{*driver_, context_};
+    if (guard.status() != result::success) return guard.status();
+    return driver_->memcpy_async(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from),
+                                 bytes, handle(where));
+  }
+
+  [[nodiscard]] status synchronize(stream where) noexcept override {
+    const context_guard guard{*driver_, context_};
+    if (guard.status() != result::success) return guard.status();
+    return driver_->stream_synchronize(handle(where));
+  }
+
+  [[nodiscard]] event_handle create_event() override {
+    const context_guard guard{*driver_, context_};
+    require(guard.status(), "cannot make the context current");
+    CUevent_st* event = nullptr;
+    require(driver_->event_create(&event, 0), "cannot create an event");
+    return event;
+  }
+  void destroy_event(event_handle event) noexcept override {
+    if (event == nullptr) return;
+    const context_guard guard{*driver_, context_};
+    if (guard.status() == result::success) driver_->event_destroy(static_cast<CUevent_st*>(event));
+  }
+  [[nodiscard]] status record(event_handle event, stream where) noexcept override {
+    const context_guard guard{*driver_, context_};
+    if (guard.status() != result::success) return guard.status();
+    return driver_->event_record(static_cast<CUevent_st*>(event), handle(where));
+  }
+  [[nodiscard]] status elapsed(event_handle from, event_handle to, double& microseconds) noexcept override {
+    const context_guard guard{*driver_, context_};
+    if (guard.status() != result::success) return guard.status();
+    auto* const last = static_cast<CUevent_st*>(to);
+    if (const int code = driver_->event_synchronize(last); code != result::success) return code;
+    float milliseconds = 0;
+    const int code = driver_->event_elapsed_time(&milliseconds, static_cast<CUevent_st*>(from), last);
+    if (code == result::success) microseconds = 1000 * static_cast<double>(milliseconds);
+    return code;
   }
 
   /// From the device's current memory pool.

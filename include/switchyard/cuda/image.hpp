@@ -16,7 +16,9 @@ namespace cuda {
 
 /// What a device of a compute capability is called: "sm_90".
 [[nodiscard]] inline std::string architecture_name(int compute_capability) {
-  return "sm_" + std::to_string(compute_capability);
+  std::string name{"sm_"};
+  name += std::to_string(compute_capability);
+  return name;
 }
 
 /// What a loadable image is.

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 // The API's own opaque types, so that its handles are ours: hipStream_t is ihipStream_t*.
+struct ihipEvent_t;
 struct ihipModule_t;
 struct ihipModuleSymbol_t;
 struct ihipStream_t;
@@ -52,6 +53,9 @@ inline constexpr int none = 0;
 inline constexpr int relaxed = 2;
 }  // namespace capture
 
+/// hipMemcpyDefault: the addresses say where from and where to.
+inline constexpr int copy_by_address = 4;
+
 /// Where gcnArchName lies in hipDeviceProp_t, and how long it is.
 namespace property_layout {
 inline constexpr std::size_t architecture_bytes = 256;
@@ -81,6 +85,7 @@ struct api {
   int (*stream_get_device)(ihipStream_t* stream, int* device) = nullptr;
   int (*get_stream_device_id)(ihipStream_t* stream) = nullptr;
   int (*stream_is_capturing)(ihipStream_t* stream, int* capturing) = nullptr;
+  int (*stream_synchronize)(ihipStream_t* stream) = nullptr;
   int (*thread_exchange_stream_capture_mode)(int* mode) = nullptr;
 
   int (*module_load_data)(ihipModule_t** module, const void* image) = nullptr;
@@ -95,6 +100,14 @@ struct api {
                                           unsigned block_z, unsigned shared_bytes, ihipStream_t* stream,
                                           void** parameters) = nullptr;
 
+  int (*event_create)(ihipEvent_t** event) = nullptr;
+  int (*event_destroy)(ihipEvent_t* event) = nullptr;
+  int (*event_record)(ihipEvent_t* event, ihipStream_t* stream) = nullptr;
+  int (*event_synchronize)(ihipEvent_t* event) = nullptr;
+  int (*event_elapsed_time)(float* milliseconds, ihipEvent_t* from, ihipEvent_t* to) = nullptr;
+
+  int (*memcpy_async)(void* to, const void* from, std::size_t bytes, int kind,
+                      ihipStream_t* stream) = nullptr;
   int (*memset_async)(void* address, int byte, std::size_t bytes, ihipStream_t* stream) = nullptr;
   int (*malloc_async)(void** address, std::size_t bytes, ihipStream_t* stream) = nullptr;
   int (*free_async)(void* address, ihipStream_t* stream) = nullptr;
@@ -126,12 +139,19 @@ void for_each_entry(Api& table, Visitor&& visit) {
   visit(table.stream_get_device, "hipStreamGetDevice", optional);
   visit(table.get_stream_device_id, "hipGetStreamDeviceId", optional);
   visit(table.stream_is_capturing, "hipStreamIsCapturing", required);
+  visit(table.stream_synchronize, "hipStreamSynchronize", required);
   visit(table.thread_exchange_stream_capture_mode, "hipThreadExchangeStreamCaptureMode", optional);
   visit(table.module_load_data, "hipModuleLoadData", required);
   visit(table.module_unload, "hipModuleUnload", required);
   visit(table.module_get_function, "hipModuleGetFunction", required);
   visit(table.module_launch_kernel, "hipModuleLaunchKernel", required);
   visit(table.module_launch_cooperative_kernel, "hipModuleLaunchCooperativeKernel", optional);
+  visit(table.event_create, "hipEventCreate", required);
+  visit(table.event_destroy, "hipEventDestroy", required);
+  visit(table.event_record, "hipEventRecord", required);
+  visit(table.event_synchronize, "hipEventSynchronize", required);
+  visit(table.event_elapsed_time, "hipEventElapsedTime", required);
+  visit(table.memcpy_async, "hipMemcpyAsync", required);
   visit(table.memset_async, "hipMemsetAsync", required);
   visit(table.malloc_async, "hipMallocAsync", optional);
   visit(table.free_async, "hipFreeAsync", optional);

@@ -20,6 +20,7 @@
 #include <switchyard/device_properties.hpp>
 #include <switchyard/driver.hpp>
 #include <switchyard/elf.hpp>
+#include <switchyard/target.hpp>
 
 namespace switchyard::inline v0 {
 

@@ -134,7 +134,7 @@ class device final : public device_driver {
       std::string text = name + ": " + describe(code) + "; the device is " + properties_.arch + " (" +
                          properties_.name + ")";
       if (record->content && !record->content->target.empty())
-        text += ", the blob is for " + record->content->target;
+        (text += ", the blob is for ") += record->content->target;
       throw driver_error{detail::load_error(code), text};
     }
     return record.release();
@@ -161,7 +161,7 @@ class device final : public device_driver {
       std::string text = record.name + " has no kernel '" + kernel + "': " + describe(code);
       if (record.content) {
         text += "; it has";
-        for (const auto& other : record.content->kernels) text += " " + other.name;
+        for (const auto& other : record.content->kernels) (text += ' ') += other.name;
       }
       throw driver_error{code == result::not_found ? error_code::kernel_not_found : detail::load_error(code),
                          text};
@@ -176,14 +176,15 @@ class device final : public device_driver {
     return &record.kernels.emplace_front(std::move(found));
   }
 
-  /// From the code object's metadata; nothing where the blob has none, or is a compressed bundle.
-  [[nodiscard]] std::optional<std::vector<parameter_slot>> parameters(function_handle function) override {
+  /// From the code object's metadata; false where the blob has none, or is a compressed bundle.
+  [[nodiscard]] bool parameters(function_handle function, std::vector<parameter_slot>& out) override {
+    out.clear();
     const auto& kernel = kernel_of(function);
-    if (!kernel.description) return std::nullopt;
-    return kernel.description->parameters;
+    if (kernel.description) out = kernel.description->parameters;
+    return kernel.description.has_value();
   }
 
-  /// What the code object says of a kernel; nothing as with `parameters`.
+  /// What the code object says of a kernel; nothing where `parameters` is false.
   [[nodiscard]] static const std::optional<kernel_description>& description(
       function_handle function) noexcept {
     return kernel_of(function).description;
@@ -242,6 +243,47 @@ class device final : public device_driver {
     const device_guard guard{*library_, ordinal_};
     if (guard.status() != result::success) return guard.status();
     return library_->memset_async(address, byte, bytes, handle(where));
+  }
+
+  [[nodiscard]] status copy(void* to, const void* from, std::size_t bytes, stream where) noexcept override {
+    if (bytes == 0) return result::success;
+    const device_guard guard{*library_, ordinal_};
+    if (guard.status() != result::success) return guard.status();
+    return library_->memcpy_async(to, from, bytes, copy_by_address, handle(where));
+  }
+
+  [[nodiscard]] status synchronize(stream where) noexcept override {
+    const device_guard guard{*library_, ordinal_};
+    if (guard.status() != result::success) return guard.status();
+    return library_->stream_synchronize(handle(where));
+  }
+
+  [[nodiscard]] event_handle create_event() override {
+    const device_guard guard{*library_, ordinal_};
+    require(guard.status(), "cannot make the device current");
+    ihipEvent_t* event = nullptr;
+    require(library_->event_create(&event), "cannot create an event");
+    return event;
+  }
+  void destroy_event(event_handle event) noexcept override {
+    if (event == nullptr) return;
+    const device_guard guard{*library_, ordinal_};
+    if (guard.status() == result::success) library_->event_destroy(static_cast<ihipEvent_t*>(event));
+  }
+  [[nodiscard]] status record(event_handle event, stream where) noexcept override {
+    const device_guard guard{*library_, ordinal_};
+    if (guard.status() != result::success) return guard.status();
+    return library_->event_record(static_cast<ihipEvent_t*>(event), handle(where));
+  }
+  [[nodiscard]] status elapsed(event_handle from, event_handle to, double& microseconds) noexcept override {
+    const device_guard guard{*library_, ordinal_};
+    if (guard.status() != result::success) return guard.status();
+    auto* const last = static_cast<ihipEvent_t*>(to);
+    if (const int code = library_->event_synchronize(last); code != result::success) return code;
+    float milliseconds = 0;
+    const int code = library_->event_elapsed_time(&milliseconds, static_cast<ihipEvent_t*>(from), last);
+    if (code == result::success) microseconds = 1000 * static_cast<double>(milliseconds);
+    return code;
   }
 
   [[nodiscard]] void* allocate(std::size_t bytes, stream where) noexcept override {

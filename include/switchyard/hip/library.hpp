@@ -35,7 +35,7 @@ struct options {
   const char* const name = library.get_error_name(code);
   const char* const text = library.get_error_string(code);
   std::string words = name == nullptr ? std::string{"HIP error"} : std::string{name};
-  words += " (" + std::to_string(code) + ")";
+  ((words += " (") += std::to_string(code)) += ")";
   // Some versions give the name for the text as well.
   if (text != nullptr && (name == nullptr || std::string_view{text} != name))
     words += std::string{": "} + text;
