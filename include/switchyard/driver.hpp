@@ -42,9 +42,9 @@ class stream {
 
 /// How a kernel is started.
 struct launch_geometry {
-  dim3 grid;
-  dim3 block;
-  dim3 cluster;
+  dim3 grid{};
+  dim3 block{};
+  dim3 cluster{};
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
   bool cooperative = false;
   bool programmatic_dependent_launch = false;
