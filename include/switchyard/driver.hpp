@@ -151,6 +151,9 @@ class device {
   /// else the CPU. Defined in device.hpp.
   [[nodiscard]] inline static device current();
 
+  /// Every CUDA and HIP device, then the CPU. Defined in device.hpp.
+  [[nodiscard]] inline static std::vector<device> all();
+
   /// The CPU. Defined in device.hpp.
   [[nodiscard]] inline static device host();
 
