@@ -450,8 +450,7 @@ inline void dispatcher_core::prepare(std::span<const std::int64_t> problem,
   const auto decide = [&](problem_view at) {
     for (;;) {
       const choice chosen = now.select(at);
-      if (chosen.variant == no_index)
-        throw call_error{error_code::no_variant, explain_failure(now.rules(), at)};
+      if (chosen.variant == no_index) now.refuse(at);
       if (done[chosen.variant] || now.prepare(chosen.variant)) {
         done[chosen.variant] = true;
         return;
