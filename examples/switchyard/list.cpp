@@ -226,6 +226,7 @@ void run(const list_arguments& arguments, session& session) {
     for (const known_operator& each : known_operators()) shown.push_back(&each);
   } else {
     shown.push_back(&require_operator(arguments.operator_name));
+    (void)filter{arguments, *shown.front()->description};  // says what is wrong before anything is printed
   }
   std::vector<std::string> strangers;
   if (arguments.operator_name.empty()) {
