@@ -47,5 +47,6 @@ struct session {
 void add_list(CLI::App& app, session& session);
 void add_explain(CLI::App& app, session& session);
 void add_check(CLI::App& app, session& session);
+void add_tune(CLI::App& app, session& session);
 
 }  // namespace tool

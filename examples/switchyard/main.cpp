@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   tool::add_list(app, session);
   tool::add_explain(app, session);
   tool::add_check(app, session);
+  tool::add_tune(app, session);
 
   try {
     app.parse(argc, argv);
