@@ -172,9 +172,8 @@ class selector_builder {
 
   void rank_tables() {
     const auto rank_of = [this](const device_properties& device) {
-      if (device.name == sources_.device.name && device.arch == sources_.device.arch)
-        return table_rank::this_device;
-      return device.arch == sources_.device.arch ? table_rank::same_arch : table_rank::same_backend;
+      if (!same_architecture(device, sources_.device)) return table_rank::same_backend;
+      return device.name == sources_.device.name ? table_rank::this_device : table_rank::same_arch;
     };
     for (const auto& each : sources_.overlays) {
       // An overlay wins over all others for whatever device it was made, so long as it can mean this backend.
@@ -343,7 +342,7 @@ class selector_builder {
     named_candidates out;
     const auto found = by_id_.find(rows.ids[id]);
     if (found == by_id_.end()) {
-      if (from.device.arch == sources_.device.arch) unknown_id(from.path, rows.ids[id], "a row");
+      if (same_architecture(from.device, sources_.device)) unknown_id(from.path, rows.ids[id], "a row");
       return out;
     }
     for (const std::uint32_t index : found->second) {

@@ -2,6 +2,7 @@
 // when they return.
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -95,7 +96,7 @@ class driver final : public device_driver {
       }
       rest = rest.subspan(static_cast<std::size_t>(written));
     }
-    const std::string path = "/proc/self/fd/" + std::to_string(file);
+    const std::string path = unique_path(file);
     void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* const problem = handle == nullptr ? ::dlerror() : nullptr;
     const std::string why = problem == nullptr ? "dlopen failed" : problem;
@@ -202,6 +203,17 @@ class driver final : public device_driver {
 
  private:
   static constexpr status no_tensor_maps = 1;
+
+  /// A path to a descriptor that no load has used before. glibc takes a path it has loaded for the same
+  /// object, and descriptors' numbers come again: "./" and "/" in between, which mean nothing, spell a
+  /// counter.
+  [[nodiscard]] static std::string unique_path(int file) {
+    static std::atomic<std::uint64_t> loads{1};
+    std::string path = "/proc/self/fd/";
+    for (std::uint64_t number = loads.fetch_add(1); number > 0; number /= 2)
+      path += number % 2 == 1 ? "./" : "/";
+    return path + std::to_string(file);
+  }
 
   [[noreturn]] static void fail_load(const std::string& name, const std::string& why) {
     throw driver_error{error_code::blob_not_loadable,
