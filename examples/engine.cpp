@@ -13,8 +13,9 @@ int main() {
   std::vector<float> q(16 * 4 * 64, 1.0F);  // 16 tokens, 4 query heads of 64
   std::vector<float> k(16 * 2 * 64, 1.0F);  // and 2 key heads
   sy::operators::rotary::arguments call{.q = q.data(), .k = k.data(), .q_out = q.data(), .k_out = k.data()};
-  call.batch = 1, call.seqlen = 16, call.heads_q = 4, call.heads_k = 2, call.head_dim = call.rotary_dim = 64;
-  call.q_stride_token = call.q_out_stride_token = 4 * 64,
+  call.batch = 1, call.seqlen = 16, call.heads_q = 4, call.heads_k = 2;
+  call.head_dim = call.rotary_dim = 64;
+  call.q_stride_token = call.q_out_stride_token = 4 * 64;
   call.k_stride_token = call.k_out_stride_token = 2 * 64;
   call.q_stride_head = call.q_out_stride_head = call.k_stride_head = call.k_out_stride_head = 64;
 

@@ -79,6 +79,7 @@ class together {
 
   void run() {
     for (const auto& from : files_.manifests) {
+      if (files_.borrowed) break;
       check_conditions(*from);
       check_twins(*from);
       check_hidden(*from);
@@ -89,7 +90,7 @@ class together {
       check_rows(*each);
       check_coverage(*each);
     }
-    check_untuned_targets();
+    if (!files_.borrowed) check_untuned_targets();
   }
 
  private:
