@@ -233,7 +233,11 @@ __device__ __forceinline__ quad load_streaming(const T* address) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   return *reinterpret_cast<const quad*>(address);
 #else
+#ifdef SY_PLAIN_LOAD
+  return __builtin_bit_cast(quad, *reinterpret_cast<const uint4*>(address));
+#else
   return __builtin_bit_cast(quad, __ldcs(reinterpret_cast<const uint4*>(address)));
+#endif
 #endif
 }
 
@@ -242,7 +246,11 @@ __device__ __forceinline__ void store_streaming(T* address, const quad& value) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   *reinterpret_cast<quad*>(address) = value;
 #else
+#ifdef SY_PLAIN_STORE
+  *reinterpret_cast<uint4*>(address) = __builtin_bit_cast(uint4, value);
+#else
   __stcs(reinterpret_cast<uint4*>(address), __builtin_bit_cast(uint4, value));
+#endif
 #endif
 }
 
@@ -252,7 +260,12 @@ __device__ __forceinline__ void copy_async(quad* shared, const T* address) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   *shared = *reinterpret_cast<const quad*>(address);
 #else
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+#ifdef SY_L2_256
+#define SY_CP "cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+#else
+#define SY_CP "cp.async.cg.shared.global [%0], [%1], 16;"
+#endif
+  asm volatile(SY_CP ::"r"(
                    static_cast<u32>(__cvta_generic_to_shared(shared))),
                "l"(address)
                : "memory");

@@ -2,16 +2,18 @@
 // `Cluster` > 1, of each block of a cluster). A thread owns `Elements` elements of a row, in 16-byte vectors
 // that lie `Threads` vectors apart.
 //
-// Blocks are persistent: they walk over the rows, `Rows` at a time. Rows to come are under way into a ring of
-// `Stages` slots in shared memory; a thread reads only slots that it has filled itself, so the ring needs no
-// barrier. With Stages 0 rows are loaded straight into registers.
+// Blocks walk over the rows, `Rows` at a time. Rows to come are under way into a ring of `Stages` slots in shared
+// memory; a thread reads only slots that it has filled itself, so the ring needs no barrier. A row stays in its
+// slot until it is written (`Hold`), or moves to registers and frees the slot at once. With Stages 0 rows are
+// loaded straight into registers. `Blocks` blocks are meant to share a multiprocessor. With `Full` every thread's
+// share of a row is full, and nothing is compared with its end.
 #pragma once
 
 #include "portable.hpp"
 
 namespace sy {
 
-template <int Threads, int Elements, int Rows, int Stages, int Cluster>
+template <int Threads, int Elements, int Rows, int Stages, int Cluster, int Blocks, bool Hold, bool Full>
 struct row_shape {
   static constexpr int threads = Threads;    ///< of a row in one block
   static constexpr int elements = Elements;  ///< of a row and thread
@@ -19,6 +21,9 @@ struct row_shape {
   static constexpr int stages = Stages;
   static constexpr int cluster = Cluster;
   static constexpr int block_threads = Threads * Rows;
+  static constexpr bool hold = Hold && Stages > 0;
+  static constexpr bool full = Full;
+  static constexpr int registers = 65536 / (block_threads * Blocks);  ///< that a thread may use
   static constexpr int lanes = Threads < 32 ? Threads : 32;  ///< that reduce by shuffles
   static constexpr int warps = Threads / lanes;              ///< of a row in one block
   static constexpr int partials = warps * Cluster;           ///< that meet in shared memory
@@ -64,6 +69,16 @@ struct row_place {
     rank = Shape::cluster > 1 ? cluster_rank() : 0;
     first_group = block_index() / Shape::cluster;
     group_step = block_count() / Shape::cluster;
+  }
+
+  /// Whether the row of this thread exists.
+  [[nodiscard]] static __device__ __forceinline__ bool exists(i64 row, i64 rows) {
+    return Shape::rows == 1 || row < rows;  // with one row a block, the loop over the rows has looked
+  }
+
+  /// Whether a vector lies in a row of `count`.
+  [[nodiscard]] static __device__ __forceinline__ bool inside(int vector, int count) {
+    return Shape::full || vector < count;
   }
 
   /// Index in the row of this thread's vector j.
@@ -151,13 +166,16 @@ struct row_ring {
 
   __device__ __forceinline__ void advance() { stage = stage + 1 == Shape::stages ? 0 : stage + 1; }
 
-  /// Starts the copy of this thread's vectors of a row into the current stage.
+  /// Starts the copy of this thread's vector j of a row into the current stage.
+  __device__ __forceinline__ void fill(const row_place<Shape>& place, int input, int j, const T* row, int count) {
+    const int v = place.template vector<vectors>(j);
+    if (place.inside(v, count)) copy_async(slot(input, j), row + static_cast<i64>(v) * width);
+  }
+
+  /// The same for all of them.
   __device__ __forceinline__ void fill(const row_place<Shape>& place, int input, const T* row, int count) {
 #pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      const int v = place.template vector<vectors>(j);
-      if (v < count) copy_async(slot(input, j), row + static_cast<i64>(v) * width);
-    }
+    for (int j = 0; j < vectors; ++j) fill(place, input, j, row, count);
   }
 };
 

@@ -2,6 +2,10 @@
 // operators/rms_norm.hpp, layer_norm.hpp and their backwards. What other shapes need is in norm_any.cu.
 #include "../gpu/row.hpp"
 
+#if defined(__CUDACC__)
+#pragma nv_diag_suppress 549  // rows in registers are set under the same conditions as they are used
+#endif
+
 namespace sy {
 
 /// The weights that belong to 16 bytes of elements of type T.
@@ -51,7 +55,7 @@ struct thread_weights {
 #pragma unroll
       for (int j = 0; j < Vectors; ++j) {
         const int v = place.template vector<Vectors>(j);
-        kept[j].load(v < count ? weights : nullptr, v, absent);
+        kept[j].load(place.inside(v, count) ? weights : nullptr, v, absent);
       }
     }
   }
@@ -70,6 +74,7 @@ struct thread_weights {
 /// Elements that the lanes of one warp hold of a row of `count` vectors.
 template <class Shape, int Vectors, int Width>
 __device__ __forceinline__ float warp_elements(int rank, int warp, int count) {
+  if constexpr (Shape::full) return static_cast<float>(Vectors * Shape::lanes * Width);
   int held = 0;
 #pragma unroll
   for (int j = 0; j < Vectors; ++j) {
@@ -78,6 +83,11 @@ __device__ __forceinline__ float warp_elements(int rank, int warp, int count) {
   }
   return static_cast<float>(held * Width);
 }
+
+/// Whether a thread has registers for weights of `Tensors` tensors beside `Others`.
+template <class G, class Shape, int Tensors, int Others>
+inline constexpr bool weights_fit =
+    Tensors * Shape::elements * static_cast<int>(sizeof(G)) / 4 + Others <= Shape::registers;
 
 template <bool Centred, bool Residual, class T, class G, class Shape>
 __device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta, T* out,
@@ -88,7 +98,8 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 2 : 1;
   constexpr bool ringed = Shape::stages > 0;
-  constexpr bool keep_weights = ringed && Shape::block_threads <= 512;
+  constexpr int row_registers = Shape::hold ? 0 : Shape::elements * static_cast<int>(sizeof(T)) / 4;
+  constexpr bool keep_weights = weights_fit<G, Shape, (Centred ? 2 : 1), row_registers + (ringed ? 34 : 44)>;
   constexpr int values = Centred ? 2 : 1;
   constexpr int merged = (Shape::partials + Shape::merge_lanes - 1) / Shape::merge_lanes;
 
@@ -104,10 +115,18 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   const thread_weights<T, G, Centred ? vectors : 1, Centred && keep_weights> shift{beta, 0.0F, place, count};
   if (gamma == nullptr) gamma_offset = 0.0F;
 
-  float own_elements = 0.0F;
+  float own_share = 0.0F;    // 1 over the elements of this warp
+  float thread_share = 0.0F;  // and of this thread
+  float thread_elements = 0.0F;
   float elements[merged];
   if constexpr (Centred) {
-    own_elements = warp_elements<Shape, vectors, width>(place.rank, place.warp_in_row, count);
+    const float held = warp_elements<Shape, vectors, width>(place.rank, place.warp_in_row, count);
+    own_share = held > 0.0F ? 1.0F / held : 0.0F;
+#pragma unroll
+    for (int j = 0; j < vectors; ++j) {
+      if (place.inside(place.template vector<vectors>(j), count)) thread_elements += static_cast<float>(width);
+    }
+    thread_share = thread_elements > 0.0F ? 1.0F / thread_elements : 0.0F;
 #pragma unroll
     for (int m = 0; m < merged; ++m) {
       const int partial = m * Shape::merge_lanes + place.lane_in_row % Shape::merge_lanes;
@@ -136,64 +155,82 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 
   for (i64 group = place.first_group; group < groups; group += place.group_step) {
     const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = row < rows;
-    quad h[vectors];
-    quad added[Residual ? vectors : 1];
+    const bool valid = place.exists(row, rows);
+    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
+    quad kept[Shape::hold ? 1 : vectors];
+    const auto h = [&](int j) -> quad {
+      if constexpr (Shape::hold) {
+        return *ring.slot(0, j);
+      } else {
+        return kept[j];
+      }
+    };
     if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
+    if constexpr (!Shape::hold) {
 #pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      const int v = place.template vector<vectors>(j);
-      h[j] = quad{{0, 0, 0, 0}};
-      if (valid && v < count) {
-        h[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
-        if constexpr (Residual) {
-          added[j] = ringed ? *ring.slot(inputs - 1, j) : load_streaming(residual + row * residual_stride + v * width);
-        }
+      for (int j = 0; j < vectors; ++j) {
+        const int v = place.template vector<vectors>(j);
+        if (valid && place.inside(v, count)) kept[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
       }
     }
+    quad added[Residual && !ringed ? vectors : 1];
+    if constexpr (Residual && !ringed) {
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) {
+        const int v = place.template vector<vectors>(j);
+        if (valid && place.inside(v, count)) added[j] = load_streaming(residual + row * residual_stride + v * width);
+      }
+    }
+
     float sum = 0.0F;
+    float square = 0.0F;
+    float pivot = 0.0F;  // Centred: sums are around the thread's first element
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      float value[width];
-      unpack<T>(h[j], value);
-      if constexpr (Residual) {
-        if (valid && v < count) {
+      if (valid && place.inside(v, count)) {
+        float value[width];
+        unpack<T>(h(j), value);
+        if constexpr (Residual) {
           float more[width];
-          unpack<T>(added[j], more);
+          unpack<T>(ringed ? *ring.slot(inputs - 1, j) : added[ringed ? 0 : j], more);
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += more[e];
-          h[j] = pack<T>(value);
-          store_streaming(residual_out + row * residual_out_stride + v * width, h[j]);
-          unpack<T>(h[j], value);
+          const quad rounded = pack<T>(value);
+          store_streaming(residual_out + row * residual_out_stride + v * width, rounded);
+          if constexpr (Shape::hold) {
+            *ring.slot(0, j) = rounded;
+          } else {
+            kept[j] = rounded;
+          }
+          unpack<T>(rounded, value);
+        }
+        if (Centred && j == 0) pivot = value[0];
+#pragma unroll
+        for (int e = 0; e < width; ++e) {
+          const float difference = value[e] - pivot;
+          if constexpr (Centred) sum += difference;
+          square += difference * difference;
         }
       }
-#pragma unroll
-      for (int e = 0; e < width; ++e) sum += Centred ? value[e] : value[e] * value[e];
     }
-    if constexpr (ringed) {
+    if constexpr (ringed && !Shape::hold) {
       fill(group + Shape::stages * place.group_step);
       ring.advance();
     }
 
     float mean = 0.0F;
-    float square = 0.0F;
     if constexpr (Centred) {
-      // Around the warp's own mean first; then the warps' means and squares are merged (Chan et al., 1979).
-      const float own_mean = own_elements > 0.0F ? lane_sum<Shape::lanes>(sum) / own_elements : 0.0F;
-#pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        float value[width];
-        unpack<T>(h[j], value);
-        if (place.template vector<vectors>(j) < count) {
-#pragma unroll
-          for (int e = 0; e < width; ++e) square += (value[e] - own_mean) * (value[e] - own_mean);
-        }
-      }
+      // Means and squared distances of threads, then of warps, are merged around the common mean: Chan, Golub
+      // and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+      const float offset = sum * thread_share;
+      const float thread_mean = pivot + offset;
+      mean = lane_sum<Shape::lanes>(thread_elements * thread_mean) * own_share;
+      const float apart = thread_mean - mean;
+      square = square - sum * offset + thread_elements * apart * apart;
       square = lane_sum<Shape::lanes>(square);
-      mean = own_mean;
       if constexpr (Shape::partials > 1) {
-        exchange.give(place, {own_mean, square});
+        exchange.give(place, {mean, square});
         mean = 0.0F;
         square = 0.0F;
         const int lane = place.lane_in_row % Shape::merge_lanes;
@@ -215,39 +252,49 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
         square = lane_sum<Shape::merge_lanes>(square);
       }
     } else {
-      float sums[1] = {sum};
+      float sums[1] = {square};
       row_sum(exchange, place, sums);
       square = sums[0];
     }
     const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
+    const float start = -mean * rstd;
 
-    if (valid) {
 #pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (v < count) {
-          float value[width];
-          float factor[width];
-          unpack<T>(h[j], value);
-          scale.get(j, v, factor);
-          if constexpr (Centred) {
-            float term[width];
-            shift.get(j, v, term);
+    for (int j = 0; j < vectors; ++j) {
+      const int v = place.template vector<vectors>(j);
+      if (valid && place.inside(v, count)) {
+        float value[width];
+        float factor[width];
+        unpack<T>(h(j), value);
+        scale.get(j, v, factor);
+        if constexpr (Centred) {
+          float term[width];
+          shift.get(j, v, term);
 #pragma unroll
-            for (int e = 0; e < width; ++e) {
-              value[e] = (value[e] - mean) * rstd * (factor[e] + gamma_offset) + term[e];
-            }
-          } else {
-#pragma unroll
-            for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + gamma_offset);
+          for (int e = 0; e < width; ++e) {
+            value[e] = (value[e] * rstd + start) * (factor[e] + gamma_offset) + term[e];
           }
-          store_streaming(out + row * out_stride + v * width, pack<T>(value));
+        } else {
+#pragma unroll
+          for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + gamma_offset);
+        }
+        store_streaming(out + row * out_stride + v * width, pack<T>(value));
+      }
+      // The slot is free: what was read from it has been stored.
+      if constexpr (Shape::hold) {
+        if (later_row < rows) {
+          ring.fill(place, 0, j, x + later_row * x_stride, count);
+          if constexpr (Residual) ring.fill(place, 1, j, residual + later_row * residual_stride, count);
         }
       }
-      if (place.lane_in_row == 0 && place.rank == 0) {
-        if (Centred && mean_out != nullptr) mean_out[row] = mean;
-        if (rstd_out != nullptr) rstd_out[row] = rstd;
-      }
+    }
+    if constexpr (Shape::hold) {
+      commit_copies();
+      ring.advance();
+    }
+    if (valid && place.lane_in_row == 0 && place.rank == 0) {
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
     }
   }
 }
@@ -264,9 +311,11 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 3 : 2;
   constexpr bool ringed = Shape::stages > 0;
-  constexpr bool keep_weights = Shape::block_threads <= 512;
-  constexpr bool keep_rows = !ringed || Shape::elements <= 16;
+  constexpr bool keep_rows = !Shape::hold;
   constexpr int values = Centred ? 2 : 1;
+  constexpr int other_registers =
+      values * Shape::elements + (keep_rows ? inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4 : 0) + 40;
+  constexpr bool keep_weights = weights_fit<G, Shape, 1, other_registers>;
 
   extern __shared__ quad dynamic_shared[];
   __shared__ float exchanged[row_exchange<Shape, values>::floats];
@@ -320,7 +369,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 
   for (i64 group = place.first_group; group < groups; group += place.group_step) {
     const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = row < rows;
+    const bool valid = place.exists(row, rows);
     const float mean = next_mean;
     const float rstd = next_rstd;
     prefetch(group + place.group_step);
@@ -331,7 +380,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
         const int v = place.template vector<vectors>(j);
-        if (valid && v < count) {
+        if (valid && place.inside(v, count)) {
           if constexpr (ringed) {
 #pragma unroll
             for (int input = 0; input < inputs; ++input) kept[input][j] = *ring.slot(input, j);
@@ -359,7 +408,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && v < count) {
+      if (valid && place.inside(v, count)) {
         float gradient[width];
         float value[width];
         float factor[width];
@@ -381,11 +430,12 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
     row_sum(exchange, place, sums);
     const float slope = sums[0] * inverse_columns * rstd;  // of the normalised value
     const float level = Centred ? sums[values - 1] * inverse_columns : 0.0F;
+    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
 
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && v < count) {
+      if (valid && place.inside(v, count)) {
         float gradient[width];
         float value[width];
         float factor[width];
@@ -407,9 +457,17 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
         }
         store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
+      // The slots are free: what was read from them has been stored.
+      if constexpr (Shape::hold) {
+        if (later_row < rows) {
+          ring.fill(place, 0, j, grad_out + later_row * grad_out_stride, count);
+          ring.fill(place, 1, j, h + later_row * h_stride, count);
+          if constexpr (Residual) ring.fill(place, 2, j, grad_residual + later_row * grad_residual_stride, count);
+        }
+      }
     }
-    if constexpr (ringed && !keep_rows) {
-      fill(group + Shape::stages * place.group_step);
+    if constexpr (Shape::hold) {
+      commit_copies();
       ring.advance();
     }
   }
@@ -424,7 +482,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
         const int v = place.template vector<vectors>(j);
-        if (v < count) {
+        if (place.inside(v, count)) {
 #pragma unroll
           for (int e = 0; e < width; e += 4) {
             float four[4] = {sum(j * width + e), sum(j * width + e + 1), sum(j * width + e + 2),
@@ -459,48 +517,48 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 
 }  // namespace sy
 
-#define SY_SHAPE(threads, elements, rows, stages, cluster) \
-  sy::row_shape<threads, elements, rows, stages, cluster>
+#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
+  sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
 
-#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks)                  \
+#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)                  \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
       name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,            \
            float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,            \
            sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {                  \
-    sy::norm_forward<false, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster)>(     \
+    sy::norm_forward<false, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(     \
         x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,              \
         residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                                 \
   }
 
-#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks)                \
+#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)                \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
       name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,              \
            sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride,   \
            sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,               \
            float gamma_offset) {                                                                                  \
-    sy::norm_forward<true, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster)>(      \
+    sy::norm_forward<true, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(      \
         x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride, residual_stride,   \
         out_stride, residual_out_stride, epsilon, gamma_offset);                                                  \
   }
 
-#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks)         \
+#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)         \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
       name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                          \
            const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,         \
            sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,        \
            float gamma_offset) {                                                                                  \
-    sy::norm_backward<false, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster)>(    \
+    sy::norm_backward<false, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(    \
         grad_out, h, gamma, nullptr, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride,   \
         h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                             \
   }
 
-#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks)       \
+#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)       \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
       name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,       \
            const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,         \
            sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,        \
            float gamma_offset) {                                                                                  \
-    sy::norm_backward<true, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster)>(     \
+    sy::norm_backward<true, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(     \
         grad_out, h, gamma, mean, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride,      \
         h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                             \
   }

@@ -35,7 +35,7 @@ __device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, 
                                                  i64 rows, i64 columns, i64 x_stride, i64 residual_stride,
                                                  i64 out_stride, i64 residual_out_stride, float epsilon,
                                                  float gamma_offset) {
-  using shape = row_shape<Threads, 1, 1, 0, 1>;
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ float exchanged[row_exchange<shape, 1>::floats];
   const row_place<shape> place;
   row_exchange<shape, 1> exchange{exchanged};
@@ -121,7 +121,7 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
                                                   const T* grad_residual, T* grad_x, i64 rows, i64 columns,
                                                   i64 grad_out_stride, i64 h_stride, i64 grad_residual_stride,
                                                   i64 grad_x_stride, float gamma_offset) {
-  using shape = row_shape<Threads, 1, 1, 0, 1>;
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ float exchanged[row_exchange<shape, 2>::floats];
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};

@@ -231,8 +231,8 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
 
 }  // namespace sy
 
-#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads)                                     \
-  extern "C" SY_KERNEL(threads, 1)                                                                                \
+#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads, blocks)                             \
+  extern "C" SY_KERNEL(threads, blocks)                                                                                \
       name(const void* q, const void* k, void* q_out, void* k_out, const void* cos, const void* sin,              \
            const sy::i64* positions, const sy::i32* cu_seqlens, const sy::i32* sequence_offsets, sy::i64 offset,  \
            sy::i32 seqlen, sy::i32 heads_q, sy::i32 heads_k, sy::i32 head_dim, sy::i32 rotary_dim,                \

@@ -2,6 +2,10 @@
 // any length and alignment. Semantics: operators/softmax.hpp and softmax_backward.hpp.
 #include "../gpu/row.hpp"
 
+#if defined(__CUDACC__)
+#pragma nv_diag_suppress 549  // rows in registers are set under the same conditions as they are used
+#endif
+
 namespace sy {
 
 inline constexpr float log2_e = 1.4426950408889634F;
@@ -52,41 +56,65 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
 
   for (i64 group = place.first_group; group < groups; group += place.group_step) {
     const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = row < rows;
-    float value[vectors * width];
+    const bool valid = place.exists(row, rows);
+    float value[Shape::hold ? 1 : vectors * width];  // held rows take their powers of two twice instead
     if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
-    quad packed[vectors];
-#pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      const int v = place.template vector<vectors>(j);
-      if (valid && v < count) packed[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
-    }
     float top = -infinity;
-#pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      const int v = place.template vector<vectors>(j);
-      float part[width];
-      unpack<T>(packed[j], part);
-#pragma unroll
-      for (int e = 0; e < width; ++e) {
-        const float t = valid && v < count ? part[e] * factor : -infinity;
-        value[j * width + e] = t;
-        top = maximum(top, t);
-      }
-    }
-    if constexpr (ringed) {
-      fill(group + Shape::stages * place.group_step);
-      ring.advance();
-    }
-
-    // One maximum for the lanes of a warp, so that each element's power of two is taken once.
-    top = lane_max<Shape::lanes>(top);
-    const float anchor = top == -infinity ? 0.0F : top;
     float sum = 0.0F;
+    if constexpr (Shape::hold) {
 #pragma unroll
-    for (int i = 0; i < vectors * width; ++i) {
-      value[i] = exp2_approximate(value[i] - anchor);
-      sum += value[i];
+      for (int j = 0; j < vectors; ++j) {
+        if (valid && place.inside(place.template vector<vectors>(j), count)) {
+          float part[width];
+          unpack<T>(*ring.slot(0, j), part);
+          float higher = top;
+#pragma unroll
+          for (int e = 0; e < width; ++e) {
+            part[e] *= factor;
+            higher = maximum(higher, part[e]);
+          }
+          const float anchor = higher == -infinity ? 0.0F : higher;
+          sum *= exp2_approximate(top - anchor);
+          top = higher;
+#pragma unroll
+          for (int e = 0; e < width; ++e) sum += exp2_approximate(part[e] - anchor);
+        }
+      }
+      const float highest = lane_max<Shape::lanes>(top);
+      sum *= exp2_approximate(top - (highest == -infinity ? 0.0F : highest));
+      top = highest;
+    } else {
+      quad packed[vectors];
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) {
+        const int v = place.template vector<vectors>(j);
+        if (valid && place.inside(v, count)) {
+          packed[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) {
+        const int v = place.template vector<vectors>(j);
+        float part[width];
+        unpack<T>(packed[j], part);
+#pragma unroll
+        for (int e = 0; e < width; ++e) {
+          value[j * width + e] = valid && place.inside(v, count) ? part[e] * factor : -infinity;
+          top = maximum(top, value[j * width + e]);
+        }
+      }
+      if constexpr (ringed) {
+        fill(group + Shape::stages * place.group_step);
+        ring.advance();
+      }
+      // One maximum for the lanes of a warp, so that each element's power of two is taken once.
+      top = lane_max<Shape::lanes>(top);
+      const float anchor = top == -infinity ? 0.0F : top;
+#pragma unroll
+      for (int i = 0; i < vectors * width; ++i) {
+        value[i] = exp2_approximate(value[i] - anchor);
+        sum += value[i];
+      }
     }
     exponential_sum total{top, lane_sum<Shape::lanes>(sum)};
     if constexpr (Shape::partials > 1) {
@@ -107,19 +135,32 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
       }
     }
     // An empty sum makes this infinite and the row NaN.
-    const float share = exp2_approximate(top - total.maximum) * (1.0F / total.sum);
+    const float share = (Shape::hold ? 1.0F : exp2_approximate(top - total.maximum)) * (1.0F / total.sum);
+    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
 
-    if (valid) {
 #pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (v < count) {
-          float part[width];
+    for (int j = 0; j < vectors; ++j) {
+      const int v = place.template vector<vectors>(j);
+      if (valid && place.inside(v, count)) {
+        float part[width];
+        if constexpr (Shape::hold) {
+          unpack<T>(*ring.slot(0, j), part);
+#pragma unroll
+          for (int e = 0; e < width; ++e) part[e] = exp2_approximate(part[e] * factor - total.maximum) * share;
+        } else {
 #pragma unroll
           for (int e = 0; e < width; ++e) part[e] = value[j * width + e] * share;
-          store_streaming(out + row * out_stride + v * width, pack<T>(part));
         }
+        store_streaming(out + row * out_stride + v * width, pack<T>(part));
       }
+      // The slot is free: what was read from it has been stored.
+      if constexpr (Shape::hold) {
+        if (later_row < rows) ring.fill(place, 0, j, x + later_row * x_stride, count);
+      }
+    }
+    if constexpr (Shape::hold) {
+      commit_copies();
+      ring.advance();
     }
   }
 }
@@ -159,14 +200,28 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
 
   for (i64 group = place.first_group; group < groups; group += place.group_step) {
     const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = row < rows;
-    quad gradients[vectors];
-    quad values[vectors];
+    const bool valid = place.exists(row, rows);
+    quad gradients[Shape::hold ? 1 : vectors];
+    quad values[Shape::hold ? 1 : vectors];
+    const auto gradient_of = [&](int j) -> quad {
+      if constexpr (Shape::hold) {
+        return *ring.slot(0, j);
+      } else {
+        return gradients[j];
+      }
+    };
+    const auto value_of = [&](int j) -> quad {
+      if constexpr (Shape::hold) {
+        return *ring.slot(1, j);
+      } else {
+        return values[j];
+      }
+    };
     if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && v < count) {
+      if (!Shape::hold && valid && place.inside(v, count)) {
         gradients[j] = ringed ? *ring.slot(0, j) : load_streaming(grad_out + row * grad_out_stride + v * width);
         values[j] = ringed ? *ring.slot(1, j) : load_streaming(out + row * out_stride + v * width);
       }
@@ -174,34 +229,44 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
     float sums[1] = {0.0F};
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
-      if (valid && place.template vector<vectors>(j) < count) {
+      if (valid && place.inside(place.template vector<vectors>(j), count)) {
         float gradient[width];
         float value[width];
-        unpack<T>(gradients[j], gradient);
-        unpack<T>(values[j], value);
+        unpack<T>(gradient_of(j), gradient);
+        unpack<T>(value_of(j), value);
 #pragma unroll
         for (int e = 0; e < width; ++e) sums[0] += gradient[e] * value[e];
       }
     }
-    if constexpr (ringed) {
+    if constexpr (ringed && !Shape::hold) {
       fill(group + Shape::stages * place.group_step);
       ring.advance();
     }
     row_sum(exchange, place, sums);
-    if (valid) {
+    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
 #pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (v < count) {
-          float gradient[width];
-          float value[width];
-          unpack<T>(gradients[j], gradient);
-          unpack<T>(values[j], value);
+    for (int j = 0; j < vectors; ++j) {
+      const int v = place.template vector<vectors>(j);
+      if (valid && place.inside(v, count)) {
+        float gradient[width];
+        float value[width];
+        unpack<T>(gradient_of(j), gradient);
+        unpack<T>(value_of(j), value);
 #pragma unroll
-          for (int e = 0; e < width; ++e) value[e] = scale * value[e] * (gradient[e] - sums[0]);
-          store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
+        for (int e = 0; e < width; ++e) value[e] = scale * value[e] * (gradient[e] - sums[0]);
+        store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
+      }
+      // The slots are free: what was read from them has been stored.
+      if constexpr (Shape::hold) {
+        if (later_row < rows) {
+          ring.fill(place, 0, j, grad_out + later_row * grad_out_stride, count);
+          ring.fill(place, 1, j, out + later_row * out_stride, count);
         }
       }
+    }
+    if constexpr (Shape::hold) {
+      commit_copies();
+      ring.advance();
     }
   }
 }
@@ -210,7 +275,7 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
 template <class T, int Threads>
 __device__ __forceinline__ void softmax_forward_any(const T* x, T* out, i64 rows, i64 columns, i64 x_stride,
                                                     i64 out_stride, float scale) {
-  using shape = row_shape<Threads, 1, 1, 0, 1>;
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ float exchanged[row_exchange<shape, 2>::floats];
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};
@@ -242,7 +307,7 @@ template <class T, int Threads>
 __device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T* out, T* grad_x, i64 rows,
                                                      i64 columns, i64 grad_out_stride, i64 out_stride,
                                                      i64 grad_x_stride, float scale) {
-  using shape = row_shape<Threads, 1, 1, 0, 1>;
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ float exchanged[row_exchange<shape, 1>::floats];
   const row_place<shape> place;
   row_exchange<shape, 1> exchange{exchanged};
@@ -261,22 +326,22 @@ __device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T*
 
 }  // namespace sy
 
-#define SY_SHAPE(threads, elements, rows, stages, cluster) \
-  sy::row_shape<threads, elements, rows, stages, cluster>
+#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
+  sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
 
-#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks)                                   \
+#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)                                   \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                              \
       name(const sy::T* x, sy::T* out, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 out_stride, \
            float scale) {                                                                                       \
-    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster)>(x, out, row_count, columns,  \
+    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(x, out, row_count, columns,  \
                                                                                    x_stride, out_stride, scale); \
   }
 
-#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks)                        \
+#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)                        \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                            \
       name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 row_count, sy::i32 columns,        \
            sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {                 \
-    sy::softmax_backward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster)>(                          \
+    sy::softmax_backward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(                          \
         grad_out, out, grad_x, row_count, columns, grad_out_stride, out_stride, grad_x_stride, scale);        \
   }
 
