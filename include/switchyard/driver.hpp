@@ -9,12 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <switchyard/device_properties.hpp>
 #include <switchyard/dim3.hpp>
 
 namespace switchyard::inline v0 {
@@ -49,25 +50,9 @@ struct launch_geometry {
   bool programmatic_dependent_launch = false;
 };
 
-/// Something manifests can read of a device: `multiprocessors`, `shared_bytes_per_block`, `avx2`.
-struct device_attribute {
-  std::string name;
-  std::int64_t value = 0;
-};
-
-/// What is known of a device without touching it: tables name it, selection compares it.
-struct device_properties {
-  std::string backend;  ///< "cuda", "hip" or "host"
-  std::string arch;     ///< "sm_90", "gfx942", "x86_64"
-  std::string name;     ///< as the driver spells it
-  std::int64_t multiprocessors = 0;
-  std::int64_t memory_bandwidth = 0;  ///< peak, in bytes per second; 0 when unknown
-  std::int64_t shared_bytes_per_block = 0;
-  std::vector<device_attribute> attributes;  ///< everything expressions may read, the figures above included
-};
-
 using module_handle = void*;
 using function_handle = void*;
+using event_handle = void*;
 
 /// Place of a parameter in a kernel's parameter list, as its driver reports it.
 struct parameter_slot {
@@ -108,10 +93,6 @@ class device_driver {
 
   [[nodiscard]] virtual const device_properties& properties() const noexcept = 0;
 
-  /// Whether a blob built for `arch` can run here, and how well it fits: larger is more specific, nothing
-  /// when it cannot run. For CUDA: exact arch-specific code ("sm_90a") over same-major code over PTX.
-  [[nodiscard]] virtual std::optional<int> fit(std::string_view arch) const = 0;
-
   /// Loads an image. The bytes outlive the module. `name` is for messages.
   [[nodiscard]] virtual module_handle load(std::span<const std::byte> image, const std::string& name) = 0;
   virtual void unload(module_handle module) noexcept = 0;
@@ -119,8 +100,8 @@ class device_driver {
   /// Finds a kernel. Throws when the module has none of that name.
   [[nodiscard]] virtual function_handle find(module_handle module, const std::string& kernel) = 0;
 
-  /// What the driver knows of a kernel's parameters; nothing where it cannot say.
-  [[nodiscard]] virtual std::optional<std::vector<parameter_slot>> parameters(function_handle function) = 0;
+  /// What the driver knows of a kernel's parameters. False where it cannot say.
+  [[nodiscard]] virtual bool parameters(function_handle function, std::vector<parameter_slot>& out) = 0;
 
   /// Readies a kernel for launches of up to `geometry`'s shared memory and with its cluster.
   virtual void configure(function_handle function, const launch_geometry& geometry) = 0;
@@ -132,6 +113,20 @@ class device_driver {
   /// Fills device memory with a byte, in stream order.
   [[nodiscard]] virtual status fill(void* address, std::uint8_t byte, std::size_t bytes,
                                     stream where) noexcept = 0;
+
+  /// Copies between host and device memory or within either, in stream order. From ordinary host memory, the
+  /// bytes have been read when the call returns.
+  [[nodiscard]] virtual status copy(void* to, const void* from, std::size_t bytes, stream where) noexcept = 0;
+
+  /// Waits for everything on the stream.
+  [[nodiscard]] virtual status synchronize(stream where) noexcept = 0;
+
+  /// Marks in a stream, for measuring. create_event throws driver_error.
+  [[nodiscard]] virtual event_handle create_event() = 0;
+  virtual void destroy_event(event_handle event) noexcept = 0;
+  [[nodiscard]] virtual status record(event_handle event, stream where) noexcept = 0;
+  /// Time between two recorded events; waits for the later one.
+  [[nodiscard]] virtual status elapsed(event_handle from, event_handle to, double& microseconds) noexcept = 0;
 
   /// Stream-ordered workspace. Null when there is no memory.
   [[nodiscard]] virtual void* allocate(std::size_t bytes, stream where) noexcept = 0;
@@ -145,6 +140,25 @@ class device_driver {
 
   /// A status in words: its name and meaning.
   [[nodiscard]] virtual std::string describe(status code) const = 0;
+};
+
+/// One device of one backend, as a value. Copies share the driver.
+class device {
+ public:
+  explicit device(std::shared_ptr<device_driver> driver) noexcept : driver_{std::move(driver)} {}
+
+  /// The device of the calling thread: its CUDA context's, else the first CUDA, else the first HIP device,
+  /// else the CPU. Defined in device.hpp.
+  [[nodiscard]] inline static device current();
+
+  /// The CPU. Defined in device.hpp.
+  [[nodiscard]] inline static device host();
+
+  [[nodiscard]] const device_properties& properties() const noexcept { return driver_->properties(); }
+  [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
+
+ private:
+  std::shared_ptr<device_driver> driver_;
 };
 
 }  // namespace switchyard::inline v0

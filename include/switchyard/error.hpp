@@ -1,7 +1,7 @@
 // What can go wrong, numbered so that a message can be looked up in README and tested for.
 //
-// Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says what
-// was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
+// Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says
+// what was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
 // expected 4 integers, got 3".
 #pragma once
 

@@ -1,0 +1,5 @@
+"""Builds kernels: search-space files to blobs and manifests. Python standard library only."""
+
+
+class KernelBuildError(Exception):
+    """An input is wrong; the text says which, what was found and what to do."""

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""Builds GPU and CPU kernels from search-space files. See cmake/README.md for the file format.
+
+  switchyard_kernels.py expand SPACE...            what a space expands to, as JSON
+  switchyard_kernels.py build SPACE... --out DIR   everything, without CMake
+  switchyard_kernels.py configure SPACE...         the jobs and a CMake script that runs them (used by SwitchyardKernels.cmake)
+  switchyard_kernels.py compile JOB                one blob
+  switchyard_kernels.py manifest PLAN              one manifest
+  switchyard_kernels.py verify MANIFEST...         checks blobs against manifests, without a device
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from kernel_tools import KernelBuildError  # noqa: E402
+from kernel_tools.compiling import compile_job, write_if_changed  # noqa: E402
+from kernel_tools.manifest import layout, make_manifest, verify  # noqa: E402
+from kernel_tools.space import TOOLCHAINS, expand  # noqa: E402
+
+INSTALL = {
+    "host": "a C++20 compiler",
+    "nvcc": "the CUDA toolkit (nvcc)",
+    "hip": "clang-19 and lld-19",
+    "triton": "triton 3.6.0 (pip install triton==3.6.0)",
+}
+
+
+def host_arch():
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+
+
+def split(values):
+    return [part for value in values or [] for part in value.replace(";", ",").split(",") if part] or None
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def find_toolchains():
+    """What this machine has, for `build`; CMake passes its own findings instead."""
+    found = {"include": [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include")]}
+    candidates = {"host": [os.environ.get("CXX", ""), "c++", "g++"], "nvcc": [os.environ.get("CUDACXX", ""), "nvcc", "/usr/local/cuda/bin/nvcc"],
+                  "hip": [os.environ.get("HIPCXX", ""), "clang++-19", "clang++-20", "clang++"]}
+    for toolchain, names in candidates.items():
+        for name in filter(None, names):
+            if (path := shutil.which(name)) and (toolchain != "hip" or amd_targets(path)):
+                found[toolchain] = path
+                break
+    python = os.environ.get("SWITCHYARD_TRITON_PYTHON") or sys.executable
+    if shutil.which(python) and subprocess.run(
+            [python, "-c", "import importlib.metadata as m; assert m.version('triton') == '3.6.0'"],
+            capture_output=True, check=False).returncode == 0:
+        found["triton"] = python
+    return found
+
+
+def amd_targets(clang):
+    run = subprocess.run([clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"], capture_output=True,
+                         text=True, check=False)
+    return {word for word in (run.stdout + run.stderr).split() if word.startswith("gfx")} if run.returncode == 0 else set()
+
+
+def nvidia_targets(nvcc):
+    listed = set()
+    for option in ("--list-gpu-code", "--list-gpu-arch"):
+        run = subprocess.run([nvcc, option], capture_output=True, text=True, check=False)
+        listed |= {line.strip() for line in run.stdout.splitlines()}
+    return listed
+
+
+def unsupported(toolchains, plans):
+    """(toolchain, target) pairs that a compiler found here is too old for."""
+    result = set()
+    for toolchain, backend, listing in (("nvcc", "cuda", nvidia_targets), ("hip", "hip", amd_targets)):
+        wanted = {plan["arch"] for plan in plans if plan["backend"] == backend and
+                  any(blob["toolchain"] == toolchain for blob in plan["blobs"])}
+        if not wanted or toolchain not in toolchains:
+            continue
+        known = listing(toolchains[toolchain])
+        result |= {(toolchain, f"{backend}-{arch}") for arch in wanted if known and arch not in known
+                   and arch.rstrip("af") not in known}
+    return result
+
+
+def expand_for(args, toolchains):
+    """Plans that can be built here, and a sentence for each thing that cannot."""
+    names = [name for name in TOOLCHAINS if name in toolchains]
+    chosen = args.set if args.set not in (None, "full", "all") else None
+    plans, missing = expand(args.spaces, chosen, split(args.targets), names, args.host_arch)
+    messages = [f"{one['operator']} {one['target']}: {one['variants']} variants need {one['toolchain']}, which was not found; "
+                f"install {INSTALL[one['toolchain']]}" for one in missing]
+    for toolchain, target in sorted(unsupported(toolchains, plans)):
+        remaining = []
+        for plan in plans:
+            if plan["target"] != target:
+                remaining.append(plan)
+                continue
+            kinds = {blob["file"]: blob["toolchain"] for blob in plan["blobs"]}
+            kept = [variant for variant in plan["variants"] if all(
+                kinds.get(launch.get("blob")) != toolchain for launch in variant["launches"])]
+            used = {launch.get("blob") for variant in kept for launch in variant["launches"]}
+            messages.append(f"{plan['operator']} {target}: {len(plan['variants']) - len(kept)} variants left out: "
+                            f"{toolchains[toolchain]} does not know {plan['arch']}")
+            if kept:
+                remaining.append({**plan, "variants": kept, "blobs": [blob for blob in plan["blobs"] if blob["file"] in used]})
+        plans = remaining
+    return plans, messages
+
+
+def jobs_of(plan):
+    for blob in plan["blobs"]:
+        yield {"arch": plan["arch"], "backend": plan["backend"], "warp_size": plan["warp_size"], "blob": blob}
+
+
+def command_expand(args):
+    plans, messages = expand_for(args, {name: name for name in TOOLCHAINS} if args.all_toolchains else find_toolchains())
+    for message in messages:
+        print(message, file=sys.stderr)
+    print(layout(plans))
+
+
+def run_compile(job_path, toolchains, output, meta):
+    python = toolchains["triton"] if read_json(job_path)["blob"]["toolchain"] == "triton" else sys.executable
+    return subprocess.run([python, os.path.abspath(__file__), "compile", job_path, "--toolchains", toolchains["file"],
+                           "--output", output, "--meta", meta], capture_output=True, text=True, check=False)
+
+
+def command_build(args):
+    toolchains = find_toolchains()
+    plans, messages = expand_for(args, toolchains)
+    for message in messages:
+        print(message, file=sys.stderr)
+    work = os.path.join(args.out, ".switchyard_kernels")
+    toolchains["file"] = os.path.join(work, "toolchains.json")
+    write_if_changed(toolchains["file"], json.dumps(toolchains))
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        waiting = []
+        for plan in plans:
+            base = os.path.join(plan["operator"], plan["target"])
+            for job in jobs_of(plan):
+                path = os.path.join(work, base, job["blob"]["file"])
+                write_if_changed(path + ".job.json", json.dumps(job, indent=1))
+                output = os.path.join(args.out, "kernels", base, job["blob"]["file"])
+                waiting.append((path, pool.submit(run_compile, path + ".job.json", toolchains, output, path + ".meta.json")))
+        failures = 0
+        for path, result in waiting:
+            run = result.result()
+            sys.stdout.write(run.stdout)
+            if run.returncode != 0:
+                failures += 1
+                sys.stderr.write(run.stderr)
+    if failures:
+        raise KernelBuildError(f"{failures} of {len(waiting)} blobs failed")
+    for plan in plans:
+        base = os.path.join(plan["operator"], plan["target"])
+        folder = os.path.join(args.out, "kernels", base)
+        manifest = make_manifest(plan, folder, os.path.join(work, base))
+        write_if_changed(os.path.join(folder, "manifest.json"), layout(manifest) + "\n")
+        problems, _ = verify(os.path.join(folder, "manifest.json"))
+        if problems:
+            raise KernelBuildError("\n".join(problems))
+        print(f"{folder}: {len(plan['blobs'])} blobs, {len(plan['variants'])} variants")
+
+
+def quoted(path):
+    return '"' + path.replace("\\", "/").replace('"', '\\"').replace("$", "\\$") + '"'
+
+
+def command_configure(args):
+    """Writes jobs and plans below --work and a CMake script that declares their custom commands."""
+    toolchains = read_json(args.toolchains)
+    plans, messages = expand_for(args, toolchains)
+    tool = os.path.abspath(__file__)
+    tool_files = [tool] + sorted(os.path.join(os.path.dirname(tool), "kernel_tools", name)
+                                 for name in os.listdir(os.path.join(os.path.dirname(tool), "kernel_tools")) if name.endswith(".py"))
+    lines = [f"message(STATUS {quoted('Switchyard kernels: ' + message)})" for message in messages]
+    lines.append("set(switchyard_kernel_manifests)")
+    lines.append("set(switchyard_kernel_folders)")
+    needed = " ".join(quoted(path) for path in tool_files)
+    for plan in plans:
+        base = os.path.join(plan["operator"], plan["target"])
+        folder = os.path.join(args.out, "kernels", base)
+        lines.append(f"list(APPEND switchyard_kernel_folders {quoted(base)})")
+        blobs = []
+        for job in jobs_of(plan):
+            path = os.path.join(args.work, base, job["blob"]["file"])
+            write_if_changed(path + ".job.json", json.dumps(job, indent=1))
+            output = os.path.join(folder, job["blob"]["file"])
+            blobs += [output, path + ".meta.json"]
+            python = toolchains["triton"] if job["blob"]["toolchain"] == "triton" else sys.executable
+            lines.append(
+                f"add_custom_command(OUTPUT {quoted(output)} {quoted(path + '.meta.json')}\n"
+                f"  COMMAND {quoted(python)} {quoted(tool)} compile {quoted(path + '.job.json')} --toolchains {quoted(args.toolchains)}\n"
+                f"          --output {quoted(output)} --meta {quoted(path + '.meta.json')} --depfile {quoted(path + '.d')}\n"
+                f"  DEPENDS {quoted(path + '.job.json')} {quoted(args.toolchains)} {needed}\n"
+                f"  DEPFILE {quoted(path + '.d')} COMMENT {quoted('Kernel ' + base + '/' + job['blob']['file'])} VERBATIM)")
+        plan_path = os.path.join(args.work, base, "plan.json")
+        write_if_changed(plan_path, json.dumps(plan, indent=1))
+        manifest = os.path.join(folder, "manifest.json")
+        lines.append(f"list(APPEND switchyard_kernel_manifests {quoted(manifest)})")
+        lines.append(
+            f"add_custom_command(OUTPUT {quoted(manifest)}\n"
+            f"  COMMAND {quoted(sys.executable)} {quoted(tool)} manifest {quoted(plan_path)} --folder {quoted(folder)}"
+            f" --meta {quoted(os.path.join(args.work, base))}\n"
+            f"  DEPENDS {quoted(plan_path)} {needed} {' '.join(quoted(path) for path in blobs)}\n"
+            f"  COMMENT {quoted('Manifest ' + base)} VERBATIM)")
+    write_if_changed(args.script, "\n".join(lines) + "\n")
+
+
+def command_compile(args):
+    toolchains = read_json(args.toolchains)
+    compile_job(read_json(args.job), toolchains, args.output, args.meta, args.depfile)
+
+
+def command_manifest(args):
+    plan = read_json(args.plan)
+    path = os.path.join(args.folder, "manifest.json")
+    text = layout(make_manifest(plan, args.folder, args.meta)) + "\n"
+    expected = {"manifest.json", *(blob["file"] for blob in plan["blobs"])}
+    for name in os.listdir(args.folder):  # what an earlier space file built
+        if name not in expected and not name.endswith(".partial"):
+            os.remove(os.path.join(args.folder, name))
+    with open(path + ".partial", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".partial", path)
+    problems, _ = verify(path)
+    if problems:
+        os.remove(path)
+        raise KernelBuildError("\n".join(problems))
+
+
+def manifests_below(paths):
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+            continue
+        for folder, folders, files in os.walk(path):
+            folders.sort()
+            if "manifest.json" in files:
+                yield os.path.join(folder, "manifest.json")
+
+
+def command_verify(args):
+    fields = read_json(args.fields) if args.fields else None
+    failed, count = 0, 0
+    for path in manifests_below(args.manifests):
+        problems, resources = verify(path, fields, args.max_spills)
+        count += 1
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        failed += bool(problems)
+        if not args.quiet:
+            for kernel, facts in sorted(resources.items()):
+                print(f"{path}: {kernel}: " + ", ".join(f"{key}={value}" for key, value in facts.items()))
+    print(f"{count} manifests checked, {failed} with problems")
+    if count == 0:
+        raise KernelBuildError(f"no manifest below {', '.join(args.manifests)}")
+    if failed:
+        sys.exit(1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+
+    def command(name, function):
+        sub = commands.add_parser(name)
+        sub.set_defaults(function=function)
+        return sub
+
+    def space_arguments(sub):
+        sub.add_argument("spaces", nargs="+", metavar="SPACE")
+        sub.add_argument("--set", help="named subset; `full`: everything")
+        sub.add_argument("--targets", action="append", help="only these, separated by commas")
+        sub.add_argument("--host-arch", default=host_arch())
+
+    sub = command("expand", command_expand)
+    space_arguments(sub)
+    sub.add_argument("--all-toolchains", action="store_true", help="as if every toolchain were installed")
+    sub = command("build", command_build)
+    space_arguments(sub)
+    sub.add_argument("--out", required=True)
+    sub.add_argument("--jobs", type=int, default=os.cpu_count())
+    sub = command("configure", command_configure)
+    space_arguments(sub)
+    for name in ("--toolchains", "--work", "--out", "--script"):
+        sub.add_argument(name, required=True)
+    for name in ("compile", "compile-triton"):
+        sub = command(name, command_compile)
+        sub.add_argument("job")
+        for option in ("--toolchains", "--output", "--meta"):
+            sub.add_argument(option, required=True)
+        sub.add_argument("--depfile")
+    sub = command("manifest", command_manifest)
+    sub.add_argument("plan")
+    sub.add_argument("--folder", required=True)
+    sub.add_argument("--meta", required=True)
+    sub = command("verify", command_verify)
+    sub.add_argument("manifests", nargs="+", help="manifests, or folders that hold some")
+    sub.add_argument("--fields", help="JSON: operator -> argument -> value kind; checks argument sizes too")
+    sub.add_argument("--max-spills", type=int)
+    sub.add_argument("--quiet", action="store_true")
+    args = parser.parse_args()
+    try:
+        args.function(args)
+    except KernelBuildError as error:
+        print(f"switchyard_kernels: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,493 @@
+// The launch path without an operator's type: find or make the plan, bind the parameters, call the driver.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <switchyard/binding.hpp>
+#include <switchyard/driver.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/lock.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/plan.hpp>
+#include <switchyard/problem.hpp>
+#include <switchyard/reclaimer.hpp>
+
+namespace switchyard::inline v0 {
+
+/// Device memory for a call's temporary buffers, aligned to 256 bytes. Without it the device gives it, in
+/// stream order, for the time of the call.
+struct workspace {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// A range of an axis, both ends included, for prepare().
+struct axis_span {
+  std::string_view axis;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+class dispatcher_core final : public binding_user {
+ public:
+  /// Throws error when the operator's files cannot be read, or the device has none that run.
+  dispatcher_core(const operator_description& op, binding_source& source, device where)
+      : op_{op}, source_{source}, device_{std::move(where)}, driver_{device_.driver().get()} {
+    source_.attach(op_, device_, *this);
+  }
+  dispatcher_core(const dispatcher_core&) = delete;
+  dispatcher_core& operator=(const dispatcher_core&) = delete;
+  /// No call may be under way.
+  ~dispatcher_core() override {
+    source_.detach(*this);
+    delete current_.load(
+        std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory): published pointer
+  }
+
+  /// Runs the operator. `check` says what is wrong with the arguments; it is asked for new problems only.
+  template <std::size_t Count, class Check>
+  void launch(const std::array<std::int64_t, Count>& problem, const void* arguments, stream where,
+              workspace given, const Check& check) {
+    const std::uint64_t key = hash(problem);
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    plan* const found = now->plans().find(key, problem);
+    if (found != nullptr && found->direct && !found->counted) [[likely]] {
+      const planned_launch& only = found->launches.front();
+      pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bind writes what is read
+      bind(only, reinterpret_cast<std::uintptr_t>(arguments), 0, pointers);
+      const status result = driver_->launch(only.function, only.geometry, pointers.data(), where);
+      if (result != 0) [[unlikely]]
+        fail_launch(*now, *found, 0, result);
+      return;
+    }
+    launch_otherwise(*now, found, problem, key, arguments, where, given, check);
+  }
+
+  /// Makes sure that everything a problem needs is loaded, and keeps its plan.
+  template <class Check>
+  void prepare(problem_view problem, const Check& check) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    const std::uint64_t key = hash(problem);
+    if (now->plans().find(key, problem) != nullptr) return;
+    require_legal(check);
+    std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
+    (void)publish(*now, fresh);
+  }
+
+  /// Loads every kernel that may be chosen when axes run over ranges: each problem is decided where there are
+  /// at most 65,536, else a sample of them that is dense in ratio, and every problem that a table measured.
+  void prepare(std::span<const std::int64_t> problem, std::span<const axis_span> ranges);
+
+  [[nodiscard]] explanation explain(problem_view problem) {
+    const reclaimer::guard guard{reclaimer_};
+    return current_.load(std::memory_order_seq_cst)->explain(problem);
+  }
+
+  /// Bytes of workspace that a call of this problem takes.
+  [[nodiscard]] std::size_t workspace_bytes(problem_view problem) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    const std::uint64_t key = hash(problem);
+    if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
+    return now->make_plan(problem, key, loading::allowed)->workspace_bytes;
+  }
+
+  [[nodiscard]] const device& where() const noexcept { return device_; }
+
+  /// Takes a new binding into use. The problems that the old one served are decided and loaded first, so that
+  /// traffic does not notice.
+  void adopt(std::unique_ptr<binding> fresh) override {
+    {
+      const reclaimer::guard guard{reclaimer_};
+      if (binding* const old = current_.load(std::memory_order_seq_cst)) {
+        old->plans().for_each([&fresh](const plan& each) {
+          try {
+            auto again = fresh->make_plan(each.problem, each.hash, loading::allowed);
+            delete fresh->plans().insert(again.release());  // NOLINT(cppcoreguidelines-owning-memory)
+          } catch (const error&) {
+            // The next call of this problem meets the error itself.
+          }
+        });
+      }
+    }
+    binding* const old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
+    if (old != nullptr) {
+      reclaimer_.retire(old, [](void* each) { delete static_cast<binding*>(each); });
+    }
+  }
+
+ private:
+  using pointer_array = std::array<void*, max_parameters>;
+
+  static constexpr std::size_t most_waiting = 512;
+  static constexpr std::size_t local_image_bytes = 4096;
+
+  /// Writes the address of every parameter. `shift` moves those in the image to a copy of it.
+  static void bind(const planned_launch& what, std::uintptr_t arguments, std::uintptr_t shift,
+                   pointer_array& out) noexcept {
+    const std::uintptr_t* masks = what.masks.data();
+    const std::uintptr_t* addresses = what.addresses.data();
+    const std::uintptr_t both = arguments - shift;
+    const std::size_t count = what.masks.size();
+    for (std::size_t i = 0; i < count; i += 4) {
+      std::array<std::uintptr_t, 4> four;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+      for (std::size_t j = 0; j < 4; ++j) four[j] = addresses[i + j] + shift + (both & masks[i + j]);
+      __builtin_memcpy(&out[i], four.data(), sizeof four);
+    }
+  }
+
+  template <std::size_t Count, class Check>
+  [[gnu::noinline, gnu::cold]] void launch_otherwise(binding& now, plan* found,
+                                                     const std::array<std::int64_t, Count>& problem,
+                                                     std::uint64_t key, const void* arguments, stream where,
+                                                     workspace given, const Check& check) {
+    if (found == nullptr) {
+      require_legal(check);
+      return launch_new(now, problem, key, arguments, where, given);
+    }
+    launch_known(now, *found, arguments, where, given);
+  }
+
+  template <class Check>
+  void require_legal(const Check& check) const {
+    const std::string wrong = check();
+    if (!wrong.empty()) throw call_error{error_code::invalid_argument, std::string{op_.name} + ": " + wrong};
+  }
+
+  void launch_known(binding& now, plan& found, const void* arguments, stream where, workspace given) {
+    if (found.counted) {
+      found.count.fetch_add(1, std::memory_order_relaxed);
+      now.trace(found);
+    }
+    run(now, found, arguments, where, given);
+  }
+
+  void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments, stream where,
+                  workspace given) {
+    const loading may_load = driver_->capturing(where) ? loading::refused : loading::allowed;
+    std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
+    now.note(*fresh, 1);
+    if (plan* const published = publish(now, fresh)) {
+      run(now, *published, arguments, where, given);
+    } else {
+      run(now, *fresh, arguments, where, given);
+    }
+  }
+
+  /// Puts a plan into the cache, or drops it for the same one that another thread put there. Null, with the
+  /// plan left to the caller, when too many plans wait for a reader that stays long: memory stays bounded.
+  [[nodiscard]] plan* publish(binding& now, std::unique_ptr<plan>& fresh) {
+    if (reclaimer_.collect() > most_waiting) return nullptr;
+    plan* displaced = nullptr;
+    plan* published = nullptr;
+    {
+      const locked lock{mutex_};
+      published = now.plans().find(fresh->hash, fresh->problem);
+      if (published == nullptr) {
+        published = fresh.release();
+        displaced = now.plans().insert(published);
+      }
+    }
+    if (displaced != nullptr) {
+      now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
+      reclaimer_.retire(displaced, [](void* each) { delete static_cast<plan*>(each); });
+    }
+    return published;
+  }
+
+  /// Workspace from the caller, or from the device for as long as the object lives.
+  class scratch {
+   public:
+    scratch(device_driver& driver, const operator_description& op, std::size_t bytes, workspace given,
+            stream where)
+        : driver_{driver}, where_{where}, address_{given.address} {
+      if (bytes == 0) return;
+      if (given.address == nullptr) {
+        address_ = owned_ = driver.allocate(bytes, where);
+        if (address_ != nullptr) return;
+        throw driver_error{error_code::out_of_memory,
+                           std::string{op.name} + ": the device has no " + std::to_string(bytes) +
+                               " bytes for the workspace; free memory, or pass a workspace of your own"};
+      }
+      if (given.bytes < bytes || reinterpret_cast<std::uintptr_t>(given.address) % workspace_alignment != 0) {
+        throw call_error{error_code::invalid_argument, std::string{op.name} + ": the workspace has " +
+                                                           std::to_string(given.bytes) + " bytes; " +
+                                                           std::to_string(bytes) + ", aligned to " +
+                                                           std::to_string(workspace_alignment) +
+                                                           ", are needed. workspace_bytes() tells how many"};
+      }
+    }
+    scratch(const scratch&) = delete;
+    scratch& operator=(const scratch&) = delete;
+    ~scratch() {
+      if (owned_ != nullptr) driver_.release(owned_, where_);
+    }
+    [[nodiscard]] std::byte* at(const workspace_buffer& buffer) const noexcept {
+      return static_cast<std::byte*>(address_) + buffer.offset;
+    }
+
+   private:
+    device_driver& driver_;
+    stream where_;
+    void* address_;
+    void* owned_ = nullptr;
+  };
+
+  void run(const binding& now, const plan& what, const void* arguments, stream where, workspace given) {
+    const scratch memory{*driver_, op_, what.workspace_bytes, given, where};
+    for (std::size_t i = 0; i < what.launches.size(); ++i) {
+      const planned_launch& each = what.launches[i];
+      if (each.is_empty) continue;
+      const status result =
+          each.is_fill ? driver_->fill(memory.at(what.workspace[each.fill_workspace]), each.fill_byte,
+                                       what.workspace[each.fill_workspace].bytes, where)
+                       : start(now, what, each, arguments, where, memory);
+      if (result != 0) fail_launch(now, what, i, result);
+    }
+  }
+
+  [[nodiscard]] status start(const binding& now, const plan& of, const planned_launch& what,
+                             const void* arguments, stream where, const scratch& memory) {
+    pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bind writes what is read
+    const auto base = reinterpret_cast<std::uintptr_t>(arguments);
+    if (what.late.empty() && what.late_grid == nullptr) {
+      bind(what, base, 0, pointers);
+      return driver_->launch(what.function, what.geometry, pointers.data(), where);
+    }
+    alignas(64) std::array<std::byte, local_image_bytes>
+        local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::vector<std::byte> large;
+    std::byte* image = local.data();
+    if (what.image.size() > local.size()) {
+      large.resize(what.image.size() + 64);
+      image = large.data() + (64 - reinterpret_cast<std::uintptr_t>(large.data()) % 64);
+    }
+    if (!what.image.empty()) __builtin_memcpy(image, what.image.data(), what.image.size());
+    const evaluation values{of.problem, now.rules().device.attributes, op_.fields,
+                            static_cast<const std::byte*>(arguments)};
+    for (const late_value& each : what.late) {
+      const status result = write(now, of, each, values, image + each.offset, memory);
+      if (result != 0) return result;
+    }
+    bind(what, base,
+         reinterpret_cast<std::uintptr_t>(image) - reinterpret_cast<std::uintptr_t>(what.image.data()),
+         pointers);
+    if (what.late_grid == nullptr)
+      return driver_->launch(what.function, what.geometry, pointers.data(), where);
+    launch_geometry geometry = what.geometry;
+    const std::array<std::uint32_t*, 3> extents{&geometry.grid.x, &geometry.grid.y, &geometry.grid.z};
+    bool empty = false;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::int64_t extent = value_of(now, of, (*what.late_grid)[i], values);
+      if (!detail::planner::to_extent(extent, *extents[i])) {
+        fail_value(now, of, "the grid would be " + std::to_string(extent));
+      }
+      empty = empty || extent == 0;
+    }
+    return empty ? 0 : driver_->launch(what.function, geometry, pointers.data(), where);
+  }
+
+  [[nodiscard]] status write(const binding& now, const plan& of, const late_value& each,
+                             const evaluation& values, std::byte* to, const scratch& memory) {
+    switch (each.from) {
+      case late_value::source::field:
+        __builtin_memcpy(to, values.arguments + op_.fields[each.index].offset, size_of(each.kind));
+        return 0;
+      case late_value::source::integer: {
+        const std::int64_t value = value_of(now, of, *each.value, values);
+        if (!detail::fits(each.kind, value)) {
+          fail_value(now, of,
+                     "a parameter would be " + std::to_string(value) + ", which does not fit its type");
+        }
+        detail::store_integer(to, each.kind, value);
+        return 0;
+      }
+      case late_value::source::real:
+        detail::store_real(to, each.kind, each.value->evaluate_real(values));
+        return 0;
+      case late_value::source::workspace: {
+        const void* address = memory.at(of.workspace[each.index]);
+        __builtin_memcpy(to, &address, sizeof address);
+        return 0;
+      }
+      case late_value::source::tensor_map:
+        break;
+    }
+    return encode(now, of, *each.map, values, to);
+  }
+
+  [[nodiscard]] status encode(const binding& now, const plan& of, const tensor_map_recipe& recipe,
+                              const evaluation& values, std::byte* to) {
+    tensor_map_request request;
+    const std::int64_t address = value_of(now, of, recipe.address, values);
+    __builtin_memcpy(&request.address, &address, sizeof address);
+    request.rank = static_cast<std::uint32_t>(recipe.extents.size());
+    request.element_type = recipe.element_type;
+    request.interleave = recipe.interleave;
+    request.swizzle = recipe.swizzle;
+    request.l2_promotion = recipe.l2_promotion;
+    request.out_of_bounds_fill = recipe.out_of_bounds_fill;
+    for (std::size_t i = 0; i < recipe.extents.size(); ++i) {
+      request.extents[i] = static_cast<std::uint64_t>(value_of(now, of, recipe.extents[i], values));
+      request.box[i] = static_cast<std::uint32_t>(value_of(now, of, recipe.box[i], values));
+      request.element_strides[i] =
+          recipe.element_strides.empty()
+              ? 1
+              : static_cast<std::uint32_t>(value_of(now, of, recipe.element_strides[i], values));
+    }
+    for (std::size_t i = 0; i < recipe.stride_bytes.size(); ++i) {
+      request.stride_bytes[i] = static_cast<std::uint64_t>(value_of(now, of, recipe.stride_bytes[i], values));
+    }
+    return driver_->encode(request, to);
+  }
+
+  [[nodiscard]] std::int64_t value_of(const binding& now, const plan& of, const expression& what,
+                                      const evaluation& values) const {
+    const integer_result result = what.evaluate(values);
+    if (result.why != fault::none) fail_value(now, of, "an expression " + std::string{to_string(result.why)});
+    return result.value;
+  }
+
+  [[noreturn, gnu::cold]] void fail_value(const binding& now, const plan& of, const std::string& what) const {
+    throw call_error{error_code::evaluation_failed, std::string{op_.name} + ": variant '" +
+                                                        now.rules().candidates[of.chosen.variant].what->id +
+                                                        "': " + what + " for " +
+                                                        format_problem(op_, of.problem)};
+  }
+
+  [[noreturn, gnu::cold]] void fail_launch(const binding& now, const plan& of, std::size_t index,
+                                           status result) const {
+    const variant& what = *now.rules().candidates[of.chosen.variant].what;
+    const auto& each = what.launches[index];
+    const dim3& grid = of.launches[index].geometry.grid;
+    throw driver_error{error_code::launch_failed,
+                       std::string{op_.name} + ": variant '" + what.id + "': " +
+                           (each.is_fill ? "filling a workspace"
+                                         : "kernel '" + each.kernel + "' of " + each.blob + ", grid " +
+                                               std::to_string(grid.x) + "x" + std::to_string(grid.y) + "x" +
+                                               std::to_string(grid.z)) +
+                           " on " + device_.properties().name + ": " + driver_->describe(result) + ", for " +
+                           format_problem(op_, of.problem)};
+  }
+
+  const operator_description& op_;
+  binding_source& source_;
+  device device_;
+  device_driver* driver_;
+  std::atomic<binding*> current_{nullptr};
+  mutex mutex_;
+  reclaimer reclaimer_;
+};
+
+namespace detail {
+
+/// At most `most` values of a range, equally far apart in ratio, its ends among them.
+[[nodiscard]] inline std::vector<std::int64_t> sample_range(std::int64_t first, std::int64_t last,
+                                                            std::size_t most) {
+  std::vector<std::int64_t> out;
+  const auto count = static_cast<std::uint64_t>(last - first) + 1;
+  if (count <= most) {
+    for (std::int64_t value = first; value <= last; ++value) out.push_back(value);
+    return out;
+  }
+  const double low = __builtin_log2(static_cast<double>(first < 1 ? 1 : first));
+  const double high = __builtin_log2(static_cast<double>(last));
+  out.push_back(first);
+  for (std::size_t i = 1; i + 1 < most; ++i) {
+    const double at = low + (high - low) * static_cast<double>(i) / static_cast<double>(most - 1);
+    const auto value = static_cast<std::int64_t>(__builtin_exp2(at) + 0.5);
+    if (value > out.back() && value < last) out.push_back(value);
+  }
+  out.push_back(last);
+  return out;
+}
+
+}  // namespace detail
+
+inline void dispatcher_core::prepare(std::span<const std::int64_t> problem,
+                                     std::span<const axis_span> ranges) {
+  constexpr std::size_t most = 65536;
+  struct swept {
+    std::uint32_t axis;
+    std::vector<std::int64_t> values;
+  };
+  const reclaimer::guard guard{reclaimer_};
+  binding& now = *current_.load(std::memory_order_seq_cst);
+  std::vector<swept> axes;
+  double problems = 1;
+  for (const axis_span& range : ranges) {
+    const std::uint32_t axis = find_axis(op_, range.axis);
+    const bool known = axis < op_.axes.size();
+    if (!known || range.first < 0 || range.last < range.first) {
+      throw call_error{error_code::invalid_argument,
+                       std::string{op_.name} + ": prepare: '" + std::string{range.axis} + "' from " +
+                           std::to_string(range.first) + " to " + std::to_string(range.last) +
+                           (known ? " is no range of sizes" : " is no axis of the operator")};
+    }
+    axes.push_back({axis, {range.first, range.last}});
+    problems *= static_cast<double>(range.last - range.first) + 1;
+  }
+  std::size_t each_axis = most;
+  if (problems > static_cast<double>(most) && !axes.empty()) {
+    each_axis = static_cast<std::size_t>(__builtin_exp2(16.0 / static_cast<double>(axes.size())));
+    if (each_axis < 2) each_axis = 2;
+  }
+  for (swept& each : axes) each.values = detail::sample_range(each.values[0], each.values[1], each_axis);
+
+  std::vector<bool> done(now.rules().candidates.size());
+  const auto decide = [&](problem_view at) {
+    for (;;) {
+      const choice chosen = now.select(at);
+      if (chosen.variant == no_index)
+        throw call_error{error_code::no_variant, explain_failure(now.rules(), at)};
+      if (done[chosen.variant] || now.prepare(chosen.variant)) {
+        done[chosen.variant] = true;
+        return;
+      }
+    }
+  };
+  std::vector<std::int64_t> at(problem.begin(), problem.end());
+  std::vector<std::size_t> digits(axes.size());
+  for (bool more = true; more;) {
+    for (std::size_t i = 0; i < axes.size(); ++i) at[axes[i].axis] = axes[i].values[digits[i]];
+    decide(at);
+    more = false;
+    for (std::size_t i = 0; i < axes.size() && !more; ++i) {
+      more = ++digits[i] < axes[i].values.size();
+      if (!more) digits[i] = 0;
+    }
+  }
+  for (const bound_group& group : now.rules().groups) {
+    if (!matches(group.type, problem)) continue;
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      at.assign(problem.begin(), problem.end());
+      bool inside = true;
+      for (std::size_t i = 0; i < group.axes.size(); ++i) {
+        at[group.axes[i]] = group.at[row * group.axes.size() + i];
+      }
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        bool swept_here = false;
+        for (const swept& each : axes) {
+          if (each.axis != i) continue;
+          swept_here = true;
+          inside = inside && at[i] >= each.values.front() && at[i] <= each.values.back();
+        }
+        if (!swept_here) inside = inside && at[i] == problem[i];
+      }
+      if (inside) decide(at);
+    }
+  }
+}
+
+}  // namespace switchyard::inline v0

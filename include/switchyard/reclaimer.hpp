@@ -1,0 +1,139 @@
+// Lets readers use what writers may replace, without locks: read-copy-update in user space.
+//
+// A reader holds a guard while it uses a published pointer. A writer first unpublishes an object, then
+// retires it; the object is freed once no guard taken before is left. Entering and leaving are one atomic
+// addition each on a counter that few threads share, so readers do not wait for each other or for writers.
+// After the sleepable RCU of the Linux kernel (McKenney): two counters, flipped twice for each batch of
+// retired objects, so that readers that come all the time cannot hold a batch back.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <switchyard/lock.hpp>
+
+namespace switchyard::inline v0 {
+
+namespace detail {
+
+/// A small number that differs between the threads of a program, as far as there are enough.
+[[nodiscard]] inline unsigned thread_number() noexcept {
+  static std::atomic<unsigned> next{1};
+  static thread_local unsigned mine = 0;
+  if (mine == 0) mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+}  // namespace detail
+
+class reclaimer {
+  static constexpr std::size_t stripes = 32;
+  struct alignas(64) stripe {
+    std::array<std::atomic<std::uint32_t>, 2> readers{};
+  };
+
+ public:
+  reclaimer() = default;
+  reclaimer(const reclaimer&) = delete;
+  reclaimer& operator=(const reclaimer&) = delete;
+  /// No guard may be held any more.
+  ~reclaimer() {
+    free_all(waiting_);
+    free_all(open_);
+  }
+
+  class guard {
+   public:
+    explicit guard(reclaimer& owner) noexcept
+        : readers_{owner.stripes_[detail::thread_number() % stripes]
+                       .readers[owner.phase_.load(std::memory_order_relaxed) & 1U]} {
+      // Sequentially consistent: no later load of a published pointer may move before it.
+      readers_.fetch_add(1, std::memory_order_seq_cst);
+    }
+    ~guard() { readers_.fetch_sub(1, std::memory_order_release); }
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& readers_;
+  };
+
+  /// Hands over an object that no new reader can find. `release` is called with it later, from a thread that
+  /// retires or collects.
+  void retire(void* object, void (*release)(void*)) {
+    std::vector<retired> ready;
+    {
+      const locked lock{mutex_};
+      open_.push_back({object, release});
+      advance(ready);
+    }
+    free_all(ready);
+  }
+
+  /// Frees what can be freed now; returns how many objects still wait.
+  std::size_t collect() {
+    std::vector<retired> ready;
+    std::size_t left = 0;
+    {
+      const locked lock{mutex_};
+      advance(ready);
+      left = open_.size() + waiting_.size();
+    }
+    free_all(ready);
+    return left;
+  }
+
+ private:
+  struct retired {
+    void* object;
+    void (*release)(void*);
+  };
+
+  static void free_all(std::vector<retired>& objects) noexcept {
+    for (const retired& each : objects) each.release(each.object);
+    objects.clear();
+  }
+
+  [[nodiscard]] bool quiet(unsigned phase) const noexcept {
+    for (const stripe& each : stripes_) {
+      if (each.readers[phase & 1U].load(std::memory_order_seq_cst) != 0) return false;
+    }
+    return true;
+  }
+
+  // A batch is sealed in stage 0; it is free when first the resting counter and then, after a flip, the other
+  // one have been seen at zero. A reader that took its phase before a flip and counts after it reads pointers
+  // later still, so it cannot see the batch.
+  void advance(std::vector<retired>& ready) {
+    for (;;) {
+      if (stage_ == 0) {
+        if (open_.empty()) return;
+        waiting_.swap(open_);
+        stage_ = 1;
+      }
+      const unsigned phase = phase_.load(std::memory_order_relaxed);
+      if (!quiet(phase + 1)) return;
+      if (stage_ == 1) {
+        phase_.store(phase + 1, std::memory_order_seq_cst);
+        stage_ = 2;
+        continue;
+      }
+      ready.insert(ready.end(), waiting_.begin(), waiting_.end());
+      waiting_.clear();
+      stage_ = 0;
+    }
+  }
+
+  std::array<stripe, stripes> stripes_;
+  std::atomic<unsigned> phase_{0};
+  mutex mutex_;
+  std::vector<retired> open_;
+  std::vector<retired> waiting_;
+  int stage_ = 0;
+};
+
+}  // namespace switchyard::inline v0

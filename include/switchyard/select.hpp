@@ -1,0 +1,370 @@
+// Selection: table x candidates x problem -> choice. A pure function of what a selector was built from; it
+// sees no driver, throws nothing, allocates nothing and prints nothing. build_selector.hpp makes selectors.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <switchyard/choice.hpp>
+#include <switchyard/device_properties.hpp>
+#include <switchyard/manifest.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/problem.hpp>
+#include <switchyard/row_index.hpp>
+#include <switchyard/table.hpp>
+
+namespace switchyard::inline v0 {
+
+/// A variant that can run on the selector's device.
+struct candidate {
+  const variant* what = nullptr;
+  const manifest* from = nullptr;
+  std::vector<std::uint32_t> denials;  ///< indices into selector::denials
+  bool fits = true;                    ///< a block's shared memory is not more than the device has
+};
+
+/// Candidates that serve the same type values, in heuristic order.
+struct candidate_class {
+  std::vector<axis_value> type;
+  std::vector<std::uint32_t> candidates;
+};
+
+/// Which candidates an id of a group may mean, the best fit first, and whether their blobs changed.
+struct named_candidates {
+  std::vector<std::uint32_t> candidates;
+  std::vector<bool> stale;
+};
+
+/// Rows made ready for a device: of one table, or of several that were measured on it.
+struct bound_group {
+  std::vector<axis_value> type;
+  std::vector<std::uint32_t> axes;
+  std::vector<axis_rule> rules;                   ///< one an axis of the group
+  std::vector<std::vector<std::int64_t>> levels;  ///< the values along each `exact` axis, rising; else empty
+  std::vector<std::string> ids;
+  std::vector<named_candidates> named;  ///< by id
+  std::vector<std::int64_t> at;
+  std::vector<std::uint32_t> first_time{0};
+  std::vector<measured_time> times;
+  struct origin {
+    std::uint32_t table = 0;
+    std::uint32_t group = 0;
+    std::uint32_t row = 0;
+  };
+  std::vector<origin> origins;  ///< by row
+  std::uint32_t neighbours = 8;
+  double envelope = 1.5;
+  table_rank rank = table_rank::this_device;
+  row_index index;
+  std::vector<std::uint32_t> slots;  ///< open addressing by the hash of a row's coordinates: row + 1, or 0
+
+  [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
+  [[nodiscard]] std::span<const measured_time> row_times(std::size_t row) const noexcept {
+    return std::span{times}.subspan(first_time[row], first_time[row + 1] - first_time[row]);
+  }
+};
+
+struct bound_denial {
+  std::vector<axis_value> type;
+  std::string reason;
+  std::string table;
+};
+
+struct bound_pin {
+  std::vector<std::uint32_t> candidates;
+  std::vector<axis_value> type;
+  std::vector<axis_range> at;
+  std::string variant;
+  std::string reason;
+  std::string table;
+};
+
+class selector {
+ public:
+  /// Values of an exact axis lie this far apart in the index, past every distance that counts.
+  static constexpr float exact_spacing = 4096;
+
+  const operator_description* op = nullptr;
+  device_properties device;
+  std::vector<std::shared_ptr<const manifest>> manifests;  ///< keep what candidates point to
+  std::vector<std::shared_ptr<const table>> tables;        ///< most specific first
+  std::vector<candidate> candidates;                       ///< in heuristic order
+  std::vector<candidate_class> classes;
+  std::vector<bound_group> groups;  ///< in the order in which they are asked
+  std::vector<bound_denial> denials;
+  std::vector<bound_pin> pins;
+  std::vector<std::uint32_t> forced;  ///< candidates that SWITCHYARD_FORCE names
+  bool is_forced = false;
+  std::string force_text;
+
+  /// Candidates that turned out not to work, by index. Empty: none.
+  using unusable_flags = std::span<const std::atomic<bool>>;
+
+  /// Chooses a variant for a problem.
+  [[nodiscard]] choice select(problem_view problem, unusable_flags unusable = {}) const noexcept {
+    if (is_forced) return first_of(forced, problem, unusable, reason::forced);
+    for (std::size_t i = 0; i < pins.size(); ++i) {
+      if (!applies(pins[i], problem)) continue;
+      choice out = first_of(pins[i].candidates, problem, unusable, reason::pinned);
+      out.pin = static_cast<std::uint32_t>(i);
+      if (out.variant != no_index) return out;
+    }
+    choice far;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (!matches(groups[i].type, problem)) continue;
+      choice out = ask(groups[i], problem, unusable);
+      if (out.variant == no_index) continue;
+      out.group = static_cast<std::uint32_t>(i);
+      if (out.why != reason::extrapolated) return graded(out);
+      if (far.variant == no_index) far = out;
+    }
+    return far.variant != no_index ? graded(far) : heuristic(problem, unusable);
+  }
+
+  /// Whether a candidate may serve a problem: its type and conditions hold, no table denies it, and it works.
+  [[nodiscard]] bool admissible(std::uint32_t index, problem_view problem,
+                                unusable_flags unusable) const noexcept {
+    if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
+    const candidate& each = candidates[index];
+    if (!each.fits || !matches(each.what->type, problem)) return false;
+    for (const std::uint32_t denied : each.denials) {
+      if (matches(denials[denied].type, problem)) return false;
+    }
+    const evaluation values{problem, device.attributes, {}, nullptr};
+    for (const condition& condition : each.what->conditions) {
+      const integer_result holds = condition.value.evaluate(values);
+      if (holds.why != fault::none || holds.value == 0) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] static bool applies(const bound_pin& each, problem_view problem) noexcept {
+    if (!matches(each.type, problem)) return false;
+    for (const axis_range& range : each.at) {
+      if (problem[range.axis] < range.first || problem[range.axis] > range.last) return false;
+    }
+    return true;
+  }
+
+  /// A problem's place in a group's metric; false when an exact axis has no row with its value.
+  [[nodiscard]] static bool place(const bound_group& group, problem_view problem,
+                                  std::span<float> out) noexcept {
+    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+      if (!place_along(group, i, problem[group.axes[i]], out[i])) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] static bool place_along(const bound_group& group, std::size_t axis, std::int64_t value,
+                                        float& out) noexcept {
+    switch (group.rules[axis].metric) {
+      case axis_metric::log:
+        out = __builtin_log2f(static_cast<float>(value < 1 ? 1 : value));
+        return true;
+      case axis_metric::linear:
+        out = static_cast<float>(static_cast<double>(value) / group.rules[axis].unit);
+        return true;
+      case axis_metric::ignore:
+        out = 0;
+        return true;
+      case axis_metric::exact:
+        break;
+    }
+    const std::vector<std::int64_t>& values = group.levels[axis];
+    std::size_t low = 0;
+    std::size_t high = values.size();
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (values[middle] < value) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low == values.size() || values[low] != value) return false;
+    out = static_cast<float>(low) * exact_spacing;
+    return true;
+  }
+
+  /// The row that was measured at exactly these sizes, or no_index.
+  [[nodiscard]] static std::uint32_t find_row(const bound_group& group, problem_view problem) noexcept {
+    if (group.slots.empty()) return no_index;
+    std::array<std::int64_t, max_dimensions>
+        at;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+    const std::size_t count = group.axes.size();
+    for (std::size_t i = 0; i < count; ++i) at[i] = problem[group.axes[i]];
+    const std::size_t mask = group.slots.size() - 1;
+    for (std::size_t slot = hash(problem_view{at.data(), count}) >> 20U & mask;; slot = (slot + 1) & mask) {
+      const std::uint32_t entry = group.slots[slot];
+      if (entry == 0) return no_index;
+      bool same = true;
+      for (std::size_t i = 0; i < count; ++i) same = same && group.at[(entry - 1) * count + i] == at[i];
+      if (same) return entry - 1;
+    }
+  }
+
+ private:
+  /// How many times of a row are looked at, and how many of them that may serve count.
+  static constexpr std::size_t scanned_times = 64;
+  static constexpr std::size_t counted_times = 6;
+  static constexpr std::size_t max_tallies = 64;
+
+  /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
+  struct tally {
+    std::uint32_t id;
+    std::uint32_t candidate;  // no_index: none that may serve
+    float weighted_slowdown;  // in binary logarithms
+    float unseen_penalty;     // of the rows it stands in, to be taken off the total
+  };
+
+  [[nodiscard]] choice first_of(const std::vector<std::uint32_t>& list, problem_view problem,
+                                unusable_flags unusable, reason why) const noexcept {
+    choice out;
+    for (const std::uint32_t index : list) {
+      if (!admissible(index, problem, unusable)) continue;
+      out.variant = index;
+      out.why = why;
+      break;
+    }
+    return out;
+  }
+
+  [[nodiscard]] choice graded(choice out) const noexcept {
+    if (out.rank != table_rank::this_device) out.why = reason::other_device;
+    return out;
+  }
+
+  /// The first candidate behind a group's id that may serve.
+  [[nodiscard]] std::uint32_t serving(const bound_group& group, std::uint32_t id, problem_view problem,
+                                      unusable_flags unusable) const noexcept {
+    for (const std::uint32_t index : group.named[id].candidates) {
+      if (admissible(index, problem, unusable)) return index;
+    }
+    return no_index;
+  }
+
+  [[nodiscard]] static bool is_stale(const bound_group& group, std::uint32_t id,
+                                     std::uint32_t index) noexcept {
+    const named_candidates& named = group.named[id];
+    for (std::size_t i = 0; i < named.candidates.size(); ++i) {
+      if (named.candidates[i] == index) return named.stale[i];
+    }
+    return false;
+  }
+
+  [[nodiscard]] choice ask(const bound_group& group, problem_view problem,
+                           unusable_flags unusable) const noexcept {
+    choice out;
+    out.rank = group.rank;
+    if (const std::uint32_t row = find_row(group, problem); row != no_index) {
+      for (const measured_time& time : group.row_times(row)) {
+        const std::uint32_t index = serving(group, time.variant, problem, unusable);
+        if (index == no_index) continue;
+        out.variant = index;
+        out.why = reason::exact;
+        out.row = row;
+        out.microseconds = time.microseconds;
+        out.stale = is_stale(group, time.variant, index);
+        return out;
+      }
+    }
+    std::array<float, max_dimensions>
+        point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
+    if (!place(group, problem, point)) return out;
+    neighbour_list near;
+    group.index.nearest({point.data(), group.axes.size()}, group.neighbours, near);
+    return predict(group, near, problem, unusable, out);
+  }
+
+  // Each neighbour weighs 1 / distance^2. A variant's score is its weighted mean slowdown over the row's
+  // best; in a row where it was not measured it counts as slow as the slowest one looked at there, so that a
+  // variant measured only where it shines gains nothing by it.
+  [[nodiscard]] choice predict(const bound_group& group, const neighbour_list& near, problem_view problem,
+                               unusable_flags unusable, choice out) const noexcept {
+    std::array<tally, max_tallies> tallies;  // NOLINT(cppcoreguidelines-pro-type-member-init): see used
+    std::size_t used = 0;
+    float total_weight = 0;
+    float total_penalty = 0;
+    float total_log = 0;
+    for (std::uint32_t n = 0; n < near.count; ++n) {
+      const neighbour& row = near.entries[n];
+      if (row.squared_distance >= exact_spacing * exact_spacing / 4) break;
+      const float weight = 1.0F / (row.squared_distance + 1e-4F);
+      const auto times = group.row_times(row.row);
+      std::array<std::uint32_t, counted_times>
+          seen;  // NOLINT(cppcoreguidelines-pro-type-member-init): see counted
+      std::size_t counted = 0;
+      float best_log = 0;
+      float slowdown = 0;
+      for (std::size_t t = 0; t < times.size() && t < scanned_times && counted < counted_times; ++t) {
+        const std::size_t at = find_tally(tallies, used, group, times[t].variant, problem, unusable);
+        if (at == max_tallies || tallies[at].candidate == no_index) continue;
+        const float logarithm = __builtin_log2f(times[t].microseconds);
+        if (counted == 0) best_log = logarithm;
+        slowdown = logarithm - best_log;
+        tallies[at].weighted_slowdown += weight * slowdown;
+        seen[counted++] = static_cast<std::uint32_t>(at);
+      }
+      if (counted == 0) continue;
+      if (out.row == no_index) {
+        out.row = row.row;
+        out.distance = __builtin_sqrtf(row.squared_distance);
+      }
+      for (std::size_t i = 0; i < counted; ++i) tallies[seen[i]].unseen_penalty += weight * slowdown;
+      total_weight += weight;
+      total_penalty += weight * slowdown;
+      total_log += weight * best_log;
+    }
+    if (total_weight == 0) return out;
+    const tally* best = nullptr;
+    float best_score = 0;
+    for (std::size_t i = 0; i < used; ++i) {
+      if (tallies[i].candidate == no_index) continue;
+      const float score = tallies[i].weighted_slowdown + total_penalty - tallies[i].unseen_penalty;
+      if (best != nullptr && score >= best_score) continue;
+      best = &tallies[i];
+      best_score = score;
+    }
+    if (best == nullptr) return out;
+    out.variant = best->candidate;
+    out.why =
+        static_cast<double>(out.distance) <= group.envelope ? reason::interpolated : reason::extrapolated;
+    out.microseconds = __builtin_exp2f((total_log + best_score) / total_weight);
+    out.stale = is_stale(group, best->id, best->candidate);
+    return out;
+  }
+
+  [[nodiscard]] std::size_t find_tally(std::array<tally, max_tallies>& tallies, std::size_t& used,
+                                       const bound_group& group, std::uint32_t id, problem_view problem,
+                                       unusable_flags unusable) const noexcept {
+    for (std::size_t i = 0; i < used; ++i) {
+      if (tallies[i].id == id) return i;
+    }
+    if (used == max_tallies) return max_tallies;
+    tallies[used] = {id, serving(group, id, problem, unusable), 0, 0};
+    return used++;
+  }
+
+  [[nodiscard]] choice heuristic(problem_view problem, unusable_flags unusable) const noexcept {
+    choice out;
+    for (const candidate_class& each : classes) {
+      if (!matches(each.type, problem)) continue;
+      for (const std::uint32_t index : each.candidates) {
+        if (index >= out.variant) break;
+        if (!admissible(index, problem, unusable)) continue;
+        out.variant = index;
+        out.why = reason::heuristic;
+        break;
+      }
+    }
+    return out;
+  }
+};
+
+}  // namespace switchyard::inline v0

@@ -1,0 +1,21 @@
+// Catch2, version 2 (Debian 12) or 3 (Ubuntu 24.04), and how a test program says that it cannot run here.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#ifdef SWITCHYARD_CATCH2_V2
+#include <catch2/catch.hpp>
+#else
+#include <catch2/catch_all.hpp>
+
+using Catch::Approx;
+#endif
+
+/// Ends the program as skipped: for programs that need a device, first thing in each of their cases.
+[[noreturn]] inline void skip_program(std::string_view reason) {
+  std::printf("skipped: %.*s\n", static_cast<int>(reason.size()), reason.data());
+  std::fflush(stdout);
+  std::_Exit(77);
+}

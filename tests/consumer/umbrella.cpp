@@ -1,0 +1,2 @@
+// A second unit of the user's program: the whole library in one include.
+#include <switchyard/switchyard.hpp>

@@ -1,0 +1,11 @@
+// Built twice, into two shared libraries of one program: what is inline in the headers must be one thing in
+// both.
+#include <switchyard/switchyard.hpp>
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+
+extern "C" __attribute__((visibility("default"))) const switchyard::operator_description* JOIN(SIDE,
+                                                                                               describe)() {
+  return &switchyard::describe<switchyard::operators::rotary>();
+}

@@ -1,0 +1,311 @@
+"""Tests of the kernel build tool: test_tool.py CMAKE_FOLDER."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = sys.argv.pop(1)
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, TOOLS)
+
+from kernel_tools import KernelBuildError, msgpack  # noqa: E402
+from kernel_tools.blob import read_blob  # noqa: E402
+from kernel_tools.expression import evaluate  # noqa: E402
+from kernel_tools.manifest import hash_file, verify  # noqa: E402
+from kernel_tools.space import expand  # noqa: E402
+
+
+def tool(*arguments, **environment):
+    return subprocess.run([sys.executable, os.path.join(TOOLS, "switchyard_kernels.py"), *arguments],
+                          capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def blob_rule(**changes):
+    return {"toolchain": "host", "name": "b", "sources": ["a.cpp"], **changes}
+
+
+def variant_rule(**changes):
+    launch = {"blob": "b", "kernel": "k{tile}", "grid": ["ceil_div(n, tile)", 1, 1], "parameters": ["x"]}
+    return {"config": {"tile": [1, 2]}, "id": "t{tile}", "launches": [launch], **changes}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="switchyard_test_")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name="space.json", **changes):
+        path = os.path.join(self.folder, name)
+        space = {"schema": "switchyard.space/1", "operator": "op", "targets": ["host-any"],
+                 "blobs": {"b": blob_rule()}, "variants": [variant_rule()], **changes}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(space, file)
+        return path
+
+    def variants(self, *paths, **options):
+        plans, _ = expand(paths or [self.write()], **options)
+        return [variant for plan in plans for variant in plan["variants"]]
+
+    def ids(self, *paths, **options):
+        return [variant["id"] for variant in self.variants(*paths, **options)]
+
+    def fails(self, text, **changes):
+        with self.assertRaises(KernelBuildError) as caught:
+            expand([self.write(**changes)])
+        self.assertIn(text, str(caught.exception))
+
+
+class Expressions(unittest.TestCase):
+    def test_values(self):
+        names = {"a": 7, "b": -2, "s": "bf16", "flag": True}
+        for text, value in {
+            "a + b * 3": 1, "a / b": -3, "a % b": 1, "b / 4": 0, "-a % 4": -3, "1 << 4 >> 1": 8, "a > 3 && b < 0": 1,
+            "!a || b == -2": 1, "a ? b : 1 / 0": -2, "a == 8 ? 1 : a == 7 ? 2 : 3": 2, "min(a, b, 3)": -2,
+            "max(1, 2)": 2, "ceil_div(7, 2)": 4, "round_up(9, 8)": 16, "next_pow2(17)": 32, "next_pow2(0)": 1,
+            "s == bf16": 1, "s != 'f16'": 1, "bytes[s] * 2": 4, "flag": 1, "true + false": 1, "0x10": 16,
+            "2 + 3 << 1": 10, "1 < 2 == 1": 1, "0 && 1 / 0": 0, "1 || 1 / 0": 1,
+        }.items():
+            self.assertEqual(evaluate(text, names, {"bytes": {"bf16": 2}}, {"bf16"}), value, text)
+
+    def test_errors(self):
+        for text, message in {
+            "1 / 0": "division by zero", "9223372036854775807 + 1": "64-bit overflow", "1 << 64": "shift by 64",
+            "missing": "in quotes, as 'missing'", "a == bf16": "different kinds", "s + 1": "not an integer", "1 +": "found the end",
+            "(1": "expected ')'", "1 $": "unexpected '$'", "f(1)": "no function 'f'", "ceil_div(1)": "takes 2",
+            "m[a]": "no map 'm'", "bytes[a]": "no key '7'", "1 2": "expected an operator",
+        }.items():
+            with self.assertRaises(KernelBuildError, msg=text) as caught:
+                evaluate(text, {"a": 7, "s": "f16"}, {"bytes": {"bf16": 2}}, {"bf16"})
+            self.assertIn(message, str(caught.exception))
+
+
+class Spaces(Folder):
+    def test_order_is_stable_across_rules_and_files(self):
+        first = self.write("first.json", variants=[
+            variant_rule(type={"dtype": ["f32", "f16"]}, config={"tile": [1, 2], "split": [1, 4]},
+                         id="a_t{tile}_s{split}", where=["tile * split < 8"]),
+            variant_rule(id="early_{tile}", order="tile == 2 ? -1 : 5")])
+        second = self.write("second.json", variants=[variant_rule(id="second_{tile}")])
+        self.assertEqual(self.ids(first, second), [
+            "early_2", "a_t1_s1", "a_t1_s4", "a_t2_s1", "a_t1_s1", "a_t1_s4", "a_t2_s1", "second_1", "second_2", "early_1"])
+
+    def test_templates_conditions_and_fragments(self):
+        (one, two) = self.variants(self.write(
+            maps={"ctype": {"f16": "half"}}, define={"all": ["x", "y"]},
+            variants=[variant_rule(
+                type={"dtype": "f16", "causal": True}, build={"isa": "avx2"}, let={"lanes": "32 / tile", "type": "ctype[dtype]"},
+                id="{isa}_{type}_{tile}_{causal}_{= causal}", requires=["n % {lanes} == 0", {"if": "tile == 2", "then": ["big"]}],
+                workspace={"if": "tile == 2", "then": {"partial": "4 * n"}},
+                launches=[{"if": "tile == 2", "then": [{"fill": "partial", "byte": 0}]},
+                          {"blob": "b", "kernel": "{ctype[dtype]}_{tile}", "grid": ["n", 1, 1], "block": ["{lanes}", 1, 1],
+                           "shared_bytes": "{= lanes * 4}", "parameters": [{"use": "all"}, {"i32": "{tile}"}]}])]))
+        self.assertEqual(one["id"], "avx2_half_1_true_1")
+        self.assertEqual(one["requires"], ["n % 32 == 0"])
+        self.assertEqual(two["requires"], ["n % 16 == 0", "big"])
+        self.assertEqual((one["workspace"], two["workspace"]), ({}, {"partial": "4 * n"}))
+        self.assertEqual(two["launches"][0], {"fill": "partial", "byte": 0})
+        self.assertEqual(two["launches"][1]["block"], [16, 1, 1])
+        self.assertEqual(two["launches"][1]["shared_bytes"], 64)
+        self.assertEqual(two["launches"][1]["parameters"], ["x", "y", {"i32": 2}])
+        self.assertEqual(two["config"], {"tile": 2})
+
+    def test_sets_and_targets(self):
+        path = self.write(
+            targets=["cuda-sm_80", {"name": "cuda-sm_90a", "smem": 3}, "hip-gfx1100", "hip-gfx942"],
+            blobs={"b": {"toolchain": "triton", "name": "b{tile}", "source": "a.py", "function": "f", "signature": {}}},
+            variants=[variant_rule(id="t{tile}_{warp_size}_{compute_capability}")],
+            sets={"ci": {"targets": ["cuda-sm_90a", "hip-gfx942"], "where": ["tile == 1"]}})
+        self.assertEqual(self.ids(path, chosen_set="ci"), ["t1_32_90", "t1_64_0"])
+        self.assertEqual(self.ids(path, targets=["hip-gfx1100"]), ["t1_32_0", "t2_32_0"])
+        plans, messages = expand([path], toolchains=["host"])
+        self.assertEqual(plans, [])
+        self.assertEqual({(one["toolchain"], one["variants"]) for one in messages}, {("triton", 2)})
+
+    def test_host_targets_follow_the_machine(self):
+        path = self.write(targets=["host-x86_64", "host-aarch64"])
+        self.assertEqual([plan["target"] for plan in expand([path], host_arch="aarch64")[0]], ["host-aarch64"])
+
+    def test_set_conditions_over_unbound_names_hold(self):
+        path = self.write(variants=[variant_rule(), variant_rule(config={"other": 1}, id="other", launches=[
+            {"blob": "b", "kernel": "k", "grid": [1, 1, 1], "parameters": []}])], sets={"ci": {"where": ["tile == 2"]}})
+        self.assertEqual(self.ids(path, chosen_set="ci"), ["t2", "other"])
+
+    def test_instances_follow_what_is_kept(self):
+        path = self.write(blobs={"b": blob_rule(instantiate="MAKE({kernel}, {tile})")}, sets={"ci": {"where": ["tile == 1"]}})
+        plan = expand([path], chosen_set="ci")[0][0]
+        self.assertEqual(plan["blobs"][0]["instances"], {"k1": "MAKE(k1, 1)"})
+
+    def test_errors(self):
+        launch = variant_rule()["launches"][0]
+        self.fails("expected \"schema\"", schema="switchyard.space/2")
+        self.fails("unknown setz", setz={})
+        self.fails("unknown launchs", variants=[variant_rule(launchs=[])])
+        self.fails("toolchain 'rustc'", blobs={"b": blob_rule(toolchain="rustc")})
+        self.fails("expected host-", targets=["sm_90a"])
+        self.fails("does not build cuda-sm_80", targets=["cuda-sm_80"])
+        self.fails("no name 'tiel'", variants=[variant_rule(id="{tiel}")])
+        self.fails("id 't' is there twice", variants=[variant_rule(id="t")])
+        self.fails("'fast' is neither", variants=[variant_rule(where=["tile == fast"])])
+        self.fails("integers and booleans only", variants=[variant_rule(config={"tile": "a"})])
+        self.fails("bound twice", variants=[variant_rule(build={"tile": 1})])
+        self.fails("names blob 'c'", variants=[variant_rule(launches=[{**launch, "blob": "c"}])])
+        self.fails("use 'none'", variants=[variant_rule(requires=[{"use": "none"}])])
+        self.fails("flags differs", blobs={"b": blob_rule(flags=["-DT={tile}"])})
+        self.fails("instantiated in two ways", blobs={"b": blob_rule(instantiate="M({tile})")},
+                   variants=[variant_rule(launches=[{**launch, "kernel": "k"}])])
+        self.fails("unknown keys ['than']", variants=[variant_rule(requires=[{"if": "1", "than": []}])])
+
+
+class Readers(Folder):
+    def test_msgpack(self):
+        data = bytes([0x84, 0xA1, 0x61, 0x01, 0xA1, 0x62, 0x93, 0xC3, 0xC0, 0xFF, 0xA1, 0x63, 0xCD, 0x01, 0x00,
+                      0xA1, 0x64, 0xD9, 0x02, 0x78, 0x79])
+        self.assertEqual(msgpack.decode(data), {"a": 1, "b": [True, None, -1], "c": 256, "d": "xy"})
+        for cut in range(len(data)):
+            with self.assertRaises(KernelBuildError):
+                msgpack.decode(data[:cut])
+
+    def test_damaged_files(self):
+        for name in ("a.so", "a.cubin", "a.hsaco", "a.ptx", "a.txt"):
+            for content in (b"", b"\x7fELF", b"\x7fELF\x02\x01\x01" + b"\0" * 100, b"x" * 200):
+                path = os.path.join(self.folder, name)
+                with open(path, "wb") as file:
+                    file.write(content)
+                with self.assertRaises(KernelBuildError):
+                    read_blob(path)
+
+
+class Builds(Folder):
+    """Real compilers; what is not installed is left out by the tool itself."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="switchyard_builds_")
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        cls.outputs = []
+        for place in ("first", "second/deeper/place"):
+            sources = os.path.join(cls.root, place, "sources")
+            shutil.copytree(HERE, sources)
+            output = os.path.join(cls.root, place, "out put")
+            spaces = [os.path.join(sources, f"{name}.json") for name in ("host", "cuda", "hip", "triton")]
+            run = tool("build", *spaces, "--set", "ci", "--out", output, "--jobs", "2")
+            if run.returncode != 0:
+                raise AssertionError(run.stdout + run.stderr)
+            cls.outputs.append(os.path.join(output, "kernels"))
+
+    def files(self, root):
+        return {os.path.relpath(os.path.join(folder, name), root): os.path.join(folder, name)
+                for folder, _, names in os.walk(root) for name in names}
+
+    def manifests(self):
+        return [path for path in self.files(self.outputs[0]).values() if path.endswith("manifest.json")]
+
+    def test_same_input_gives_the_same_bytes_anywhere(self):
+        first, second = (self.files(output) for output in self.outputs)
+        self.assertEqual(sorted(first), sorted(second))
+        self.assertTrue(any(name.endswith(".so") for name in first))
+        for name in first:
+            self.assertEqual(hash_file(first[name]), hash_file(second[name]), name)
+
+    def test_no_blob_holds_a_path(self):
+        for name, path in self.files(self.outputs[0]).items():
+            with open(path, "rb") as file:
+                content = file.read()
+            for secret in (self.root.encode(), HERE.encode(), b"/tmp/"):
+                self.assertNotIn(secret, content, name)
+
+    def damaged(self, change):
+        """The problems of a copy of the host manifest after a change."""
+        folder = os.path.join(self.folder, f"case{len(os.listdir(self.folder))}")
+        source = next(os.path.dirname(path) for path in self.manifests() if "/host-" in path)
+        shutil.copytree(source, folder)
+        path = os.path.join(folder, "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        change(manifest, folder)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        fields = {"scaled_sum": {"x": "pointer", "y": "pointer", "n": "i64", "a": "f32"}}
+        return "\n".join(verify(path, fields)[0])
+
+    def test_verify_finds_what_is_wrong(self):
+        def launch(manifest):
+            return manifest["variants"][0]["launches"][0]
+
+        self.assertEqual(self.damaged(lambda manifest, folder: None), "")
+        for text, change in {
+            "the manifest lists 3": lambda m, f: launch(m)["parameters"].pop(),
+            "has 8 bytes, the kernel takes 4": lambda m, f: launch(m)["parameters"].__setitem__(3, {"i64": "n"}),
+            "has 4 bytes, the kernel takes 8": lambda m, f: launch(m)["parameters"].__setitem__(0, "a"),
+            "neither an argument": lambda m, f: launch(m)["parameters"].__setitem__(0, "z"),
+            "no kernel 'gone'": lambda m, f: launch(m).update(kernel="gone"),
+            "SHA-256": lambda m, f: launch(m).update(sha256="0" * 64),
+            "No such file": lambda m, f: os.remove(os.path.join(f, launch(m)["blob"])),
+            "manifest's folder": lambda m, f: launch(m).update(blob="../x.so"),
+            "is for host-": lambda m, f: m["target"].update(arch="riscv64"),
+            "is no workspace": lambda m, f: m["variants"][0]["launches"].insert(0, {"fill": "w"}),
+            "there twice": lambda m, f: m["variants"].append(m["variants"][0]),
+            "expected switchyard.manifest/1": lambda m, f: m.update(schema="switchyard.manifest/2"),
+            "not an ELF": lambda m, f: open(os.path.join(f, launch(m)["blob"]), "wb").close(),
+        }.items():
+            self.assertIn(text, self.damaged(change), text)
+
+    def test_verify_reads_gpu_blobs(self):
+        for path in self.manifests():
+            problems, resources = verify(path)
+            self.assertEqual(problems, [], path)
+            self.assertTrue(resources)
+            with open(path, encoding="utf-8") as file:
+                manifest = json.load(file)
+            for variant in manifest["variants"]:
+                for one in variant["launches"]:
+                    if "blob" not in one:
+                        continue
+                    kernel = read_blob(os.path.join(os.path.dirname(path), one["blob"]))["kernels"][one["kernel"]]
+                    expected = [(0, 8), (8, 8), (16, 8), (24, 4)]
+                    self.assertEqual(kernel["parameters"][:4], expected, f"{path} {one['kernel']}")
+
+    def test_a_block_beyond_the_compiled_bound_is_found(self):
+        for path in self.manifests():
+            if "/host-" in path:
+                continue
+            folder = os.path.join(self.folder, os.path.basename(os.path.dirname(path)))
+            shutil.copytree(os.path.dirname(path), folder)
+            changed = os.path.join(folder, "manifest.json")
+            with open(changed, encoding="utf-8") as file:
+                manifest = json.load(file)
+            manifest["variants"][-1]["launches"][-1]["block"] = [2048, 1, 1]
+            with open(changed, "w", encoding="utf-8") as file:
+                json.dump(manifest, file)
+            self.assertIn("block of 2048 threads", "\n".join(verify(changed)[0]))
+
+    def test_missing_symbols_are_refused(self):
+        for name in ("host.json", "scaled_sum.cpp"):
+            shutil.copy(os.path.join(HERE, name), self.folder)
+        path = os.path.join(self.folder, "host.json")
+        with open(path, encoding="utf-8") as file:
+            space = json.load(file)
+        del space["blobs"]["scaled_sum"]["instantiate"]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(space, file)
+        run = tool("build", path, "--out", os.path.join(self.folder, "out"))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("has no kernel 'scaled_sum_f32_t4096'", run.stderr)
+
+    def test_compiler_errors_name_the_blob(self):
+        shutil.copy(os.path.join(HERE, "host.json"), self.folder)
+        with open(os.path.join(self.folder, "scaled_sum.cpp"), "w", encoding="utf-8") as file:
+            file.write("#error broken\n")
+        run = tool("build", os.path.join(self.folder, "host.json"), "--out", os.path.join(self.folder, "out"))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("blob scaled_sum_", run.stderr)
+        self.assertIn("#error broken", run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
