@@ -2,10 +2,19 @@
 //
 //   out = softmax(mask(cap(scale * q k^T) + bias + alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)
 //
-// A query row that may see no key gives zeros and an LSE of -infinity. With dropout, weights are dropped
-// after the softmax has been normalised and the rest are divided by 1 - p; the LSE is not affected. Sources:
-// Dao et al., FlashAttention, arXiv:2205.14135; Press et al., ALiBi, arXiv:2108.12409; Kwon et al.,
-// PagedAttention, arXiv:2309.06180.
+// A query row that may see no key gives zeros, and an LSE of -infinity or, where it has a sink, of the sink:
+// the LSE is the logarithm of the softmax's whole sum. Windows are about the diagonal, key i of query i with
+// causal_top_left and key i + m - n otherwise.
+//
+// With dropout, weights are dropped after the softmax has been normalised and the rest are divided by 1 - p;
+// the LSE is not affected. Element (query i, key j) of head h of batch entry b, i and j counted within the
+// sequence, is decided by word j % 4 of Philox4x32-10 with
+//   counter {j / 4, i, b * heads + h, low half of offset},
+//   key     {low half of seed, high half of seed xor high half of offset}:
+// it is kept when the word is at least floor(p * 2^32). See philox.hpp.
+//
+// Sources: Dao et al., FlashAttention, arXiv:2205.14135; Press et al., ALiBi, arXiv:2108.12409; Kwon et al.,
+// PagedAttention, arXiv:2309.06180; Salmon et al., Parallel Random Numbers, SC 2011.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,552 @@
+// The CPU's attention kernels against the f64 reference, for every instruction set that runs here.
+//
+// Every feature alone and in random company, with fresh numbers, irregular sizes and all layouts. Errors may
+// be four times those of the same formula carried out plainly in float.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <switchyard/operators/attention_forward.hpp>
+
+#include "catch.hpp"
+#include "kernels/host_blobs.hpp"
+#include "reference/attention.hpp"
+
+namespace {
+
+using namespace switchyard;
+using operators::attention_mask;
+using arguments = operators::attention_forward::arguments;
+
+struct options {
+  dtype type = dtype::f32;
+  std::int64_t batch = 2, heads_kv = 2, group = 2, seqlen_q = 37, seqlen_k = 53;
+  std::int64_t head_dim = 64, head_dim_v = 64;
+  attention_mask mask = attention_mask::none;
+  std::int32_t window_left = -1, window_right = -1;
+  float soft_cap = 0.0F, dropout_p = 0.0F;
+  float scale = 0.0F;  ///< 0: 1 / sqrt(head_dim)
+  bool dropout_in_memory = false, bias = false, bias_broadcast = false, alibi = false, sinks = false;
+  bool with_lse = true, packed_q = false, packed_k = false, paged = false, seqused_q = false,
+       seqused_k = false;
+  bool heads_first = false, padded = false, misaligned = false;
+  std::int64_t page_size = 16;
+};
+
+std::string describe(const options& o, std::uint32_t seed) {
+  std::ostringstream text;
+  text << "seed " << seed << ": " << test::type_name(o.type) << " batch " << o.batch << " heads "
+       << o.heads_kv * o.group << '/' << o.heads_kv << " seqlen " << o.seqlen_q << '/' << o.seqlen_k
+       << " dim " << o.head_dim << '/' << o.head_dim_v << " mask " << static_cast<int>(o.mask) << " window "
+       << o.window_left << '/' << o.window_right << " cap " << o.soft_cap << " dropout " << o.dropout_p
+       << " bias " << o.bias << o.bias_broadcast << " alibi " << o.alibi << " sinks " << o.sinks << " packed "
+       << o.packed_q << o.packed_k << " paged " << o.paged << '/' << o.page_size << " seqused " << o.seqused_q
+       << o.seqused_k << " heads_first " << o.heads_first << " padded " << o.padded << " misaligned "
+       << o.misaligned;
+  return text.str();
+}
+
+/// A call with tensors of its own.
+struct problem {
+  arguments a;
+  test::tensor q, k, v, out, bias, lse;
+  std::vector<float> slopes, sinks;
+  std::vector<std::int32_t> cu_q, cu_k, used_q, used_k, table;
+  std::vector<std::uint64_t> state;
+  std::int64_t first = 0;  ///< elements before the tensors' first
+
+  problem(const options& o, std::mt19937& random) {
+    const auto below = [&](std::int64_t limit) {
+      return std::uniform_int_distribution<std::int64_t>{0, limit}(random);
+    };
+    a.batch = o.batch;
+    a.heads_kv = o.heads_kv;
+    a.heads = o.heads_kv * o.group;
+    a.head_dim = o.head_dim;
+    a.head_dim_v = o.head_dim_v;
+    a.dtype = o.type;
+    a.mask = o.mask;
+    a.window_left = o.window_left;
+    a.window_right = o.window_right;
+    a.soft_cap = o.soft_cap;
+    a.dropout_p = o.dropout_p;
+    a.scale = o.scale != 0.0F ? o.scale : 1.0F / std::sqrt(static_cast<float>(o.head_dim));
+    a.seqlen_q = o.seqlen_q;
+    a.seqlen_k = o.seqlen_k;
+    first = o.misaligned ? 1 : 0;
+
+    const auto lengths = [&](std::int64_t longest, std::vector<std::int32_t>& cu) {
+      cu = {0};
+      for (std::int64_t b = 0; b < o.batch; ++b) {
+        const std::int64_t length = b == o.batch - 1 ? longest : below(longest);
+        cu.push_back(cu.back() + static_cast<std::int32_t>(length));
+      }
+    };
+    std::int64_t tokens_q = o.seqlen_q;
+    if (o.packed_q) {
+      lengths(o.seqlen_q, cu_q);
+      a.cu_seqlens_q = cu_q.data();
+      tokens_q = cu_q.back();
+    }
+    std::int64_t tokens_k = o.seqlen_k;
+    std::int64_t entries_k = o.batch;
+    if (o.packed_k) {
+      lengths(o.seqlen_k, cu_k);
+      a.cu_seqlens_k = cu_k.data();
+      tokens_k = cu_k.back();
+    }
+    const auto used = [&](std::int64_t longest, const std::vector<std::int32_t>& cu) {
+      std::vector<std::int32_t> result;
+      for (std::size_t b = 0; b < static_cast<std::size_t>(o.batch); ++b) {
+        result.push_back(static_cast<std::int32_t>(below(cu.empty() ? longest : cu[b + 1] - cu[b])));
+      }
+      return result;
+    };
+    if (o.seqused_q) {
+      used_q = used(o.seqlen_q, cu_q);
+      a.seqused_q = used_q.data();
+    }
+    if (o.seqused_k || o.paged) {
+      used_k = used(o.seqlen_k, cu_k);
+      a.seqused_k = used_k.data();
+    }
+    if (o.paged) {
+      // Pages in random order; entries behind the last page in use point nowhere.
+      a.page_size = o.page_size;
+      const std::int64_t most = (o.seqlen_k + o.page_size - 1) / o.page_size;
+      a.block_table_stride = most + 3;
+      std::vector<std::int32_t> pages(static_cast<std::size_t>(o.batch * most + 2));
+      for (std::size_t p = 0; p < pages.size(); ++p) pages[p] = static_cast<std::int32_t>(p);
+      std::shuffle(pages.begin(), pages.end(), random);
+      table.assign(static_cast<std::size_t>(o.batch * a.block_table_stride), 1 << 30);
+      std::size_t next = 0;
+      for (std::int64_t b = 0; b < o.batch; ++b) {
+        const std::int64_t in_use = (used_k[static_cast<std::size_t>(b)] + o.page_size - 1) / o.page_size;
+        for (std::int64_t p = 0; p < in_use; ++p) {
+          table[static_cast<std::size_t>(b * a.block_table_stride + p)] = pages[next++];
+        }
+      }
+      a.block_table = table.data();
+      entries_k = static_cast<std::int64_t>(pages.size());
+      tokens_k = o.page_size;
+    }
+
+    // Strides of [entries, tokens, heads, dim] or [entries, heads, tokens, dim]; the tensor's size.
+    const auto layout = [&](bool packed, std::int64_t entries, std::int64_t tokens, std::int64_t heads,
+                            std::int64_t dim, std::int64_t& batch, std::int64_t& head, std::int64_t& token) {
+      const std::int64_t gap = o.padded ? 3 : 0;
+      if (o.heads_first) {
+        token = dim + gap;
+        head = token * tokens + 2 * gap;
+        batch = head * heads + gap;
+      } else {
+        head = dim + gap;
+        token = head * heads + gap;
+        batch = token * tokens + 2 * gap;
+      }
+      const std::int64_t size = batch * (packed ? 1 : entries) + first;
+      if (packed) batch = std::int64_t{1} << 40;  // must not be used
+      return size;
+    };
+    q = test::tensor::random(o.type,
+                             layout(o.packed_q, o.batch, tokens_q, a.heads, o.head_dim, a.q_stride_batch,
+                                    a.q_stride_head, a.q_stride_token),
+                             random);
+    k = test::tensor::random(o.type,
+                             layout(o.packed_k, entries_k, tokens_k, a.heads_kv, o.head_dim, a.k_stride_batch,
+                                    a.k_stride_head, a.k_stride_token),
+                             random);
+    v = test::tensor::random(o.type,
+                             layout(o.packed_k, entries_k, tokens_k, a.heads_kv, o.head_dim_v,
+                                    a.v_stride_batch, a.v_stride_head, a.v_stride_token),
+                             random);
+    out = test::tensor::poisoned(o.type, layout(o.packed_q, o.batch, tokens_q, a.heads, o.head_dim_v,
+                                                a.out_stride_batch, a.out_stride_head, a.out_stride_token));
+    const auto at_first = [&](test::tensor& t) {
+      return static_cast<std::byte*>(t.data()) + first * size_of(o.type);
+    };
+    a.q = at_first(q);
+    a.k = at_first(k);
+    a.v = at_first(v);
+    a.out = at_first(out);
+    a.lse_stride_head = tokens_q + 1;
+    a.lse_stride_batch = o.packed_q ? std::int64_t{1} << 40 : a.heads * a.lse_stride_head;
+    lse = test::tensor::poisoned(dtype::f32, (o.packed_q ? 1 : o.batch) * a.heads * a.lse_stride_head);
+    if (o.with_lse) a.lse = static_cast<float*>(lse.data());
+
+    if (o.bias) {
+      a.bias_stride_row = o.seqlen_k;
+      a.bias_stride_head = o.bias_broadcast ? 0 : o.seqlen_q * o.seqlen_k;
+      a.bias_stride_batch = o.bias_broadcast ? 0 : a.heads * a.bias_stride_head;
+      const std::int64_t size = (o.bias_broadcast ? 1 : o.batch * a.heads) * o.seqlen_q * o.seqlen_k;
+      bias = test::tensor::random(o.type, size, random);
+      for (std::int64_t n = 0; n < size; n += 7) {
+        reference::store(o.type, bias.data(), n, -std::numeric_limits<double>::infinity());
+      }
+      a.bias = bias.data();
+    }
+    std::uniform_real_distribution<float> uniform{0.0F, 1.0F};
+    if (o.alibi) {
+      for (std::int64_t h = 0; h < a.heads; ++h) slopes.push_back(uniform(random));
+      a.alibi_slopes = slopes.data();
+    }
+    if (o.sinks) {
+      for (std::int64_t h = 0; h < a.heads; ++h) sinks.push_back(4.0F * uniform(random) - 2.0F);
+      a.sinks = sinks.data();
+    }
+    const std::uint64_t seed = (std::uint64_t{random()} << 32) | random();
+    const std::uint64_t offset = (std::uint64_t{random()} << 32) | random();
+    if (o.dropout_in_memory) {
+      state = {seed, offset};
+      a.dropout_state = state.data();
+    } else {
+      a.dropout_seed = seed;
+      a.dropout_offset = offset;
+    }
+  }
+};
+
+std::int64_t up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+dim3 grid(std::int64_t x, std::int64_t y, std::int64_t z) {
+  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z)};
+}
+
+struct way {
+  std::string name;
+  std::function<void(const test::blob&, const arguments&)> run;
+};
+
+/// The launches of the variants, as the space file has them.
+std::vector<way> ways() {
+  std::vector<way> result;
+  const auto rows_of = [](const arguments& a) { return a.seqlen_q * (a.heads / a.heads_kv); };
+  for (const auto& tile : {std::pair{24, 32}, {96, 64}, {48, 128}}) {
+    const std::int32_t m = tile.first;
+    const std::int32_t n = tile.second;
+    result.push_back({"tile " + std::to_string(m) + "x" + std::to_string(n),
+                      [=](const test::blob& blob, const arguments& a) {
+                        const std::int64_t w = up(a.head_dim_v, 32);
+                        const auto scratch =
+                            4 * (up(m, 12) * (a.head_dim + n + w + 4) + n * (a.head_dim + w + 4)) + 512;
+                        test::launch(blob.find("attention_tile_" + test::type_name(a.dtype)),
+                                     grid((rows_of(a) + m - 1) / m, a.batch * a.heads_kv, 1),
+                                     static_cast<std::size_t>(scratch), a, m, n);
+                      }});
+  }
+  const auto few_scratch = [](const arguments& a, std::int64_t m, std::int64_t n) {
+    return static_cast<std::size_t>(4 * (m * (up(a.head_dim, 32) + up(a.head_dim_v, 32) + n + 4) + 4 * n) +
+                                    512);
+  };
+  for (const auto& tile : {std::pair{4, 64}, {8, 256}}) {
+    const std::int32_t m = tile.first;
+    const std::int32_t n = tile.second;
+    result.push_back({"rows " + std::to_string(m) + "x" + std::to_string(n),
+                      [=](const test::blob& blob, const arguments& a) {
+                        test::launch(blob.find("attention_rows_" + test::type_name(a.dtype)),
+                                     grid((rows_of(a) + m - 1) / m, a.batch * a.heads_kv, 1),
+                                     few_scratch(a, m, n), a, m, n);
+                      }});
+  }
+  for (const int splits : {2, 7}) {
+    result.push_back({"split " + std::to_string(splits), [=](const test::blob& blob, const arguments& a) {
+                        constexpr std::int32_t m = 8;
+                        constexpr std::int32_t n = 32;
+                        const auto parts = static_cast<std::size_t>(splits * a.batch * a.heads * a.seqlen_q);
+                        test::exact_array<float> partial(parts * static_cast<std::size_t>(a.head_dim_v));
+                        test::exact_array<float> states(parts * 2);
+                        std::fill_n(partial.data(), partial.size(), std::numeric_limits<float>::quiet_NaN());
+                        std::fill_n(states.data(), states.size(), std::numeric_limits<float>::quiet_NaN());
+                        float* partial_pointer = partial.data();
+                        float* states_pointer = states.data();
+                        test::launch(blob.find("attention_split_" + test::type_name(a.dtype)),
+                                     grid(splits, (rows_of(a) + m - 1) / m, a.batch * a.heads_kv),
+                                     few_scratch(a, m, n), a, m, n, partial_pointer, states_pointer);
+                        test::launch(blob.find("attention_combine_" + test::type_name(a.dtype)),
+                                     grid(a.seqlen_q, a.heads, a.batch),
+                                     static_cast<std::size_t>(4 * up(a.head_dim_v, 32) + 64), a,
+                                     std::int32_t{splits}, static_cast<const float*>(partial_pointer),
+                                     static_cast<const float*>(states_pointer));
+                      }});
+  }
+  result.push_back({"reference", [](const test::blob& blob, const arguments& a) {
+                      test::launch(blob.find("attention_reference_" + test::type_name(a.dtype)),
+                                   grid(a.seqlen_q, a.heads, a.batch),
+                                   static_cast<std::size_t>(8 * a.head_dim_v + 64), a);
+                    }});
+  return result;
+}
+
+struct outcome {
+  std::vector<double> out, lse;  ///< NaN where nothing belongs
+};
+
+template <class Real>
+outcome compute(problem& p) {
+  outcome result;
+  result.out.assign(static_cast<std::size_t>(p.out.size()), std::numeric_limits<double>::quiet_NaN());
+  result.lse.assign(static_cast<std::size_t>(p.lse.size()), std::numeric_limits<double>::quiet_NaN());
+  reference::attention_forward<Real>(
+      p.a, [&](std::int64_t out, std::int64_t lse, std::span<const Real> values, Real value) {
+        for (std::size_t d = 0; d < values.size(); ++d) {
+          result.out[static_cast<std::size_t>(p.first + out) + d] = static_cast<double>(values[d]);
+        }
+        if (p.a.lse != nullptr) result.lse[static_cast<std::size_t>(lse)] = static_cast<double>(value);
+      });
+  return result;
+}
+
+/// Largest error of a result; infinite where values are missing, too many, or of another kind.
+double largest_error(const std::vector<double>& expected, const std::vector<double>& found) {
+  double largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i])) continue;
+    if (expected[i] == found[i]) continue;
+    const double error = std::abs(expected[i] - found[i]);
+    if (!(error <= std::numeric_limits<double>::max())) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, error);
+  }
+  return largest;
+}
+
+void check(const options& o) {
+  const std::uint32_t seed = test::fresh_seed();
+  INFO(describe(o, seed));
+  std::mt19937 random{seed};
+  problem p{o, random};
+  REQUIRE(operators::attention_forward::check(p.a) == "");
+
+  const outcome expected = compute<double>(p);
+  outcome plain = compute<float>(p);
+  for (double& value : plain.out) value = reference::rounded(o.type, value);
+  // Beside four times the plain error (the largest of few elements, hence lucky at times), four units of
+  // float at the size of the numbers that are added up.
+  const double out_limit = 4 * largest_error(expected.out, plain.out) + 0x1p-22 * 4;
+  double largest_lse = 1;
+  for (const double value : expected.lse) {
+    if (std::isfinite(value)) largest_lse = std::max(largest_lse, std::abs(value));
+  }
+  const double lse_limit = 4 * largest_error(expected.lse, plain.lse) + 0x1p-22 * largest_lse;
+
+  for (const test::blob& blob : test::blobs("attention")) {
+    for (const way& run : ways()) {
+      INFO(blob.name() << ", " << run.name);
+      p.out = test::tensor::poisoned(o.type, p.out.size());
+      p.lse = test::tensor::poisoned(dtype::f32, p.lse.size());
+      p.a.out = static_cast<std::byte*>(p.out.data()) + p.first * size_of(o.type);
+      if (o.with_lse) p.a.lse = static_cast<float*>(p.lse.data());
+      run.run(blob, p.a);
+
+      outcome found;
+      std::int64_t touched = 0;
+      for (std::int64_t i = 0; i < p.out.size(); ++i) {
+        found.out.push_back(p.out[i]);
+        if (std::isnan(expected.out[static_cast<std::size_t>(i)]) && !p.out.untouched(i)) ++touched;
+      }
+      for (std::int64_t i = 0; i < p.lse.size(); ++i) {
+        found.lse.push_back(p.lse[i]);
+        if (std::isnan(expected.lse[static_cast<std::size_t>(i)]) && !p.lse.untouched(i)) ++touched;
+      }
+      CHECK(touched == 0);
+      CHECK(largest_error(expected.out, found.out) <= out_limit);
+      CHECK(largest_error(expected.lse, found.lse) <= lse_limit);
+    }
+  }
+}
+
+void check_types(options o) {
+  for (const dtype type : test::element_types) {
+    o.type = type;
+    check(o);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("attention: each feature by itself", "[attention]") {
+  options o;
+  SECTION("plain") {}
+  SECTION("causal, top left") {
+    o.mask = attention_mask::causal_top_left;
+  }
+  SECTION("causal, bottom right, fewer queries") {
+    o.mask = attention_mask::causal_bottom_right;
+  }
+  SECTION("causal, bottom right, more queries: rows without keys") {
+    o.mask = attention_mask::causal_bottom_right;
+    o.seqlen_q = 41;
+    o.seqlen_k = 17;
+  }
+  SECTION("window to the left") {
+    o.window_left = 9;
+    o.mask = attention_mask::causal_bottom_right;
+  }
+  SECTION("window to both sides") {
+    o.window_left = 5;
+    o.window_right = 3;
+  }
+  SECTION("window of one key, top left") {
+    o.window_left = 0;
+    o.window_right = 0;
+    o.mask = attention_mask::causal_top_left;
+  }
+  SECTION("soft cap") {
+    o.soft_cap = 3.0F;
+    o.scale = 0.5F;
+  }
+  SECTION("bias") {
+    o.bias = true;
+  }
+  SECTION("bias for all heads") {
+    o.bias = o.bias_broadcast = true;
+  }
+  SECTION("alibi") {
+    o.alibi = true;
+  }
+  SECTION("sinks") {
+    o.sinks = true;
+  }
+  SECTION("sinks and rows without keys") {
+    o.sinks = true;
+    o.mask = attention_mask::causal_bottom_right;
+    o.seqlen_k = 11;
+  }
+  SECTION("no lse") {
+    o.with_lse = false;
+  }
+  SECTION("variable length") {
+    o.packed_q = o.packed_k = true;
+  }
+  SECTION("packed queries only") {
+    o.packed_q = true;
+  }
+  SECTION("packed keys only") {
+    o.packed_k = true;
+  }
+  SECTION("queries in use") {
+    o.seqused_q = true;
+  }
+  SECTION("keys in use") {
+    o.seqused_k = true;
+  }
+  SECTION("pages") {
+    o.paged = true;
+  }
+  SECTION("pages of three, packed queries") {
+    o.paged = o.packed_q = true;
+    o.page_size = 3;
+  }
+  SECTION("dropout") {
+    o.dropout_p = 0.3F;
+  }
+  SECTION("dropout, seed in memory") {
+    o.dropout_p = 0.6F;
+    o.dropout_in_memory = true;
+  }
+  SECTION("heads before tokens") {
+    o.heads_first = true;
+  }
+  SECTION("gaps, aligned to elements only") {
+    o.padded = o.misaligned = true;
+  }
+  SECTION("multi-head") {
+    o.group = 1;
+  }
+  SECTION("one KV head for nine") {
+    o.heads_kv = 1;
+    o.group = 9;
+  }
+  SECTION("decoding") {
+    o.seqlen_q = 1;
+    o.seqlen_k = 333;
+    o.group = 4;
+    o.head_dim = o.head_dim_v = 128;
+  }
+  SECTION("no keys") {
+    o.seqlen_k = 0;
+  }
+  SECTION("one key") {
+    o.seqlen_k = 1;
+  }
+  SECTION("negative scale") {
+    o.scale = -0.2F;
+  }
+  SECTION("scale of zero is a mean") {
+    o.scale = 1e-30F;
+  }
+  check_types(o);
+}
+
+TEST_CASE("attention: head dimensions", "[attention]") {
+  options o;
+  o.batch = 1;
+  o.mask = attention_mask::causal_bottom_right;
+  for (const auto& [dim, dim_v] : std::vector<std::pair<int, int>>{{1, 1},
+                                                                   {3, 5},
+                                                                   {8, 72},
+                                                                   {40, 40},
+                                                                   {64, 128},
+                                                                   {80, 33},
+                                                                   {96, 96},
+                                                                   {100, 7},
+                                                                   {192, 128},
+                                                                   {256, 256}}) {
+    o.head_dim = dim;
+    o.head_dim_v = dim_v;
+    check_types(o);
+  }
+}
+
+TEST_CASE("attention: large scores do not overflow", "[attention]") {
+  options o;
+  o.scale = 40.0F;
+  o.seqlen_k = 300;
+  check_types(o);
+}
+
+TEST_CASE("attention: random problems", "[attention]") {
+  const std::uint32_t seed = test::fresh_seed();
+  INFO("choices from seed " << seed);
+  std::mt19937 random{seed};
+  const auto below = [&](int limit) { return std::uniform_int_distribution<int>{0, limit - 1}(random); };
+  for (int round = 0; round < 60; ++round) {
+    options o;
+    o.type = test::element_types[static_cast<std::size_t>(below(3))];
+    o.batch = 1 + below(3);
+    o.heads_kv = 1 + below(3);
+    o.group = 1 + below(5);
+    o.seqlen_q = below(3) == 0 ? 1 + below(4) : 1 + below(90);
+    o.seqlen_k = 1 + below(below(2) == 0 ? 40 : 300);
+    o.head_dim = 1 + below(140);
+    o.head_dim_v = below(2) == 0 ? o.head_dim : 1 + below(140);
+    o.mask = static_cast<attention_mask>(below(3));
+    if (below(3) == 0) o.window_left = below(60);
+    if (below(4) == 0) o.window_right = below(60);
+    if (below(4) == 0) o.soft_cap = 0.5F + static_cast<float>(below(20));
+    if (below(4) == 0) o.dropout_p = 0.1F * static_cast<float>(1 + below(8));
+    o.dropout_in_memory = below(2) == 0;
+    o.bias = below(4) == 0;
+    o.bias_broadcast = below(2) == 0;
+    o.alibi = below(4) == 0;
+    o.sinks = below(4) == 0;
+    o.with_lse = below(4) != 0;
+    o.packed_q = below(3) == 0;
+    o.paged = below(3) == 0;
+    o.packed_k = !o.paged && below(3) == 0;
+    o.page_size = 1 + below(40);
+    o.seqused_q = below(4) == 0;
+    o.seqused_k = below(4) == 0;
+    o.heads_first = below(2) == 0;
+    o.padded = below(3) == 0;
+    o.misaligned = below(3) == 0;
+    check(o);
+  }
+}
