@@ -200,7 +200,7 @@ def evaluate(text, names, maps=None, words=()):
                 return int(word == "true")
             if word in words:
                 return word
-            fail(f"'{word}' is neither a name nor a value of this file")
+            fail(f"'{word}' is neither a name nor a value of this file; write a string in quotes, as '{word}'")
         if kind == "lookup":
             key = visit(node[2])
             if node[1] not in maps:

@@ -11,7 +11,7 @@ SCHEMA = "switchyard.manifest/1"
 WIDTH = 110
 SIZES = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8,
          "f64": 8, "pointer": 8}
-FIELD_SIZES = SIZES
+SWIZZLES = ("none", "32B", "64B", "128B")
 
 
 def hash_file(path):
@@ -51,6 +51,7 @@ def finish_launch(launch, plan, facts, info, digest):
             if key in facts:
                 launch.setdefault(key, facts[key])
         parameters = list(launch.get("parameters", []))
+        check_descriptors(name, parameters, facts)
         scratch = info["kernels"][kernel]["parameters"][facts["parameters"] + descriptor_extra(facts):]
         if len(scratch) > 2 or any(size != 8 for _, size in scratch):
             raise KernelBuildError(f"kernel {kernel} of {name}: expected at most two scratch pointers after the "
@@ -68,6 +69,19 @@ def finish_launch(launch, plan, facts, info, digest):
 def descriptor_extra(facts):
     """Parameters beyond one that host tensor descriptors take: a shape and a stride for each dimension."""
     return sum(2 * len(one["block_size"]) for one in facts.get("tensor_descriptors", []) if one)
+
+
+def check_descriptors(name, parameters, facts):
+    """The tensor maps of a launch, against what Triton compiled for: its boxes are listed outermost first."""
+    compiled = [one for one in facts.get("tensor_descriptors", []) if one]
+    given = [parameter["tensor_map"] for parameter in parameters if isinstance(parameter, dict) and "tensor_map" in parameter]
+    if len(compiled) != len(given):
+        raise KernelBuildError(f"{name} takes {len(compiled)} tensor descriptors, the launch lists {len(given)}")
+    for one, tensor_map in zip(compiled, given):
+        expected = {"box": list(reversed(one["block_size"])), "swizzle": SWIZZLES[one["swizzle"]]}
+        found = {"box": tensor_map.get("box"), "swizzle": tensor_map.get("swizzle", "none")}
+        if expected != found:
+            raise KernelBuildError(f"{name}: a tensor map has {json.dumps(found)}, the kernel was compiled for {json.dumps(expected)}")
 
 
 def make_manifest(plan, folder, meta_folder):
@@ -103,7 +117,7 @@ def parameter_size(parameter, variant, fields):
         if parameter not in fields:
             raise KernelBuildError(f"parameter '{parameter}' is neither an argument nor a workspace; "
                                    f"arguments are {', '.join(sorted(fields))}")
-        size = FIELD_SIZES[fields[parameter]]
+        size = SIZES[fields[parameter]]
         return size, size
     if "struct" in parameter:
         offset, widest = 0, 1

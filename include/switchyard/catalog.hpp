@@ -28,7 +28,6 @@
 
 #include <switchyard/binding.hpp>
 #include <switchyard/build_selector.hpp>
-#include <switchyard/dispatcher_core.hpp>
 #include <switchyard/driver.hpp>
 #include <switchyard/environment.hpp>
 #include <switchyard/json.hpp>

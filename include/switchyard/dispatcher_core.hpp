@@ -37,9 +37,6 @@ struct axis_span {
   std::int64_t last = 0;
 };
 
-/// How many plans a dispatcher keeps.
-inline constexpr std::size_t default_plan_capacity = 1024;
-
 class dispatcher_core final : public binding_user {
  public:
   /// Throws error when the operator's files cannot be read, or the device has none that run.

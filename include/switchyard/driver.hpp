@@ -42,9 +42,9 @@ class stream {
 
 /// How a kernel is started.
 struct launch_geometry {
-  dim3 grid;
-  dim3 block;
-  dim3 cluster;
+  dim3 grid{};
+  dim3 block{};
+  dim3 cluster{};
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
   bool cooperative = false;
   bool programmatic_dependent_launch = false;
@@ -52,6 +52,7 @@ struct launch_geometry {
 
 using module_handle = void*;
 using function_handle = void*;
+using event_handle = void*;
 
 /// Place of a parameter in a kernel's parameter list, as its driver reports it.
 struct parameter_slot {
@@ -112,6 +113,20 @@ class device_driver {
   /// Fills device memory with a byte, in stream order.
   [[nodiscard]] virtual status fill(void* address, std::uint8_t byte, std::size_t bytes,
                                     stream where) noexcept = 0;
+
+  /// Copies between host and device memory or within either, in stream order. From ordinary host memory, the
+  /// bytes have been read when the call returns.
+  [[nodiscard]] virtual status copy(void* to, const void* from, std::size_t bytes, stream where) noexcept = 0;
+
+  /// Waits for everything on the stream.
+  [[nodiscard]] virtual status synchronize(stream where) noexcept = 0;
+
+  /// Marks in a stream, for measuring. create_event throws driver_error.
+  [[nodiscard]] virtual event_handle create_event() = 0;
+  virtual void destroy_event(event_handle event) noexcept = 0;
+  [[nodiscard]] virtual status record(event_handle event, stream where) noexcept = 0;
+  /// Time between two recorded events; waits for the later one.
+  [[nodiscard]] virtual status elapsed(event_handle from, event_handle to, double& microseconds) noexcept = 0;
 
   /// Stream-ordered workspace. Null when there is no memory.
   [[nodiscard]] virtual void* allocate(std::size_t bytes, stream where) noexcept = 0;

@@ -13,6 +13,9 @@
 
 namespace switchyard::inline v0 {
 
+/// How many plans a dispatcher keeps.
+inline constexpr std::size_t default_plan_capacity = 1024;
+
 /// Bounded: a full set gives up its plans in turn. Writers hold the owner's lock; who takes a plan out
 /// retires it through a reclaimer, since readers may still be using it.
 class plan_cache {

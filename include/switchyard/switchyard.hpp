@@ -6,5 +6,13 @@
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/operators/layer_norm.hpp>
+#include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/rms_norm.hpp>
+#include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/softmax.hpp>
+#include <switchyard/operators/softmax_backward.hpp>
 #include <switchyard/version.hpp>

@@ -140,8 +140,8 @@ void pack_values(const Element* const* rows, std::int64_t count, std::int64_t di
 }
 
 /// Scratch, with m = round_up(block_m, 12) and w = round_up(head_dim_v, 32):
-/// 4 * (m * (head_dim + block_n + w + 4) + block_n * (head_dim + w + 4)) + 512 bytes. block_n is a multiple
-/// of 32.
+/// 4 * (m * (head_dim + block_n + w + 8) + block_n * (head_dim + w + 4)) + 1024 bytes. block_n is a
+/// multiple of 32.
 template <class Element>
 void attention_tile(const block& where, attention_arguments a, std::int32_t block_m, std::int32_t block_n) {
   // The last tiles first: under a causal mask they are the longest.
@@ -161,34 +161,50 @@ void attention_tile(const block& where, attention_arguments a, std::int32_t bloc
   auto* packed = memory.take<float>(block_n * std::max(a.head_dim, out_stride));
   auto* k_rows = memory.take<const Element*>(block_n);
   auto* v_rows = memory.take<const Element*>(block_n);
+  auto* seen = memory.take<key_range>(padded / step);
 
   pack_queries<Element>(rows, padded, a.head_dim, queries);
   std::fill_n(values, padded * out_stride, 0.0F);
   std::fill_n(fades, padded, 1.0F);
   for (std::int64_t r = 0; r < count; ++r) states[r] = softmax_state::of_row(a, rows.head(r));
+  for (std::int64_t r = 0; r < padded; r += step) {
+    seen[r / step] = {rows.s.visible(a, rows.query(r)).begin,
+                      rows.s.visible(a, rows.query(std::min(r + step, count) - 1)).end};
+  }
 
   const key_range all = rows.visible();
   for (std::int64_t j = all.begin; j < all.end; j += block_n) {
     const key_range tile{j, std::min(j + block_n, all.end)};
     const std::int64_t keys = tile.end - tile.begin;
+    // The tile's keys that some of a step's rows see: the rest is left out of both products.
+    const auto seen_here = [&](std::int64_t r) {
+      return key_range{std::clamp<std::int64_t>(seen[r / step].begin - j, 0, keys),
+                       std::clamp<std::int64_t>(seen[r / step].end - j, 0, keys)};
+    };
     key_rows(a, rows.s, rows.head_kv, tile, k_rows, v_rows);
 
     pack_keys(k_rows, keys, a.head_dim, packed);
     for (std::int64_t n = 0; n < keys; n += panel) {
       for (std::int64_t r = 0; r < padded; r += step) {
+        const key_range part = seen_here(r);
+        if (n >= part.end || n + panel <= part.begin) continue;
         multiply<false>(queries + r * a.head_dim, a.head_dim, packed + n * a.head_dim, a.head_dim,
                         scores + r * block_n + n, block_n, nullptr);
       }
     }
     for (std::int64_t r = 0; r < count; ++r) {
+      const key_range part = seen_here(r);
+      if (part.begin >= part.end) continue;
       fades[r] = weigh<Element>(a, rows.s, rows.head(r), rows.query(r), tile, round_up(keys, width),
                                 scores + r * block_n, states[r]);
     }
     pack_values(v_rows, keys, a.head_dim_v, packed);
     for (std::int64_t d = 0; d < a.head_dim_v; d += panel) {
       for (std::int64_t r = 0; r < padded; r += step) {
-        multiply<true>(scores + r * block_n, block_n, packed + d * keys, keys, values + r * out_stride + d,
-                       out_stride, fades + r);
+        const key_range part = seen_here(r);
+        if (part.begin >= part.end) continue;
+        multiply<true>(scores + r * block_n + part.begin, block_n, packed + d * keys + part.begin * panel,
+                       part.end - part.begin, values + r * out_stride + d, out_stride, fades + r);
       }
     }
   }

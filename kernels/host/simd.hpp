@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX2__) || defined(__AVX512F__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -86,6 +86,11 @@ SWITCHYARD_INLINE words select(ints where, words yes, words no) {
   return where ? yes : no;
 }
 
+/// Words below 2^31 for comparing: SSE2 and AVX2 have no unsigned comparison.
+SWITCHYARD_INLINE ints signed_words(words value) {
+  return bits_of<ints>(value);
+}
+
 /// The larger; `a` where `b` is NaN, so that a NaN in `a` stays.
 SWITCHYARD_INLINE floats larger(floats a, floats b) {
   return select(a < b, b, a);
@@ -119,6 +124,28 @@ SWITCHYARD_INLINE floats load(const float* from) {
   return result;
 }
 
+/// Sixteen-bit integers, widened. Compilers would take __builtin_convertvector apart without SSE4.1.
+SWITCHYARD_INLINE words load_words(const void* from) {
+#if defined(__x86_64__) && !defined(__AVX2__)
+  return bits_of<words>(_mm_unpacklo_epi16(_mm_loadu_si64(from), _mm_setzero_si128()));
+#else
+  shorts packed;
+  std::memcpy(&packed, from, sizeof(packed));
+  return __builtin_convertvector(packed, words);
+#endif
+}
+
+/// The lower halves of the words.
+SWITCHYARD_INLINE void store_words(void* to, words value) {
+#if defined(__x86_64__) && !defined(__AVX2__)
+  const __m128i extended = _mm_srai_epi32(_mm_slli_epi32(bits_of<__m128i>(value), 16), 16);
+  _mm_storeu_si64(to, _mm_packs_epi32(extended, extended));
+#else
+  const shorts packed = __builtin_convertvector(value, shorts);
+  std::memcpy(to, &packed, sizeof(packed));
+#endif
+}
+
 SWITCHYARD_INLINE floats load(const half* from) {
 #if defined(__AVX512F__)
   // The maskless forms read an undefined register, of which GCC 12 warns.
@@ -128,21 +155,17 @@ SWITCHYARD_INLINE floats load(const half* from) {
 #elif defined(__aarch64__)
   return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(reinterpret_cast<const std::uint16_t*>(from))));
 #else
-  shorts packed;
-  std::memcpy(&packed, from, sizeof(packed));
-  const words wide = __builtin_convertvector(packed, words);
+  const words wide = load_words(from);
   const words magnitude = (wide & 0x7FFFU) << 13;
   // Read as a float, the shifted magnitude is 2^-112 of the value, subnormals included.
   const words scaled = bits_of<words>(bits_of<floats>(magnitude) * 0x1p112F);
-  const ints special = magnitude >= (words{} + 0x0F80'0000U);
+  const ints special = signed_words(magnitude) >= 0x0F80'0000;
   return bits_of<floats>(select(special, magnitude | 0x7F80'0000U, scaled) | (wide & 0x8000U) << 16);
 #endif
 }
 
 SWITCHYARD_INLINE floats load(const bfloat* from) {
-  shorts packed;
-  std::memcpy(&packed, from, sizeof(packed));
-  return bits_of<floats>(__builtin_convertvector(packed, words) << 16);
+  return bits_of<floats>(load_words(from) << 16);
 }
 
 SWITCHYARD_INLINE floats load(const double* from) {
@@ -170,21 +193,18 @@ SWITCHYARD_INLINE void store(half* to, floats value) {
   const words normal = (magnitude - (112U << 23) + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;
   // Adding 1/2 leaves a multiple of 2^-24, the unit of subnormals, rounded as the addition rounds.
   const words subnormal = bits_of<words>(bits_of<floats>(magnitude) + 0.5F) - 0x3F00'0000U;
-  words result = select(magnitude < (words{} + 0x3880'0000U), subnormal, normal);
-  result = select(magnitude >= (words{} + 0x4780'0000U), words{} + 0x7C00U, result);
-  result = select(magnitude > (words{} + 0x7F80'0000U), words{} + 0x7E00U, result);
-  const shorts packed = __builtin_convertvector(result | (bits >> 16 & 0x8000U), shorts);
-  std::memcpy(to, &packed, sizeof(packed));
+  words result = select(signed_words(magnitude) < 0x3880'0000, subnormal, normal);
+  result = select(signed_words(magnitude) >= 0x4780'0000, words{} + 0x7C00U, result);
+  result = select(signed_words(magnitude) > 0x7F80'0000, words{} + 0x7E00U, result);
+  store_words(to, result | (bits >> 16 & 0x8000U));
 #endif
 }
 
 SWITCHYARD_INLINE void store(bfloat* to, floats value) {
   const words bits = bits_of<words>(value);
   const words rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  const ints is_nan = (bits & 0x7FFF'FFFFU) > (words{} + 0x7F80'0000U);
-  const words result = select(is_nan, (bits >> 16) | 0x40U, rounded);
-  const shorts packed = __builtin_convertvector(result, shorts);
-  std::memcpy(to, &packed, sizeof(packed));
+  const ints is_nan = signed_words(bits & 0x7FFF'FFFFU) > 0x7F80'0000;
+  store_words(to, select(is_nan, (bits >> 16) | 0x40U, rounded));
 }
 
 /// The first `count` elements, zeros behind them; nothing behind them is touched.

@@ -17,10 +17,15 @@ if(KIND STREQUAL "bare_include")
   return()
 endif()
 
-string(REPLACE ";" "\\;" sources "${SOURCES}")
-string(REPLACE ";" "\\;" prefix "${PREFIX_PATH}")
-set(options "-DCMAKE_CXX_COMPILER=${CXX}" "-DCONSUMER_SOURCES=${sources}" "-DSWITCHYARD_SOURCE=${LIBRARY}"
-            "-DCONSUMER_SPACE=${LIBRARY}/tests/kernel_build/host.json" "-DCMAKE_PREFIX_PATH=${prefix}")
+# A cache file rather than -D options, because lists do not survive being arguments.
+file(CONFIGURE OUTPUT "${WORK}/cache.cmake" CONTENT [[
+set(CMAKE_CXX_COMPILER "@CXX@" CACHE FILEPATH "")
+set(CMAKE_PREFIX_PATH "@PREFIX_PATH@" CACHE STRING "")
+set(CONSUMER_SOURCES "@SOURCES@" CACHE STRING "")
+set(CONSUMER_SPACE "@LIBRARY@/tests/kernel_build/host.json" CACHE FILEPATH "")
+set(SWITCHYARD_SOURCE "@LIBRARY@" CACHE PATH "")
+]] @ONLY)
+set(options -C "${WORK}/cache.cmake")
 if(KIND STREQUAL "find_package")
   run("${CMAKE_COMMAND}" --install "${LIBRARY_BUILD}" --prefix "${WORK}/prefix")
   # Moved, so that nothing may hold on to the place it was installed to.

@@ -6,7 +6,15 @@
 
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/operators/layer_norm.hpp>
+#include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/rms_norm.hpp>
+#include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/softmax.hpp>
+#include <switchyard/operators/softmax_backward.hpp>
 
 namespace {
 
@@ -40,11 +48,19 @@ void print(const char* separator) {
   std::printf("}");
 }
 
+template <class... Operators>
+void print_all() {
+  const char* separator = "{";
+  ((print<Operators>(separator), separator = ",\n "), ...);
+  std::puts("}");
+}
+
 }  // namespace
 
 int main() {
-  print<scaled_sum>("{");
-  print<switchyard::operators::rotary>(",\n ");
-  print<switchyard::operators::attention_forward>(",\n ");
-  std::puts("}");
+  namespace operators = switchyard::operators;
+  print_all<scaled_sum, operators::attention_forward, operators::gated_activation,
+            operators::gated_activation_backward, operators::layer_norm, operators::layer_norm_backward,
+            operators::rms_norm, operators::rms_norm_backward, operators::rotary, operators::softmax,
+            operators::softmax_backward>();
 }

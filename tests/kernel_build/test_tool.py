@@ -75,7 +75,7 @@ class Expressions(unittest.TestCase):
     def test_errors(self):
         for text, message in {
             "1 / 0": "division by zero", "9223372036854775807 + 1": "64-bit overflow", "1 << 64": "shift by 64",
-            "missing": "neither a name", "a == bf16": "different kinds", "s + 1": "not an integer", "1 +": "found the end",
+            "missing": "in quotes, as 'missing'", "a == bf16": "different kinds", "s + 1": "not an integer", "1 +": "found the end",
             "(1": "expected ')'", "1 $": "unexpected '$'", "f(1)": "no function 'f'", "ceil_div(1)": "takes 2",
             "m[a]": "no map 'm'", "bytes[a]": "no key '7'", "1 2": "expected an operator",
         }.items():

@@ -236,7 +236,7 @@ std::vector<way> ways() {
                       [=](const test::blob& blob, const arguments& a) {
                         const std::int64_t w = up(a.head_dim_v, 32);
                         const auto scratch =
-                            4 * (up(m, 12) * (a.head_dim + n + w + 4) + n * (a.head_dim + w + 4)) + 512;
+                            4 * (up(m, 12) * (a.head_dim + n + w + 8) + n * (a.head_dim + w + 4)) + 1024;
                         test::launch(blob.find("attention_tile_" + test::type_name(a.dtype)),
                                      grid((rows_of(a) + m - 1) / m, a.batch * a.heads_kv, 1),
                                      static_cast<std::size_t>(scratch), a, m, n);

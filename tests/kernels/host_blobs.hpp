@@ -58,8 +58,8 @@ class blob {
   return !name.empty();
 }
 
-/// The blobs whose file name begins with `stem`, anywhere below the folder of the environment variable
-/// SWITCHYARD_TEST_BLOBS or, without it, of the macro that the build gives.
+/// The blobs named `stem`, an underscore and an instruction set, anywhere below the folder of the environment
+/// variable SWITCHYARD_TEST_BLOBS or, without it, of the macro that the build gives.
 [[nodiscard]] inline const std::vector<blob>& blobs(const std::string& stem) {
   static std::map<std::string, std::vector<blob>> known;
   const auto open_all = [&stem] {
@@ -71,11 +71,12 @@ class blob {
     std::vector<blob> result;
     for (const auto& entry : std::filesystem::recursive_directory_iterator{folder}) {
       const std::string name = entry.path().stem().string();
-      if (entry.path().extension() == ".so" && name.rfind(stem, 0) == 0 && runs_here(name)) {
+      if (entry.path().extension() == ".so" && name.rfind(stem + '_', 0) == 0 &&
+          name.find('_', stem.size() + 1) == name.npos && runs_here(name)) {
         result.emplace_back(entry.path());
       }
     }
-    if (result.empty()) throw std::runtime_error{std::string{folder} + " has no blob " + stem + "*.so"};
+    if (result.empty()) throw std::runtime_error{std::string{folder} + " has no blob " + stem + "_*.so"};
     return result;
   };
   const auto found = known.find(stem);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -157,6 +158,29 @@ class driver final : public device_driver {
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
                             stream /*where*/) noexcept override {
     std::memset(address, byte, bytes);
+    return 0;
+  }
+
+  [[nodiscard]] status copy(void* to, const void* from, std::size_t bytes,
+                            stream /*where*/) noexcept override {
+    std::memmove(to, from, bytes);
+    return 0;
+  }
+
+  [[nodiscard]] status synchronize(stream /*where*/) noexcept override { return 0; }
+
+  [[nodiscard]] event_handle create_event() override { return new std::chrono::steady_clock::time_point{}; }
+  void destroy_event(event_handle event) noexcept override {
+    delete static_cast<std::chrono::steady_clock::time_point*>(event);
+  }
+  [[nodiscard]] status record(event_handle event, stream /*where*/) noexcept override {
+    *static_cast<std::chrono::steady_clock::time_point*>(event) = std::chrono::steady_clock::now();
+    return 0;
+  }
+  [[nodiscard]] status elapsed(event_handle from, event_handle to, double& microseconds) noexcept override {
+    using time_point = std::chrono::steady_clock::time_point;
+    const auto between = *static_cast<const time_point*>(to) - *static_cast<const time_point*>(from);
+    microseconds = std::chrono::duration<double, std::micro>(between).count();
     return 0;
   }
 

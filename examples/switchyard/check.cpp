@@ -1,0 +1,171 @@
+// switchyard check: whether manifests, tables and blobs are sound, by themselves and together.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <switchyard/catalog.hpp>
+
+#include "command.hpp"
+#include "findings.hpp"
+
+namespace sy = switchyard;
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+namespace tool {
+
+namespace {
+
+struct check_arguments {
+  std::vector<std::string> paths;
+  bool strict = false;
+};
+
+/// The JSON files of a path, sorted, and all other files below it.
+struct found_files {
+  std::vector<std::string> json;
+  std::set<std::string> others;
+};
+
+void collect(const std::string& path, found_files& out, report& findings) {
+  std::error_code problem;
+  const fs::file_status status = fs::status(path, problem);
+  if (!fs::exists(status)) {
+    findings.add(
+        severity::error, sy::error_code::unreadable_file, path,
+        problem && problem != std::errc::no_such_file_or_directory ? problem.message() : "does not exist");
+    return;
+  }
+  if (!fs::is_directory(status)) {
+    out.json.push_back(path);
+    return;
+  }
+  fs::recursive_directory_iterator at{path, fs::directory_options::follow_directory_symlink, problem};
+  for (const fs::recursive_directory_iterator end; !problem && at != end; at.increment(problem)) {
+    std::error_code unknown;
+    if (at->is_directory(unknown)) continue;
+    if (at->path().extension() == ".json") {
+      out.json.push_back(at->path().string());
+    } else {
+      out.others.insert(at->path().string());
+    }
+  }
+  if (problem) {
+    findings.add(severity::error, sy::error_code::unreadable_file, path,
+                 "cannot be searched: " + problem.message());
+  }
+}
+
+/// Manifests for tables that are checked alone: those of the tree the table lies in, else of the search path.
+void add_manifests(checked_files& files, const std::vector<std::string>& paths, const session& session) {
+  sy::catalog_options options = session.options();
+  for (const std::string& path : paths) {
+    fs::path root = fs::absolute(path).lexically_normal();
+    for (int i = 0; i < 4 && root.has_relative_path(); ++i, root = root.parent_path()) {
+      std::error_code unknown;
+      if (fs::is_directory(root / "kernels", unknown)) options.roots.push_back(root.string());
+    }
+  }
+  sy::catalog catalog{std::move(options)};
+  for (auto& [known, each] : files.operators) {
+    if (each.manifests.empty()) each.manifests = catalog.files(*known->description).manifests;
+  }
+}
+
+void check_unused(const found_files& found, const checked_files& files, report& out) {
+  for (const std::string& each : found.others) {
+    const std::string extension = fs::path{each}.extension().string();
+    const bool is_blob = extension == ".so" || extension == ".cubin" || extension == ".fatbin" ||
+                         extension == ".ptx" || extension == ".hsaco";
+    if (is_blob && !files.blobs.contains(each)) {
+      out.add(severity::warning, each, "no variant of a readable manifest uses this blob");
+    }
+  }
+}
+
+[[nodiscard]] const char* to_string(severity level) {
+  switch (level) {
+    case severity::error:
+      return "error";
+    case severity::warning:
+      return "warning";
+    case severity::note:
+      break;
+  }
+  return "note";
+}
+
+void print(const report& out, const checked_files& files, bool json) {
+  std::vector<finding> sorted = out.findings();
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const finding& a, const finding& b) { return a.level < b.level; });
+  if (json) {
+    ordered_json document{{"errors", out.count(severity::error)},
+                          {"warnings", out.count(severity::warning)},
+                          {"notes", out.count(severity::note)},
+                          {"manifests", files.manifests},
+                          {"tables", files.tables},
+                          {"blobs", files.blobs.size()},
+                          {"findings", ordered_json::array()}};
+    for (const finding& each : sorted) {
+      ordered_json entry{{"severity", to_string(each.level)}};
+      if (each.code != 0) entry["code"] = each.code;
+      entry["file"] = each.file;
+      entry["message"] = each.message;
+      document["findings"].push_back(std::move(entry));
+    }
+    std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    return;
+  }
+  for (const finding& each : sorted) {
+    const std::string code =
+        each.code == 0 ? std::string{} : "[switchyard." + std::to_string(each.code) + "] ";
+    std::printf("%s: %s%s: %s\n", to_string(each.level), code.c_str(), each.file.c_str(),
+                each.message.c_str());
+  }
+  std::printf("%zu errors, %zu warnings, %zu notes in %zu manifests, %zu tables and %zu blobs\n",
+              out.count(severity::error), out.count(severity::warning), out.count(severity::note),
+              files.manifests, files.tables, files.blobs.size());
+}
+
+void run(const check_arguments& arguments, session& session) {
+  report out;
+  found_files found;
+  for (const std::string& path : arguments.paths) collect(path, found, out);
+  std::sort(found.json.begin(), found.json.end());
+  found.json.erase(std::unique(found.json.begin(), found.json.end()), found.json.end());
+  checked_files files;
+  for (const std::string& path : found.json) check_file(path, out, files);
+  if (files.manifests + files.tables == 0 && out.findings().empty()) {
+    out.add(severity::error, arguments.paths.front(), "neither a manifest nor a table lies here");
+  }
+  add_manifests(files, arguments.paths, session);
+  for (const auto& [known, each] : files.operators) check_together(*known, each, out);
+  check_unused(found, files, out);
+  print(out, files, session.json);
+  if (out.count(severity::error) > 0) {
+    session.status = status_error;
+  } else if (arguments.strict && out.count(severity::warning) > 0) {
+    session.status = status_finding;
+  }
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, session& session) {
+  auto* const command =
+      app.add_subcommand("check", "Check manifests, tables and blobs, by themselves and together");
+  const auto arguments = std::make_shared<check_arguments>();
+  command->add_option("path", arguments->paths, "Roots, folders or files")->required();
+  command->add_flag("--strict", arguments->strict, "Exit with 1 when there are warnings");
+  command->callback([arguments, &session] { run(*arguments, session); });
+}
+
+}  // namespace tool

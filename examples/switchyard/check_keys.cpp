@@ -1,0 +1,95 @@
+// Keys that the formats do not have: the readers ignore them, so a slip of the pen would go unnoticed.
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/text.hpp>
+
+#include "findings.hpp"
+
+namespace sy = switchyard;
+
+namespace tool {
+
+namespace {
+
+using key_set = std::set<std::string_view>;
+
+class key_checker {
+ public:
+  key_checker(const std::string& path, report& out) : path_{path}, out_{out} {}
+
+  void object(const nlohmann::json& value, const std::string& pointer, const key_set& known) {
+    if (!value.is_object()) return;
+    for (const auto& [key, unused] : value.items()) {
+      // "$schema" is for editors; a key that begins with an underscore is a comment.
+      if (known.contains(key) || key.starts_with('$') || key.starts_with('_')) continue;
+      out_.add(severity::warning, path_,
+               pointer + "/" + key + ": the format has no such key, so it is ignored" +
+                   sy::text::suggestion(key, known));
+    }
+  }
+
+  template <class Visit>
+  static void each(const nlohmann::json& owner, const std::string& pointer, const char* key,
+                   const Visit& visit) {
+    if (!owner.is_object() || !owner.contains(key) || !owner[key].is_array()) return;
+    for (std::size_t i = 0; i < owner[key].size(); ++i) {
+      visit(owner[key][i], pointer + "/" + key + "/" + std::to_string(i));
+    }
+  }
+
+  void manifest(const nlohmann::json& file) {
+    static const key_set top{"schema", "operator", "target", "built_by", "variants"};
+    static const key_set variant{"id", "type", "config", "requires", "workspace", "launches"};
+    static const key_set launch{"blob",  "sha256",  "kernel",       "grid",
+                                "block", "cluster", "shared_bytes", "cooperative",
+                                "fill",  "byte",    "parameters",   "programmatic_dependent_launch"};
+    object(file, "", top);
+    each(file, "", "variants", [this](const nlohmann::json& one, const std::string& at) {
+      object(one, at, variant);
+      each(one, at, "launches",
+           [this](const nlohmann::json& two, const std::string& below) { object(two, below, launch); });
+    });
+  }
+
+  void table(const nlohmann::json& file) {
+    static const key_set top{"schema",   "operator", "device", "measured", "match", "neighbours",
+                             "envelope", "groups",   "deny",   "pin",      "blobs"};
+    static const key_set group{"type", "axes", "rows", "blobs", "measured"};
+    static const key_set row{"at", "times_us", "measured"};
+    static const key_set denial{"variant", "reason", "type"};
+    static const key_set pin{"variant", "reason", "type", "at"};
+    object(file, "", top);
+    each(file, "", "groups", [this](const nlohmann::json& one, const std::string& at) {
+      object(one, at, group);
+      each(one, at, "rows",
+           [this](const nlohmann::json& two, const std::string& below) { object(two, below, row); });
+    });
+    each(file, "", "deny",
+         [this](const nlohmann::json& one, const std::string& at) { object(one, at, denial); });
+    each(file, "", "pin", [this](const nlohmann::json& one, const std::string& at) { object(one, at, pin); });
+  }
+
+ private:
+  const std::string& path_;
+  report& out_;
+};
+
+}  // namespace
+
+void check_keys(const std::string& path, std::string_view text, report& out) {
+  const nlohmann::json file = nlohmann::json::parse(text, nullptr, false);
+  if (!file.is_object() || !file.contains("schema") || !file["schema"].is_string()) return;
+  key_checker checker{path, out};
+  if (file["schema"].get_ref<const std::string&>().starts_with("switchyard.manifest/")) {
+    checker.manifest(file);
+  } else {
+    checker.table(file);
+  }
+}
+
+}  // namespace tool

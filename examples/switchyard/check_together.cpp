@@ -1,0 +1,358 @@
+// What only shows when manifests and tables are seen side by side: variants that nothing can choose, rows of
+// kernels that changed or are gone, types that no row covers.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <switchyard/problem.hpp>
+#include <switchyard/read_manifest.hpp>
+#include <switchyard/target.hpp>
+#include <switchyard/text.hpp>
+
+#include "devices.hpp"
+#include "findings.hpp"
+
+namespace sy = switchyard;
+
+namespace tool {
+
+namespace {
+
+/// Whether one problem can have both.
+[[nodiscard]] bool compatible(const std::vector<sy::axis_value>& a, const std::vector<sy::axis_value>& b) {
+  return std::none_of(a.begin(), a.end(), [&b](const sy::axis_value& mine) {
+    return std::any_of(b.begin(), b.end(), [&mine](const sy::axis_value& other) {
+      return other.axis == mine.axis && other.value != mine.value;
+    });
+  });
+}
+
+/// Whether every problem that has `inner` has `outer`.
+[[nodiscard]] bool covers(const std::vector<sy::axis_value>& outer,
+                          const std::vector<sy::axis_value>& inner) {
+  return std::all_of(outer.begin(), outer.end(), [&inner](const sy::axis_value& each) {
+    return std::find(inner.begin(), inner.end(), each) != inner.end();
+  });
+}
+
+[[nodiscard]] std::string format_type(const sy::operator_description& op,
+                                      const std::vector<sy::axis_value>& type) {
+  std::string out;
+  for (const sy::axis_value& each : type) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
+           sy::format_value(op.axes[each.axis], each.value);
+  }
+  return out.empty() ? "any" : out;
+}
+
+/// What a variant does at a launch, as text: equal for variants that do the same.
+[[nodiscard]] std::string format_work(const sy::variant& what) {
+  std::string out;
+  for (const sy::config_entry& each : what.config) out += each.name + "=" + std::to_string(each.value) + ";";
+  for (const sy::launch& each : what.launches) {
+    out += each.is_fill ? "fill;" : each.sha256 + ":" + each.kernel + "(";
+    for (const sy::parameter& parameter : each.parameters) out += parameter.text + ",";
+  }
+  return out;
+}
+
+[[nodiscard]] std::set<std::string> condition_texts(const sy::variant& what) {
+  std::set<std::string> out;
+  for (const sy::condition& each : what.conditions) out.insert(each.text);
+  return out;
+}
+
+class together {
+ public:
+  together(const known_operator& known, const operator_files& files, report& out)
+      : op_{*known.description}, files_{files}, out_{out} {
+    for (const auto& from : files_.manifests) {
+      for (const sy::variant& what : from->variants) by_id_[what.id].push_back({from.get(), &what});
+    }
+    for (const auto& each : files_.tables) {
+      for (const sy::row_group& group : each->groups) measured_.insert(group.ids.begin(), group.ids.end());
+    }
+  }
+
+  void run() {
+    for (const auto& from : files_.manifests) {
+      check_conditions(*from);
+      check_twins(*from);
+      check_hidden(*from);
+    }
+    for (const auto& each : files_.tables) {
+      check_ids(*each);
+      check_stale(*each);
+      check_rows(*each);
+      check_coverage(*each);
+    }
+    check_untuned_targets();
+  }
+
+ private:
+  struct placed_variant {
+    const sy::manifest* from;
+    const sy::variant* what;
+  };
+
+  /// Conditions that no problem of the variant's type can meet on the variant's own target.
+  void check_conditions(const sy::manifest& from) {
+    sy::scope names = sy::detail::make_scope(op_);
+    sy::device_properties device;
+    device.backend = from.target.backend;
+    device.arch = from.target.arch;
+    complete_properties(device);
+    if (device.backend == "cuda")
+      names.add_constant("compute_capability", device.attribute("compute_capability"));
+    // PTX, and code for a family, run on devices with other numbers.
+    if (!from.target.arch.starts_with("sm_")) names = sy::detail::make_scope(op_);
+    if (device.backend != "host") names.add_constant("warp_size", device.attribute("warp_size"));
+    const std::size_t size = names.size();
+    for (const sy::variant& what : from.variants) {
+      names.truncate(size);
+      for (const sy::axis_value& each : what.type) names.add_constant(op_.axes[each.axis].name, each.value);
+      for (const sy::config_entry& each : what.config) names.add_constant(each.name, each.value);
+      for (const sy::condition& each : what.conditions) check_condition(from, what, each, names);
+    }
+  }
+
+  void check_condition(const sy::manifest& from, const sy::variant& what, const sy::condition& each,
+                       const sy::scope& names) {
+    try {
+      const sy::expression folded = sy::expression::parse(each.text, names);
+      if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
+      out_.add(severity::warning, from.path,
+               "variant '" + what.id + "' (" + format_type(op_, what.type) + ") requires " + each.text +
+                   ", which is never true for its type and config on " + from.target.backend + " " +
+                   from.target.arch + ": it can never be chosen");
+    } catch (const sy::expression_error& problem) {
+      // It parsed when the manifest was read, so it is a constant that cannot be computed.
+      out_.add(severity::error, sy::error_code::invalid_expression, from.path,
+               "variant '" + what.id + "' (" + format_type(op_, what.type) + ") requires " + each.text +
+                   ", which has no value for its type and config: " + problem.what());
+    }
+  }
+
+  /// Variants that do what an earlier one does for the same calls.
+  void check_twins(const sy::manifest& from) {
+    std::unordered_map<std::string, std::vector<const sy::variant*>> by_work;
+    for (const sy::variant& what : from.variants) {
+      auto& others = by_work[format_work(what)];
+      for (const sy::variant* other : others) {
+        const auto mine = condition_texts(what);
+        const auto theirs = condition_texts(*other);
+        if (!covers(other->type, what.type) ||
+            !std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end()))
+          continue;
+        out_.add(severity::warning, from.path,
+                 "variant '" + what.id + "' (" + format_type(op_, what.type) +
+                     ") launches the same kernels in the same " + "way as '" + other->id +
+                     "' before it, which serves all of its calls: it is never needed");
+        break;
+      }
+      others.push_back(&what);
+    }
+  }
+
+  /// Variants that only a table could choose, and no table does.
+  void check_hidden(const sy::manifest& from) {
+    std::vector<std::string> hidden;
+    for (std::size_t i = 0; i < from.variants.size(); ++i) {
+      const sy::variant& what = from.variants[i];
+      if (measured_.contains(what.id)) continue;
+      const auto mine = condition_texts(what);
+      const bool behind =
+          std::any_of(from.variants.begin(), from.variants.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const sy::variant& other) {
+                        const auto theirs = condition_texts(other);
+                        return covers(other.type, what.type) &&
+                               std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+                      });
+      if (behind) hidden.push_back(what.id);
+    }
+    if (hidden.empty()) return;
+    const std::set<std::string> ids{hidden.begin(), hidden.end()};
+    out_.add(
+        severity::note, from.path,
+        std::to_string(hidden.size()) + " of " + std::to_string(from.variants.size()) +
+            " variants stand behind one that serves the same calls, and no table has times of them, so they "
+            "run only when pinned or forced: " +
+            sy::text::join(ids, 6));
+  }
+
+  void check_id(const sy::table& from, const std::string& id, const std::string& where) {
+    if (by_id_.contains(id) || by_id_.empty()) return;
+    std::vector<std::string_view> known;
+    for (const auto& [name, unused] : by_id_) known.emplace_back(name);
+    out_.add(severity::warning, sy::error_code::unknown_variant, from.path,
+             where + " names variant '" + id + "', which no manifest of the operator has" +
+                 sy::text::suggestion(id, known) + " It is not used");
+  }
+
+  void check_ids(const sy::table& from) {
+    for (std::size_t i = 0; i < from.groups.size(); ++i) {
+      for (const std::string& id : from.groups[i].ids) check_id(from, id, "group " + std::to_string(i));
+    }
+    for (const sy::denial& each : from.denials) check_id(from, each.variant, "a denial");
+    for (const sy::pin& each : from.pins) check_id(from, each.variant, "a pin");
+  }
+
+  /// The variants that an id of a group can mean on the table's device.
+  [[nodiscard]] std::vector<placed_variant> meant_by(const sy::table& from, const sy::row_group& group,
+                                                     const std::string& id) const {
+    std::vector<placed_variant> out;
+    const auto found = by_id_.find(id);
+    if (found == by_id_.end()) return out;
+    for (const placed_variant& each : found->second) {
+      if (compatible(each.what->type, group.type) && runs_on(from.device, each.from->target))
+        out.push_back(each);
+    }
+    return out;
+  }
+
+  [[nodiscard]] static bool runs_on(const sy::device_properties& device, const sy::target& target) {
+    return device.backend.empty() || sy::target_fit(device, target.backend, target.arch).has_value();
+  }
+
+  void check_stale(const sy::table& from) {
+    std::map<std::string, std::size_t> stale;
+    for (const sy::row_group& group : from.groups) {
+      for (std::size_t i = 0; i < group.ids.size(); ++i) {
+        if (group.blobs[i].empty()) continue;
+        const auto meant = meant_by(from, group, group.ids[i]);
+        const bool current = std::any_of(meant.begin(), meant.end(), [&](const placed_variant& each) {
+          return sy::blob_fingerprint(*each.what) == group.blobs[i];
+        });
+        if (meant.empty() || current) continue;
+        for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
+      }
+    }
+    for (const auto& [id, rows] : stale) {
+      out_.add(
+          severity::warning, from.path,
+          std::to_string(rows) + " times of variant '" + id +
+              "' are stale: its blobs changed since they were measured. They still serve; tune it again");
+    }
+  }
+
+  /// Times at sizes that the variant's own conditions exclude, and grids that cannot be launched there.
+  void check_rows(const sy::table& from) {
+    sy::device_properties device = from.device;
+    complete_properties(device);
+    std::vector<std::int64_t> problem(op_.axes.size());
+    for (std::size_t g = 0; g < from.groups.size(); ++g) {
+      const sy::row_group& group = from.groups[g];
+      std::vector<bool> known(op_.axes.size());
+      for (const sy::axis_value& each : group.type) {
+        problem[each.axis] = each.value;
+        known[each.axis] = true;
+      }
+      for (const std::uint32_t axis : group.axes) known[axis] = true;
+      for (std::size_t id = 0; id < group.ids.size(); ++id) {
+        const auto meant = meant_by(from, group, group.ids[id]);
+        if (meant.size() != 1) continue;
+        check_times(from, g, id, *meant.front().what, device, known, problem);
+      }
+    }
+  }
+
+  void check_times(const sy::table& from, std::size_t g, std::size_t id, const sy::variant& what,
+                   const sy::device_properties& device, const std::vector<bool>& known,
+                   std::vector<std::int64_t>& problem) {
+    const sy::row_group& group = from.groups[g];
+    // Only what the row determines: axes it does not hold could have any value.
+    sy::scope names;
+    for (const sy::config_entry& each : what.config) names.add_constant(each.name, each.value);
+    const sy::scope all = sy::detail::make_scope(op_);
+    for (const std::string_view name : all.names()) {
+      const sy::symbol& meaning = *all.find(name);
+      if (meaning.from == sy::symbol::source::constant ||
+          (meaning.from == sy::symbol::source::axis && known[meaning.index])) {
+        names.add(name, meaning);
+      }
+    }
+    std::vector<sy::condition> decidable;
+    for (const sy::condition& each : what.conditions) {
+      try {
+        decidable.push_back({each.text, sy::expression::parse(each.text, names)});
+      } catch (const sy::expression_error&) {  // it reads what the row does not hold
+      }
+    }
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      const auto times = group.row_times(row);
+      if (std::none_of(times.begin(), times.end(), [id](const auto& time) { return time.variant == id; }))
+        continue;
+      for (std::size_t i = 0; i < group.axes.size(); ++i) problem[group.axes[i]] = group.coordinates(row)[i];
+      const sy::evaluation values{problem, device.attributes, {}, nullptr};
+      for (const sy::condition& each : decidable) {
+        const sy::integer_result holds = each.value.evaluate(values);
+        if (holds.why == sy::fault::none && holds.value != 0) continue;
+        out_.add(severity::warning, from.path,
+                 "/groups/" + std::to_string(g) + "/rows/" + std::to_string(group.source_row[row]) +
+                     " has a time of '" + what.id + "', which requires " + each.text +
+                     " and so does not serve these sizes");
+        return;  // one row tells enough
+      }
+    }
+  }
+
+  /// Types that variants serve on the table's device, and that no group has rows for.
+  void check_coverage(const sy::table& from) {
+    if (from.groups.empty()) return;  // an overlay that denies or pins
+    std::vector<std::string> uncovered;
+    for (const std::vector<sy::axis_value>& type : types_on(from.device)) {
+      const bool covered =
+          std::any_of(from.groups.begin(), from.groups.end(), [&type](const sy::row_group& group) {
+            return group.row_count() > 0 && compatible(group.type, type);
+          });
+      if (!covered) uncovered.push_back("{" + format_type(op_, type) + "}");
+    }
+    if (!uncovered.empty()) {
+      out_.add(severity::warning, from.path,
+               std::to_string(uncovered.size()) + " types that variants serve on " + from.device.name +
+                   " have no rows here: " + sy::text::join(uncovered, 6) +
+                   ". Their calls go by the manifest's order");
+    }
+  }
+
+  [[nodiscard]] std::vector<std::vector<sy::axis_value>> types_on(const sy::device_properties& device) const {
+    std::vector<std::vector<sy::axis_value>> out;
+    for (const auto& from : files_.manifests) {
+      if (!runs_on(device, from->target)) continue;
+      for (const sy::variant& what : from->variants) {
+        if (std::find(out.begin(), out.end(), what.type) == out.end()) out.push_back(what.type);
+      }
+    }
+    return out;
+  }
+
+  void check_untuned_targets() {
+    for (const auto& from : files_.manifests) {
+      const bool tuned = std::any_of(files_.tables.begin(), files_.tables.end(), [&from](const auto& each) {
+        return !each->groups.empty() && runs_on(each->device, from->target);
+      });
+      if (!tuned) {
+        out_.add(severity::note, from->path,
+                 "no table has rows for a device that runs " + from->target.backend + " " +
+                     from->target.arch + ": its variants go by their order");
+      }
+    }
+  }
+
+  const sy::operator_description& op_;
+  const operator_files& files_;
+  report& out_;
+  std::map<std::string, std::vector<placed_variant>> by_id_;
+  std::set<std::string> measured_;
+};
+
+}  // namespace
+
+void check_together(const known_operator& known, const operator_files& files, report& out) {
+  together{known, files, out}.run();
+}
+
+}  // namespace tool

@@ -1,0 +1,52 @@
+// What the commands of the `switchyard` tool share. A command is one .cpp with one add_... function that
+// main.cpp calls; it parses its own arguments and leaves its exit status in the session.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <switchyard/catalog.hpp>
+
+namespace CLI {
+class App;
+}
+
+namespace tool {
+
+/// The statuses that every command ends with; --help and README list them.
+enum exit_status : int {
+  status_ok = 0,
+  status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem
+  status_error = 2,    ///< check: errors; others: files that cannot be used
+  status_usage = 64,   ///< an argument that means nothing, as in sysexits.h
+};
+
+/// An argument names something that does not exist. The message says what does.
+class usage_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct session {
+  std::vector<std::string> roots;
+  std::vector<std::string> tables;
+  bool json = false;
+  int status = status_ok;
+
+  /// How catalogs are opened: by the environment, or, where --root is given, from those folders alone.
+  [[nodiscard]] switchyard::catalog_options options() const {
+    switchyard::catalog_options out;
+    out.roots = roots;
+    out.default_roots = roots.empty();
+    out.tables = tables;
+    return out;
+  }
+};
+
+void add_list(CLI::App& app, session& session);
+void add_explain(CLI::App& app, session& session);
+void add_check(CLI::App& app, session& session);
+void add_tune(CLI::App& app, session& session);
+
+}  // namespace tool

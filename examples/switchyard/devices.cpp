@@ -1,0 +1,120 @@
+#include "devices.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include <switchyard/device.hpp>
+#include <switchyard/target.hpp>
+#include <switchyard/text.hpp>
+
+#include "command.hpp"
+#include "operators.hpp"
+
+namespace sy = switchyard;
+
+namespace tool {
+
+namespace {
+
+[[nodiscard]] std::string lower(std::string_view text) {
+  std::string out{text};
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+void set_attribute(sy::device_properties& device, const std::string& word) {
+  const std::size_t equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  if (equals == std::string::npos) throw usage_error{"--attribute: expected name=value, got '" + word + "'"};
+  if (sy::find_attribute(name) == sy::attribute_names.size()) {
+    throw usage_error{"--attribute: devices have no attribute '" + name + "'" +
+                      sy::text::suggestion(name, sy::attribute_names) + " (they have " +
+                      sy::text::join(sy::attribute_names, sy::attribute_names.size()) + ")"};
+  }
+  std::int64_t value = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, problem] = std::from_chars(word.data() + equals + 1, end, value);
+  if (problem != std::errc{} || stop != end || equals + 1 == word.size()) {
+    throw usage_error{"--attribute: '" + word.substr(equals + 1) + "' is not an integer"};
+  }
+  device.set(name, value);
+}
+
+[[nodiscard]] known_device find_device(sy::catalog& catalog, const std::string& name) {
+  const std::vector<known_device> known = known_devices(catalog);
+  if (name.empty()) return known.front();
+  for (const known_device& each : known) {
+    if (each.properties.name == name) return each;
+  }
+  const std::size_t colon = name.find(':');
+  const std::string backend = name.substr(0, colon);
+  if (colon != std::string::npos && (backend == "cuda" || backend == "hip" || backend == "host")) {
+    known_device out;
+    out.properties.backend = backend;
+    out.properties.arch = name.substr(colon + 1);
+    out.properties.name = name;
+    out.source = "the command line";
+    complete_properties(out.properties);
+    return out;
+  }
+  std::vector<const known_device*> partial;
+  for (const known_device& each : known) {
+    const std::string full = lower(each.properties.name);
+    if (full == lower(name)) return each;
+    if (full.find(lower(name)) != std::string::npos) partial.push_back(&each);
+  }
+  if (partial.size() == 1) return *partial.front();
+  std::vector<std::string> names;
+  for (const known_device& each : known) names.push_back(each.properties.name);
+  throw usage_error{
+      (partial.empty() ? "no table was measured on a device '" : "several devices have a name like '") +
+      name + "'" + sy::text::suggestion(name, names) + " Known are: " + sy::text::join(names, 40) +
+      "; or invent one, such as cuda:sm_90"};
+}
+
+}  // namespace
+
+void complete_properties(sy::device_properties& device) {
+  if (device.backend == "cuda") {
+    if (const auto arch = sy::detail::parse_cuda_arch(device.arch); arch && !arch->virtual_code) {
+      if (device.attribute("compute_capability") == 0) {
+        device.set("compute_capability", arch->major * 10 + arch->minor);
+      }
+    }
+  }
+  if (device.attribute("warp_size") == 0 && device.backend != "host") {
+    device.set("warp_size", device.backend == "hip" && device.arch.starts_with("gfx9") ? 64 : 32);
+  }
+  if (device.backend == "host" && device.arch == "aarch64") device.set("neon", 1);
+}
+
+std::vector<known_device> known_devices(sy::catalog& catalog) {
+  std::vector<known_device> out{{sy::device::current().properties(), "this machine"}};
+  const auto add = [&out](const std::shared_ptr<const sy::table>& each) {
+    const sy::device_properties& found = each->device;
+    if (found.name.empty()) return;
+    const bool known = std::any_of(out.begin(), out.end(), [&found](const known_device& other) {
+      return other.properties.name == found.name && other.properties.arch == found.arch;
+    });
+    if (known) return;
+    out.push_back({found, each->path});
+    complete_properties(out.back().properties);
+  };
+  for (const known_operator& each : known_operators()) {
+    const auto files = catalog.files(*each.description);
+    std::for_each(files.overlays.begin(), files.overlays.end(), add);
+    std::for_each(files.tables.begin(), files.tables.end(), add);
+  }
+  return out;
+}
+
+known_device require_device(sy::catalog& catalog, const std::string& name,
+                            const std::vector<std::string>& attributes) {
+  known_device out = find_device(catalog, name);
+  for (const std::string& each : attributes) set_attribute(out.properties, each);
+  return out;
+}
+
+}  // namespace tool

@@ -1,0 +1,29 @@
+// Devices by name: this machine's, those that tables were measured on, and invented ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <switchyard/catalog.hpp>
+#include <switchyard/device_properties.hpp>
+
+namespace tool {
+
+struct known_device {
+  switchyard::device_properties properties;
+  std::string source;  ///< "this machine", or the path of a table
+};
+
+/// The current device first, then each that a table names, once.
+[[nodiscard]] std::vector<known_device> known_devices(switchyard::catalog& catalog);
+
+/// A device by its name, in any case, by a part of it that only one has, or as "backend:arch" for one that
+/// need not exist; empty means the current one. `attributes` are "name=value" and override what is known.
+/// Throws usage_error.
+[[nodiscard]] known_device require_device(switchyard::catalog& catalog, const std::string& name,
+                                          const std::vector<std::string>& attributes);
+
+/// Adds what an architecture's name alone says: compute capability, warp size.
+void complete_properties(switchyard::device_properties& device);
+
+}  // namespace tool

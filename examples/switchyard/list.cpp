@@ -1,0 +1,280 @@
+// switchyard list: operators, targets, variants and tables of the search path.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <switchyard/catalog.hpp>
+#include <switchyard/problem.hpp>
+
+#include "command.hpp"
+#include "devices.hpp"
+#include "operators.hpp"
+
+namespace sy = switchyard;
+using nlohmann::ordered_json;
+
+namespace tool {
+
+namespace {
+
+struct list_arguments {
+  std::string operator_name;
+  std::vector<std::string> types;
+  std::string target;
+  std::string variant;
+  bool variants = false;
+  bool devices = false;
+};
+
+[[nodiscard]] std::string target_name(const sy::manifest& from) {
+  return from.target.backend + "-" + from.target.arch;
+}
+
+[[nodiscard]] std::string format_type(const sy::operator_description& op,
+                                      const std::vector<sy::axis_value>& type) {
+  std::string out;
+  for (const sy::axis_value& each : type) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
+           sy::format_value(op.axes[each.axis], each.value);
+  }
+  return out.empty() ? "any type" : out;
+}
+
+/// The filters of one command line over one operator.
+class filter {
+ public:
+  filter(const list_arguments& arguments, const sy::operator_description& op) : arguments_{arguments} {
+    for (const std::string& word : arguments.types) {
+      const axis_word wanted = require_axis_word(op, word);
+      if (op.axes[wanted.axis].kind != sy::axis_kind::type) {
+        throw usage_error{"'" + word + "' is a size; list filters by type axes"};
+      }
+      types_.push_back(wanted);
+    }
+  }
+
+  [[nodiscard]] bool takes(const sy::manifest& from) const {
+    return arguments_.target.empty() || target_name(from).find(arguments_.target) != std::string::npos;
+  }
+  [[nodiscard]] bool takes(const sy::variant& what) const {
+    return what.id.find(arguments_.variant) != std::string::npos && takes(what.type);
+  }
+  /// Whether a variant or a group of this type can serve what is asked for.
+  [[nodiscard]] bool takes(const std::vector<sy::axis_value>& type) const {
+    return std::none_of(types_.begin(), types_.end(), [&type](const axis_word& wanted) {
+      return std::any_of(type.begin(), type.end(), [&wanted](const sy::axis_value& has) {
+        return has.axis == wanted.axis && has.value != wanted.value;
+      });
+    });
+  }
+  /// Whether variants are asked for one by one.
+  [[nodiscard]] bool detailed() const {
+    return arguments_.variants || !arguments_.variant.empty() || !types_.empty();
+  }
+
+ private:
+  const list_arguments& arguments_;
+  std::vector<axis_word> types_;
+};
+
+[[nodiscard]] std::size_t count_blobs(const sy::manifest& from) {
+  std::set<std::string> blobs;
+  for (const sy::variant& what : from.variants) {
+    for (const sy::launch& each : what.launches) {
+      if (!each.is_fill) blobs.insert(each.blob);
+    }
+  }
+  return blobs.size();
+}
+
+[[nodiscard]] ordered_json describe_variant(const sy::operator_description& op, const sy::variant& what) {
+  ordered_json out{{"id", what.id}, {"type", ordered_json::object()}, {"config", ordered_json::object()}};
+  for (const sy::axis_value& each : what.type) {
+    out["type"][std::string{op.axes[each.axis].name}] = sy::format_value(op.axes[each.axis], each.value);
+  }
+  for (const sy::config_entry& each : what.config) out["config"][each.name] = each.value;
+  out["requires"] = ordered_json::array();
+  for (const sy::condition& each : what.conditions) out["requires"].push_back(each.text);
+  out["launches"] = ordered_json::array();
+  for (const sy::launch& each : what.launches) {
+    if (each.is_fill) {
+      out["launches"].push_back({{"fill", what.workspace[each.fill_workspace].name}});
+    } else {
+      out["launches"].push_back({{"kernel", each.kernel}, {"blob", each.blob}, {"sha256", each.sha256}});
+    }
+  }
+  return out;
+}
+
+[[nodiscard]] ordered_json describe_device(const sy::device_properties& device) {
+  ordered_json out{{"backend", device.backend}, {"arch", device.arch}, {"name", device.name}};
+  for (std::size_t i = 0; i < sy::attribute_names.size(); ++i) {
+    if (device.attributes[i] != 0) out[std::string{sy::attribute_names[i]}] = device.attributes[i];
+  }
+  return out;
+}
+
+[[nodiscard]] ordered_json describe_table(const sy::operator_description& op, const sy::table& from,
+                                          bool overlay, const filter& wanted) {
+  ordered_json out{{"path", from.path}, {"overlay", overlay}, {"device", describe_device(from.device)}};
+  std::size_t rows = 0;
+  out["groups"] = ordered_json::array();
+  for (const sy::row_group& each : from.groups) {
+    if (!wanted.takes(each.type)) continue;
+    ordered_json type = ordered_json::object();
+    for (const sy::axis_value& value : each.type) {
+      type[std::string{op.axes[value.axis].name}] = sy::format_value(op.axes[value.axis], value.value);
+    }
+    out["groups"].push_back({{"type", type}, {"rows", each.row_count()}, {"variants", each.ids.size()}});
+    rows += each.row_count();
+  }
+  out["rows"] = rows;
+  out["deny"] = from.denials.size();
+  out["pin"] = from.pins.size();
+  return out;
+}
+
+[[nodiscard]] ordered_json describe_operator(sy::catalog& catalog, const known_operator& known,
+                                             const list_arguments& arguments) {
+  const sy::operator_description& op = *known.description;
+  const filter wanted{arguments, op};
+  const auto files = catalog.files(op);
+  ordered_json out{
+      {"name", std::string{op.name}}, {"axes", ordered_json::array()}, {"targets", ordered_json::array()}};
+  for (const sy::axis_description& each : op.axes) {
+    ordered_json axis{{"name", each.name}, {"kind", each.kind == sy::axis_kind::type ? "type" : "size"}};
+    if (!each.value_names.empty()) axis["values"] = each.value_names;
+    out["axes"].push_back(std::move(axis));
+  }
+  for (const auto& each : files.manifests) {
+    if (!wanted.takes(*each)) continue;
+    ordered_json target{{"target", target_name(*each)},
+                        {"manifest", each->path},
+                        {"built_by", each->built_by},
+                        {"blobs", count_blobs(*each)},
+                        {"variants", ordered_json::array()}};
+    for (const sy::variant& what : each->variants) {
+      if (wanted.takes(what)) target["variants"].push_back(describe_variant(op, what));
+    }
+    out["targets"].push_back(std::move(target));
+  }
+  out["tables"] = ordered_json::array();
+  for (const auto& each : files.overlays) out["tables"].push_back(describe_table(op, *each, true, wanted));
+  for (const auto& each : files.tables) out["tables"].push_back(describe_table(op, *each, false, wanted));
+  return out;
+}
+
+void print_operator(sy::catalog& catalog, const known_operator& known, const list_arguments& arguments) {
+  const sy::operator_description& op = *known.description;
+  const filter wanted{arguments, op};
+  const auto files = catalog.files(op);
+  std::printf("%s\n", std::string{op.name}.c_str());
+  std::string types;
+  std::string sizes;
+  for (const sy::axis_description& each : op.axes) {
+    std::string& into = each.kind == sy::axis_kind::type ? types : sizes;
+    into += " " + std::string{each.name};
+  }
+  std::printf("  type axes:%s\n  size axes:%s\n", types.c_str(), sizes.c_str());
+  for (const auto& each : files.manifests) {
+    if (!wanted.takes(*each)) continue;
+    const auto taken =
+        static_cast<std::size_t>(std::count_if(each->variants.begin(), each->variants.end(),
+                                               [&wanted](const sy::variant& v) { return wanted.takes(v); }));
+    std::printf("  %-20s %zu variants in %zu blobs, %s\n", target_name(*each).c_str(), taken,
+                count_blobs(*each), each->path.c_str());
+    if (!wanted.detailed()) continue;
+    for (const sy::variant& what : each->variants) {
+      if (!wanted.takes(what)) continue;
+      const std::string config = sy::format_config(what);
+      std::printf("    %-28s %s%s%s\n", what.id.c_str(), format_type(op, what.type).c_str(),
+                  config.empty() ? "" : "; ", config.c_str());
+    }
+  }
+  const auto print_table = [&](const sy::table& from, bool overlay) {
+    std::size_t rows = 0;
+    std::size_t groups = 0;
+    for (const sy::row_group& each : from.groups) {
+      if (!wanted.takes(each.type)) continue;
+      rows += each.row_count();
+      ++groups;
+    }
+    const std::string device = from.device.name.empty() ? std::string{"any device"}
+                                                        : from.device.name + " (" + from.device.backend +
+                                                              " " + from.device.arch + ")";
+    std::printf("  %-20s %s: %zu rows in %zu groups, %zu denied, %zu pinned, %s\n",
+                overlay ? "overlay" : "table", device.c_str(), rows, groups, from.denials.size(),
+                from.pins.size(), from.path.c_str());
+  };
+  for (const auto& each : files.overlays) print_table(*each, true);
+  for (const auto& each : files.tables) print_table(*each, false);
+  if (files.manifests.empty() && files.tables.empty() && files.overlays.empty()) {
+    std::printf("  nothing is installed for it\n");
+  }
+}
+
+void run(const list_arguments& arguments, session& session) {
+  sy::catalog catalog{session.options()};
+  std::vector<const known_operator*> shown;
+  if (arguments.operator_name.empty()) {
+    if (!arguments.types.empty()) throw usage_error{"axis=value filters need an operator before them"};
+    for (const known_operator& each : known_operators()) shown.push_back(&each);
+  } else {
+    shown.push_back(&require_operator(arguments.operator_name));
+  }
+  std::vector<std::string> strangers;
+  if (arguments.operator_name.empty()) {
+    for (const std::string& name : catalog.operators()) {
+      if (find_operator(name) == nullptr) strangers.push_back(name);
+    }
+  }
+  if (session.json) {
+    ordered_json out{
+        {"roots", catalog.roots()}, {"operators", ordered_json::array()}, {"unknown", strangers}};
+    for (const known_operator* each : shown) {
+      out["operators"].push_back(describe_operator(catalog, *each, arguments));
+    }
+    out["devices"] = ordered_json::array();
+    for (const known_device& each : known_devices(catalog)) {
+      ordered_json device = describe_device(each.properties);
+      device["source"] = each.source;
+      out["devices"].push_back(std::move(device));
+    }
+    std::printf("%s\n", out.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    return;
+  }
+  if (arguments.devices) {
+    for (const known_device& each : known_devices(catalog)) {
+      std::printf("%s (%s %s), from %s\n", each.properties.name.c_str(), each.properties.backend.c_str(),
+                  each.properties.arch.c_str(), each.source.c_str());
+    }
+    return;
+  }
+  for (const std::string& each : catalog.roots()) std::printf("root %s\n", each.c_str());
+  for (const known_operator* each : shown) print_operator(catalog, *each, arguments);
+  for (const std::string& each : strangers) {
+    std::printf("%s\n  not known to this program: an engine's own operator, or a newer one\n", each.c_str());
+  }
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, session& session) {
+  auto* const command = app.add_subcommand("list", "Show the operators, targets, variants and tables found");
+  const auto arguments = std::make_shared<list_arguments>();
+  command->add_option("operator", arguments->operator_name, "Only this operator");
+  command->add_option("filter", arguments->types, "Only what can serve these type axes: axis=value ...");
+  command->add_option("--target", arguments->target,
+                      "Only targets that contain this text, such as cuda or sm_90a");
+  command->add_option("--variant", arguments->variant, "Only variants whose id contains this text");
+  command->add_flag("--variants", arguments->variants, "Show each variant");
+  command->add_flag("--devices", arguments->devices, "Show the devices that explain knows by name");
+  command->callback([arguments, &session] { run(*arguments, session); });
+}
+
+}  // namespace tool

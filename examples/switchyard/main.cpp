@@ -1,0 +1,61 @@
+// The `switchyard` command-line tool: what is installed, what would run, and whether files are sound. It
+// needs no GPU.
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include <switchyard/error.hpp>
+#include <switchyard/version.hpp>
+
+#include "command.hpp"
+
+namespace {
+
+constexpr const char* footer = R"(Exit status:
+  0   done; check: nothing wrong
+  1   check --strict: warnings; explain: no variant serves the problem
+  2   check: errors; otherwise: a file, a variable or a device cannot be used
+  64  the command line names something that does not exist
+
+Files are found through SWITCHYARD_PATH, then ../share/switchyard beside this program's folder,
+/usr/local/share/switchyard and /usr/share/switchyard; SWITCHYARD_TABLES and SWITCHYARD_FORCE count as they do
+in an engine. --root replaces the search.)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Looks into the kernels and tuning tables that the Switchyard library chooses from.",
+               "switchyard"};
+  tool::session session;
+  app.set_version_flag("--version", std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
+                                        std::to_string(SWITCHYARD_VERSION_MINOR) + "." +
+                                        std::to_string(SWITCHYARD_VERSION_PATCH));
+  app.add_option("--root", session.roots,
+                 "Search this folder (of kernels/ and tables/) instead; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--tables", session.tables,
+                 "Tables that win over all others, a file or a folder; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--json", session.json, "Print JSON");
+  app.footer(footer);
+  app.require_subcommand(1);
+  app.fallthrough();
+  tool::add_list(app, session);
+  tool::add_explain(app, session);
+  tool::add_check(app, session);
+  tool::add_tune(app, session);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? tool::status_ok : tool::status_usage;
+  } catch (const tool::usage_error& problem) {
+    std::fprintf(stderr, "switchyard: %s\n", problem.what());
+    return tool::status_usage;
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "switchyard: %s\n", problem.what());
+    return tool::status_error;
+  }
+  return session.status;
+}

@@ -1,0 +1,75 @@
+#include "operators.hpp"
+
+#include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/rotary.hpp>
+#include <switchyard/parse_value.hpp>
+#include <switchyard/problem.hpp>
+#include <switchyard/text.hpp>
+
+#include "command.hpp"
+
+namespace sy = switchyard;
+
+namespace tool {
+
+const std::vector<known_operator>& known_operators() {
+  static const std::vector<known_operator> all{
+      {&sy::describe<sy::operators::attention_forward>(),
+       {{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}, {"alignment", "16"}}},
+      {&sy::describe<sy::operators::rotary>(),
+       {{"rotary_dim", "=head_dim"}, {"heads_k", "=heads_q"}, {"table_dtype", "f32"}, {"alignment", "16"}}},
+  };
+  return all;
+}
+
+const known_operator* find_operator(std::string_view name) {
+  for (const known_operator& each : known_operators()) {
+    if (each.description->name == name) return &each;
+  }
+  return nullptr;
+}
+
+std::string unknown_operator_text(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const known_operator& each : known_operators()) names.push_back(each.description->name);
+  return "operator '" + std::string{name} + "' is not known to this program" +
+         sy::text::suggestion(name, names) + " (it knows " + sy::text::join(names) + ")";
+}
+
+const known_operator& require_operator(std::string_view name) {
+  if (const known_operator* found = find_operator(name)) return *found;
+  throw usage_error{unknown_operator_text(name)};
+}
+
+std::uint32_t require_axis(const sy::operator_description& op, std::string_view name) {
+  const std::uint32_t axis = sy::find_axis(op, name);
+  if (axis < op.axes.size()) return axis;
+  std::vector<std::string_view> names;
+  for (const sy::axis_description& each : op.axes) names.push_back(each.name);
+  throw usage_error{"operator '" + std::string{op.name} + "' has no axis '" + std::string{name} + "'" +
+                    sy::text::suggestion(name, names) + " (it has " + sy::text::join(names, sy::max_axes) +
+                    ")"};
+}
+
+std::int64_t require_value(const sy::axis_description& axis, std::string_view text) {
+  const auto value = sy::parse_value(axis, text);
+  const bool named = !axis.value_names.empty();
+  if (value && (!named || (*value >= 0 && static_cast<std::size_t>(*value) < axis.value_names.size()))) {
+    return *value;
+  }
+  throw usage_error{"axis '" + std::string{axis.name} + "' has no value '" + std::string{text} + "'" +
+                    (named ? sy::text::suggestion(text, axis.value_names) + " (it has " +
+                                 sy::text::join(axis.value_names) + ")"
+                           : std::string{"; it takes an integer"})};
+}
+
+axis_word require_axis_word(const sy::operator_description& op, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == 0 || equals == std::string_view::npos) {
+    throw usage_error{"expected axis=value, got '" + std::string{word} + "'"};
+  }
+  const std::uint32_t axis = require_axis(op, word.substr(0, equals));
+  return {axis, require_value(op.axes[axis], word.substr(equals + 1))};
+}
+
+}  // namespace tool

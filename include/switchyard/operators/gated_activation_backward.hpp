@@ -1,0 +1,94 @@
+// Gradient of the gated activation: for out = activation(gate) * up,
+//
+//   grad_gate = grad_out * up * activation'(gate)
+//   grad_up = grad_out * activation(gate)
+//
+// Evaluated in f32 from the saved inputs and rounded once; nothing else of the forward need be kept.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <switchyard/dtype.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/operators/gated_activation.hpp>
+
+namespace switchyard::inline v0 {
+
+namespace operators {
+
+struct gated_activation_backward {
+  static constexpr std::string_view name = "gated_activation_backward";
+
+  /// Tensors are [rows, columns] with contiguous rows; strides are in elements. Packed, gate with up and
+  /// grad_gate with grad_up are each one tensor [rows, 2 * columns], halves in this order.
+  struct arguments {
+    const void* grad_out = nullptr;
+    const void* gate = nullptr;  ///< or the packed tensor
+    const void* up = nullptr;    ///< null: `gate` is packed, and `grad_gate` too
+    void* grad_gate = nullptr;   ///< or the packed gradient; may be gate, with the same stride
+    void* grad_up = nullptr;     ///< null exactly when up is; may be up or grad_out, with the same stride
+
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;  ///< of grad_out
+    std::int64_t grad_out_stride_row = 0;
+    std::int64_t gate_stride_row = 0, up_stride_row = 0;
+    std::int64_t grad_gate_stride_row = 0, grad_up_stride_row = 0;
+
+    switchyard::dtype dtype = switchyard::dtype::f32;
+    gated_function function = gated_function::silu;
+
+    [[nodiscard]] bool packed() const noexcept { return up == nullptr; }
+
+    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when a required pointer is null.
+    [[nodiscard]] std::int64_t alignment() const noexcept {
+      const std::int64_t offsets = grad_out_stride_row | gate_stride_row | grad_gate_stride_row |
+                                   (packed() ? columns : up_stride_row | grad_up_stride_row);
+      return alignment_of(grad_out, gate, grad_gate,
+                          reinterpret_cast<const void*>((offsets * size_of(dtype)) | 16),
+                          packed() ? gate : up, packed() ? grad_gate : grad_up);
+    }
+
+    /// Whether rows follow each other without gaps, so that split tensors are one long row.
+    [[nodiscard]] bool dense() const noexcept {
+      return !packed() && grad_out_stride_row == columns && gate_stride_row == columns &&
+             up_stride_row == columns && grad_gate_stride_row == columns && grad_up_stride_row == columns;
+    }
+  };
+
+  static constexpr auto fields =
+      switchyard::fields<&arguments::grad_out, &arguments::gate, &arguments::up, &arguments::grad_gate,
+                         &arguments::grad_up, &arguments::rows, &arguments::columns,
+                         &arguments::grad_out_stride_row, &arguments::gate_stride_row,
+                         &arguments::up_stride_row, &arguments::grad_gate_stride_row,
+                         &arguments::grad_up_stride_row, &arguments::dtype, &arguments::function>;
+
+  static constexpr auto axes = switchyard::axes(
+      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::function>(),
+      switchyard::type_axis("packed", [](const arguments& a) noexcept { return a.packed(); }),
+      switchyard::type_axis("dense", [](const arguments& a) noexcept { return a.dense(); }),
+      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
+      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+
+  /// What is wrong with a call; empty when it is legal.
+  [[nodiscard]] static std::string check(const arguments& a) {
+    if (a.rows < 0 || a.columns < 0) return "rows and columns must not be negative";
+    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
+      return "dtype must be f32, f16 or bf16";
+    }
+    if (a.function < gated_function::silu || a.function > gated_function::gelu_tanh) {
+      return "function must be silu, gelu or gelu_tanh";
+    }
+    const std::int64_t aligned = a.alignment();
+    if (aligned == 0) {
+      return "grad_out, gate and grad_gate, and grad_up where up is given, must not be null";
+    }
+    if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
+    return {};
+  }
+};
+
+}  // namespace operators
+
+}  // namespace switchyard::inline v0

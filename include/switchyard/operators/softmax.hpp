@@ -1,0 +1,68 @@
+// Softmax of rows:
+//
+//   out = exp(scale * x - m) / sum(exp(scale * x - m)),   m = max(scale * x) over the row
+//
+// An element of -infinity gives 0; a row of nothing else gives NaN, as does a NaN anywhere in the row.
+// Evaluated in f32 and rounded once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <switchyard/dtype.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard::inline v0 {
+
+namespace operators {
+
+struct softmax {
+  static constexpr std::string_view name = "softmax";
+
+  /// Tensors are [rows, columns] with contiguous rows; strides are in elements.
+  struct arguments {
+    const void* x = nullptr;
+    void* out = nullptr;  ///< may be x, with the same stride: in place
+
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    std::int64_t x_stride_row = 0, out_stride_row = 0;
+
+    float scale = 1.0F;
+    switchyard::dtype dtype = switchyard::dtype::f32;
+
+    /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null.
+    [[nodiscard]] std::int64_t alignment() const noexcept {
+      const std::int64_t strides = x_stride_row | out_stride_row;
+      return alignment_of(x, out, reinterpret_cast<const void*>((strides * size_of(dtype)) | 16));
+    }
+  };
+
+  static constexpr auto fields =
+      switchyard::fields<&arguments::x, &arguments::out, &arguments::rows, &arguments::columns,
+                         &arguments::x_stride_row, &arguments::out_stride_row, &arguments::scale,
+                         &arguments::dtype>;
+
+  static constexpr auto axes = switchyard::axes(
+      switchyard::type_axis<&arguments::dtype>(),
+      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
+      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+
+  /// What is wrong with a call; empty when it is legal.
+  [[nodiscard]] static std::string check(const arguments& a) {
+    if (a.rows < 0) return "rows must not be negative";
+    if (a.columns < 1) return "columns must be positive";
+    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
+      return "dtype must be f32, f16 or bf16";
+    }
+    const std::int64_t aligned = a.alignment();
+    if (aligned == 0) return "x and out must not be null";
+    if (aligned < size_of(a.dtype)) return "x and out must be aligned to their element size";
+    return {};
+  }
+};
+
+}  // namespace operators
+
+}  // namespace switchyard::inline v0

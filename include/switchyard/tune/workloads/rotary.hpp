@@ -1,0 +1,73 @@
+// Calls of the rotary operator for measuring.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <switchyard/driver.hpp>
+#include <switchyard/operators/rotary.hpp>
+#include <switchyard/tune/workload.hpp>
+
+namespace switchyard::inline v0::tune {
+
+template <>
+struct workload<operators::rotary> {
+  /// Dense [batch, seqlen, heads, head_dim] tensors; with variable_length, packed sequences of one length.
+  [[nodiscard]] static prepared_call<operators::rotary> make(const std::shared_ptr<device_driver>& driver,
+                                                             const request& want, std::uint64_t seed) {
+    prepared_call<operators::rotary> out{{}, {driver, seed}};
+    auto& a = out.arguments;
+    a.dtype = want.as("dtype", dtype::bf16);
+    a.style = want.as("style", operators::rotary_style::half);
+    a.batch = want.get("batch", 1);
+    a.seqlen = want.get("seqlen", 512);
+    a.heads_q = want.get("heads_q", 32);
+    a.heads_k = want.get("heads_k", 8);
+    a.head_dim = want.get("head_dim", 128);
+    a.rotary_dim = want.get("rotary_dim", a.head_dim);
+    a.inverse = want.flag("inverse");
+    const std::int64_t tokens = a.batch * a.seqlen;
+    const bool in_place = want.flag("in_place");
+    a.q_stride_head = a.q_out_stride_head = a.k_stride_head = a.k_out_stride_head = a.head_dim;
+    a.q_stride_token = a.q_out_stride_token = a.heads_q * a.head_dim;
+    a.k_stride_token = a.k_out_stride_token = a.heads_k * a.head_dim;
+    a.q_stride_batch = a.q_out_stride_batch = a.seqlen * a.q_stride_token;
+    a.k_stride_batch = a.k_out_stride_batch = a.seqlen * a.k_stride_token;
+    void* const q = out.memory.random(a.dtype, tokens * a.q_stride_token);
+    a.q = q;
+    a.q_out = in_place ? q : out.memory.poisoned(a.dtype, tokens * a.q_stride_token);
+    if (a.heads_k > 0) {
+      void* const k = out.memory.random(a.dtype, tokens * a.k_stride_token);
+      a.k = k;
+      a.k_out = in_place ? k : out.memory.poisoned(a.dtype, tokens * a.k_stride_token);
+    }
+    a.table_dtype = want.as("table_dtype", dtype::f32);
+    double table_bytes = 0;
+    if (want.get("table", 1) != 0) {
+      a.table_stride = a.rotary_dim / 2;
+      a.cos = out.memory.random(a.table_dtype, a.seqlen * a.table_stride);
+      a.sin = out.memory.random(a.table_dtype, a.seqlen * a.table_stride);
+      table_bytes = 2.0 * static_cast<double>(a.seqlen * a.table_stride * size_of(a.table_dtype));
+    }
+    const auto from = want.as("positions_from", operators::rotary_positions::offset);
+    if (from == operators::rotary_positions::explicit_ids) {
+      std::vector<std::int64_t> positions;
+      for (std::int64_t i = 0; i < tokens; ++i) positions.push_back(i % a.seqlen);
+      a.positions = out.memory.copy(positions);
+    } else if (from == operators::rotary_positions::sequence_offsets) {
+      a.sequence_offsets = out.memory.copy(std::vector<std::int32_t>(static_cast<std::size_t>(a.batch)));
+    }
+    if (want.flag("variable_length")) {
+      std::vector<std::int32_t> starts;
+      for (std::int64_t i = 0; i <= a.batch; ++i) starts.push_back(static_cast<std::int32_t>(i * a.seqlen));
+      a.cu_seqlens = out.memory.copy(starts);
+    }
+    const double elements = static_cast<double>(tokens * (a.heads_q + a.heads_k));
+    out.bytes = 2 * elements * static_cast<double>(a.head_dim * size_of(a.dtype)) + table_bytes;
+    out.flops = 3 * elements * static_cast<double>(a.rotary_dim);
+    return out;
+  }
+};
+
+}  // namespace switchyard::inline v0::tune

@@ -1,0 +1,181 @@
+// Writes a tuning table so that it reads and diffs well: groups and rows sorted, one row a line.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <switchyard/operator.hpp>
+#include <switchyard/problem.hpp>
+#include <switchyard/table.hpp>
+#include <switchyard/text.hpp>
+
+namespace switchyard::inline v0 {
+
+/// How and when a table was measured: names and values, for readers of the file.
+using measurement_notes = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+class table_writer {
+ public:
+  table_writer(const operator_description& op, const table& what) : op_{op}, what_{what} {}
+
+  [[nodiscard]] std::string write(const measurement_notes& notes) {
+    out_ = "{\n  \"schema\": \"switchyard.table/1\",\n  \"operator\": " + text::quote_json(op_.name) + ",\n";
+    write_device();
+    if (!notes.empty()) {
+      out_ += "  \"measured\": {";
+      for (std::size_t i = 0; i < notes.size(); ++i) {
+        out_ +=
+            (i > 0 ? ", " : "") + text::quote_json(notes[i].first) + ": " + text::quote_json(notes[i].second);
+      }
+      out_ += "},\n";
+    }
+    write_match();
+    out_ += "  \"groups\": [";
+    std::vector<const row_group*> groups;
+    for (const row_group& each : what_.groups) groups.push_back(&each);
+    std::stable_sort(groups.begin(), groups.end(), [](const row_group* a, const row_group* b) {
+      return std::lexicographical_compare(a->type.begin(), a->type.end(), b->type.begin(), b->type.end(),
+                                          [](const axis_value& x, const axis_value& y) {
+                                            return x.axis != y.axis ? x.axis < y.axis : x.value < y.value;
+                                          });
+    });
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      out_ += i > 0 ? ",\n    " : "\n    ";
+      write_group(*groups[i]);
+    }
+    out_ += groups.empty() ? "]\n}\n" : "\n  ]\n}\n";
+    return std::move(out_);
+  }
+
+ private:
+  void write_device() {
+    const device_properties& device = what_.device;
+    out_ += "  \"device\": {\"backend\": " + text::quote_json(device.backend) +
+            ", \"arch\": " + text::quote_json(device.arch) + ", \"name\": " + text::quote_json(device.name);
+    for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
+      if (device.attribute(name) > 0) {
+        out_ += ", " + text::quote_json(name) + ": " + std::to_string(device.attribute(name));
+      }
+    }
+    out_ += "},\n";
+  }
+
+  void write_match() {
+    out_ += "  \"match\": {";
+    bool first = true;
+    for (std::size_t i = 0; i < op_.axes.size(); ++i) {
+      if (op_.axes[i].kind != axis_kind::size || i >= what_.match.axes.size()) continue;
+      const axis_rule& rule = what_.match.axes[i];
+      out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": ";
+      first = false;
+      switch (rule.metric) {
+        case axis_metric::log:
+          out_ += "\"log\"";
+          break;
+        case axis_metric::linear:
+          out_ += "{\"linear\": " + decimal(rule.unit) + "}";
+          break;
+        case axis_metric::exact:
+          out_ += "\"exact\"";
+          break;
+        case axis_metric::ignore:
+          out_ += "\"ignore\"";
+          break;
+      }
+    }
+    out_ += "},\n  \"neighbours\": " + std::to_string(what_.match.neighbours) +
+            ",\n  \"envelope\": " + decimal(what_.match.envelope) + ",\n";
+  }
+
+  void write_group(const row_group& group) {
+    out_ += "{\"type\": {";
+    for (std::size_t i = 0; i < group.type.size(); ++i) {
+      const axis_description& axis = op_.axes[group.type[i].axis];
+      out_ += (i > 0 ? ", " : "") + text::quote_json(axis.name) + ": " +
+              format_json_value(axis, group.type[i].value);
+    }
+    out_ += "},\n     \"axes\": [";
+    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+      out_ += (i > 0 ? ", " : "") + text::quote_json(op_.axes[group.axes[i]].name);
+    }
+    out_ += "],\n";
+    write_blobs(group);
+    out_ += "     \"rows\": [";
+    std::vector<std::size_t> order(group.row_count());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&group](std::size_t a, std::size_t b) {
+      const auto x = group.coordinates(a);
+      const auto y = group.coordinates(b);
+      return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
+    });
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      out_ += i > 0 ? ",\n       {\"at\": [" : "\n       {\"at\": [";
+      const auto at = group.coordinates(order[i]);
+      for (std::size_t j = 0; j < at.size(); ++j) out_ += (j > 0 ? ", " : "") + std::to_string(at[j]);
+      out_ += "], \"times_us\": {";
+      auto times =
+          std::vector<measured_time>(group.row_times(order[i]).begin(), group.row_times(order[i]).end());
+      std::sort(times.begin(), times.end(), [&group](const measured_time& a, const measured_time& b) {
+        return group.ids[a.variant] < group.ids[b.variant];
+      });
+      for (std::size_t j = 0; j < times.size(); ++j) {
+        out_ += (j > 0 ? ", " : "") + text::quote_json(group.ids[times[j].variant]) + ": " +
+                decimal(static_cast<double>(times[j].microseconds));
+      }
+      out_ += "}}";
+    }
+    out_ += "]}";
+  }
+
+  void write_blobs(const row_group& group) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < group.ids.size() && i < group.blobs.size(); ++i) {
+      if (!group.blobs[i].empty()) order.push_back(i);
+    }
+    if (order.empty()) return;
+    std::sort(order.begin(), order.end(),
+              [&group](std::size_t a, std::size_t b) { return group.ids[a] < group.ids[b]; });
+    out_ += "     \"blobs\": {";
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      out_ += (i > 0 ? ", " : "") + text::quote_json(group.ids[order[i]]) + ": " +
+              text::quote_json(group.blobs[order[i]]);
+    }
+    out_ += "},\n";
+  }
+
+  [[nodiscard]] static std::string format_json_value(const axis_description& axis, std::int64_t value) {
+    const std::string name = format_value(axis, value);
+    const bool is_name = name != std::to_string(value);
+    return is_name && name != "true" && name != "false" ? text::quote_json(name) : name;
+  }
+
+  /// Four significant digits: more than a measurement has.
+  [[nodiscard]] static std::string decimal(double value) {
+    char buffer[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+    const int length = std::snprintf(buffer, sizeof buffer, "%.4g", value);
+    return {buffer, static_cast<std::size_t>(length)};
+  }
+
+  const operator_description& op_;
+  const table& what_;
+  std::string out_;
+};
+
+}  // namespace detail
+
+/// A table as text, with denials and pins left to overlays, which are written by hand.
+[[nodiscard]] inline std::string format_table(const operator_description& op, const table& what,
+                                              const measurement_notes& notes) {
+  return detail::table_writer{op, what}.write(notes);
+}
+
+}  // namespace switchyard::inline v0
