@@ -63,19 +63,23 @@ void collect(const std::string& path, found_files& out, report& findings) {
   }
 }
 
-/// Manifests for tables that are checked alone: those of the tree the table lies in, else of the search path.
-void add_manifests(checked_files& files, const std::vector<std::string>& paths, const session& session) {
+/// Manifests for tables that are checked alone: those of the tree they lie in, else of the search path.
+void borrow_manifests(checked_files& files, const std::vector<std::string>& paths, const session& session) {
+  if (files.manifests > 0) return;
   sy::catalog_options options = session.options();
   for (const std::string& path : paths) {
     fs::path root = fs::absolute(path).lexically_normal();
     for (int i = 0; i < 4 && root.has_relative_path(); ++i, root = root.parent_path()) {
       std::error_code unknown;
-      if (fs::is_directory(root / "kernels", unknown)) options.roots.push_back(root.string());
+      if (!fs::is_directory(root / "kernels", unknown)) continue;
+      options.roots.push_back(root.string());
+      options.default_roots = false;
     }
   }
   sy::catalog catalog{std::move(options)};
   for (auto& [known, each] : files.operators) {
-    if (each.manifests.empty()) each.manifests = catalog.files(*known->description).manifests;
+    each.manifests = catalog.files(*known->description).manifests;
+    each.borrowed = true;
   }
 }
 
@@ -146,7 +150,7 @@ void run(const check_arguments& arguments, session& session) {
   if (files.manifests + files.tables == 0 && out.findings().empty()) {
     out.add(severity::error, arguments.paths.front(), "neither a manifest nor a table lies here");
   }
-  add_manifests(files, arguments.paths, session);
+  borrow_manifests(files, arguments.paths, session);
   for (const auto& [known, each] : files.operators) check_together(*known, each, out);
   check_unused(found, files, out);
   print(out, files, session.json);

@@ -79,6 +79,7 @@ class together {
 
   void run() {
     for (const auto& from : files_.manifests) {
+      if (files_.borrowed) break;
       check_conditions(*from);
       check_twins(*from);
       check_hidden(*from);
@@ -89,7 +90,7 @@ class together {
       check_rows(*each);
       check_coverage(*each);
     }
-    check_untuned_targets();
+    if (!files_.borrowed) check_untuned_targets();
   }
 
  private:
@@ -227,7 +228,7 @@ class together {
           return sy::blob_fingerprint(*each.what) == group.blobs[i];
         });
         if (meant.empty() || current) continue;
-        for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1 : 0;
+        for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
       }
     }
     for (const auto& [id, rows] : stale) {

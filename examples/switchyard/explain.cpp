@@ -119,7 +119,7 @@ struct applied_rule {
                                           : std::string{"not set"}});
   if (rules.is_forced) return out;
   std::size_t applying = 0;
-  for (const sy::bound_pin& each : rules.pins) applying += sy::selector::applies(each, problem) ? 1 : 0;
+  for (const sy::bound_pin& each : rules.pins) applying += sy::selector::applies(each, problem) ? 1U : 0U;
   out.push_back({"pins", std::to_string(applying) + " of " + std::to_string(rules.pins.size()) + " apply" +
                              (chosen.why == sy::reason::pinned ? ": " + why.table + " decides"
                               : applying > 0                   ? ", to variants that may not serve"

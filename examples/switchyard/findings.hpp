@@ -62,6 +62,7 @@ class report {
 struct operator_files {
   std::vector<std::shared_ptr<const switchyard::manifest>> manifests;
   std::vector<std::shared_ptr<const switchyard::table>> tables;
+  bool borrowed = false;  ///< the manifests were not to be checked, only what tables say of them
 };
 
 struct checked_files {

@@ -10,6 +10,7 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/problem.hpp>
+#include <switchyard/text.hpp>
 
 #include "command.hpp"
 #include "devices.hpp"
@@ -169,10 +170,13 @@ class filter {
   return out;
 }
 
-void print_operator(sy::catalog& catalog, const known_operator& known, const list_arguments& arguments) {
+/// False when nothing is installed for it.
+[[nodiscard]] bool print_operator(sy::catalog& catalog, const known_operator& known,
+                                  const list_arguments& arguments) {
   const sy::operator_description& op = *known.description;
   const filter wanted{arguments, op};
   const auto files = catalog.files(op);
+  if (files.manifests.empty() && files.tables.empty() && files.overlays.empty()) return false;
   std::printf("%s\n", std::string{op.name}.c_str());
   std::string types;
   std::string sizes;
@@ -213,9 +217,7 @@ void print_operator(sy::catalog& catalog, const known_operator& known, const lis
   };
   for (const auto& each : files.overlays) print_table(*each, true);
   for (const auto& each : files.tables) print_table(*each, false);
-  if (files.manifests.empty() && files.tables.empty() && files.overlays.empty()) {
-    std::printf("  nothing is installed for it\n");
-  }
+  return true;
 }
 
 void run(const list_arguments& arguments, session& session) {
@@ -226,6 +228,7 @@ void run(const list_arguments& arguments, session& session) {
     for (const known_operator& each : known_operators()) shown.push_back(&each);
   } else {
     shown.push_back(&require_operator(arguments.operator_name));
+    (void)filter{arguments, *shown.front()->description};  // says what is wrong before anything is printed
   }
   std::vector<std::string> strangers;
   if (arguments.operator_name.empty()) {
@@ -256,7 +259,11 @@ void run(const list_arguments& arguments, session& session) {
     return;
   }
   for (const std::string& each : catalog.roots()) std::printf("root %s\n", each.c_str());
-  for (const known_operator* each : shown) print_operator(catalog, *each, arguments);
+  std::vector<std::string_view> absent;
+  for (const known_operator* each : shown) {
+    if (!print_operator(catalog, *each, arguments)) absent.push_back(each->description->name);
+  }
+  if (!absent.empty()) std::printf("nothing is installed for %s\n", sy::text::join(absent, 40).c_str());
   for (const std::string& each : strangers) {
     std::printf("%s\n  not known to this program: an engine's own operator, or a newer one\n", each.c_str());
   }

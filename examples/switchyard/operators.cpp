@@ -1,7 +1,17 @@
 #include "operators.hpp"
 
+#include <utility>
+
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/operators/layer_norm.hpp>
+#include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/rms_norm.hpp>
+#include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/softmax.hpp>
+#include <switchyard/operators/softmax_backward.hpp>
 #include <switchyard/parse_value.hpp>
 #include <switchyard/problem.hpp>
 #include <switchyard/text.hpp>
@@ -12,12 +22,34 @@ namespace sy = switchyard;
 
 namespace tool {
 
+namespace {
+
+template <sy::operator_type Operator>
+[[nodiscard]] known_operator know(std::vector<axis_default> defaults = {}) {
+  // Pointers as an allocator gives them, and rows one after the other; an operator without the axis has no
+  // use for it.
+  for (const axis_default each :
+       {axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
+    defaults.push_back(each);
+  }
+  return {&sy::describe<Operator>(), std::move(defaults)};
+}
+
+}  // namespace
+
 const std::vector<known_operator>& known_operators() {
+  namespace ops = sy::operators;
   static const std::vector<known_operator> all{
-      {&sy::describe<sy::operators::attention_forward>(),
-       {{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}, {"alignment", "16"}}},
-      {&sy::describe<sy::operators::rotary>(),
-       {{"rotary_dim", "=head_dim"}, {"heads_k", "=heads_q"}, {"table_dtype", "f32"}, {"alignment", "16"}}},
+      know<ops::attention_forward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
+      know<ops::gated_activation>(),
+      know<ops::gated_activation_backward>(),
+      know<ops::layer_norm>({{"with_gamma", "true"}, {"with_beta", "true"}}),
+      know<ops::layer_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
+      know<ops::rms_norm>({{"with_gamma", "true"}}),
+      know<ops::rms_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
+      know<ops::rotary>({{"rotary_dim", "=head_dim"}, {"heads_k", "=heads_q"}, {"table_dtype", "f32"}}),
+      know<ops::softmax>(),
+      know<ops::softmax_backward>(),
   };
   return all;
 }

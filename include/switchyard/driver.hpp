@@ -42,9 +42,9 @@ class stream {
 
 /// How a kernel is started.
 struct launch_geometry {
-  dim3 grid;
-  dim3 block;
-  dim3 cluster;
+  dim3 grid{};
+  dim3 block{};
+  dim3 cluster{};
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
   bool cooperative = false;
   bool programmatic_dependent_launch = false;
@@ -150,6 +150,9 @@ class device {
   /// The device of the calling thread: its CUDA context's, else the first CUDA, else the first HIP device,
   /// else the CPU. Defined in device.hpp.
   [[nodiscard]] inline static device current();
+
+  /// Every CUDA and HIP device, then the CPU. Defined in device.hpp.
+  [[nodiscard]] inline static std::vector<device> all();
 
   /// The CPU. Defined in device.hpp.
   [[nodiscard]] inline static device host();

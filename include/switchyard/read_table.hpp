@@ -79,6 +79,8 @@ class table_reader {
         device.name = entry.string();
       } else if (value.is_number_integer()) {
         device.set(name, entry.integer());
+      } else if (value.is_number_float() && entry.number() > 0 && entry.number() < 9e18) {
+        device.set(name, static_cast<std::int64_t>(entry.number()));  // a bandwidth of 4.8e12
       }
     }
   }

@@ -1,0 +1,223 @@
+// The main job: runs the rotary and attention calls of a layer of Llama-3.1-8B on the best device of the
+// machine, checks every one against a reference in double precision, then replaces the tuning tables on disk
+// and shows that this very process chooses otherwise.
+//
+//   quickstart [--host]      --host: on the CPU, whatever else there is
+//
+// Exit status: 0 when every call was right and the new tables were followed; 1 otherwise; 2 when nothing
+// could run.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <switchyard/switchyard.hpp>
+
+#include "quickstart/layer.hpp"
+#include "quickstart/tree.hpp"
+#include "quickstart/verify.hpp"
+
+namespace {
+
+namespace sy = switchyard;
+using quickstart::attention_call;
+using quickstart::rotary_call;
+
+using seconds = std::chrono::duration<double>;
+
+/// The calls of a layer: three prompts and one decode step.
+struct layer {
+  std::vector<rotary_call> rotary;
+  std::vector<attention_call> attention;
+
+  explicit layer(const sy::device& where) {
+    for (const std::int64_t length : {128, 512, 2048}) {
+      rotary.emplace_back(where, "rotary, prompt of " + std::to_string(length), length, 0);
+    }
+    rotary.emplace_back(where, "rotary, decode at 2048", 1, 2047);
+    for (const std::int64_t length : {128, 512, 2048}) {
+      attention.emplace_back(where, "attention, prompt of " + std::to_string(length), length, length);
+    }
+    attention.emplace_back(where, "attention, decode at 2048", 1, 2048);
+  }
+};
+
+/// Median time of a call, over at least 3 runs and about a third of a second.
+template <class Call>
+[[nodiscard]] double time_call(sy::dispatcher<typename Call::operator_type>& run, const Call& call) {
+  sy::device_driver& driver = *run.where().driver();
+  struct event {
+    sy::device_driver& of;
+    sy::event_handle handle = of.create_event();
+    ~event() { of.destroy_event(handle); }
+  };
+  const event begin{driver};
+  const event end{driver};
+  const auto require = [&driver](sy::status result) {
+    if (result != 0)
+      throw sy::driver_error{sy::error_code::driver_failed, "timing: " + driver.describe(result)};
+  };
+  run({}, call.arguments);
+  require(driver.synchronize({}));
+  std::vector<double> times;
+  const auto start = std::chrono::steady_clock::now();
+  while (times.size() < 3 ||
+         (times.size() < 1000 && seconds{std::chrono::steady_clock::now() - start}.count() < 0.3)) {
+    require(driver.record(begin.handle, {}));
+    run({}, call.arguments);
+    require(driver.record(end.handle, {}));
+    times.push_back(0);
+    require(driver.elapsed(begin.handle, end.handle, times.back()));
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+struct outcome {
+  std::string name;
+  std::string variant;
+  bool right = false;
+};
+
+/// Runs, checks and times a call, and prints its line.
+template <class Call>
+[[nodiscard]] outcome run_call(sy::dispatcher<typename Call::operator_type>& run, Call& call) {
+  const sy::explanation why = run.explain(call.arguments);
+  call.reset();
+  run({}, call.arguments);
+  const quickstart::verdict verdict = verify(call);
+  const double microseconds = time_call(run, call);
+  std::printf("%-26s %-24s %-12s %10.1f us %8.1f %-8s %.1e of %.1e, %lld rows: %s\n", call.name.c_str(),
+              why.variant.c_str(), std::string{to_string(why.chosen.why)}.c_str(), microseconds,
+              call.work() / microseconds / 1e3, Call::work_unit, verdict.error, verdict.tolerance,
+              static_cast<long long>(verdict.rows), verdict.holds() ? "right" : "WRONG");
+  std::fflush(stdout);
+  return {call.name, why.variant, verdict.holds()};
+}
+
+struct dispatchers {
+  sy::dispatcher<sy::operators::rotary> rotary;
+  sy::dispatcher<sy::operators::attention_forward> attention;
+};
+
+[[nodiscard]] std::vector<outcome> run_layer(dispatchers& run, layer& what) {
+  std::printf("%-26s %-24s %-12s %13s %17s %s\n", "call", "variant", "reason", "median time", "achieved",
+              "  error of what is allowed");
+  std::vector<outcome> out;
+  for (rotary_call& each : what.rotary) out.push_back(run_call(run.rotary, each));
+  for (attention_call& each : what.attention) out.push_back(run_call(run.attention, each));
+  return out;
+}
+
+/// Times, for each call, a variant that was not chosen, and writes these times as the device's table: it
+/// knows nothing of the variants that run now, so a process that follows it must choose others.
+template <class Call>
+[[nodiscard]] std::size_t write_other_table(const std::filesystem::path& root, sy::catalog& catalog,
+                                            sy::dispatcher<typename Call::operator_type>& run,
+                                            std::vector<Call>& calls) {
+  using operator_type = typename Call::operator_type;
+  const sy::operator_description& op = sy::describe<operator_type>();
+  const sy::device_properties& device = run.where().properties();
+  std::vector<quickstart::measured_row> rows;
+  for (Call& call : calls) {
+    const sy::explanation why = run.explain(call.arguments);
+    const auto other = std::find_if(why.candidates.begin(), why.candidates.end(), [&why](const auto& each) {
+      return each.admissible && each.variant != why.variant;
+    });
+    if (other == why.candidates.end()) continue;
+    sy::catalog_options options{.roots = {root.string()}, .tables = {}, .default_roots = false};
+    options.settings = {};
+    options.settings.forced = {{std::string{op.name}, other->variant}};
+    sy::catalog forced_catalog{std::move(options)};
+    sy::dispatcher<operator_type> forced{forced_catalog, run.where()};
+    call.reset();
+    const double microseconds = time_call(forced, call);
+    const auto problem = sy::make_problem<operator_type>(call.arguments);
+    rows.push_back({{problem.begin(), problem.end()}, other->variant, microseconds});
+  }
+  std::filesystem::path path = root / "tables" / op.name / "quickstart.json";
+  for (const auto& each : catalog.files(op).tables) {
+    if (each->device.name == device.name) path = each->path;
+  }
+  const bool existed = std::filesystem::exists(path);
+  quickstart::replace_file(path, quickstart::make_table(op, device, rows).dump(1));
+  std::printf("%s %s: %zu rows, times of variants that were not chosen\n", existed ? "replaced" : "added",
+              path.c_str(), rows.size());
+  return rows.size();
+}
+
+/// Waits until the watching catalog has taken the new tables. False after ten seconds.
+[[nodiscard]] bool wait_for_change(dispatchers& run, const layer& what, const std::vector<outcome>& before) {
+  const auto start = std::chrono::steady_clock::now();
+  while (seconds{std::chrono::steady_clock::now() - start}.count() < 10) {
+    const bool rotary = run.rotary.explain(what.rotary.front().arguments).variant != before.front().variant;
+    const bool attention =
+        run.attention.explain(what.attention.back().arguments).variant != before.back().variant;
+    if (rotary && attention) {
+      std::printf("the catalog took them after %.0f ms\n\n",
+                  1e3 * seconds{std::chrono::steady_clock::now() - start}.count());
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+  std::printf("the catalog did not take them within 10 s\n");
+  return false;
+}
+
+[[nodiscard]] int run(bool on_host) {
+  const auto start = std::chrono::steady_clock::now();
+  const sy::device device = on_host ? sy::device::host() : sy::device::current();
+  const sy::environment settings = sy::environment::read();
+  const quickstart::temporary_tree tree{sy::catalog{}.roots(), {"rotary", "attention_forward"}};
+
+  sy::catalog_options options{
+      .roots = {tree.folder().string()}, .tables = settings.tables, .default_roots = false};
+  sy::catalog catalog{std::move(options)};
+  dispatchers dispatch{{catalog, device}, {catalog, device}};
+  layer calls{device};
+  std::printf("a layer of Llama-3.1-8B in bf16 on %s (%s %s)\n\n", device.properties().name.c_str(),
+              device.properties().backend.c_str(), device.properties().arch.c_str());
+  const std::vector<outcome> before = run_layer(dispatch, calls);
+  const auto all_right = [](const std::vector<outcome>& all) {
+    return std::all_of(all.begin(), all.end(), [](const outcome& each) { return each.right; });
+  };
+  bool good = all_right(before);
+  if (!settings.forced.empty()) {
+    std::printf("\nSWITCHYARD_FORCE overrules every table, so none is replaced\n");
+    return good ? 0 : 1;
+  }
+
+  std::printf("\n");
+  catalog.watch(std::chrono::milliseconds{50});
+  const std::size_t rows = write_other_table(tree.folder(), catalog, dispatch.rotary, calls.rotary) +
+                           write_other_table(tree.folder(), catalog, dispatch.attention, calls.attention);
+  if (!wait_for_change(dispatch, calls, before)) return 1;
+  const std::vector<outcome> after = run_layer(dispatch, calls);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) changed += after[i].variant != before[i].variant ? 1U : 0U;
+  good = good && all_right(after) && changed == rows && rows > 0;
+  std::printf("\n%zu of %zu choices changed, without a restart; %s; %.1f s in all\n", changed, after.size(),
+              good ? "every result is right" : "THIS IS NOT AS IT MUST BE",
+              seconds{std::chrono::steady_clock::now() - start}.count());
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool on_host = argc == 2 && std::string_view{argv[1]} == "--host";
+  if (argc > 2 || (argc == 2 && !on_host)) {
+    std::fprintf(stderr, "usage: quickstart [--host]\n");
+    return 2;
+  }
+  try {
+    return run(on_host);
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "quickstart: %s\n", problem.what());
+    return 2;
+  }
+}

@@ -1,0 +1,372 @@
+// A libcuda without a device: two invented ones, contexts, streams, and notes of what was asked of it, so
+// that what the cuda backend does with contexts and failures is tested on any machine.
+//
+// FAKE_CUDA says how it misbehaves: "no_device", "stub", "mismatch", "old" (CUDA 11.4), "eleven" (CUDA 11.8
+// with that version's cuGetProcAddress and nothing newer), "lacks=<function>", "featureless" (no compute
+// capability), "strict" (a stream's context must be current), "full" (no memory).
+#include "fake_driver.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/cuda/api.hpp>
+
+struct CUctx_st {
+  int device = 0;
+  unsigned long long id = 0;
+};
+struct CUstream_st {
+  CUctx_st* context = nullptr;
+  int capturing = 0;
+};
+struct CUevent_st {
+  int recorded = 0;
+  bool waited_for = false;
+};
+struct CUmod_st {
+  CUctx_st* context = nullptr;
+};
+struct CUfunc_st {
+  CUctx_st* context = nullptr;
+  std::map<int, int> attributes;
+};
+
+namespace {
+
+namespace cuda = switchyard::cuda;
+
+fake_cuda::record notes;
+std::array<CUctx_st, 2> primary{{{0, 1}, {1, 2}}};
+thread_local std::vector<CUctx_st*> stack;
+thread_local int capture_mode = 0;
+
+bool misbehaves(std::string_view how) {
+  const char* const value = std::getenv("FAKE_CUDA");
+  return value != nullptr && how == value;
+}
+
+bool lacks(std::string_view function) {
+  const char* const value = std::getenv("FAKE_CUDA");
+  return value != nullptr && std::string_view{value}.starts_with("lacks=") &&
+         std::string_view{value}.substr(6) == function;
+}
+
+CUctx_st* current() {
+  return stack.empty() ? nullptr : stack.back();
+}
+
+/// The context that a stream's work belongs to, or the result when it cannot be told.
+int context_of(CUstream_st* stream, CUctx_st** context) {
+  if (reinterpret_cast<std::uintptr_t>(stream) > 2) {
+    *context = stream->context;
+    if (misbehaves("strict") && current() != stream->context) return cuda::result::invalid_context;
+    return cuda::result::success;
+  }
+  *context = current();
+  return *context == nullptr ? cuda::result::invalid_context : cuda::result::success;
+}
+
+int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes) {
+  CUctx_st* context = nullptr;
+  if (const int code = context_of(stream, &context); code != 0) return code;
+  if (context != function->context) return cuda::result::invalid_handle;
+  ++notes.launches;
+  notes.launch_attributes = attributes;
+  return cuda::result::success;
+}
+
+int attribute_of(int attribute, int device) {
+  namespace query = cuda::device_query;
+  switch (attribute) {
+    case query::compute_capability_major:
+      return misbehaves("featureless") ? 0 : device == 0 ? 9 : 8;
+    case query::compute_capability_minor:
+      return 0;
+    case query::multiprocessors:
+      return 10 + device;
+    case query::max_shared_bytes_per_block:
+      return 48 * 1024;
+    case query::max_shared_bytes_per_block_optin:
+      return 100 * 1024;
+    case query::memory_clock_khz:
+      return 1'000'000;
+    case query::memory_bus_bits:
+      return 1024;
+    case query::cooperative_launch:
+      return 1;
+    case query::cluster_launch:
+      return device == 0 ? 1 : 0;
+    case query::warp_size:
+      return 32;
+    default:
+      return 1;
+  }
+}
+
+const cuda::api functions = [] {
+  cuda::api table;
+  table.init = [](unsigned) {
+    if (misbehaves("no_device")) return cuda::result::no_device;
+    if (misbehaves("stub")) return cuda::result::stub_library;
+    if (misbehaves("mismatch")) return cuda::result::system_driver_mismatch;
+    return cuda::result::success;
+  };
+  table.driver_get_version = [](int* version) {
+    *version = misbehaves("old") ? 11040 : misbehaves("eleven") ? 11080 : 13000;
+    return cuda::result::success;
+  };
+  table.get_error_name = [](int code, const char** text) {
+    *text = code == cuda::result::no_device ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_OF_SOME_KIND";
+    return cuda::result::success;
+  };
+  table.get_error_string = [](int, const char** text) {
+    *text = "as the fake has it";
+    return cuda::result::success;
+  };
+  table.device_get = [](int* device, int ordinal) {
+    *device = ordinal;
+    return cuda::result::success;
+  };
+  table.device_get_count = [](int* count) {
+    *count = 2;
+    return cuda::result::success;
+  };
+  table.device_get_name = [](char* name, int bytes, int device) {
+    std::strncpy(name, device == 0 ? "Fake A" : "Fake B", static_cast<std::size_t>(bytes));
+    return cuda::result::success;
+  };
+  table.device_get_attribute = [](int* value, int attribute, int device) {
+    *value = attribute_of(attribute, device);
+    return cuda::result::success;
+  };
+  table.device_total_mem = [](std::size_t* bytes, int) {
+    *bytes = std::size_t{8} << 30U;
+    return cuda::result::success;
+  };
+  table.primary_ctx_retain = [](CUctx_st** context, int device) {
+    ++notes.retained[static_cast<std::size_t>(device)];
+    *context = &primary[static_cast<std::size_t>(device)];
+    return cuda::result::success;
+  };
+  table.primary_ctx_release = [](int device) {
+    --notes.retained[static_cast<std::size_t>(device)];
+    return cuda::result::success;
+  };
+  table.primary_ctx_get_state = [](int device, unsigned* flags, int* active) {
+    *flags = 0;
+    *active = notes.retained[static_cast<std::size_t>(device)] > 0 ? 1 : 0;
+    return cuda::result::success;
+  };
+  table.ctx_get_current = [](CUctx_st** context) {
+    *context = current();
+    return cuda::result::success;
+  };
+  table.ctx_get_device = [](int* device) {
+    if (current() == nullptr) return cuda::result::invalid_context;
+    *device = current()->device;
+    return cuda::result::success;
+  };
+  table.ctx_push_current = [](CUctx_st* context) {
+    ++notes.pushes;
+    stack.push_back(context);
+    return cuda::result::success;
+  };
+  table.ctx_pop_current = [](CUctx_st** context) {
+    if (stack.empty()) return cuda::result::invalid_context;
+    *context = stack.back();
+    stack.pop_back();
+    return cuda::result::success;
+  };
+  table.ctx_get_id = [](CUctx_st* context, unsigned long long* id) {
+    *id = context->id;
+    return cuda::result::success;
+  };
+  table.stream_get_ctx = [](CUstream_st* stream, CUctx_st** context) { return context_of(stream, context); };
+  table.stream_get_ctx_v2 = [](CUstream_st* stream, CUctx_st** context, CUgreenCtx_st** green) {
+    *green = nullptr;
+    return context_of(stream, context);
+  };
+  table.stream_is_capturing = [](CUstream_st* stream, int* capturing) {
+    *capturing = cuda::capture::none;
+    if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return notes.legacy_capture_error;
+    *capturing = stream->capturing;
+    return cuda::result::success;
+  };
+  table.thread_exchange_stream_capture_mode = [](int* mode) {
+    std::swap(*mode, capture_mode);
+    return cuda::result::success;
+  };
+  table.module_load_data_ex = [](CUmod_st** module, const void* image, unsigned, int*, void**) {
+    if (current() == nullptr) return cuda::result::invalid_context;
+    if (misbehaves("full")) return cuda::result::out_of_memory;
+    notes.load_mode = capture_mode;
+    notes.image_text = static_cast<const char*>(image);
+    ++notes.modules;
+    *module = new CUmod_st{current()};
+    return cuda::result::success;
+  };
+  table.module_unload = [](CUmod_st* module) {
+    --notes.modules;
+    delete module;
+    return cuda::result::success;
+  };
+  table.module_get_function = [](CUfunc_st** function, CUmod_st* module, const char* name) {
+    if (std::string_view{name} == "absent") return cuda::result::not_found;
+    namespace attribute = cuda::function_attribute;
+    // Few enough to be left for the program's end, and reachable until then.
+    static std::map<CUctx_st*, CUfunc_st> all;
+    *function = &all[module->context];
+    (*function)->context = module->context;
+    (*function)->attributes = {{attribute::max_threads_per_block, 256},
+                               {attribute::shared_bytes, 1024},
+                               {attribute::max_dynamic_shared_bytes, 48 * 1024 - 1024}};
+    return cuda::result::success;
+  };
+  table.func_get_attribute = [](int* value, int attribute, CUfunc_st* function) {
+    *value = function->attributes[attribute];
+    return cuda::result::success;
+  };
+  table.func_set_attribute = [](CUfunc_st* function, int attribute, int value) {
+    ++notes.attributes_set;
+    function->attributes[attribute] = value;
+    return cuda::result::success;
+  };
+  table.func_get_name = [](const char** name, CUfunc_st*) {
+    *name = "fake_kernel";
+    return cuda::result::success;
+  };
+  table.func_get_param_info = [](CUfunc_st*, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+    if (index > 1) return cuda::result::invalid_value;
+    *offset = 8 * index;
+    *bytes = index == 0 ? 8 : 4;
+    return cuda::result::success;
+  };
+  table.func_load = [](CUfunc_st*) {
+    ++notes.functions_loaded;
+    return cuda::result::success;
+  };
+  table.launch_kernel = [](CUfunc_st* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           unsigned, CUstream_st* stream, void**,
+                           void**) { return start(function, stream, 0); };
+  table.launch_kernel_ex = [](const cuda::launch_config* config, CUfunc_st* function, void**, void**) {
+    unsigned seen = 0;
+    for (unsigned i = 0; i < config->attribute_count; ++i) seen |= 1U << config->attributes[i].id;
+    return start(function, config->stream, seen);
+  };
+  table.stream_synchronize = [](CUstream_st* stream) {
+    CUctx_st* context = nullptr;
+    return context_of(stream, &context);
+  };
+  table.event_create = [](CUevent_st** event, unsigned) {
+    if (current() == nullptr) return cuda::result::invalid_context;
+    ++notes.events;
+    *event = new CUevent_st{};
+    return cuda::result::success;
+  };
+  table.event_destroy = [](CUevent_st* event) {
+    --notes.events;
+    delete event;
+    return cuda::result::success;
+  };
+  table.event_record = [](CUevent_st* event, CUstream_st*) {
+    static int clock = 0;
+    event->recorded = ++clock;
+    event->waited_for = false;
+    return cuda::result::success;
+  };
+  table.event_synchronize = [](CUevent_st* event) {
+    event->waited_for = true;
+    return cuda::result::success;
+  };
+  table.event_elapsed_time = [](float* milliseconds, CUevent_st* from, CUevent_st* to) {
+    if (!to->waited_for) return cuda::result::not_ready;
+    *milliseconds = static_cast<float>(to->recorded - from->recorded);
+    return cuda::result::success;
+  };
+  table.memcpy_async = [](unsigned long long to, unsigned long long from, std::size_t bytes,
+                          CUstream_st* stream) {
+    CUctx_st* context = nullptr;
+    const int code = context_of(stream, &context);
+    if (code == 0) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return code;
+  };
+  table.memset_d8_async = [](unsigned long long, unsigned char, std::size_t, CUstream_st* stream) {
+    CUctx_st* context = nullptr;
+    return context_of(stream, &context);
+  };
+  table.mem_alloc_async = [](unsigned long long* address, std::size_t bytes, CUstream_st*) {
+    *address = 0x1000;
+    return bytes > 1'000'000'000 ? cuda::result::out_of_memory : cuda::result::success;
+  };
+  table.mem_free_async = [](unsigned long long, CUstream_st*) { return cuda::result::success; };
+  table.tensor_map_encode_tiled = [](void*, int, std::uint32_t, void*, const std::uint64_t*,
+                                     const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int,
+                                     int, int, int) { return cuda::result::success; };
+  return table;
+}();
+
+int find(const char* symbol, void** address, int version, int* found) {
+  *address = nullptr;
+  const bool eleven = misbehaves("eleven");
+  auto table = functions;
+  cuda::for_each_entry(table, [&](auto& pointer, const char* name, int since, cuda::presence) {
+    if (std::string_view{name} == symbol && since == version && !lacks(name) && (!eleven || since <= 11080))
+      *address = reinterpret_cast<void*>(pointer);
+  });
+  if (found != nullptr) *found = *address == nullptr ? 1 : 0;
+  return *address == nullptr ? cuda::result::not_found : cuda::result::success;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuInit(unsigned flags) {
+  return functions.init(flags);
+}
+int cuDriverGetVersion(int* version) {
+  return functions.driver_get_version(version);
+}
+int cuGetErrorName(int code, const char** text) {
+  return functions.get_error_name(code, text);
+}
+int cuGetErrorString(int code, const char** text) {
+  return functions.get_error_string(code, text);
+}
+int cuGetProcAddress_v2(const char* symbol, void** address, int version, std::uint64_t, int* found) {
+  return find(symbol, address, version, found);
+}
+
+fake_cuda::record* fake_cuda_notes() {
+  return &notes;
+}
+CUctx_st* fake_cuda_make_context(int device, unsigned long long id) {
+  return new CUctx_st{device, id};
+}
+void fake_cuda_drop_context(CUctx_st* context) {
+  delete context;
+}
+CUctx_st* fake_cuda_primary(int device) {
+  return &primary[static_cast<std::size_t>(device)];
+}
+CUctx_st* fake_cuda_current() {
+  return current();
+}
+void fake_cuda_set_current(CUctx_st* context) {
+  stack.clear();
+  if (context != nullptr) stack.push_back(context);
+}
+CUstream_st* fake_cuda_make_stream(CUctx_st* context, int capturing) {
+  return new CUstream_st{context, capturing};
+}
+void fake_cuda_drop_stream(CUstream_st* stream) {
+  delete stream;
+}
+}

@@ -1,0 +1,128 @@
+// What an engine around the library does with CUDA itself: contexts, streams, memory and graphs, straight
+// from the driver. The library under test is not used for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <dlfcn.h>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+struct CUctx_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+struct CUstream_st;
+
+namespace raw {
+
+/// Calls an entry point of libcuda by the name it exports it under.
+template <class... Arguments>
+int try_call(const char* name, Arguments... arguments) {
+  static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+  void* const address = library == nullptr ? nullptr : ::dlsym(library, name);
+  if (address == nullptr) throw std::runtime_error{std::string{name} + " is not there"};
+  return reinterpret_cast<int (*)(Arguments...)>(address)(arguments...);
+}
+
+template <class... Arguments>
+void call(const char* name, Arguments... arguments) {
+  if (const int code = try_call(name, arguments...); code != 0)
+    throw std::runtime_error{std::string{name} + " returned " + std::to_string(code)};
+}
+
+/// Whether there is a driver and a device.
+inline bool available() {
+  int devices = 0;
+  try {
+    return try_call("cuInit", 0U) == 0 && try_call("cuDeviceGetCount", &devices) == 0 && devices > 0;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+inline CUctx_st* primary_context(int device = 0) {
+  static CUctx_st* retained[16]{};  // NOLINT(modernize-avoid-c-arrays)
+  if (retained[device] == nullptr) call("cuDevicePrimaryCtxRetain", &retained[device], device);
+  return retained[device];
+}
+
+inline void set_current(CUctx_st* context) {
+  call("cuCtxSetCurrent", context);
+}
+
+inline CUctx_st* current_context() {
+  CUctx_st* context = nullptr;
+  call("cuCtxGetCurrent", &context);
+  return context;
+}
+
+class own_stream {
+ public:
+  /// Flag 1 makes a stream that the legacy default stream does not wait for.
+  explicit own_stream(unsigned flags = 1) { call("cuStreamCreate", &stream_, flags); }
+  own_stream(const own_stream&) = delete;
+  own_stream& operator=(const own_stream&) = delete;
+  ~own_stream() { try_call("cuStreamDestroy_v2", stream_); }
+  [[nodiscard]] CUstream_st* get() const noexcept { return stream_; }
+
+ private:
+  CUstream_st* stream_ = nullptr;
+};
+
+/// Device memory of the current context.
+template <class Element>
+class buffer {
+ public:
+  explicit buffer(std::size_t elements) : elements_{elements} {
+    call("cuMemAlloc_v2", &address_, elements * sizeof(Element));
+    call("cuMemsetD8_v2", address_, static_cast<unsigned char>(0), elements * sizeof(Element));
+  }
+  explicit buffer(const std::vector<Element>& values) : buffer{values.size()} {
+    call("cuMemcpyHtoD_v2", address_, static_cast<const void*>(values.data()),
+         values.size() * sizeof(Element));
+  }
+  buffer(const buffer&) = delete;
+  buffer& operator=(const buffer&) = delete;
+  ~buffer() { try_call("cuMemFree_v2", address_); }
+
+  [[nodiscard]] Element* get() const noexcept { return reinterpret_cast<Element*>(address_); }
+
+  /// Waits for everything before.
+  [[nodiscard]] std::vector<Element> read() const {
+    call("cuCtxSynchronize");
+    std::vector<Element> values(elements_);
+    call("cuMemcpyDtoH_v2", static_cast<void*>(values.data()), address_, elements_ * sizeof(Element));
+    return values;
+  }
+
+ private:
+  std::size_t elements_;
+  unsigned long long address_ = 0;
+};
+
+/// A captured graph, ready to launch.
+class graph {
+ public:
+  template <class Work>
+  graph(CUstream_st* stream, int mode, Work&& work) {
+    call("cuStreamBeginCapture_v2", stream, mode);
+    std::forward<Work>(work)();
+    call("cuStreamEndCapture", stream, &graph_);
+    call("cuGraphInstantiateWithFlags", &executable_, graph_, 0ULL);
+  }
+  graph(const graph&) = delete;
+  graph& operator=(const graph&) = delete;
+  ~graph() {
+    try_call("cuGraphExecDestroy", executable_);
+    try_call("cuGraphDestroy", graph_);
+  }
+  void launch(CUstream_st* stream) const { call("cuGraphLaunch", executable_, stream); }
+
+ private:
+  CUgraph_st* graph_ = nullptr;
+  CUgraphExec_st* executable_ = nullptr;
+};
+
+}  // namespace raw

@@ -1,0 +1,169 @@
+"""switchyard check: a sound tree, and one broken tree for each thing it looks for.   test_check.py PROGRAM FOLDER"""
+
+import json
+import os
+import sys
+
+from invented import BLOBS, Checks, Tree, run, sha256
+
+
+def broken_trees():
+    """Name, what is done to the tree, severity, code, a part of the message."""
+
+    def edit(name, severity, code, part):
+        return lambda change: cases.append((name, change, severity, code, part))
+
+    cases = []
+
+    def launch(tree, index=0):
+        return tree.manifest["variants"][index]["launches"][0]
+
+    # What the readers refuse.
+    @edit("truncated manifest", "error", 103, "Was the file cut off")
+    def _(tree): tree.manifest = json.dumps(tree.manifest)[:-40]
+
+    @edit("table that is no JSON", "error", 103, "is not JSON")
+    def _(tree): tree.table = "at: [1, 2]"
+
+    @edit("deep nesting", "error", 103, "levels deep")
+    def _(tree): tree.table = "[" * 10000
+
+    @edit("other schema", "error", 104, "expected \"switchyard.manifest/1\" or \"switchyard.table/1\"")
+    def _(tree): tree.table["schema"] = "other.table/1"
+
+    @edit("later major version", "error", 105, "Update the library")
+    def _(tree): tree.table["schema"] = "switchyard.table/2"
+
+    @edit("other operator's folder", "error", 106, "lies in the folder of 'rotary'")
+    def _(tree): tree.table.update(operator="attention_forward", groups=[], match={})
+
+    @edit("unknown operator", "warning", 106, "did you mean 'rotary'?")
+    def _(tree): tree.table["operator"] = "rotari"
+
+    @edit("row of the wrong length", "error", 107, "/groups/0/rows/1/at: expected 2 integers, got 1")
+    def _(tree): tree.table["groups"][0]["rows"][1]["at"] = [1]
+
+    @edit("negative time", "error", 107, "a time is positive")
+    def _(tree): tree.table["groups"][0]["rows"][0]["times_us"]["small"] = -1
+
+    @edit("unknown axis", "error", 108, "did you mean 'seqlen'?")
+    def _(tree): tree.table["groups"][0]["axes"][1] = "seqlin"
+
+    @edit("duplicate id", "error", 109, "'small' stands here twice")
+    def _(tree): tree.manifest["variants"].append(tree.manifest["variants"][1])
+
+    @edit("unknown id in a row", "warning", 110, "did you mean 'small'?")
+    def _(tree): tree.table["groups"][0]["rows"][0]["times_us"]["smal"] = 1.0
+
+    @edit("unknown id in a denial", "warning", 110, "a denial names variant 'smaller'")
+    def _(tree): tree.table["deny"] = [{"variant": "smaller", "reason": "a test"}]
+
+    @edit("expression of nothing", "error", 111, "seqlem")
+    def _(tree): launch(tree)["grid"][0] = "seqlem / 2"
+
+    @edit("expression that divides by zero", "error", 111, "zero")
+    def _(tree): launch(tree)["grid"][0] = "seqlen + 1 / 0"
+
+    @edit("path out of the folder", "error", 112, "leads out of the manifest's folder")
+    def _(tree): launch(tree)["blob"] = "../../../secret"
+
+    # Blobs.
+    @edit("missing blob", "error", 205, "rotary_bf16_64")
+    def _(tree): del tree.blobs["large.cubin"]
+
+    @edit("changed blob", "error", 206, "install blob and manifest of one build")
+    def _(tree): tree.blobs["large.cubin"] = b"another kernel"
+
+    @edit("two hashes for a blob", "error", 206, "one of them is of an older build")
+    def _(tree): launch(tree, 2)["sha256"] = sha256(b"an older build")
+
+    @edit("blob that nothing uses", "warning", None, "uses this blob")
+    def _(tree): tree.blobs["forgotten.cubin"] = b"a forgotten kernel"
+
+    # What is most likely not meant.
+    @edit("misspelt key", "warning", None, "did you mean 'requires'?")
+    def _(tree): tree.manifest["variants"][0]["require"] = ["batch > 1"]
+
+    @edit("condition that cannot hold for the type", "warning", None, "it can never be chosen")
+    def _(tree): tree.manifest["variants"][0]["requires"].append("dtype == f16")
+
+    @edit("condition that cannot hold on the target", "warning", None, "it can never be chosen")
+    def _(tree): tree.manifest["variants"][1]["requires"] = ["compute_capability >= 100"]
+
+    @edit("condition without a value", "error", 111, "has no value for its type and config")
+    def _(tree):
+        tree.manifest["variants"][0]["config"]["splits"] = 0
+        tree.manifest["variants"][0]["requires"].append("tokens % (head_dim * splits) == 0")
+        tree.manifest["variants"][0]["type"]["head_dim"] = 128
+
+    @edit("the same variant twice", "warning", None, "it is never needed")
+    def _(tree): tree.manifest["variants"].append({**tree.manifest["variants"][1], "id": "twin"})
+
+    @edit("type without rows", "warning", None, "1 types that variants serve on Invented H200 have no rows here: {dtype=f16}")
+    def _(tree): del tree.table["groups"][1]
+
+    @edit("stale times", "warning", None, "2 times of variant 'large' are stale")
+    def _(tree): tree.table["blobs"]["large"] = "0123456789abcdef"
+
+    @edit("time of a variant that does not serve", "warning", None, "which requires seqlen >= 64")
+    def _(tree): tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
+
+    # Good to know.
+    @edit("no table", "note", None, "no table has rows for a device that runs cuda sm_90a")
+    def _(tree): tree.table["groups"] = []
+
+    @edit("variant that only a table could choose", "note", None, "run only when pinned or forced: hidden")
+    def _(tree):
+        hidden = json.loads(json.dumps(tree.manifest["variants"][1]))
+        hidden["id"] = "hidden"
+        hidden["config"]["tokens"] = 8
+        tree.manifest["variants"].append(hidden)
+
+    return cases
+
+
+def main():
+    program, folder = sys.argv[1:]
+    checks = Checks()
+
+    tree = Tree(folder).write()
+    status, out, problem = run(program, "check", folder)
+    checks.equal((status, out, problem), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n", ""),
+                 "a sound tree")
+    checks.equal(run(program, "check", "--strict", folder)[0], 0, "a sound tree, strictly")
+    status, out, _ = run(program, "check", tree.table_path)
+    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 0 manifests, 1 tables and 0 blobs\n"),
+                 "a table alone is checked with the manifests of its tree")
+
+    for name, change, severity, code, part in broken_trees():
+        tree = Tree(folder)
+        change(tree)
+        tree.write()
+        status, out, problem = run(program, "check", "--json", "--strict", folder)
+        checks.equal(problem, "", f"{name}: standard error")
+        found = json.loads(out)
+        errors = any(each["severity"] == "error" for each in found["findings"])
+        warned = any(each["severity"] == "warning" for each in found["findings"])
+        checks.equal(status, 2 if errors else 1 if warned else 0, f"{name}: status")
+        matching = [each for each in found["findings"]
+                    if each["severity"] == severity and each.get("code") == code and part in each["message"]]
+        checks.that(matching, f"{name}: no {severity} {code} with {part!r} in:\n{out}")
+        checks.that(all(os.path.isabs(each["file"]) for each in matching), f"{name}: names its file")
+        if not errors:
+            checks.equal(run(program, "check", folder)[0], 0, f"{name}: status without --strict")
+
+    # Paths that lead nowhere.
+    status, out, _ = run(program, "check", os.path.join(folder, "nowhere"))
+    checks.equal(status, 2, "a missing path")
+    checks.contains(out, "does not exist", "a missing path")
+    empty = os.path.join(folder, "empty")
+    os.makedirs(empty)
+    status, out, _ = run(program, "check", empty)
+    checks.equal(status, 2, "an empty folder")
+    checks.contains(out, "neither a manifest nor a table", "an empty folder")
+    checks.equal(len(BLOBS), 2, "blobs of the invented tree")
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

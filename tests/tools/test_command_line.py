@@ -1,0 +1,123 @@
+"""switchyard list and explain over an invented tree.   test_command_line.py PROGRAM FOLDER"""
+
+import json
+import sys
+
+from invented import DEVICE, Checks, Tree, run
+
+
+def main():
+    program, folder = sys.argv[1:]
+    tree = Tree(folder).write()
+    checks = Checks()
+    root = ("--root", folder)
+    sizes = ("batch=1", "heads_q=32", "heads_k=8", "head_dim=128")
+
+    def explain(*words, **variables):
+        return run(program, *root, "explain", "rotary", *words, *sizes, **variables)
+
+    def explain_json(*words, **variables):
+        status, out, problem = explain(*words, "--json", **variables)
+        checks.equal(problem, "", f"explain --json {words}: standard error")
+        return status, json.loads(out)
+
+    # A row decides; the whole text is compared.
+    status, out, problem = explain("dtype=bf16", "seqlen=64", "--device", DEVICE)
+    checks.equal((status, problem), (0, ""), "explain")
+    checks.golden(out, folder, "explain_exact.txt")
+
+    # Between rows, both candidates have a predicted time, and the faster one is chosen.
+    status, found = explain_json("dtype=bf16", "seqlen=768", "--device", DEVICE)
+    checks.equal(status, 0, "explain between rows")
+    checks.equal((found["choice"]["variant"], found["choice"]["reason"]), ("large", "interpolated"), "between rows")
+    times = {each["variant"]: each.get("microseconds") for each in found["candidates"] if each["admissible"]}
+    checks.that(3 < times["large"] < times["small"] < 8, f"predictions {times}")
+    checks.equal(found["problem"]["dtype"], "bf16", "problem")
+    checks.equal(found["problem"]["seqlen"], 768, "problem")
+    checks.contains(found["assumed"], "rotary_dim=128", "assumed")
+    checks.equal(found["launches"][0]["grid"], "12x1x1", "grid")
+    checks.contains([each["rule"] for each in found["rules"]], "rows", "rules")
+
+    # Far from every row, and on devices that no table was measured on.
+    _, found = explain_json("dtype=bf16", "seqlen=100000", "--device", DEVICE)
+    checks.equal(found["choice"]["reason"], "extrapolated", "far away")
+    _, found = explain_json("dtype=bf16", "seqlen=64", "--device", "cuda:sm_90")
+    checks.equal(found["choice"]["reason"], "other_device", "an invented device")
+    _, found = explain_json("dtype=bf16", "seqlen=64", "alignment=8", "--device", "invented")
+    checks.equal(found["choice"]["variant"], "small", "a part of a device's name")
+    obstacle = [each["obstacle"] for each in found["candidates"] if each["variant"] == "large"]
+    checks.equal(obstacle, ["requires alignment == 16"], "obstacle")
+
+    # Conditions read attributes that the command line may set.
+    _, found = explain_json("dtype=bf16", "seqlen=8", "--device", "cuda:sm_90", "--attribute", "compute_capability=70")
+    checks.equal(found["choice"], None, "no candidate is left")
+    status, out, _ = explain("dtype=bf16", "seqlen=8", "--device", "cuda:sm_90", "--attribute", "compute_capability=70")
+    checks.equal(status, 1, "status when nothing serves")
+    checks.contains(out, "requires compute_capability >= 80", "what the nearest lacks")
+    status, found = explain_json("dtype=f32", "seqlen=8", "--device", DEVICE)
+    checks.equal(status, 1, "status when no type matches")
+    checks.contains(found["failure"], "serves dtype=bf16, not f32", "failure")
+    status, out, _ = explain("dtype=bf16", "seqlen=8", "--device", "cuda:sm_80")
+    checks.equal(status, 1, "status on a device that no kernel runs on")
+    checks.contains(out, "cuda sm_90a", "targets that there are")
+
+    # Forcing and overlays count as in an engine.
+    _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, SWITCHYARD_FORCE="rotary:tokens=64")
+    checks.equal((found["choice"]["variant"], found["choice"]["reason"]), ("large", "forced"), "SWITCHYARD_FORCE")
+    overlay = folder + "-overlay.json"
+    with open(overlay, "w", encoding="utf-8") as file:
+        json.dump({"schema": "switchyard.table/1", "operator": "rotary", "device": {},
+                   "deny": [{"variant": "small", "reason": "a test"}]}, file)
+    _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, "--tables", overlay)
+    checks.equal(found["choice"]["variant"], "large", "--tables with a denial")
+    denied = [each["obstacle"] for each in found["candidates"] if each["variant"] == "small"][0]
+    checks.contains(denied, "a test", "reason of a denial")
+
+    # Command lines that mean nothing: status 64 and what was probably meant.
+    for arguments, part in (
+            (("explain", "rotari", "dtype=bf16"), "did you mean 'rotary'?"),
+            (("explain", "rotary", "dtipe=bf16"), "did you mean 'dtype'?"),
+            (("explain", "rotary", "dtype=bf17"), "did you mean 'bf16'?"),
+            (("explain", "rotary", "seqlen=many"), "it takes an integer"),
+            (("explain", "rotary", "dtype"), "expected axis=value"),
+            (("explain", "rotary", "dtype=bf16", "dtype=f16"), "given twice"),
+            (("explain", "rotary", "dtype=bf16"), "must be given as axis=value: head_dim, batch, seqlen"),
+            (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--device", "Invented H300"), DEVICE),
+            (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx3=1"), "did you mean 'avx2'?"),
+            (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx2=x"), "is not an integer"),
+            (("list", "rotary", "seqlen=1"), "is a size"),
+            (("explode",), ""),
+            ((), "")):
+        status, out, problem = run(program, *root, *arguments)
+        checks.equal(status, 64, f"status of {arguments}")
+        checks.contains(problem, part, f"message of {arguments}")
+        checks.equal(out, "", f"output of {arguments}")
+
+    # A variable with a value that means nothing is not the command line's fault.
+    status, _, problem = explain("dtype=bf16", "seqlen=64", SWITCHYARD_DEBUG="loud")
+    checks.equal(status, 2, "status with a bad variable")
+    checks.contains(problem, "[switchyard.304]", "message about a bad variable")
+
+    # list
+    status, out, _ = run(program, *root, "list", "rotary", "--variants")
+    checks.equal(status, 0, "list")
+    checks.golden(out, folder, "list.txt")
+    _, out, _ = run(program, *root, "list", "rotary", "dtype=f16", "--json")
+    found = json.loads(out)
+    target = found["operators"][0]["targets"][0]
+    checks.equal((target["target"], [each["type"]["dtype"] for each in target["variants"]]), ("cuda-sm_90a", ["f16"]),
+                 "list by a type")
+    checks.equal(found["operators"][0]["tables"][0]["rows"], 1, "rows of a type")
+    _, out, _ = run(program, *root, "list", "rotary", "--target", "hip")
+    checks.that("sm_90a" not in out, "list --target hip shows no CUDA target")
+    _, out, _ = run(program, *root, "list", "--devices")
+    checks.contains(out, f"{DEVICE} (cuda sm_90)", "list --devices")
+
+    status, out, _ = run(program, "--help")
+    checks.equal(status, 0, "--help")
+    checks.contains(out, "Exit status", "--help")
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
