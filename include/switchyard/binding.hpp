@@ -60,7 +60,7 @@ class binding {
   }
 
   /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
-  /// warning. Throws call_error no_variant when nothing is left, driver_error load_during_capture when a blob
+  /// warning. Throws what refuse() does when nothing is left, driver_error load_during_capture when a blob
   /// would have to be loaded and may not be.
   [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view problem, std::uint64_t hash, loading may_load) {
     for (;;) {
@@ -69,7 +69,7 @@ class binding {
       const std::int64_t selected = nanoseconds();
       if (chosen.variant == no_index) {
         messages_->count(chosen);
-        throw call_error{error_code::no_variant, explain_failure(*rules_, problem, unusable_)};
+        refuse(problem);
       }
       const std::vector<loaded_kernel>* kernels = load(chosen.variant, may_load);
       if (kernels == nullptr) continue;
@@ -86,6 +86,12 @@ class binding {
       }
       return out;
     }
+  }
+
+  /// Throws why nothing serves a problem: call_error no_variant or nothing_forced.
+  [[noreturn, gnu::cold]] void refuse(problem_view problem) const {
+    throw call_error{rules_->is_forced ? error_code::nothing_forced : error_code::no_variant,
+                     explain_failure(*rules_, problem, unusable_)};
   }
 
   /// Loads every kernel of a variant's launches. False when one cannot be loaded.

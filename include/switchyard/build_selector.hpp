@@ -135,7 +135,7 @@ class selector_builder {
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
       for (const variant& what : each.from->variants)
-        out_->candidates.push_back({&what, each.from, {}, fits(what)});
+        out_->candidates.push_back(make_candidate(what, *each.from));
     }
     std::unordered_map<std::string, std::uint32_t> classes;
     for (std::uint32_t i = 0; i < out_->candidates.size(); ++i) {
@@ -151,12 +151,21 @@ class selector_builder {
     }
   }
 
-  [[nodiscard]] bool fits(const variant& what) const {
-    const std::int64_t most = sources_.device.attribute("shared_bytes_per_block");
-    return most == 0 || std::all_of(what.launches.begin(), what.launches.end(), [most](const launch& each) {
-             return each.is_fill || !each.shared_bytes.is_constant() ||
-                    each.shared_bytes.evaluate({}).value <= most;
-           });
+  [[nodiscard]] candidate make_candidate(const variant& what, const manifest& from) const {
+    candidate out;
+    out.what = &what;
+    out.from = &from;
+    out.most_shared = sources_.device.attribute("shared_bytes_per_block");
+    if (out.most_shared == 0) return out;  // not known
+    for (const launch& each : what.launches) {
+      if (each.is_fill) continue;
+      if (!each.shared_bytes.is_constant()) {
+        out.shared.push_back(&each.shared_bytes);
+      } else if (each.shared_bytes.evaluate({}).value > out.most_shared) {
+        out.fits = false;
+      }
+    }
+    return out;
   }
 
   /// How unlike two devices of one backend are: nearest multiprocessor count and memory bandwidth.
@@ -170,9 +179,17 @@ class selector_builder {
     return total;
   }
 
+  /// Whether a table's device is of this architecture. "gfx942" means it with any features.
+  [[nodiscard]] bool has_arch(const device_properties& other) const {
+    const std::string& here = sources_.device.arch;
+    if (sources_.device.backend != "hip") return other.arch == here;
+    return detail::before_features(other.arch) == detail::before_features(here) &&
+           detail::has_features(here, other.arch);
+  }
+
   void rank_tables() {
     const auto rank_of = [this](const device_properties& device) {
-      if (!same_architecture(device, sources_.device)) return table_rank::same_backend;
+      if (!has_arch(device)) return table_rank::same_backend;
       return device.name == sources_.device.name ? table_rank::this_device : table_rank::same_arch;
     };
     for (const auto& each : sources_.overlays) {
@@ -184,6 +201,12 @@ class selector_builder {
     }
     const auto first_of_others = static_cast<std::ptrdiff_t>(ranked_.size());
     for (const auto& each : sources_.tables) {
+      if (each->device.backend.empty()) {
+        warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::invalid_entry)) +
+                          "] " + each->path +
+                          ": /device/backend: is missing, so the table's times are of no known " +
+                          "device; it is not used. Name the device it was measured on");
+      }
       if (each->device.backend != sources_.device.backend) continue;
       ranked_.push_back({each, rank_of(each->device), false, device_distance(each->device)});
     }
@@ -207,7 +230,7 @@ class selector_builder {
     warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " +
                       table + ": " + where + " names variant '" + id + "', which no manifest of operator '" +
                       std::string{sources_.op->name} + "' has" + text::suggestion(id, known) +
-                      ". It is not used: install the kernels the table was made with, or tune again");
+                      "; it is not used. Install the kernels the table was made with, or tune again");
   }
 
   void add_denials_and_pins() {
@@ -243,7 +266,6 @@ class selector_builder {
       const ranked_table& ranked = ranked_[t];
       for (std::uint32_t g = 0; g < ranked.what->groups.size(); ++g) {
         const row_group& rows = ranked.what->groups[g];
-        if (rows.row_count() == 0) continue;
         if (rows.axes.size() > max_dimensions) {
           warned_.push_back(ranked.what->path + ": /groups/" + std::to_string(g) + ": a group has at most " +
                             std::to_string(max_dimensions) + " axes; it is not used");
@@ -268,16 +290,17 @@ class selector_builder {
         add_rows(*into, rows, *ranked.what, t, g);
       }
     }
-    // Within a rank the tables' order stands; of one table's groups, those that say more about the type come
-    // first.
+    std::erase_if(out_->groups, [](const bound_group& each) { return each.row_count() == 0; });
+    // Overlays first, then by rank; within a rank the tables' order stands, and of one table's groups, those
+    // that say more about the type come first.
     std::stable_sort(
         out_->groups.begin(), out_->groups.end(), [this](const bound_group& a, const bound_group& b) {
           const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
           const std::uint32_t table_b = b.rank == table_rank::this_device ? 0 : b.origins.front().table;
           const bool overlay_a = ranked_[a.origins.front().table].overlay;
           const bool overlay_b = ranked_[b.origins.front().table].overlay;
-          if (a.rank != b.rank && overlay_a == overlay_b) return a.rank < b.rank;
-          if (overlay_a != overlay_b && a.rank != b.rank) return overlay_a;
+          if (overlay_a != overlay_b) return overlay_a;
+          if (a.rank != b.rank) return a.rank < b.rank;
           if (table_a != table_b) return table_a < table_b;
           return a.type.size() > b.type.size();
         });
@@ -296,9 +319,14 @@ class selector_builder {
     }
     for (std::size_t row = 0; row < rows.row_count(); ++row) {
       const auto at = rows.coordinates(row);
-      if (!seen(into, at)) continue;
+      const auto times = rows.row_times(row);
+      // A row of which nothing is installed would only hide others, of its sizes or farther away.
+      const bool says_something = std::any_of(times.begin(), times.end(), [&](const measured_time& time) {
+        return !into.named[ids[time.variant]].candidates.empty();
+      });
+      if (!says_something || !seen(into, at)) continue;
       into.at.insert(into.at.end(), at.begin(), at.end());
-      for (const measured_time& time : rows.row_times(row)) {
+      for (const measured_time& time : times) {
         if (!into.named[ids[time.variant]].candidates.empty()) {
           into.times.push_back({ids[time.variant], time.microseconds});
         }
@@ -342,7 +370,7 @@ class selector_builder {
     named_candidates out;
     const auto found = by_id_.find(rows.ids[id]);
     if (found == by_id_.end()) {
-      if (same_architecture(from.device, sources_.device)) unknown_id(from.path, rows.ids[id], "a row");
+      if (from.device.backend.empty() || has_arch(from.device)) unknown_id(from.path, rows.ids[id], "a row");
       return out;
     }
     for (const std::uint32_t index : found->second) {

@@ -281,11 +281,15 @@ class catalog final : public binding_source {
     std::vector<std::shared_ptr<const Content>> out;
     parsed_files<Content> kept;
     for (const std::string& path : paths) {
+      if (kept.contains(path)) continue;
       const signature now = sign(path);
       auto entry = known.extract(path);
-      parsed<Content> current = entry.empty() ? parsed<Content>{} : std::move(entry.mapped());
-      if (kept.contains(path)) continue;
-      if (now != current.seen) {
+      const bool is_new = entry.empty();
+      parsed<Content> current = is_new ? parsed<Content>{} : std::move(entry.mapped());
+      if (now == signature{} && current.content != nullptr) {  // an overlay that was named, and is gone
+        current = {};
+        report.changed.push_back(path);
+      } else if (is_new || now != current.seen) {
         warnings warned;
         try {
           current.content = read(path, warned);

@@ -131,7 +131,7 @@ class dispatcher_core final : public binding_user {
   using pointer_array = std::array<void*, max_parameters>;
 
   static constexpr std::size_t most_waiting = 512;
-  static constexpr std::size_t local_image_bytes = 4096;
+  static constexpr std::size_t local_image_lines = 64;
 
   /// Writes the address of every parameter. `shift` moves those in the image to a copy of it.
   static void bind(const planned_launch& what, std::uintptr_t arguments, std::uintptr_t shift,
@@ -265,15 +265,16 @@ class dispatcher_core final : public binding_user {
       bind(what, base, 0, pointers);
       return driver_->launch(what.function, what.geometry, pointers.data(), where);
     }
-    alignas(64) std::array<std::byte, local_image_bytes>
-        local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    std::vector<std::byte> large;
-    std::byte* image = local.data();
+    std::array<image_line, local_image_lines> local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::vector<image_line> large;
+    image_line* lines = local.data();
     if (what.image.size() > local.size()) {
-      large.resize(what.image.size() + 64);
-      image = large.data() + (64 - reinterpret_cast<std::uintptr_t>(large.data()) % 64);
+      large.resize(what.image.size());
+      lines = large.data();
     }
-    if (!what.image.empty()) __builtin_memcpy(image, what.image.data(), what.image.size());
+    auto* const image = reinterpret_cast<std::byte*>(lines);
+    if (!what.image.empty())
+      __builtin_memcpy(image, what.image.data(), what.image.size() * sizeof(image_line));
     const evaluation values{of.problem, now.rules().device.attributes, op_.fields,
                             static_cast<const std::byte*>(arguments)};
     for (const late_value& each : what.late) {
@@ -449,8 +450,7 @@ inline void dispatcher_core::prepare(std::span<const std::int64_t> problem,
   const auto decide = [&](problem_view at) {
     for (;;) {
       const choice chosen = now.select(at);
-      if (chosen.variant == no_index)
-        throw call_error{error_code::no_variant, explain_failure(now.rules(), at)};
+      if (chosen.variant == no_index) now.refuse(at);
       if (done[chosen.variant] || now.prepare(chosen.variant)) {
         done[chosen.variant] = true;
         return;

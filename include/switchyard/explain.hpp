@@ -58,11 +58,11 @@ namespace detail {
     return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
            format_value(axis, problem[wanted.axis]);
   }
-  if (!each.fits) {
-    return "needs more shared memory than the " +
-           std::to_string(from.device.attribute("shared_bytes_per_block")) + " bytes a block can have";
-  }
   const evaluation values{problem, from.device.attributes, {}, nullptr};
+  if (!each.fits || !each.fits_problem(values)) {
+    return "needs more shared memory than the " + std::to_string(each.most_shared) +
+           " bytes a block can have";
+  }
   for (const condition& condition : each.what->conditions) {
     const integer_result holds = condition.value.evaluate(values);
     if (holds.why != fault::none)
@@ -167,7 +167,7 @@ namespace detail {
     case reason::other_device:
       return "other device (" + std::string{to_string(chosen.rank)} + "): nearest " + row + distance + stale;
     case reason::heuristic:
-      return "heuristic: no table has rows for these types; first admissible variant of the manifest";
+      return "heuristic: no row of a table decides; first admissible variant of the manifest";
     case reason::forced:
       return "forced: " + why.note;
     case reason::pinned:
@@ -207,7 +207,7 @@ namespace detail {
           known.push_back(from.candidates[i].what->id);
       }
       return out + "which is no variant" + text::suggestion(from.force_text, known) +
-             ". These would serve the call: " + text::join(known);
+             "; these would serve the call: " + text::join(known);
     }
     out += "which may not serve it:";
     for (const std::uint32_t index : from.forced) {

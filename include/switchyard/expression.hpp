@@ -466,7 +466,8 @@ class expression_parser {
   }
 
   // An operator whose operands are the constants emitted last is computed now. A jump's target never lies
-  // between them: code_from_ marks the end of the last conditional part.
+  // between them: code_from_ marks the end of the last conditional part. A fault among constants is an error,
+  // unless a condition may keep it from being met.
   void operate(opcode code) {
     const auto operands = static_cast<std::size_t>(detail::operand_count(code));
     const std::size_t size = code_.size();
@@ -477,15 +478,35 @@ class expression_parser {
     if (!constant) return emit(code);
     const std::int64_t a = code_[size - operands].integer;
     const std::int64_t b = operands == 2 ? code_[size - 1].integer : 0;
-    code_.resize(size - operands);
+    std::int64_t folded = 0;
     if (real_) {
-      const double value = detail::apply(code, std::bit_cast<double>(a), std::bit_cast<double>(b));
-      return emit(opcode::constant, 0, std::bit_cast<std::int64_t>(value));
+      folded = std::bit_cast<std::int64_t>(
+          detail::apply(code, std::bit_cast<double>(a), std::bit_cast<double>(b)));
+    } else {
+      const integer_result value = detail::apply(code, a, b);
+      if (value.why != fault::none) {
+        if (conditional_ > 0) return emit(code);
+        fail(std::string{to_string(value.why)});
+      }
+      folded = value.value;
     }
-    const integer_result value = detail::apply(code, a, b);
-    if (value.why != fault::none) fail(std::string{to_string(value.why)});
-    emit(opcode::constant, 0, value.value);
+    code_.resize(size - operands);
+    emit(opcode::constant, 0, folded);
   }
+
+  // While it lives, what is parsed may stay without being evaluated.
+  struct conditional {
+    conditional(expression_parser& parser, bool is) : parser_{parser}, is_{is} {
+      if (is_) ++parser_.conditional_;
+    }
+    ~conditional() {
+      if (is_) --parser_.conditional_;
+    }
+    conditional(const conditional&) = delete;
+    conditional& operator=(const conditional&) = delete;
+    expression_parser& parser_;
+    bool is_;
+  };
 
   // Guards recursion: parentheses and unary operators nest without emitting code.
   struct nesting {
@@ -508,28 +529,38 @@ class expression_parser {
     if (known) code_.pop_back();
     --depth_;
     const std::size_t skip = code_.size();
-    if (!known) emit(opcode::jump_if_zero);
-    code_from_ = code_.size();
-    ternary();
+    const std::size_t from_before = code_from_;
+    if (!known) {
+      emit(opcode::jump_if_zero);
+      code_from_ = code_.size();
+    }
+    {
+      const conditional branch{*this, !chosen};
+      ternary();
+    }
     --depth_;
     if (!take(":")) fail("expected ':'");
-    if (known) {
-      const std::size_t taken_end = code_.size();
-      ternary();
-      if (chosen) {
-        code_.resize(taken_end);
-      } else {
-        drop(skip, taken_end);
-      }
-      return;
-    }
     const std::size_t over = code_.size();
-    emit(opcode::jump);
-    code_[skip].index = static_cast<std::uint32_t>(code_.size());
-    code_from_ = code_.size();
-    ternary();
-    code_[over].index = static_cast<std::uint32_t>(code_.size());
-    code_from_ = code_.size();
+    const std::size_t from_between = code_from_;
+    if (!known) {
+      emit(opcode::jump);
+      code_[skip].index = static_cast<std::uint32_t>(code_.size());
+      code_from_ = code_.size();
+    }
+    {
+      const conditional branch{*this, !known || chosen};
+      ternary();
+    }
+    if (!known) {
+      code_[over].index = static_cast<std::uint32_t>(code_.size());
+      code_from_ = code_.size();
+    } else if (chosen) {
+      code_.resize(over);
+      code_from_ = from_between;
+    } else {
+      drop(skip, over);
+      code_from_ = code_from_ > over ? code_from_ - (over - skip) : from_before;
+    }
   }
 
   // Removes [from, to), moving the jumps of what stands behind it.
@@ -540,7 +571,6 @@ class expression_parser {
     }
     code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(from),
                 code_.begin() + static_cast<std::ptrdiff_t>(to));
-    if (code_from_ > to) code_from_ -= length;
   }
 
   [[nodiscard]] bool constant_since(std::size_t start) const {
@@ -565,11 +595,13 @@ class expression_parser {
         code_.pop_back();
         --depth_;
         const std::size_t rest = code_.size();
+        const std::size_t from_before = code_from_;
+        const conditional dead{*this, decided};
         operand();
         operate(opcode::truth);
         if (decided) {
           code_.resize(rest);
-          code_from_ = rest < code_from_ ? rest : code_from_;
+          code_from_ = from_before;
           emit(opcode::constant, 0, literal(stops_at));
         }
         continue;
@@ -585,6 +617,7 @@ class expression_parser {
         code_[test].index = static_cast<std::uint32_t>(code_.size());
       }
       code_from_ = code_.size();
+      const conditional right_side{*this, true};
       operand();
       operate(opcode::truth);
       if (!stops_at) {
@@ -692,9 +725,10 @@ class expression_parser {
   void number() {
     if (real_) {
       const std::size_t start = at_;
-      while (at_ < text_.size() &&
-             ((text_[at_] >= '0' && text_[at_] <= '9') || text_[at_] == '.' || text_[at_] == 'e' ||
-              ((text_[at_] == '-' || text_[at_] == '+') && at_ > start && text_[at_ - 1] == 'e'))) {
+      while (at_ < text_.size() && ((text_[at_] >= '0' && text_[at_] <= '9') || text_[at_] == '.' ||
+                                    text_[at_] == 'e' || text_[at_] == 'E' ||
+                                    ((text_[at_] == '-' || text_[at_] == '+') &&
+                                     (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E')))) {
         ++at_;
       }
       const std::string digits{text_.substr(start, at_ - start)};
@@ -803,6 +837,7 @@ class expression_parser {
   std::size_t at_ = 0;
   std::size_t depth_ = 0;
   std::size_t nesting_ = 0;
+  std::size_t conditional_ = 0;
   std::size_t code_from_ = 0;
   std::vector<detail::instruction> code_;
 };

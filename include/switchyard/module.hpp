@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <switchyard/driver.hpp>
@@ -113,7 +114,9 @@ class module_store final : public kernel_loader {
     try {
       bytes = read_file(what.blob, max_blob_bytes);
     } catch (const file_error& problem) {
-      throw driver_error{error_code::blob_missing, std::string{problem.what()} + ". Kernel '" + what.kernel +
+      std::string_view why = problem.what();
+      why.remove_prefix(why.find("] ") + 2);  // the number of the error that this one replaces
+      throw driver_error{error_code::blob_missing, std::string{why} + ". Kernel '" + what.kernel +
                                                        "' is in it: install it beside its manifest"};
     }
     const std::string digest = sha256(std::as_bytes(std::span{bytes}));

@@ -20,12 +20,13 @@ namespace switchyard::inline v0 {
   const std::string_view digits = text.substr(negative ? 1 : 0);
   if (digits.empty()) return std::nullopt;
   for (const char c : digits) {
-    if (c < '0' || c > '9' || __builtin_mul_overflow(value, 10, &value) ||
-        __builtin_add_overflow(value, c - '0', &value)) {
+    const std::int64_t digit = c - '0';
+    if (digit < 0 || digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+        __builtin_add_overflow(value, negative ? -digit : digit, &value)) {
       return std::nullopt;
     }
   }
-  return negative ? -value : value;
+  return value;
 }
 
 }  // namespace switchyard::inline v0

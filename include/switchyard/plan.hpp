@@ -56,6 +56,11 @@ struct late_value {
   const tensor_map_recipe* map = nullptr;
 };
 
+/// A piece of a parameter image: parameters may ask for alignment up to its own.
+struct alignas(64) image_line {
+  std::array<std::byte, 64> bytes;
+};
+
 struct planned_launch {
   function_handle function = nullptr;
   launch_geometry geometry;
@@ -69,7 +74,7 @@ struct planned_launch {
   // for one in the image, whose address is then absolute. Padded to a multiple of four.
   std::vector<std::uintptr_t> masks;
   std::vector<std::uintptr_t> addresses;
-  std::vector<std::byte> image;
+  std::vector<image_line> image;
   std::vector<late_value> late;
   const std::array<expression, 3>* late_grid = nullptr;  ///< a grid that reads arguments of the single call
 };
@@ -217,13 +222,15 @@ class planner {
     const std::size_t padded = (each.parameters.size() + 3) / 4 * 4;
     planned.masks.assign(padded, 0);
     planned.addresses.assign(padded, 0);
+    std::size_t end = 0;
     for (std::size_t i = 0; i < each.parameters.size(); ++i) {
       const parameter& what = each.parameters[i];
       if (what.from == parameter::source::field) {
         planned.masks[i] = ~std::uintptr_t{0};
         planned.addresses[i] = from_.op->fields[what.index].offset;
       } else {
-        planned.addresses[i] = place(what, planned, planned.image.size());
+        planned.addresses[i] = place(what, planned, end);
+        end = planned.addresses[i] + what.bytes;
       }
     }
     for (std::size_t i = 0; i < each.parameters.size(); ++i) {
@@ -233,10 +240,15 @@ class planner {
     for (std::size_t i = each.parameters.size(); i < padded; ++i) planned.addresses[i] = planned.addresses[0];
   }
 
+  [[nodiscard]] static std::byte* image_of(planned_launch& planned) noexcept {
+    return reinterpret_cast<std::byte*>(planned.image.data());
+  }
+
   /// Lays a parameter out at or behind `end`; returns its offset.
   [[nodiscard]] std::size_t place(const parameter& what, planned_launch& planned, std::size_t end) const {
     const std::size_t offset = (end + what.align - 1) / what.align * what.align;
-    if (planned.image.size() < offset + what.bytes) planned.image.resize(offset + what.bytes);
+    const std::size_t lines = (offset + what.bytes + sizeof(image_line) - 1) / sizeof(image_line);
+    if (planned.image.size() < lines) planned.image.resize(lines);
     const auto at = static_cast<std::uint32_t>(offset);
     switch (what.from) {
       case parameter::source::field:
@@ -252,14 +264,14 @@ class planner {
           const std::int64_t value = value_of(what.value, what.text);
           if (!fits(what.kind, value))
             fail("parameter " + what.text + " would be " + std::to_string(value) + ", which does not fit");
-          store_integer(planned.image.data() + offset, what.kind, value);
+          store_integer(image_of(planned) + offset, what.kind, value);
         }
         break;
       case parameter::source::real:
         if (what.value.reads_fields()) {
           planned.late.push_back({late_value::source::real, what.kind, at, 0, &what.value, nullptr});
         } else {
-          store_real(planned.image.data() + offset, what.kind, what.value.evaluate_real(values_));
+          store_real(image_of(planned) + offset, what.kind, what.value.evaluate_real(values_));
         }
         break;
       case parameter::source::structure: {

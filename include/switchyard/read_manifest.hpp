@@ -52,14 +52,28 @@ namespace detail {
 
 /// The value of an axis in a file: an enumerator's name, true or false, or an integer.
 [[nodiscard]] inline std::int64_t read_axis_value(const json_place& place, const axis_description& axis) {
-  if (place.value().is_boolean()) return place.boolean() ? 1 : 0;
-  if (place.value().is_string()) {
-    if (const auto value = parse_value(axis, place.string())) return *value;
-    if (axis.value_names.empty()) place.expected("an integer");
-    place.fail("axis '" + std::string{axis.name} + "' has no value '" + place.string() + "'; it has " +
-               text::join(axis.value_names));
+  const auto names = axis.value_names;
+  const auto no_value = [&](const std::string& found) {
+    place.fail("axis '" + std::string{axis.name} + "' has no value '" + found + "'; it has " +
+               text::join(names));
+  };
+  std::int64_t value = 0;
+  if (place.value().is_boolean()) {
+    if (names.empty()) place.expected("an integer");
+    if (names.size() != 2 || names[1] != "true") no_value(place.boolean() ? "true" : "false");
+    return place.boolean() ? 1 : 0;
   }
-  return place.integer();
+  if (place.value().is_string()) {
+    const auto parsed = parse_value(axis, place.string());
+    if (!parsed && names.empty()) place.expected("an integer");
+    if (!parsed) no_value(place.string());
+    value = *parsed;
+  } else {
+    value = place.integer();
+  }
+  if (!names.empty() && (value < 0 || static_cast<std::size_t>(value) >= names.size()))
+    no_value(std::to_string(value));
+  return value;
 }
 
 [[nodiscard]] inline std::uint32_t read_axis_name(const json_place& place, const operator_description& op,

@@ -38,7 +38,11 @@ class table_reader {
       const auto blobs = file.at("blobs");
       for (const auto& [id, unused] : blobs.object()) {
         const auto entry = blobs.at(id.c_str());
-        file_blobs_[id] = entry.string();
+        try {
+          file_blobs_[id] = entry.string();
+        } catch (const file_error& problem) {
+          warned_.add(problem.what());
+        }
       }
     }
     each_entry(file, "deny", [&](const json_place& entry) { out.denials.push_back(read_denial(entry)); });
@@ -215,7 +219,8 @@ class table_reader {
     for (const auto& [id, value] : times.object()) {
       const auto entry = times.at(id.c_str());
       const double microseconds = entry.number();
-      if (!(microseconds > 0) || microseconds > 1e12) entry.fail("a time is positive and at most 1e12 us");
+      if (!(microseconds >= 1e-6 && microseconds <= 1e12))
+        entry.fail("a time is at least 1e-6 us and at most 1e12 us");
       const auto [found, is_new] = ids_.try_emplace(id, static_cast<std::uint32_t>(out.ids.size()));
       if (is_new) out.ids.push_back(id);
       out.times.push_back({found->second, static_cast<float>(microseconds)});

@@ -25,8 +25,19 @@ namespace switchyard::inline v0 {
 struct candidate {
   const variant* what = nullptr;
   const manifest* from = nullptr;
-  std::vector<std::uint32_t> denials;  ///< indices into selector::denials
-  bool fits = true;                    ///< a block's shared memory is not more than the device has
+  std::vector<std::uint32_t> denials;     ///< indices into selector::denials
+  std::vector<const expression*> shared;  ///< bytes a block needs, where the problem decides them
+  std::int64_t most_shared = 0;           ///< that a block can have
+  bool fits = true;                       ///< whether what it needs for every problem is not more
+
+  /// Whether a block's shared memory for a problem is not more than the device has.
+  [[nodiscard]] bool fits_problem(const evaluation& values) const noexcept {
+    for (const expression* each : shared) {
+      const integer_result bytes = each->evaluate(values);
+      if (bytes.why != fault::none || bytes.value > most_shared) return false;
+    }
+    return true;
+  }
 };
 
 /// Candidates that serve the same type values, in heuristic order.
@@ -88,7 +99,10 @@ struct bound_pin {
 class selector {
  public:
   /// Values of an exact axis lie this far apart in the index, past every distance that counts.
-  static constexpr float exact_spacing = 4096;
+  static constexpr float exact_spacing = 0x1p32F;
+
+  /// Farthest place along a linear axis, either way: well within the spacing above.
+  static constexpr float linear_end = 0x1p28F;
 
   const operator_description* op = nullptr;
   device_properties device;
@@ -141,7 +155,7 @@ class selector {
       const integer_result holds = condition.value.evaluate(values);
       if (holds.why != fault::none || holds.value == 0) return false;
     }
-    return true;
+    return each.fits_problem(values);
   }
 
   [[nodiscard]] static bool applies(const bound_pin& each, problem_view problem) noexcept {
@@ -169,6 +183,8 @@ class selector {
         return true;
       case axis_metric::linear:
         out = static_cast<float>(static_cast<double>(value) / group.rules[axis].unit);
+        if (out > linear_end) out = linear_end;
+        if (out < -linear_end) out = -linear_end;
         return true;
       case axis_metric::ignore:
         out = 0;

@@ -99,10 +99,4 @@ struct cuda_arch {
   return device.arch == arch ? std::optional{1} : std::nullopt;
 }
 
-/// Whether two devices run the same code: equal architectures, HIP's without their features.
-[[nodiscard]] constexpr bool same_architecture(const device_properties& a,
-                                               const device_properties& b) noexcept {
-  return a.backend == b.backend && detail::before_features(a.arch) == detail::before_features(b.arch);
-}
-
 }  // namespace switchyard::inline v0

@@ -30,6 +30,7 @@ namespace switchyard::inline v0::text {
 /// "; did you mean 'x'?" for the known name nearest to a wrong one, or nothing when none is near.
 template <class Names>
 [[nodiscard]] std::string suggestion(std::string_view wrong, const Names& known) {
+  if (wrong.size() > 64) return {};  // no name is as long, and the distance would take long to compute
   std::string_view nearest;
   std::size_t best = wrong.size() / 3 + 1;
   for (const auto& name : known) {
@@ -65,11 +66,37 @@ template <class Names>
   return {buffer, static_cast<std::size_t>(length > 0 ? length : 0)};
 }
 
-/// A JSON string literal.
+/// Bytes of the UTF-8 character that a text begins with; 0 when it is none (RFC 3629).
+[[nodiscard]] inline std::size_t utf8_length(std::string_view text) noexcept {
+  const auto byte = [text](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(text[i]));
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  const unsigned low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+  }
+  return length;
+}
+
+/// A JSON string literal. Bytes that are no UTF-8, as paths may have, become U+FFFD.
 [[nodiscard]] inline std::string quote_json(std::string_view value) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : value) {
+  while (!value.empty()) {
+    const std::size_t length = utf8_length(value);
+    if (length != 1) {
+      out += length == 0 ? std::string_view{"\xef\xbf\xbd"} : value.substr(0, length);
+      value.remove_prefix(length == 0 ? 1 : length);
+      continue;
+    }
+    const char c = value[0];
+    value.remove_prefix(1);
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       out += '\\';

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
 #include <fstream>
+#include <link.h>
 #include <memory>
 #include <sched.h>
 #include <span>
@@ -84,6 +86,7 @@ class driver final : public device_driver {
 
   // The bytes that were hashed are the bytes that run: they go to the loader through an anonymous file.
   [[nodiscard]] module_handle load(std::span<const std::byte> image, const std::string& name) override {
+    if (const std::string wrong = check_image(image); !wrong.empty()) fail_load(name, wrong);
     const int file = ::memfd_create("switchyard", MFD_CLOEXEC);
     if (file < 0) fail_load(name, std::string{"memfd_create: "} + std::strerror(errno));
     std::span<const std::byte> rest = image;
@@ -204,21 +207,38 @@ class driver final : public device_driver {
  private:
   static constexpr status no_tensor_maps = 1;
 
-  /// A path to a descriptor that no load has used before. glibc takes a path it has loaded for the same
-  /// object, and descriptors' numbers come again: "./" and "/" in between, which mean nothing, spell a
-  /// counter.
-  [[nodiscard]] static std::string unique_path(int file) {
-    static std::atomic<std::uint64_t> loads{1};
-    std::string path = "/proc/self/fd/";
-    for (std::uint64_t number = loads.fetch_add(1); number > 0; number /= 2)
-      path += number % 2 == 1 ? "./" : "/";
-    return path + std::to_string(file);
-  }
-
   [[noreturn]] static void fail_load(const std::string& name, const std::string& why) {
     throw driver_error{error_code::blob_not_loadable,
                        name + ": cannot be loaded as a shared object: " + why +
                            ". It may be built for another machine, or need a library that is not installed"};
+  }
+
+  /// What is wrong with a shared object that the loader would map all the same and then die of.
+  [[nodiscard]] static std::string check_image(std::span<const std::byte> image) {
+    ElfW(Ehdr) header{};
+    if (image.size() < sizeof header) return "it is shorter than an ELF header";
+    std::memcpy(&header, image.data(), sizeof header);
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
+    for (std::size_t i = 0; i < header.e_phnum; ++i) {
+      ElfW(Phdr) segment{};
+      const std::uint64_t at = header.e_phoff + i * sizeof segment;
+      if (at > image.size() || image.size() - at < sizeof segment) return "it is cut off";
+      std::memcpy(&segment, image.data() + at, sizeof segment);
+      if (segment.p_offset > image.size() || image.size() - segment.p_offset < segment.p_filesz)
+        return "it is cut off";
+    }
+    return {};
+  }
+
+  /// A path to an open file that no path before was equal to. glibc takes a path that it has seen for the
+  /// object that it loaded then, and descriptor numbers come again; so a count is spelt in `/` and `/./`.
+  [[nodiscard]] static std::string unique_path(int file) {
+    static std::atomic<std::uint64_t> loads{0};
+    std::string path = "/proc/self/fd/";
+    for (std::uint64_t rest = loads.fetch_add(1, std::memory_order_relaxed); rest != 0; rest >>= 1U) {
+      path += (rest & 1U) != 0 ? "./" : "/";
+    }
+    return path + std::to_string(file);
   }
 
   /// Memory of the calling thread, for one block at a time.

@@ -1,0 +1,291 @@
+"""Attention forward for every GPU, compiled ahead of time. The meaning of a call is that of
+operators/attention_forward.hpp.
+
+One block of threads computes BLOCK_M query rows of one head, with the online softmax of Milakov and Gimelshein
+(arXiv:1805.02867) as FlashAttention-2 orders it (arXiv:2307.08691). Scores are kept in units of log2.
+
+A causal mask is a right window of 0, so masks and windows need no code of their own: for a tile of rows, the
+keys fall into a masked beginning, a middle that every row sees, and a masked end.
+"""
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+LN2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def tanh(x, PRECISE: tl.constexpr):
+    size = tl.abs(x)
+    result = 1.0 - 2.0 / (tl.exp2(size * (2.0 * LOG2E)) + 1.0)
+    result = tl.where(x < 0.0, -result, result)
+    if PRECISE:  # near zero the form above cancels; minimax polynomial of Cephes' tanhf
+        z = x * x
+        p = -5.70498872745e-3 * z + 2.06390887954e-2
+        p = p * z - 5.37397155531e-2
+        p = p * z + 1.33314422036e-1
+        p = p * z - 3.33332819422e-1
+        result = tl.where(size < 0.625, p * z * x + x, result)
+    return result
+
+
+@triton.jit
+def kept(seed, offset, head, row, first_key, threshold, ROWS: tl.constexpr, KEYS: tl.constexpr):
+    """Which elements of a tile dropout keeps. `first_key` is a multiple of 4."""
+    quads = (first_key // 4 + tl.arange(0, KEYS // 4))[None, :] + tl.zeros([ROWS, 1], tl.int32)
+    rows = row[:, None] + tl.zeros([1, KEYS // 4], tl.int32)
+    key = seed ^ ((offset >> 32) << 32)
+    low = (offset & 0xFFFFFFFF).to(tl.uint32)
+    w0, w1, w2, w3 = tl.philox(key, quads.to(tl.uint32), rows.to(tl.uint32),
+                               tl.zeros([ROWS, KEYS // 4], tl.uint32) + head.to(tl.uint32),
+                               tl.zeros([ROWS, KEYS // 4], tl.uint32) + low)
+    k0 = (w0 >= threshold).to(tl.int8)
+    k1 = (w1 >= threshold).to(tl.int8)
+    k2 = (w2 >= threshold).to(tl.int8)
+    k3 = (w3 >= threshold).to(tl.int8)
+    words = tl.join(tl.join(k0, k2), tl.join(k1, k3))  # the last index is the word's low bit
+    return tl.reshape(words, [ROWS, KEYS]) != 0
+
+
+@triton.jit
+def take_keys(
+    acc, total, largest, q, k, v, first, last,  # keys [first, last); first is a multiple of BLOCK_N
+    rows, queries, keys, diagonal, left, right, scale,
+    k_token, v_token, k_page, v_page, table, page_size, head_dim, head_dim_v,
+    at_batch, at_head, soft_cap, bias, bias_row, has_bias, slope, has_alibi, dropout_p, seed, offset, head,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
+    MASKED: tl.constexpr, PAGED: tl.constexpr, MAPPED: tl.constexpr, TERMS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    columns = tl.arange(0, BLOCK_N)
+    dims = tl.arange(0, BLOCK_D)
+    dims_v = tl.arange(0, BLOCK_DV)
+    for start in tl.range(first, last, BLOCK_N):
+        start = tl.multiple_of(start, BLOCK_N)
+        j = start + columns
+        if MAPPED:
+            k_tile = k.load([at_batch, at_head, start, 0]).reshape(BLOCK_N, BLOCK_D)
+        else:
+            if PAGED:
+                page = tl.load(table + j // page_size, mask=j < keys, other=0).to(tl.int64)
+                slot = (j % page_size).to(tl.int64)
+                k_rows = page * k_page + slot * k_token
+                v_rows = page * v_page + slot * v_token
+            else:
+                k_rows = start.to(tl.int64) * k_token + columns.to(tl.int64) * k_token
+                v_rows = start.to(tl.int64) * v_token + columns.to(tl.int64) * v_token
+            k_mask = (dims < head_dim)[None, :]
+            v_mask = (dims_v < head_dim_v)[None, :]
+            if MASKED:
+                k_mask = k_mask & (j < keys)[:, None]
+                v_mask = v_mask & (j < keys)[:, None]
+            k_tile = tl.load(k + k_rows[:, None] + dims[None, :], mask=k_mask, other=0.0)
+        scores = tl.dot(q, k_tile.T, input_precision=PRECISION)
+        if TERMS:
+            scores = scores * scale
+            if soft_cap != 0.0:
+                scores = soft_cap * tanh(scores / soft_cap, q.dtype == tl.float32)
+            if has_bias:
+                added = tl.load(bias + rows.to(tl.int64)[:, None] * bias_row + j[None, :],
+                                mask=(rows < queries)[:, None] & (j < keys)[None, :], other=0.0)
+                scores += added.to(tl.float32)
+            if has_alibi:
+                distance = tl.abs(rows[:, None] + (keys - queries) - j[None, :])
+                scores -= slope * distance.to(tl.float32)
+            scores = scores * LOG2E
+        elif MASKED:
+            scores = scores * scale
+        if MASKED:
+            d = (rows + diagonal)[:, None]
+            seen = (j < keys)[None, :] & (j[None, :] <= d + right) & (j[None, :] >= d - left)
+            scores = tl.where(seen, scores, float("-inf"))
+            now = tl.maximum(largest, tl.max(scores, 1))
+            shift = tl.where(now == float("-inf"), 0.0, now)
+            weights = tl.exp2(scores - shift[:, None])
+        else:  # scaling and subtracting are one operation, then
+            now = tl.maximum(largest, tl.max(scores, 1) * scale)
+            shift = now
+            weights = tl.exp2(scores * scale - shift[:, None])
+        fade = tl.exp2(largest - shift)
+        total = total * fade + tl.sum(weights, 1)
+        if TERMS:
+            if dropout_p != 0.0:
+                threshold = (dropout_p * 4294967296.0).to(tl.uint32)
+                weights = tl.where(kept(seed, offset, head, rows, start, threshold, BLOCK_M, BLOCK_N), weights, 0.0)
+        acc = acc * fade[:, None]
+        if MAPPED:
+            v_tile = v.load([at_batch, at_head, start, 0]).reshape(BLOCK_N, BLOCK_DV)
+        else:
+            v_tile = tl.load(v + v_rows[:, None] + dims_v[None, :], mask=v_mask, other=0.0)
+        acc = tl.dot(weights.to(v_tile.dtype), v_tile, acc, input_precision=PRECISION)
+        largest = now
+    return acc, total, largest
+
+
+@triton.jit
+def place(heads, batch, seqlen_q, group, BLOCK_M: tl.constexpr):
+    """Tile, head and batch entry of this block: heads in groups whose keys fit into the L2 cache, and in a group
+    the last rows first, which see the most keys under a causal mask."""
+    block = tl.program_id(0)
+    tiles = tl.cdiv(seqlen_q, BLOCK_M)
+    per_group = group * tiles
+    first = (block // per_group) * group
+    here = tl.minimum(heads * batch - first, group)
+    at = block % per_group
+    item = first + at % here
+    return tiles - 1 - at // here, item % heads, item // heads
+
+
+@triton.jit
+def attention_forward(
+    q, k, v, out, lse, bias, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, block_table,
+    dropout_state,
+    batch, heads, heads_kv, queries_max, keys_max, head_dim, head_dim_v, page_size, block_table_stride,
+    q_batch, q_head, q_token, k_batch, k_head, k_token, v_batch, v_head, v_token,  # strides over UNIT
+    out_batch, out_head, out_token, bias_batch, bias_head, bias_row, lse_batch, lse_head,
+    scale, soft_cap, dropout_p, left, right, bottom_right, has, dropout_seed, dropout_offset, group,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
+    UNIT: tl.constexpr, PAGED: tl.constexpr, MAPPED: tl.constexpr, PLAIN: tl.constexpr, TERMS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """`left` and `right` are -1 for no window; `has` has a bit for each pointer that is given, from the lowest: bias,
+    alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, dropout_state, lse. UNIT divides strides and
+    head dims. MAPPED: k and v are host tensor descriptors of [batch, heads_kv, seqlen_k, dim]. PLAIN: dense, no windows
+    but the mask's, no sinks. TERMS: soft cap, bias, ALiBi and dropout are possible, and every tile is masked."""
+    tile, h, b = place(heads, batch, queries_max, group, BLOCK_M)
+    queries = queries_max
+    keys = keys_max
+    first_query = tl.zeros([], tl.int64)
+    first_key = tl.zeros([], tl.int64)
+    entry = b.to(tl.int64)  # what the batch strides of q, out and lse count
+    entry_k = b.to(tl.int64)
+    if not PLAIN:
+        if has & 8:
+            first_query = tl.load(cu_seqlens_q + b).to(tl.int64)
+            queries = (tl.load(cu_seqlens_q + b + 1) - first_query).to(tl.int32)
+            entry = tl.zeros([], tl.int64)
+        if has & 16:
+            first_key = tl.load(cu_seqlens_k + b).to(tl.int64)
+            keys = (tl.load(cu_seqlens_k + b + 1) - first_key).to(tl.int32)
+            entry_k = tl.zeros([], tl.int64)
+        if has & 32:
+            queries = tl.load(seqused_q + b)
+        if has & 64:
+            keys = tl.load(seqused_k + b)
+    begin = tile * BLOCK_M
+    if not PLAIN:
+        if begin >= queries:
+            return
+    head_dim = head_dim * UNIT
+    head_dim_v = head_dim_v * UNIT
+    rows = begin + tl.arange(0, BLOCK_M)
+    dims = tl.arange(0, BLOCK_D)
+    dims_v = tl.arange(0, BLOCK_DV)
+    h_kv = h // (heads // heads_kv)
+
+    q_at = q + (entry * q_batch + h.to(tl.int64) * q_head + (first_query + begin) * q_token) * UNIT
+    q_rows = tl.arange(0, BLOCK_M).to(tl.int64) * (q_token * UNIT)
+    q_tile = tl.load(q_at + q_rows[:, None] + dims[None, :],
+                     mask=(rows < queries)[:, None] & (dims < head_dim)[None, :], other=0.0)
+    factor = scale
+    if not TERMS:
+        factor = factor * LOG2E
+
+    largest = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    acc = tl.zeros([BLOCK_M, BLOCK_DV], tl.float32)
+
+    k_at = k
+    v_at = v
+    if not MAPPED:
+        k_at = k + h_kv.to(tl.int64) * k_head * UNIT
+        v_at = v + h_kv.to(tl.int64) * v_head * UNIT
+        if not PAGED:
+            k_at += (entry_k * k_batch + first_key * k_token) * UNIT
+            v_at += (entry_k * v_batch + first_key * v_token) * UNIT
+    table = block_table
+    if PAGED:
+        table += b.to(tl.int64) * block_table_stride
+
+    # The keys that the tile's rows see, and of those the ones that every row sees.
+    diagonal = (keys - queries) * bottom_right
+    end = tl.minimum(begin + BLOCK_M, queries)
+    right = tl.where(right < 0, 1 << 30, right)
+    hi = tl.maximum(tl.minimum(keys, end + diagonal + right), 0)
+    full_end = tl.maximum(tl.minimum(keys, begin + diagonal + right + 1), 0)
+    lo = tl.full([], 0, tl.int32)
+    full_begin = lo
+    if not PLAIN:
+        if left >= 0:
+            lo = tl.minimum(tl.maximum(begin + diagonal - left, 0), hi) // BLOCK_N * BLOCK_N
+            full_begin = tl.cdiv(tl.maximum(end - 1 + diagonal - left, 0), BLOCK_N) * BLOCK_N
+        full_begin = tl.minimum(full_begin, tl.cdiv(hi, BLOCK_N) * BLOCK_N)
+    # The middle takes the largest product for the largest score, which a scale that is not positive forbids.
+    full_end = tl.where(scale > 0.0, tl.maximum(full_end // BLOCK_N * BLOCK_N, full_begin), full_begin)
+    left = tl.where(left < 0, 1 << 30, left)
+
+    slope = 0.0
+    seed = dropout_seed
+    offset = dropout_offset
+    bias_at = bias
+    if TERMS:
+        if has & 2:
+            slope = tl.load(alibi_slopes + h)
+        if has & 128:
+            seed = tl.load(dropout_state)
+            offset = tl.load(dropout_state + 1)
+        bias_at = bias + b.to(tl.int64) * bias_batch + h.to(tl.int64) * bias_head
+    has_bias = (has & 1) != 0
+    has_alibi = (has & 2) != 0
+    item = b * heads + h
+    if TERMS:
+        acc, total, largest = take_keys(
+            acc, total, largest, q_tile, k_at, v_at, lo, hi, rows, queries, keys, diagonal, left, right, factor,
+            k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT, table, page_size, head_dim, head_dim_v,
+            b, h_kv, soft_cap, bias_at, bias_row, has_bias, slope, has_alibi, dropout_p, seed, offset, item,
+            BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, True, PAGED, MAPPED, TERMS, PRECISION)
+    else:
+        if not PLAIN:
+            acc, total, largest = take_keys(
+                acc, total, largest, q_tile, k_at, v_at, lo, tl.minimum(full_begin, hi), rows, queries, keys,
+                diagonal, left, right, factor, k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT,
+                table, page_size, head_dim, head_dim_v,
+                b, h_kv, soft_cap, bias_at, bias_row, has_bias, slope, has_alibi, dropout_p, seed, offset, item,
+                BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, True, PAGED, MAPPED, TERMS, PRECISION)
+        acc, total, largest = take_keys(
+            acc, total, largest, q_tile, k_at, v_at, full_begin, full_end, rows, queries, keys,
+            diagonal, left, right, factor, k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT,
+            table, page_size, head_dim, head_dim_v,
+            b, h_kv, soft_cap, bias_at, bias_row, has_bias, slope, has_alibi, dropout_p, seed, offset, item,
+            BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, False, PAGED, MAPPED, TERMS, PRECISION)
+        acc, total, largest = take_keys(
+            acc, total, largest, q_tile, k_at, v_at, full_end, hi, rows, queries, keys,
+            diagonal, left, right, factor, k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT,
+            table, page_size, head_dim, head_dim_v,
+            b, h_kv, soft_cap, bias_at, bias_row, has_bias, slope, has_alibi, dropout_p, seed, offset, item,
+            BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, True, PAGED, MAPPED, TERMS, PRECISION)
+
+    if not PLAIN:
+        if has & 4:  # joins last, so that weights are not small beside it while they are in low precision
+            sink = tl.load(sinks + h) * LOG2E
+            now = tl.maximum(largest, sink)
+            shift = tl.where(now == float("-inf"), 0.0, now)
+            fade = tl.exp2(largest - shift)
+            total = total * fade + tl.exp2(sink - shift)
+            acc = acc * fade[:, None]
+            largest = now
+    empty = total == 0.0
+    share = total
+    if TERMS:
+        share = total * (1.0 - dropout_p)
+    acc = acc * tl.where(empty, 0.0, 1.0 / share)[:, None]
+    out_at = out + (entry * out_batch + h.to(tl.int64) * out_head + (first_query + begin) * out_token) * UNIT
+    out_rows = tl.arange(0, BLOCK_M).to(tl.int64) * (out_token * UNIT)
+    tl.store(out_at + out_rows[:, None] + dims_v[None, :], acc.to(out.dtype.element_ty),
+             mask=(rows < queries)[:, None] & (dims_v < head_dim_v)[None, :])
+    if has & 256:
+        value = tl.where(empty, float("-inf"), (largest + tl.log2(total)) * LN2)
+        # With cu_seqlens_q lse is [heads, tokens], else [batch, heads, seqlen_q].
+        tl.store(lse + entry * lse_batch + h.to(tl.int64) * lse_head + first_query + rows, value,
+                 mask=rows < queries)

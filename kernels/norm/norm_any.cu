@@ -1,0 +1,215 @@
+// Norms for rows of any length and alignment, and the second launch of the weights' gradients. The forward
+// reads a row twice or, Centred, three times; the backward takes one pass for the weights and one for the rows.
+#include "../gpu/row.hpp"
+
+namespace sy {
+
+/// Sums partial [planes][parts][columns] over the parts into one row of each plane: grid (columns / 32, planes).
+template <class G>
+__device__ __forceinline__ void sum_partials(const float* partial, G* first, G* second, i32 parts, i32 columns) {
+  constexpr int lanes = 32;
+  constexpr int groups = 32;
+  __shared__ float sums[groups][lanes + 1];
+  G* out = block_index_y() == 0 ? first : second;
+  if (out == nullptr) return;
+  const int lane = thread_index() % lanes;
+  const int group = thread_index() / lanes;
+  const i64 column = static_cast<i64>(block_index()) * lanes + lane;
+  const float* plane = partial + static_cast<i64>(block_index_y()) * parts * columns;
+  float sum = 0.0F;
+  if (column < columns) {
+#pragma unroll 4
+    for (int part = group; part < parts; part += groups) sum += plane[static_cast<i64>(part) * columns + column];
+  }
+  sums[group][lane] = sum;
+  block_barrier();
+  float total = sums[lane][group];
+  total = lane_sum<32>(total);
+  const i64 written = static_cast<i64>(block_index()) * lanes + group;
+  if (lane == 0 && written < columns) from_float(total, out[written]);
+}
+
+template <bool Centred, class T, class G, int Threads>
+__device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, const G* gamma, const G* beta,
+                                                 T* out, T* residual_out, float* mean_out, float* rstd_out,
+                                                 i64 rows, i64 columns, i64 x_stride, i64 residual_stride,
+                                                 i64 out_stride, i64 residual_out_stride, float epsilon,
+                                                 float gamma_offset) {
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
+  __shared__ float exchanged[row_exchange<shape, 1>::floats];
+  const row_place<shape> place;
+  row_exchange<shape, 1> exchange{exchanged};
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* h = residual == nullptr ? x + row * x_stride : residual_out + row * residual_out_stride;
+    float sums[1] = {0.0F};
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      float value = to_float(x[row * x_stride + c]);
+      if (residual != nullptr) {
+        T rounded;
+        from_float(value + to_float(residual[row * residual_stride + c]), rounded);
+        residual_out[row * residual_out_stride + c] = rounded;
+        value = to_float(rounded);
+      }
+      sums[0] += Centred ? value : value * value;
+    }
+    row_sum(exchange, place, sums);
+    float mean = 0.0F;
+    if constexpr (Centred) {
+      mean = sums[0] * inverse_columns;
+      sums[0] = 0.0F;
+      for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+        const float centred = to_float(h[c]) - mean;
+        sums[0] += centred * centred;
+      }
+      row_sum(exchange, place, sums);
+    }
+    const float rstd = reciprocal_square_root(sums[0] * inverse_columns + epsilon);
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      const float factor = gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset;
+      const float term = beta == nullptr ? 0.0F : to_float(beta[c]);
+      from_float((to_float(h[c]) - mean) * rstd * factor + term, out[row * out_stride + c]);
+    }
+    if (place.lane_in_row == 0) {
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
+    }
+  }
+}
+
+/// The weights' gradients: each block sums 32 columns over its share of the rows into partial
+/// [2][parts][columns], grid (columns / 32, parts). It runs before the rows' gradients, which may be written
+/// over its inputs.
+template <bool Centred, class T>
+__device__ __forceinline__ void weight_gradients_any(const T* grad_out, const T* h, const float* mean,
+                                                     const float* rstd, float* partial, i64 rows, i64 columns,
+                                                     i32 parts, i64 grad_out_stride, i64 h_stride) {
+  constexpr int lanes = 32;
+  constexpr int groups = 32;
+  __shared__ float gamma_sums[groups][lanes + 1];
+  __shared__ float beta_sums[Centred ? groups : 1][lanes + 1];
+  const int lane = thread_index() % lanes;
+  const int group = thread_index() / lanes;
+  const i64 column = static_cast<i64>(block_index()) * lanes + lane;
+  const i64 part = block_index_y();
+  float gamma_sum = 0.0F;
+  float beta_sum = 0.0F;
+  if (column < columns) {
+    for (i64 row = part * groups + group; row < rows; row += static_cast<i64>(parts) * groups) {
+      const float gradient = to_float(grad_out[row * grad_out_stride + column]);
+      const float value = to_float(h[row * h_stride + column]);
+      gamma_sum += gradient * (Centred ? value - mean[row] : value) * rstd[row];
+      beta_sum += gradient;
+    }
+  }
+  gamma_sums[group][lane] = gamma_sum;
+  if constexpr (Centred) beta_sums[group][lane] = beta_sum;
+  block_barrier();
+  const i64 written = static_cast<i64>(block_index()) * lanes + group;
+  const float gamma_total = lane_sum<32>(gamma_sums[lane][group]);
+  float beta_total = 0.0F;
+  if constexpr (Centred) beta_total = lane_sum<32>(beta_sums[lane][group]);
+  if (lane == 0 && written < columns) {
+    partial[part * columns + written] = gamma_total;
+    if constexpr (Centred) partial[(parts + part) * columns + written] = beta_total;
+  }
+}
+
+template <bool Centred, class T, class G, int Threads>
+__device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h, const G* gamma,
+                                                  const float* mean_in, const float* rstd_in,
+                                                  const T* grad_residual, T* grad_x, i64 rows, i64 columns,
+                                                  i64 grad_out_stride, i64 h_stride, i64 grad_residual_stride,
+                                                  i64 grad_x_stride, float gamma_offset) {
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
+  __shared__ float exchanged[row_exchange<shape, 2>::floats];
+  const row_place<shape> place;
+  row_exchange<shape, 2> exchange{exchanged};
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* gradient = grad_out + row * grad_out_stride;
+    const T* value = h + row * h_stride;
+    const float rstd = rstd_in[row];
+    const float mean = Centred ? mean_in[row] : 0.0F;
+    float sums[2] = {0.0F, 0.0F};
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      const float weighted = to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
+      sums[0] += weighted * (to_float(value[c]) - mean) * rstd;
+      sums[1] += weighted;
+    }
+    row_sum(exchange, place, sums);
+    const float slope = sums[0] * inverse_columns;
+    const float level = Centred ? sums[1] * inverse_columns : 0.0F;
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      const float weighted = to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
+      float result = rstd * (weighted - level - (to_float(value[c]) - mean) * rstd * slope);
+      if (grad_residual != nullptr) result += to_float(grad_residual[row * grad_residual_stride + c]);
+      from_float(result, grad_x[row * grad_x_stride + c]);
+    }
+  }
+}
+
+}  // namespace sy
+
+#define SY_SUM_PARTIALS(name, G)                                                                                 \
+  extern "C" SY_KERNEL(1024, 1)                                                                                  \
+      name(const float* partial, sy::G* grad_gamma, sy::G* grad_beta, sy::i32 parts, sy::i32 columns) {          \
+    sy::sum_partials<sy::G>(partial, grad_gamma, grad_beta, parts, columns);                                     \
+  }
+
+#define SY_RMS_NORM_ANY(name, T, G, threads)                                                                     \
+  extern "C" SY_KERNEL(threads, 1)                                                                               \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,           \
+           float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 residual_stride,                \
+           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {                 \
+    sy::norm_forward_any<false, sy::T, sy::G, threads>(                                                          \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride, residual_stride, \
+        out_stride, residual_out_stride, epsilon, gamma_offset);                                                 \
+  }
+
+#define SY_LAYER_NORM_ANY(name, T, G, threads)                                                                   \
+  extern "C" SY_KERNEL(threads, 1)                                                                               \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,             \
+           sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride,       \
+           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,              \
+           float gamma_offset) {                                                                                 \
+    sy::norm_forward_any<true, sy::T, sy::G, threads>(x, residual, gamma, beta, out, residual_out, mean, rstd,   \
+                                                      rows, columns, x_stride, residual_stride, out_stride,      \
+                                                      residual_out_stride, epsilon, gamma_offset);               \
+  }
+
+#define SY_RMS_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                                \
+  extern "C" SY_KERNEL(1024, 1)                                                                                  \
+      name(const sy::T* grad_out, const sy::T* h, const float* rstd, float* partial, sy::i64 rows,               \
+           sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {                          \
+    sy::weight_gradients_any<false, sy::T>(grad_out, h, nullptr, rstd, partial, rows, columns, parts,            \
+                                           grad_out_stride, h_stride);                                           \
+  }
+
+#define SY_LAYER_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                              \
+  extern "C" SY_KERNEL(1024, 1)                                                                                  \
+      name(const sy::T* grad_out, const sy::T* h, const float* mean, const float* rstd, float* partial,          \
+           sy::i64 rows, sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {            \
+    sy::weight_gradients_any<true, sy::T>(grad_out, h, mean, rstd, partial, rows, columns, parts,                \
+                                          grad_out_stride, h_stride);                                            \
+  }
+
+#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                            \
+  extern "C" SY_KERNEL(threads, 1)                                                                               \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                         \
+           const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
+           sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
+    sy::norm_backward_any<false, sy::T, sy::G, threads>(grad_out, h, gamma, nullptr, rstd, grad_residual,        \
+                                                        grad_x, rows, columns, grad_out_stride, h_stride,        \
+                                                        grad_residual_stride, grad_x_stride, gamma_offset);      \
+  }
+
+#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                          \
+  extern "C" SY_KERNEL(threads, 1)                                                                               \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,      \
+           const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
+           sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
+    sy::norm_backward_any<true, sy::T, sy::G, threads>(grad_out, h, gamma, mean, rstd, grad_residual, grad_x,    \
+                                                       rows, columns, grad_out_stride, h_stride,                 \
+                                                       grad_residual_stride, grad_x_stride, gamma_offset);       \
+  }

@@ -1,0 +1,361 @@
+// Softmax of rows, forward and backward, for rows that a block or a cluster of blocks holds, and for rows of
+// any length and alignment. Semantics: operators/softmax.hpp and softmax_backward.hpp.
+#include "../gpu/row.hpp"
+
+#if defined(__CUDACC__)
+#pragma nv_diag_suppress 549  // rows in registers are set under the same conditions as they are used
+#endif
+
+namespace sy {
+
+inline constexpr float log2_e = 1.4426950408889634F;
+inline constexpr float infinity = __builtin_huge_valf();
+
+/// A maximum and the sum of 2^(t - maximum), as Milakov and Gimelshein, arXiv:1805.02867, merge them.
+struct exponential_sum {
+  float maximum;
+  float sum;
+
+  __device__ __forceinline__ void merge(float other_maximum, float other_sum) {
+    const float both = sy::maximum(maximum, other_maximum);
+    const float anchor = both == -infinity ? 0.0F : both;
+    sum = sum * exp2_approximate(maximum - anchor) + other_sum * exp2_approximate(other_maximum - anchor);
+    maximum = both;
+  }
+};
+
+template <class T, class Shape>
+__device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i32 columns, i64 x_stride,
+                                                i64 out_stride, float scale) {
+  constexpr int width = width_of<T>;
+  constexpr int vectors = Shape::elements / width;
+  constexpr bool ringed = Shape::stages > 0;
+
+  extern __shared__ quad dynamic_shared[];
+  __shared__ float exchanged[row_exchange<Shape, 2>::floats];
+
+  const row_place<Shape> place;
+  row_exchange<Shape, 2> exchange{exchanged};
+  row_ring<T, Shape, 1> ring{dynamic_shared};
+  const int count = columns / width;
+  const float factor = scale * log2_e;
+
+  const i64 groups = (rows + Shape::rows - 1) / Shape::rows;
+  const auto fill = [&](i64 group) {
+    const i64 row = group * Shape::rows + place.row_in_block;
+    if (row < rows) ring.fill(place, 0, x + row * x_stride, count);
+    commit_copies();
+  };
+  if constexpr (ringed) {
+#pragma unroll
+    for (int s = 0; s < Shape::stages; ++s) {
+      fill(place.first_group + s * place.group_step);
+      ring.advance();
+    }
+  }
+
+  for (i64 group = place.first_group; group < groups; group += place.group_step) {
+    const i64 row = group * Shape::rows + place.row_in_block;
+    const bool valid = place.exists(row, rows);
+    float value[Shape::hold ? 1 : vectors * width];  // held rows take their powers of two twice instead
+    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
+    float top = -infinity;
+    float sum = 0.0F;
+    if constexpr (Shape::hold) {
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) {
+        if (valid && place.inside(place.template vector<vectors>(j), count)) {
+          float part[width];
+          unpack<T>(*ring.slot(0, j), part);
+          float higher = top;
+#pragma unroll
+          for (int e = 0; e < width; ++e) {
+            part[e] *= factor;
+            higher = maximum(higher, part[e]);
+          }
+          const float anchor = higher == -infinity ? 0.0F : higher;
+          sum *= exp2_approximate(top - anchor);
+          top = higher;
+#pragma unroll
+          for (int e = 0; e < width; ++e) sum += exp2_approximate(part[e] - anchor);
+        }
+      }
+      const float highest = lane_max<Shape::lanes>(top);
+      sum *= exp2_approximate(top - (highest == -infinity ? 0.0F : highest));
+      top = highest;
+    } else {
+      quad packed[vectors];
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) {
+        const int v = place.template vector<vectors>(j);
+        if (valid && place.inside(v, count)) {
+          packed[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) {
+        const int v = place.template vector<vectors>(j);
+        float part[width];
+        unpack<T>(packed[j], part);
+#pragma unroll
+        for (int e = 0; e < width; ++e) {
+          value[j * width + e] = valid && place.inside(v, count) ? part[e] * factor : -infinity;
+          top = maximum(top, value[j * width + e]);
+        }
+      }
+      if constexpr (ringed) {
+        fill(group + Shape::stages * place.group_step);
+        ring.advance();
+      }
+      // One maximum for the lanes of a warp, so that each element's power of two is taken once.
+      top = lane_max<Shape::lanes>(top);
+      const float anchor = top == -infinity ? 0.0F : top;
+#pragma unroll
+      for (int i = 0; i < vectors * width; ++i) {
+        value[i] = exp2_approximate(value[i] - anchor);
+        sum += value[i];
+      }
+    }
+    exponential_sum total{top, lane_sum<Shape::lanes>(sum)};
+    if constexpr (Shape::partials > 1) {
+      exchange.give(place, {total.maximum, total.sum});
+      const int lane = place.lane_in_row % Shape::merge_lanes;
+      total = {-infinity, 0.0F};
+#pragma unroll
+      for (int partial = 0; partial < Shape::partials; partial += Shape::merge_lanes) {
+        if (partial + lane < Shape::partials) {
+          total.merge(exchange.mine[2 * (partial + lane)], exchange.mine[2 * (partial + lane) + 1]);
+        }
+      }
+#pragma unroll
+      for (int mask = Shape::merge_lanes / 2; mask > 0; mask /= 2) {
+        const float other_maximum = shuffle_xor(total.maximum, mask);
+        const float other_sum = shuffle_xor(total.sum, mask);
+        total.merge(other_maximum, other_sum);
+      }
+    }
+    // An empty sum makes this infinite and the row NaN.
+    const float share = (Shape::hold ? 1.0F : exp2_approximate(top - total.maximum)) * (1.0F / total.sum);
+    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
+
+#pragma unroll
+    for (int j = 0; j < vectors; ++j) {
+      const int v = place.template vector<vectors>(j);
+      if (valid && place.inside(v, count)) {
+        float part[width];
+        if constexpr (Shape::hold) {
+          unpack<T>(*ring.slot(0, j), part);
+#pragma unroll
+          for (int e = 0; e < width; ++e) part[e] = exp2_approximate(part[e] * factor - total.maximum) * share;
+        } else {
+#pragma unroll
+          for (int e = 0; e < width; ++e) part[e] = value[j * width + e] * share;
+        }
+        store_streaming(out + row * out_stride + v * width, pack<T>(part));
+      }
+      // The slot is free: what was read from it has been stored.
+      if constexpr (Shape::hold) {
+        if (later_row < rows) ring.fill(place, 0, j, x + later_row * x_stride, count);
+      }
+    }
+    if constexpr (Shape::hold) {
+      commit_copies();
+      ring.advance();
+    }
+  }
+}
+
+template <class T, class Shape>
+__device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out, T* grad_x, i64 rows, i32 columns,
+                                                 i64 grad_out_stride, i64 out_stride, i64 grad_x_stride,
+                                                 float scale) {
+  constexpr int width = width_of<T>;
+  constexpr int vectors = Shape::elements / width;
+  constexpr bool ringed = Shape::stages > 0;
+
+  extern __shared__ quad dynamic_shared[];
+  __shared__ float exchanged[row_exchange<Shape, 1>::floats];
+
+  const row_place<Shape> place;
+  row_exchange<Shape, 1> exchange{exchanged};
+  row_ring<T, Shape, 2> ring{dynamic_shared};
+  const int count = columns / width;
+
+  const i64 groups = (rows + Shape::rows - 1) / Shape::rows;
+  const auto fill = [&](i64 group) {
+    const i64 row = group * Shape::rows + place.row_in_block;
+    if (row < rows) {
+      ring.fill(place, 0, grad_out + row * grad_out_stride, count);
+      ring.fill(place, 1, out + row * out_stride, count);
+    }
+    commit_copies();
+  };
+  if constexpr (ringed) {
+#pragma unroll
+    for (int s = 0; s < Shape::stages; ++s) {
+      fill(place.first_group + s * place.group_step);
+      ring.advance();
+    }
+  }
+
+  for (i64 group = place.first_group; group < groups; group += place.group_step) {
+    const i64 row = group * Shape::rows + place.row_in_block;
+    const bool valid = place.exists(row, rows);
+    quad gradients[Shape::hold ? 1 : vectors];
+    quad values[Shape::hold ? 1 : vectors];
+    const auto gradient_of = [&](int j) -> quad {
+      if constexpr (Shape::hold) {
+        return *ring.slot(0, j);
+      } else {
+        return gradients[j];
+      }
+    };
+    const auto value_of = [&](int j) -> quad {
+      if constexpr (Shape::hold) {
+        return *ring.slot(1, j);
+      } else {
+        return values[j];
+      }
+    };
+    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
+#pragma unroll
+    for (int j = 0; j < vectors; ++j) {
+      const int v = place.template vector<vectors>(j);
+      if (!Shape::hold && valid && place.inside(v, count)) {
+        gradients[j] = ringed ? *ring.slot(0, j) : load_streaming(grad_out + row * grad_out_stride + v * width);
+        values[j] = ringed ? *ring.slot(1, j) : load_streaming(out + row * out_stride + v * width);
+      }
+    }
+    float sums[1] = {0.0F};
+#pragma unroll
+    for (int j = 0; j < vectors; ++j) {
+      if (valid && place.inside(place.template vector<vectors>(j), count)) {
+        float gradient[width];
+        float value[width];
+        unpack<T>(gradient_of(j), gradient);
+        unpack<T>(value_of(j), value);
+#pragma unroll
+        for (int e = 0; e < width; ++e) sums[0] += gradient[e] * value[e];
+      }
+    }
+    if constexpr (ringed && !Shape::hold) {
+      fill(group + Shape::stages * place.group_step);
+      ring.advance();
+    }
+    row_sum(exchange, place, sums);
+    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
+#pragma unroll
+    for (int j = 0; j < vectors; ++j) {
+      const int v = place.template vector<vectors>(j);
+      if (valid && place.inside(v, count)) {
+        float gradient[width];
+        float value[width];
+        unpack<T>(gradient_of(j), gradient);
+        unpack<T>(value_of(j), value);
+#pragma unroll
+        for (int e = 0; e < width; ++e) value[e] = scale * value[e] * (gradient[e] - sums[0]);
+        store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
+      }
+      // The slots are free: what was read from them has been stored.
+      if constexpr (Shape::hold) {
+        if (later_row < rows) {
+          ring.fill(place, 0, j, grad_out + later_row * grad_out_stride, count);
+          ring.fill(place, 1, j, out + later_row * out_stride, count);
+        }
+      }
+    }
+    if constexpr (Shape::hold) {
+      commit_copies();
+      ring.advance();
+    }
+  }
+}
+
+/// Any length, any alignment: rows are read twice.
+template <class T, int Threads>
+__device__ __forceinline__ void softmax_forward_any(const T* x, T* out, i64 rows, i64 columns, i64 x_stride,
+                                                    i64 out_stride, float scale) {
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
+  __shared__ float exchanged[row_exchange<shape, 2>::floats];
+  const row_place<shape> place;
+  row_exchange<shape, 2> exchange{exchanged};
+  const float factor = scale * log2_e;
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* from = x + row * x_stride;
+    exponential_sum total{-infinity, 0.0F};
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) total.merge(to_float(from[c]) * factor, 1.0F);
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) {
+      const float other_maximum = shuffle_xor(total.maximum, mask);
+      const float other_sum = shuffle_xor(total.sum, mask);
+      total.merge(other_maximum, other_sum);
+    }
+    exchange.give(place, {total.maximum, total.sum});
+    total = {-infinity, 0.0F};
+    for (int partial = 0; partial < shape::partials; ++partial) {
+      total.merge(exchange.mine[2 * partial], exchange.mine[2 * partial + 1]);
+    }
+    const float share = 1.0F / total.sum;
+    T* to = out + row * out_stride;
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      from_float(exp2_approximate(to_float(from[c]) * factor - total.maximum) * share, to[c]);
+    }
+  }
+}
+
+template <class T, int Threads>
+__device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T* out, T* grad_x, i64 rows,
+                                                     i64 columns, i64 grad_out_stride, i64 out_stride,
+                                                     i64 grad_x_stride, float scale) {
+  using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
+  __shared__ float exchanged[row_exchange<shape, 1>::floats];
+  const row_place<shape> place;
+  row_exchange<shape, 1> exchange{exchanged};
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* gradient = grad_out + row * grad_out_stride;
+    const T* value = out + row * out_stride;
+    float sums[1] = {0.0F};
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) sums[0] += to_float(gradient[c]) * to_float(value[c]);
+    row_sum(exchange, place, sums);
+    T* to = grad_x + row * grad_x_stride;
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      from_float(scale * to_float(value[c]) * (to_float(gradient[c]) - sums[0]), to[c]);
+    }
+  }
+}
+
+}  // namespace sy
+
+#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
+  sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
+
+#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)                                   \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                              \
+      name(const sy::T* x, sy::T* out, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 out_stride, \
+           float scale) {                                                                                       \
+    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(x, out, row_count, columns,  \
+                                                                                   x_stride, out_stride, scale); \
+  }
+
+#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)                        \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                            \
+      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 row_count, sy::i32 columns,        \
+           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {                 \
+    sy::softmax_backward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(                          \
+        grad_out, out, grad_x, row_count, columns, grad_out_stride, out_stride, grad_x_stride, scale);        \
+  }
+
+#define SY_SOFTMAX_ANY(name, T, threads)                                                                        \
+  extern "C" SY_KERNEL(threads, 1)                                                                              \
+      name(const sy::T* x, sy::T* out, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 out_stride,     \
+           float scale) {                                                                                       \
+    sy::softmax_forward_any<sy::T, threads>(x, out, rows, columns, x_stride, out_stride, scale);                \
+  }
+
+#define SY_SOFTMAX_BACKWARD_ANY(name, T, threads)                                                               \
+  extern "C" SY_KERNEL(threads, 1)                                                                              \
+      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 rows, sy::i64 columns,               \
+           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {                   \
+    sy::softmax_backward_any<sy::T, threads>(grad_out, out, grad_x, rows, columns, grad_out_stride, out_stride, \
+                                             grad_x_stride, scale);                                             \
+  }

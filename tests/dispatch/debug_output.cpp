@@ -1,0 +1,248 @@
+// What SWITCHYARD_DEBUG prints, and what explain() returns.
+#include <cstdint>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "catch.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+/// Two variants, and a table in which one is faster at short and the other at long sequences.
+void put_two(const disk& files) {
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  files.put_table("stamp", {stamp_group({row(1, 128, {{"one", 5.0}, {"two", 9.0}}),
+                                         row(1, 1024, {{"one", 90.0}, {"two", 41.5}})})});
+}
+
+sy::catalog_options with_debug(const disk& files, sy::debug_level level, bool as_json = false) {
+  sy::catalog_options options = files.options();
+  options.settings.debug = level;
+  options.settings.debug_json = as_json;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("explain gives the choice as data and as a sentence, and loads nothing") {
+  const disk files;
+  put_two(files);
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  const auto exact = on.explain({.batch = 1, .seqlen = 1024});
+  CHECK(exact.variant == "two");
+  CHECK(exact.chosen.why == sy::reason::exact);
+  CHECK(exact.chosen.distance == 0);
+  CHECK(exact.chosen.microseconds == Approx(41.5));
+  CHECK(exact.table == files.table_path("stamp").string());
+  CHECK(exact.table_group == 0);
+  CHECK(exact.table_row == 1);
+  CHECK(exact.row_at == "batch=1 seqlen=1024");
+  CHECK(exact.config == "number=2,tile=16");
+  CHECK(exact.manifest == files.manifest_path("stamp").string());
+  REQUIRE(exact.candidates.size() == 2);
+  CHECK(exact.candidates[0].variant == "one");
+  CHECK(exact.candidates[0].microseconds == Approx(90));
+  CHECK_THAT(to_string(exact), Contains("stamp {dtype=f32 head_dim=64 batch=1 seqlen=1024}") &&
+                                   Contains("two") && Contains("exact: row 1 of group 0") &&
+                                   Contains("measured 41.5 us"));
+
+  const auto near = on.explain({.batch = 1, .seqlen = 150});
+  CHECK(near.variant == "one");
+  CHECK(near.chosen.why == sy::reason::interpolated);
+  CHECK(near.chosen.distance == Approx(std::log2(150.0 / 128)).epsilon(1e-4));
+  const auto far = on.explain({.batch = 1, .seqlen = 1 << 20});
+  CHECK(far.variant == "two");
+  CHECK(far.chosen.why == sy::reason::extrapolated);
+  CHECK_THAT(to_string(far), Contains("outside the table's envelope") && Contains("at distance 10"));
+
+  const auto none = on.explain({.dtype = sy::dtype::bf16});
+  CHECK(none.variant.empty());
+  CHECK(none.chosen.why == sy::reason::none);
+  CHECK_THAT(to_string(none), Contains("no variant serves it"));
+  CHECK_THAT(none.candidates.at(0).obstacle, Contains("serves dtype=f32, not bf16"));
+}
+
+TEST_CASE("level 1 prints a line for each new choice, and a summary at the end") {
+  const disk files;
+  put_two(files);
+  {
+    sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
+    sy::dispatcher<stamp> on{catalog, sy::device::host()};
+    for (int i = 0; i < 3; ++i) CHECK(run(on, {.seqlen = 1024}) == 2);
+    CHECK(run(on, {.seqlen = 100}) == 1);
+    CHECK(run(on, {.batch = 64, .seqlen = 100}) == 1);
+    CHECK_THROWS_AS(run(on, {.dtype = sy::dtype::f16}), sy::call_error);
+    CHECK(lines_of(files.log()).size() == 3);
+  }
+  const auto lines = lines_of(files.log());
+  REQUIRE(lines.size() == 4);
+  CHECK_THAT(lines[0], StartsWith("switchyard: stamp {") && Contains("seqlen=1024") &&
+                           Contains(": two {number=2") && Contains("[host ") && Contains("exact: row 1") &&
+                           Contains("stamp of ") && Contains("stamp.so, grid 1x1x1, block 1x1x1") &&
+                           Contains("measured 41.5 us") && Contains("selected in ") &&
+                           Contains(" ns, loaded in ") && Contains(files.table_path("stamp").string()));
+  CHECK_THAT(lines[1], Contains("interpolated: nearest row 0") && Contains("predicted "));
+  CHECK_THAT(lines[2], Contains("extrapolated"));
+  CHECK_THAT(lines[3], StartsWith("switchyard: summary:") && Contains("exact 1") &&
+                           Contains("interpolated 1") && Contains("extrapolated 1") &&
+                           Contains("heuristic 0") && Contains("failed 1"));
+}
+
+TEST_CASE("level 2 prints each launch as well") {
+  const disk files;
+  put_two(files);
+  sy::catalog catalog{with_debug(files, sy::debug_level::launches)};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  for (int i = 0; i < 3; ++i) CHECK(run(on, {.seqlen = 1024}) == 2);
+  const std::string text = files.log();
+  CHECK(count_of(text, "selected in") == 1);
+  CHECK(count_of(text, "switchyard: launch stamp {") == 3);
+}
+
+TEST_CASE("json prints the same as JSON lines") {
+  const disk files;
+  put_two(files);
+  {
+    sy::catalog catalog{with_debug(files, sy::debug_level::launches, true)};
+    sy::dispatcher<stamp> on{catalog, sy::device::host()};
+    for (int i = 0; i < 2; ++i) CHECK(run(on, {.seqlen = 1024}) == 2);
+  }
+  const auto lines = lines_of(files.log());
+  REQUIRE(lines.size() == 4);
+  const json choice = json::parse(lines[0]);
+  CHECK(choice["event"] == "choice");
+  CHECK(choice["operator"] == "stamp");
+  CHECK(choice["variant"] == "two");
+  CHECK(choice["reason"] == "exact");
+  CHECK(choice["table"] == files.table_path("stamp").string());
+  CHECK(choice["row"] == 1);
+  CHECK(choice["predicted_us"] == 41.5);
+  CHECK(choice["launches"].size() == 1);
+  CHECK(choice["select_ns"].get<int>() >= 0);
+  CHECK(choice["load_us"].get<double>() > 0);
+  CHECK(json::parse(lines[1])["event"] == "launch");
+  CHECK(json::parse(lines[2])["event"] == "launch");
+  const json summary = json::parse(lines[3]);
+  CHECK(summary["event"] == "summary");
+  CHECK(summary["exact"] == 1);
+  CHECK(summary["failed"] == 0);
+}
+
+TEST_CASE("a debug file may hold the process id in its name") {
+  const disk files;
+  put_two(files);
+  sy::catalog_options options = with_debug(files, sy::debug_level::choices);
+  options.settings.debug_file = (files.root() / "debug.%p.txt").string();
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  (void)run(on, {});
+  CHECK(count_of(read_text(files.root() / ("debug." + std::to_string(::getpid()) + ".txt")),
+                 "switchyard: stamp") == 1);
+}
+
+TEST_CASE("without a table the manifest's order decides, and the line says so") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  CHECK(run(on, {}) == 1);
+  CHECK_THAT(files.log(), Contains("heuristic: no table has rows"));
+}
+
+TEST_CASE("another device's table is used where there is no nearer one, and the line says so") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  files.write(
+      files.table_path("stamp"),
+      disk::make_table("stamp", {stamp_group({row(1, 64, {{"two", 1.0}, {"one", 2.0}})})}, "Some other CPU")
+          .dump());
+  sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  CHECK(run(on, {.seqlen = 64}) == 2);
+  CHECK_THAT(files.log(), Contains("other device (same_arch)"));
+}
+
+TEST_CASE("a row measured with another blob serves, and is called stale") {
+  const disk files;
+  put_two(files);
+  json table = disk::make_table("stamp", {stamp_group({row(1, 64, {{"two", 1.0}, {"one", 2.0}})})});
+  table["blobs"] = {{"two", "0123456789abcdef"}};
+  files.write(files.table_path("stamp"), table.dump());
+  sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  CHECK(run(on, {.seqlen = 64}) == 2);
+  CHECK(on.explain({.seqlen = 64}).chosen.stale);
+  CHECK_THAT(files.log(), Contains("stale"));
+}
+
+TEST_CASE("a call that no variant serves names the nearest") {
+  const disk files;
+  json conditional = stamp_variant("long_only", 3, {{"dtype", "bf16"}, {"head_dim", 128}});
+  conditional["requires"] = {"seqlen >= 64"};
+  files.put_manifest("stamp", {stamp_variant("one", 1, {{"dtype", "f32"}, {"head_dim", 64}}), conditional});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  const auto message = [&](const stamp::arguments& call) {
+    try {
+      (void)run(on, call);
+    } catch (const sy::call_error& problem) {
+      CHECK(problem.code() == sy::error_code::no_variant);
+      return std::string{problem.what()};
+    }
+    return std::string{"it was launched"};
+  };
+  CHECK_THAT(message({.dtype = sy::dtype::bf16, .head_dim = 128, .seqlen = 63}),
+             Contains("long_only (requires seqlen >= 64)") && !Contains("one ("));
+  CHECK_THAT(message({.dtype = sy::dtype::f16, .head_dim = 64}),
+             Contains("one (serves dtype=f32, not f16)") && Contains("dtype=f16 head_dim=64"));
+  CHECK(run(on, {.dtype = sy::dtype::bf16, .head_dim = 128, .seqlen = 64}) == 3);
+
+  const disk empty;
+  sy::catalog nothing_there{empty.options()};
+  sy::dispatcher<stamp> nowhere{nothing_there, sy::device::host()};
+  CHECK_THROWS_WITH(run(nowhere, {}),
+                    Contains("no manifest of this operator was found") && Contains("SWITCHYARD_PATH"));
+}
+
+TEST_CASE("illegal arguments are refused before anything runs") {
+  const disk files;
+  files.put_manifest("axpy", {{{"id", "only"},
+                               {"launches",
+                                {{{"blob", "arithmetic.so"},
+                                  {"kernel", "axpy_f32"},
+                                  {"grid", {1, 1, 1}},
+                                  {"block", {"max(n, 1)", 1, 1}},
+                                  {"parameters", {"a", "x", "y", "n"}}}}}}});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<axpy> on{catalog, sy::device::host()};
+  alignas(16) std::array<float, 8> memory{};
+  const float* misaligned = reinterpret_cast<const float*>(reinterpret_cast<const char*>(memory.data()) + 2);
+  on(nullptr, {.a = 1, .x = memory.data(), .y = memory.data(), .n = 8});
+  const auto message = [&](const axpy::arguments& call) {
+    std::string text = "it was launched";
+    for (int i = 0; i < 2; ++i) {  // an illegal call leaves no plan behind
+      try {
+        on(nullptr, call);
+        return std::string{"it was launched"};
+      } catch (const sy::call_error& problem) {
+        CHECK(problem.code() == sy::error_code::invalid_argument);
+        text = problem.what();
+      }
+    }
+    return text;
+  };
+  CHECK_THAT(message({.a = 1, .x = nullptr, .y = memory.data(), .n = 8}),
+             Contains("axpy: x and y must not be null"));
+  CHECK_THAT(message({.a = 1, .x = misaligned, .y = memory.data(), .n = 8}), Contains("aligned to 4 bytes"));
+  CHECK_THAT(message({.a = 1, .x = memory.data(), .y = memory.data(), .n = -1}),
+             Contains("n must not be negative"));
+  CHECK_THROWS_WITH(on.prepare({.a = 1, .x = nullptr, .y = memory.data(), .n = 8}),
+                    Contains("must not be null"));
+}

@@ -1,0 +1,93 @@
+// The host's driver with its calls counted, and with faults that a test asks for.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <switchyard/driver.hpp>
+#include <switchyard/host/driver.hpp>
+
+namespace test {
+
+namespace sy = switchyard;
+
+class forwarding_driver final : public sy::device_driver {
+ public:
+  explicit forwarding_driver(std::string name = {}, std::size_t threads = 1)
+      : host_{threads}, properties_{host_.properties()} {
+    if (!name.empty()) properties_.name = std::move(name);
+  }
+
+  std::atomic<int> loads{0};
+  std::atomic<int> unloads{0};
+  std::atomic<int> launches{0};
+  std::atomic<int> configurations{0};
+  std::atomic<int> allocations{0};
+  std::atomic<int> releases{0};
+  std::atomic<bool> is_capturing{false};
+  std::atomic<bool> is_out_of_memory{false};
+  std::atomic<int> launch_status{0};
+  std::atomic<bool> holds_launches{false};  ///< launches wait until it is false again
+  std::atomic<int> held{0};                 ///< how many wait
+
+  [[nodiscard]] const sy::device_properties& properties() const noexcept override { return properties_; }
+  [[nodiscard]] sy::module_handle load(std::span<const std::byte> image, const std::string& name) override {
+    sy::module_handle const out = host_.load(image, name);
+    ++loads;
+    return out;
+  }
+  void unload(sy::module_handle module) noexcept override {
+    ++unloads;
+    host_.unload(module);
+  }
+  [[nodiscard]] sy::function_handle find(sy::module_handle module, const std::string& kernel) override {
+    return host_.find(module, kernel);
+  }
+  [[nodiscard]] bool parameters(sy::function_handle function, std::vector<sy::parameter_slot>& out) override {
+    return host_.parameters(function, out);
+  }
+  void configure(sy::function_handle function, const sy::launch_geometry& geometry) override {
+    ++configurations;
+    host_.configure(function, geometry);
+  }
+  [[nodiscard]] sy::status launch(sy::function_handle function, const sy::launch_geometry& geometry,
+                                  void** parameters, sy::stream where) noexcept override {
+    launches.fetch_add(1, std::memory_order_relaxed);
+    if (launch_status != 0) return launch_status;
+    if (holds_launches) {
+      ++held;
+      holds_launches.wait(true);
+      --held;
+    }
+    return host_.launch(function, geometry, parameters, where);
+  }
+  [[nodiscard]] sy::status fill(void* address, std::uint8_t byte, std::size_t bytes,
+                                sy::stream where) noexcept override {
+    return host_.fill(address, byte, bytes, where);
+  }
+  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream where) noexcept override {
+    if (is_out_of_memory) return nullptr;
+    ++allocations;
+    return host_.allocate(bytes, where);
+  }
+  void release(void* address, sy::stream where) noexcept override {
+    ++releases;
+    host_.release(address, where);
+  }
+  [[nodiscard]] sy::status encode(const sy::tensor_map_request& request, void* map) noexcept override {
+    return host_.encode(request, map);
+  }
+  [[nodiscard]] bool capturing(sy::stream /*where*/) const noexcept override { return is_capturing; }
+  [[nodiscard]] std::string describe(sy::status code) const override { return host_.describe(code); }
+
+ private:
+  sy::host::driver host_;
+  sy::device_properties properties_;
+};
+
+}  // namespace test

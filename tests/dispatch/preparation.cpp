@@ -1,0 +1,132 @@
+// Loading beforehand, and captures, inside which nothing may be loaded.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "catch.hpp"
+#include "forwarding_driver.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+using Catch::Matchers::Contains;
+
+/// Three variants in three blobs, each the fastest in a range of sequence lengths.
+void put_ranges(const disk& files) {
+  std::vector<json> variants;
+  for (int i = 1; i <= 3; ++i) {
+    const std::string blob = "stamp" + std::to_string(i) + ".so";
+    files.write(files.kernels("stamp") / blob,
+                read_text(disk::built("stamp.so")) + std::string(8, 'x') + blob);
+    json each = stamp_variant("v" + std::to_string(i), i);
+    each["launches"][0]["blob"] = blob;
+    variants.push_back(each);
+  }
+  files.put_manifest("stamp", variants);
+  files.put_table("stamp", {stamp_group({row(1, 16, {{"v1", 1.0}, {"v2", 2.0}, {"v3", 4.0}}),
+                                         row(1, 256, {{"v1", 4.0}, {"v2", 1.0}, {"v3", 4.0}}),
+                                         row(1, 4096, {{"v1", 4.0}, {"v2", 2.0}, {"v3", 1.0}})})});
+}
+
+}  // namespace
+
+TEST_CASE("prepare(problem) loads what its call needs, and no more") {
+  const disk files;
+  put_ranges(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  CHECK(driver->loads == 0);
+  on.prepare({.seqlen = 256});
+  CHECK(driver->loads == 1);
+  CHECK(driver->launches == 0);
+  CHECK(run(on, {.seqlen = 256}) == 2);
+  CHECK(driver->loads == 1);
+  CHECK(run(on, {.seqlen = 4096}) == 3);
+  CHECK(driver->loads == 2);
+  CHECK_THROWS_AS(on.prepare({.dtype = sy::dtype::f16}), sy::call_error);
+}
+
+TEST_CASE("after prepare(range) no call within it loads anything") {
+  const disk files;
+  put_ranges(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  on.prepare({}, {{"seqlen", 1, 300}});
+  CHECK(driver->loads == 2);
+  for (std::int64_t seqlen = 1; seqlen <= 300; ++seqlen) (void)run(on, {.seqlen = seqlen});
+  CHECK(driver->loads == 2);
+  on.prepare({}, {{"batch", 1, 64}, {"seqlen", 1, 1 << 20}});  // too many to decide one by one
+  CHECK(driver->loads == 3);
+  for (std::int64_t batch = 1; batch <= 64; batch += 7) {
+    for (std::int64_t seqlen = 1; seqlen <= 1 << 20; seqlen += 1 + seqlen / 5) {
+      (void)run(on, {.batch = batch, .seqlen = seqlen});
+    }
+  }
+  CHECK(driver->loads == 3);
+}
+
+TEST_CASE("prepare refuses a range that is none") {
+  const disk files;
+  put_ranges(files);
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  CHECK_THROWS_WITH(on.prepare({}, {{"seqlem", 1, 2}}), Contains("'seqlem'") && Contains("no axis"));
+  CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", 3, 2}}), Contains("from 3 to 2") && Contains("no range"));
+  CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", -1, 2}}), Contains("no range"));
+}
+
+TEST_CASE("a range in which some problem has no variant is an error that shows it") {
+  const disk files;
+  json variant = stamp_variant("short", 1);
+  variant["requires"] = {"seqlen < 100"};
+  files.put_manifest("stamp", {variant});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  on.prepare({}, {{"seqlen", 1, 99}});
+  CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", 1, 100}}),
+                    Contains("seqlen=100") && Contains("requires seqlen < 100"));
+}
+
+TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was prepared") {
+  const disk files;
+  put_ranges(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->is_capturing = true;
+  for (int i = 0; i < 2; ++i) {
+    try {
+      (void)run(on, {.seqlen = 256});
+      FAIL("it was launched");
+    } catch (const sy::driver_error& problem) {
+      CHECK(problem.code() == sy::error_code::load_during_capture);
+      CHECK_THAT(problem.what(), Contains("'v2'") && Contains("prepare()"));
+    }
+  }
+  CHECK(driver->loads == 0);
+  on.prepare({.seqlen = 256});
+  CHECK(run(on, {.seqlen = 256}) == 2);
+  CHECK(run(on, {.seqlen = 257}) == 2);  // another problem, the same kernels
+  CHECK_THROWS_AS(run(on, {.seqlen = 4096}), sy::driver_error);
+  driver->is_capturing = false;
+  CHECK(run(on, {.seqlen = 4096}) == 3);
+  CHECK(files.log() == "");
+}
+
+TEST_CASE("a replaced catalog has loaded what the running problems need before it serves them") {
+  const disk files;
+  put_ranges(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  CHECK(run(on, {.seqlen = 256}) == 2);
+  files.put_table("stamp", {stamp_group({row(1, 256, {{"v3", 1.0}, {"v1", 2.0}})})});
+  (void)catalog.reload();
+  CHECK(driver->loads == 2);
+  driver->is_capturing = true;  // the first call after the reload finds everything loaded
+  CHECK(run(on, {.seqlen = 256}) == 3);
+}

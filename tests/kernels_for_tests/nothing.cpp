@@ -1,0 +1,44 @@
+// Kernels that do nothing with many parameters: what is left of their launches is the launch.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/rotary.hpp>
+
+#include "export.hpp"
+
+namespace {
+
+namespace sy = switchyard;
+
+void nothing(const sy::host::block& /*where*/, const void*, const void*, void*, void*, std::int64_t,
+             std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+             float, float, std::int32_t, std::int32_t) {}
+
+void ignore(const sy::host::block& /*where*/, const void* const* /*parameters*/) {}
+
+/// The sizes of all fields of an operator.
+template <class Operator>
+constexpr auto sizes = [] {
+  std::array<std::uint32_t, Operator::fields.count> out{};
+  std::size_t i = 0;
+  Operator::fields.for_each([&]<auto Member>() { out[i++] = sizeof(sy::detail::member_value<Member>); });
+  return out;
+}();
+
+template <class Operator>
+constexpr sy::host::kernel take_all_of{1, sizes<Operator>.size(), sizes<Operator>.data(), &ignore};
+
+}  // namespace
+
+EXPORT_KERNEL(nothing_16, nothing);
+
+#pragma GCC visibility push(default)
+extern "C" {
+extern const sy::host::kernel nothing_rotary;
+extern const sy::host::kernel nothing_attention_forward;
+}
+#pragma GCC visibility pop
+const sy::host::kernel nothing_rotary = take_all_of<sy::operators::rotary>;
+const sy::host::kernel nothing_attention_forward = take_all_of<sy::operators::attention_forward>;

@@ -1,0 +1,148 @@
+#include <catch.hpp>
+#include <string>
+
+#include <switchyard/json.hpp>
+
+#include "contains.hpp"
+
+using namespace switchyard;
+
+namespace {
+
+const std::string path = "folder/file.json";
+
+template <class Function>
+std::string refusal(const Function& read, error_code expected = error_code::invalid_entry) {
+  try {
+    (void)read();
+  } catch (const file_error& problem) {
+    CHECK(problem.code() == expected);
+    return problem.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a place's pointer escapes what RFC 6901 asks for") {
+  const auto document = nlohmann::json::parse(R"({"a/b": {"~": [0, {"~1/": 5}]}, "": 1})");
+  const json_place file{document, path};
+  CHECK(file.pointer().empty());
+  const auto a = file.at("a/b");
+  const auto b = a.at("~");
+  const auto c = b.at(std::size_t{1});
+  const auto d = c.at("~1/");
+  CHECK(d.pointer() == "/a~1b/~0/1/~01~1");
+  CHECK(d.integer() == 5);
+  // The pointer leads to the value when JSON's own reader follows it.
+  CHECK(document.at(nlohmann::json::json_pointer{d.pointer()}) == 5);
+  const auto empty = file.at("");
+  CHECK(empty.pointer() == "/");
+}
+
+TEST_CASE("a missing member and a wrong kind are named with file, pointer and what was found") {
+  const auto document = nlohmann::json::parse(R"({"rows": [{"at": "x"}, [1, 2], null]})");
+  const json_place file{document, path};
+  const auto rows = file.at("rows");
+  const auto first = rows.at(std::size_t{0});
+  const auto at = first.at("at");
+  CHECK(refusal([&] { return first.at("times_us").integer(); }) ==
+        "[switchyard.107] folder/file.json: /rows/0: 'times_us' is missing");
+  CHECK(refusal([&] { return at.integer(); }) ==
+        "[switchyard.107] folder/file.json: /rows/0/at: expected an integer, got \"x\"");
+  CHECK(refusal([&] { return at.array_size(); }) ==
+        "[switchyard.107] folder/file.json: /rows/0/at: expected an array, got \"x\"");
+  const auto second = rows.at(std::size_t{1});
+  CHECK_THAT(refusal([&] { return second.at("x").integer(); }),
+             contains("expected an object, got an array of 2"));
+  CHECK_THAT(refusal([&] { return second.string(); }), contains("expected a string, got an array of 2"));
+  CHECK_THAT(refusal([&] { return first.number(); }), contains("expected a number, got an object"));
+  const auto third = rows.at(std::size_t{2});
+  CHECK_THAT(refusal([&] { return third.boolean(); }), contains("expected true or false, got null"));
+  CHECK_THAT(refusal([&] { return third.object().size(); }), contains("expected an object, got null"));
+}
+
+TEST_CASE("integers are whole and fit 64 bits") {
+  const auto document = nlohmann::json::parse(
+      "[9223372036854775807, -9223372036854775808, 9223372036854775808, 1.0, 18446744073709551616]");
+  const json_place file{document, path};
+  const auto at = [&file](std::size_t i) { return file.at(i); };
+  CHECK(at(0).integer() == INT64_MAX);
+  CHECK(at(1).integer() == INT64_MIN);
+  CHECK_THAT(refusal([&] { return at(2).integer(); }), contains("/2: the number does not fit 64 bits"));
+  CHECK_THAT(refusal([&] { return at(3).integer(); }), contains("/3: expected an integer, got 1.0"));
+  CHECK_THAT(refusal([&] { return at(4).integer(); }), contains("/4: expected an integer"));
+  CHECK(at(4).number() == 18446744073709551616.0);
+}
+
+TEST_CASE("messages stay short and whole characters, whatever the file holds") {
+  const nlohmann::json document{{"id", std::string(59, 'a') + "\xc3\xa9" + std::string(1 << 20, 'b')},
+                                {std::string(1 << 20, 'k'), 1}};
+  const json_place file{document, path};
+  const auto id = file.at("id");
+  const std::string said = refusal([&] { return id.integer(); });
+  CHECK(said.size() < 200);
+  CHECK_THAT(said, contains("..."));
+  CHECK(said.find('\xc3') == std::string::npos);
+  const std::string long_key(1 << 20, 'k');
+  const auto entry = file.at(long_key.c_str());
+  CHECK(refusal([&] { return entry.string(); }).size() < 600);
+}
+
+TEST_CASE("text that is no JSON is refused with the place of the mistake") {
+  const auto of = [](std::string_view text) {
+    return refusal([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+  };
+  CHECK_THAT(of("{\"a\": 1,\n \"b\": }"),
+             contains("folder/file.json: is not JSON: parse error at line 2, column 7"));
+  CHECK_THAT(of("{\"a\": [1, 2"), contains("Was the file cut off or saved half-way?"));
+  CHECK_THAT(of(""), contains("is not JSON"));
+  CHECK_THAT(of("{} {}"), contains("is not JSON"));
+  CHECK_THAT(of("[NaN]"), contains("is not JSON"));
+  CHECK_THAT(of("[1e999]"), contains("is not JSON"));
+  CHECK_THAT(of("{\"a\": \"\xff\"}"), contains("UTF-8"));
+  CHECK_THAT(of("{\"a\": \"\xc0\x80\"}"), contains("UTF-8"));
+  CHECK(of("\"" + std::string(1 << 20, 'x')).size() < 600);
+}
+
+TEST_CASE("nesting is counted before anything is parsed, and not inside strings") {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  CHECK(parse_json(nested(max_json_depth), path).is_array());
+  CHECK_THAT(
+      refusal([&] { return parse_json(nested(max_json_depth + 1), path); }, error_code::malformed_json),
+      contains("nests 65 levels deep; at most 64 are read"));
+  CHECK_THAT(refusal([&] { return parse_json(nested(1'000'000), path); }, error_code::malformed_json),
+             contains("nests 1000000 levels deep"));
+  CHECK(parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", path).size() == 1);
+}
+
+TEST_CASE("the schema's name and major version are checked") {
+  const auto check = [](const char* schema, error_code expected) {
+    const nlohmann::json document{{"schema", schema}};
+    const json_place file{document, path};
+    return refusal(
+        [&] {
+          check_schema(file, "table");
+          return 0;
+        },
+        expected);
+  };
+  CHECK(check("switchyard.table/1", {}).empty());
+  CHECK(check("switchyard.table/1.7", {}).empty());
+  CHECK(check("switchyard.manifest/1", error_code::wrong_schema) ==
+        "[switchyard.104] folder/file.json: /schema: expected \"switchyard.table/1\", got "
+        "\"switchyard.manifest/1\"");
+  CHECK_THAT(check("switchyard.table/2", error_code::unsupported_schema_version),
+             contains("Update the library"));
+  CHECK_FALSE(check("switchyard.table/10", error_code::unsupported_schema_version).empty());
+  CHECK_FALSE(check("switchyard.table/", error_code::unsupported_schema_version).empty());
+  CHECK_FALSE(check("", error_code::wrong_schema).empty());
+}
+
+TEST_CASE("of very many warnings a hundred are kept, and the rest counted") {
+  warnings all;
+  for (int i = 0; i < 250; ++i) all.add(std::to_string(i));
+  CHECK(all.messages.size() == 100);
+  CHECK(all.messages.back() == "99");
+  CHECK(all.left_out == 150);
+}
