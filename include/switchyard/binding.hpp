@@ -64,9 +64,10 @@ class binding {
   /// would have to be loaded and may not be.
   [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view problem, std::uint64_t hash, loading may_load) {
     for (;;) {
-      const std::int64_t begin = nanoseconds();
+      const bool timed = messages_->level() != debug_level::silent;
+      const std::int64_t begin = timed ? nanoseconds() : 0;
       const choice chosen = select(problem);
-      const std::int64_t selected = nanoseconds();
+      const std::int64_t selected = timed ? nanoseconds() : 0;
       if (chosen.variant == no_index) {
         messages_->count(chosen);
         refuse(problem);
@@ -77,13 +78,11 @@ class binding {
       out->problem.assign(problem.begin(), problem.end());
       out->hash = hash;
       out->chosen = chosen;
+      out->counted = record_ != nullptr || messages_->level() == debug_level::launches;
       detail::planner{*rules_, *rules_->candidates[chosen.variant].what, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
-      out->counted = record_ != nullptr || messages_->level() == debug_level::launches;
       messages_->count(chosen);
-      if (messages_->level() != debug_level::silent) {
-        report(*out, selected - begin, nanoseconds() - selected);
-      }
+      if (timed) report(*out, selected - begin, nanoseconds() - selected);
       return out;
     }
   }

@@ -27,7 +27,7 @@
 
 namespace switchyard::inline v0 {
 
-/// Builds the k-d tree of a row index: median splits along the widest axis, down to leaves of a dozen rows.
+/// Builds the k-d tree of a row index: median splits along the widest axis, down to leaves of two dozen rows.
 class row_index_builder {
  public:
   /// Indexes `points`, row after row, of `dimensions` finite coordinates each.
@@ -40,10 +40,17 @@ class row_index_builder {
     while ((count >> out.depth_) > row_index::leaf_rows) ++out.depth_;
     out.nodes_.resize((std::size_t{1} << out.depth_) - 1);
     split(out, points, 0, 0, 0);
-    out.points_.reserve(points.size());
-    for (const std::uint32_t row : out.rows_) {
-      const auto point = points.subspan(row * dimensions, dimensions);
-      out.points_.insert(out.points_.end(), point.begin(), point.end());
+    constexpr std::size_t lanes = row_index::lanes;
+    const std::size_t leaves = count == 0 ? 0 : std::size_t{1} << out.depth_;
+    out.points_.resize(leaves * lanes * dimensions);
+    for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
+      const std::size_t begin = out.bound(leaf, out.depth_);
+      for (std::size_t i = begin; i < out.bound(leaf + 1, out.depth_); ++i) {
+        for (std::size_t axis = 0; axis < dimensions; ++axis) {
+          out.points_[(leaf * dimensions + axis) * lanes + (i - begin)] =
+              points[out.rows_[i] * dimensions + axis];
+        }
+      }
     }
     return out;
   }
@@ -328,7 +335,7 @@ class selector_builder {
       into.at.insert(into.at.end(), at.begin(), at.end());
       for (const measured_time& time : times) {
         if (!into.named[ids[time.variant]].candidates.empty()) {
-          into.times.push_back({ids[time.variant], time.microseconds});
+          into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds)});
         }
       }
       into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));

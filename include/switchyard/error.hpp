@@ -58,6 +58,12 @@ class error : public std::runtime_error {
 
   [[nodiscard]] error_code code() const noexcept { return code_; }
 
+  /// The text without its number, for an error that replaces this one.
+  [[nodiscard]] std::string_view message() const noexcept {
+    const std::string_view all = what();
+    return all.substr(all.find("] ") + 2);
+  }
+
  private:
   error_code code_;
 };

@@ -88,7 +88,7 @@ namespace detail {
 /// Time of a candidate in the nearest rows of a group, or 0.
 [[nodiscard]] inline double find_time(const bound_group& group, std::uint32_t row,
                                       std::uint32_t candidate_index) {
-  for (const measured_time& time : group.row_times(row)) {
+  for (const bound_time& time : group.row_times(row)) {
     for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index == candidate_index) return static_cast<double>(time.microseconds);
     }

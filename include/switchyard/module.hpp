@@ -7,7 +7,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <switchyard/driver.hpp>
@@ -83,7 +82,11 @@ class module_store final : public kernel_loader {
   [[nodiscard]] loaded_kernel load(const launch& what) override {
     loaded_kernel out;
     const std::shared_ptr<module> from = load_module(what);
-    out.function = driver_->find(from->handle(), what.kernel);
+    try {
+      out.function = driver_->find(from->handle(), what.kernel);
+    } catch (const driver_error& problem) {
+      throw driver_error{problem.code(), what.blob + ": " + std::string{problem.message()}};
+    }
     out.module = from;
     std::vector<parameter_slot> slots;
     if (driver_->parameters(out.function, slots)) check_parameters(what, slots);
@@ -114,9 +117,8 @@ class module_store final : public kernel_loader {
     try {
       bytes = read_file(what.blob, max_blob_bytes);
     } catch (const file_error& problem) {
-      std::string_view why = problem.what();
-      why.remove_prefix(why.find("] ") + 2);  // the number of the error that this one replaces
-      throw driver_error{error_code::blob_missing, std::string{why} + ". Kernel '" + what.kernel +
+      throw driver_error{error_code::blob_missing, std::string{problem.message()} + ". Kernel '" +
+                                                       what.kernel +
                                                        "' is in it: install it beside its manifest"};
     }
     const std::string digest = sha256(std::as_bytes(std::span{bytes}));

@@ -61,6 +61,12 @@ struct alignas(64) image_line {
   std::array<std::byte, 64> bytes;
 };
 
+/// A parameter whose value the image has.
+struct fixed_parameter {
+  std::uintptr_t address = 0;
+  std::size_t index = 0;
+};
+
 struct planned_launch {
   function_handle function = nullptr;
   launch_geometry geometry;
@@ -70,10 +76,10 @@ struct planned_launch {
   std::uint8_t fill_byte = 0;
   std::uint32_t fill_workspace = 0;
 
-  // Parameter i is at (arguments & masks[i]) + addresses[i]: all ones for an argument passed in place, zero
-  // for one in the image, whose address is then absolute. Padded to a multiple of four.
-  std::vector<std::uintptr_t> masks;
-  std::vector<std::uintptr_t> addresses;
+  // Parameter i is at arguments + offsets[i], but for those that are not passed in place: they are in the
+  // image. Padded with zeros to a multiple of eight.
+  std::vector<std::uintptr_t> offsets;
+  std::vector<fixed_parameter> fixed;
   std::vector<image_line> image;
   std::vector<late_value> late;
   const std::array<expression, 3>* late_grid = nullptr;  ///< a grid that reads arguments of the single call
@@ -88,13 +94,15 @@ struct plan {
   std::vector<std::int64_t> problem;
   std::uint64_t hash = 0;
   choice chosen;
-  bool direct = false;  ///< one launch, nothing late, no workspace: the shortest way to the driver
+  const variant* what = nullptr;  ///< the chosen one
+  /// Set when it is the only launch, nothing is late, there is no workspace, and calls are not counted: the
+  /// shortest way to the driver.
+  const planned_launch* direct = nullptr;
   std::vector<planned_launch> launches;
   std::vector<workspace_buffer> workspace;
   std::size_t workspace_bytes = 0;
-  std::vector<std::shared_ptr<const void>> modules;  ///< kept loaded
-  bool counted = false;                              ///< calls are counted, or printed one by one
-  std::atomic<std::uint64_t> count{0};               ///< calls that are not recorded yet
+  bool counted = false;                 ///< calls are counted, or printed one by one
+  std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet
 };
 
 /// Workspace buffers start at multiples of this.
@@ -144,6 +152,7 @@ class planner {
       : from_{from}, what_{what}, values_{problem, from.device.attributes, from.op->fields, nullptr} {}
 
   void build(const std::vector<loaded_kernel>& kernels, plan& out) {
+    out.what = &what_;
     for (const named_expression& buffer : what_.workspace) {
       const std::int64_t bytes = value_of(buffer.value, buffer.name);
       if (bytes < 0 || bytes > (std::int64_t{1} << 46))
@@ -164,13 +173,14 @@ class planner {
         continue;
       }
       planned.function = kernels[i].function;
-      out.modules.push_back(kernels[i].module);
       plan_geometry(each, planned);
       plan_parameters(each, planned);
     }
-    out.direct = out.launches.size() == 1 && !out.launches[0].is_fill && !out.launches[0].is_empty &&
-                 out.launches[0].late.empty() && out.launches[0].late_grid == nullptr &&
-                 out.workspace.empty();
+    const planned_launch& first = out.launches.front();
+    const bool is_direct = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
+                           first.late.empty() && first.late_grid == nullptr && out.workspace.empty() &&
+                           !out.counted;
+    out.direct = is_direct ? &first : nullptr;
   }
 
   [[nodiscard]] static bool to_extent(std::int64_t value, std::uint32_t& out) noexcept {
@@ -219,25 +229,21 @@ class planner {
 
   void plan_parameters(const launch& each, planned_launch& planned) const {
     planned.parameter_count = static_cast<std::uint32_t>(each.parameters.size());
-    const std::size_t padded = (each.parameters.size() + 3) / 4 * 4;
-    planned.masks.assign(padded, 0);
-    planned.addresses.assign(padded, 0);
+    planned.offsets.assign((each.parameters.size() + 7) / 8 * 8, 0);
     std::size_t end = 0;
     for (std::size_t i = 0; i < each.parameters.size(); ++i) {
       const parameter& what = each.parameters[i];
       if (what.from == parameter::source::field) {
-        planned.masks[i] = ~std::uintptr_t{0};
-        planned.addresses[i] = from_.op->fields[what.index].offset;
+        planned.offsets[i] = from_.op->fields[what.index].offset;
       } else {
-        planned.addresses[i] = place(what, planned, end);
-        end = planned.addresses[i] + what.bytes;
+        const std::size_t at = place(what, planned, end);
+        planned.fixed.push_back({at, i});
+        end = at + what.bytes;
       }
     }
-    for (std::size_t i = 0; i < each.parameters.size(); ++i) {
-      if (planned.masks[i] == 0)
-        planned.addresses[i] += reinterpret_cast<std::uintptr_t>(planned.image.data());
+    for (fixed_parameter& here : planned.fixed) {
+      here.address += reinterpret_cast<std::uintptr_t>(planned.image.data());
     }
-    for (std::size_t i = each.parameters.size(); i < padded; ++i) planned.addresses[i] = planned.addresses[0];
   }
 
   [[nodiscard]] static std::byte* image_of(planned_launch& planned) noexcept {

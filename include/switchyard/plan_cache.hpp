@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <switchyard/operator.hpp>
@@ -77,11 +78,25 @@ class plan_cache {
   }
 
  private:
+  using two = std::uint64_t __attribute__((vector_size(16)));
+
+  [[nodiscard]] static two load_two(const std::int64_t* from) noexcept {
+    two out;
+    __builtin_memcpy(&out, from, sizeof out);
+    return out;
+  }
+
+  // Unrolled, two at a time: GCC would make a loop of it.
   template <std::size_t Count>
   [[nodiscard]] static bool equal(const std::int64_t* a, const std::array<std::int64_t, Count>& b) noexcept {
-    std::uint64_t different = 0;
-    for (std::size_t i = 0; i < Count; ++i) different |= static_cast<std::uint64_t>(a[i] ^ b[i]);
-    return different == 0;
+    two different{};
+    const auto compare = [&]<std::size_t... Pair>(std::index_sequence<Pair...>) {
+      ((different |= load_two(a + 2 * Pair) ^ load_two(b.data() + 2 * Pair)), ...);
+    };
+    compare(std::make_index_sequence<Count / 2>{});
+    std::uint64_t last = 0;
+    if constexpr (Count % 2 != 0) last = static_cast<std::uint64_t>(a[Count - 1] ^ b[Count - 1]);
+    return (different[0] | different[1] | last) == 0;
   }
 
   std::size_t mask_ = 0;

@@ -36,7 +36,7 @@ inline constexpr std::array<std::uint64_t, max_axes> hash_factors = make_hash_fa
   for (std::size_t i = 0; i < problem.size(); ++i) {
     sum += static_cast<std::uint64_t>(problem[i]) * detail::hash_factors[i];
   }
-  return (sum ^ (sum >> 32U)) * 0x9fb21c651e98df25;
+  return sum ^ (sum >> 32U);
 }
 
 /// The same hash, unrolled for a known number of axes.
@@ -47,7 +47,7 @@ template <std::size_t Count>
     ((sum += static_cast<std::uint64_t>(problem[Index]) * detail::hash_factors[Index]), ...);
   }
   (std::make_index_sequence<Count>{});
-  return (sum ^ (sum >> 32U)) * 0x9fb21c651e98df25;
+  return sum ^ (sum >> 32U);
 }
 
 /// A value as files and messages spell it: an enumerator's name, or the number.

@@ -52,6 +52,13 @@ struct named_candidates {
   std::vector<bool> stale;
 };
 
+/// A row's time of one variant.
+struct bound_time {
+  std::uint32_t variant = 0;  ///< index into the group's ids
+  float microseconds = 0;
+  float logarithm = 0;  ///< binary, of the microseconds
+};
+
 /// Rows made ready for a device: of one table, or of several that were measured on it.
 struct bound_group {
   std::vector<axis_value> type;
@@ -62,7 +69,7 @@ struct bound_group {
   std::vector<named_candidates> named;  ///< by id
   std::vector<std::int64_t> at;
   std::vector<std::uint32_t> first_time{0};
-  std::vector<measured_time> times;
+  std::vector<bound_time> times;
   struct origin {
     std::uint32_t table = 0;
     std::uint32_t group = 0;
@@ -76,7 +83,7 @@ struct bound_group {
   std::vector<std::uint32_t> slots;  ///< open addressing by the hash of a row's coordinates: row + 1, or 0
 
   [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
-  [[nodiscard]] std::span<const measured_time> row_times(std::size_t row) const noexcept {
+  [[nodiscard]] std::span<const bound_time> row_times(std::size_t row) const noexcept {
     return std::span{times}.subspan(first_time[row], first_time[row + 1] - first_time[row]);
   }
 };
@@ -279,7 +286,7 @@ class selector {
     choice out;
     out.rank = group.rank;
     if (const std::uint32_t row = find_row(group, problem); row != no_index) {
-      for (const measured_time& time : group.row_times(row)) {
+      for (const bound_time& time : group.row_times(row)) {
         const std::uint32_t index = serving(group, time.variant, problem, unusable);
         if (index == no_index) continue;
         out.variant = index;
@@ -295,6 +302,11 @@ class selector {
     if (!place(group, problem, point)) return out;
     neighbour_list near;
     group.index.nearest({point.data(), group.axes.size()}, group.neighbours, near);
+    // A large table is not in the cache: have all rows on their way before the first is looked at.
+    for (std::uint32_t n = 0; n < near.count; ++n) __builtin_prefetch(&group.first_time[near.entries[n].row]);
+    for (std::uint32_t n = 0; n < near.count; ++n) {
+      __builtin_prefetch(group.times.data() + group.first_time[near.entries[n].row]);
+    }
     return predict(group, near, problem, unusable, out);
   }
 
@@ -321,7 +333,7 @@ class selector {
       for (std::size_t t = 0; t < times.size() && t < scanned_times && counted < counted_times; ++t) {
         const std::size_t at = find_tally(tallies, used, group, times[t].variant, problem, unusable);
         if (at == max_tallies || tallies[at].candidate == no_index) continue;
-        const float logarithm = __builtin_log2f(times[t].microseconds);
+        const float logarithm = times[t].logarithm;
         if (counted == 0) best_log = logarithm;
         slowdown = logarithm - best_log;
         tallies[at].weighted_slowdown += weight * slowdown;

@@ -1,6 +1,5 @@
 #include "allocation_counter.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <malloc.h>
@@ -9,19 +8,11 @@
 namespace {
 
 thread_local std::uint64_t made = 0;
-std::atomic<std::int64_t> live{0};
 
 void* count(void* address) {
   if (address == nullptr) throw std::bad_alloc{};
   ++made;
-  live.fetch_add(static_cast<std::int64_t>(::malloc_usable_size(address)), std::memory_order_relaxed);
   return address;
-}
-
-void discard(void* address) noexcept {
-  if (address == nullptr) return;
-  live.fetch_sub(static_cast<std::int64_t>(::malloc_usable_size(address)), std::memory_order_relaxed);
-  std::free(address);
 }
 
 }  // namespace
@@ -30,7 +21,7 @@ std::uint64_t test::allocations_of_this_thread() noexcept {
   return made;
 }
 std::int64_t test::live_bytes() noexcept {
-  return live.load(std::memory_order_relaxed);
+  return static_cast<std::int64_t>(::mallinfo2().uordblks);
 }
 
 // The forms that the standard library's others call.
@@ -42,14 +33,14 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return count(std::aligned_alloc(align, (bytes + align - 1) / align * align));
 }
 void operator delete(void* address) noexcept {
-  discard(address);
+  std::free(address);
 }
 void operator delete(void* address, std::size_t /*bytes*/) noexcept {
-  discard(address);
+  std::free(address);
 }
 void operator delete(void* address, std::align_val_t /*alignment*/) noexcept {
-  discard(address);
+  std::free(address);
 }
 void operator delete(void* address, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
-  discard(address);
+  std::free(address);
 }

@@ -8,7 +8,7 @@ namespace test {
 /// Allocations made so far by the calling thread.
 [[nodiscard]] std::uint64_t allocations_of_this_thread() noexcept;
 
-/// Bytes that the program holds.
+/// Bytes of the heap that the program holds; 0 where a sanitizer has a heap of its own.
 [[nodiscard]] std::int64_t live_bytes() noexcept;
 
 }  // namespace test

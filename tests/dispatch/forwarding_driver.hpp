@@ -32,8 +32,9 @@ class forwarding_driver final : public sy::device_driver {
   std::atomic<bool> is_capturing{false};
   std::atomic<bool> is_out_of_memory{false};
   std::atomic<int> launch_status{0};
-  std::atomic<bool> holds_launches{false};  ///< launches wait until it is false again
-  std::atomic<int> held{0};                 ///< how many wait
+  std::atomic<bool> holds_next{false};  ///< the next launch waits until it may go on
+  std::atomic<bool> held{false};        ///< it waits
+  std::atomic<bool> may_go_on{false};
 
   [[nodiscard]] const sy::device_properties& properties() const noexcept override { return properties_; }
   [[nodiscard]] sy::module_handle load(std::span<const std::byte> image, const std::string& name) override {
@@ -59,10 +60,10 @@ class forwarding_driver final : public sy::device_driver {
                                   void** parameters, sy::stream where) noexcept override {
     launches.fetch_add(1, std::memory_order_relaxed);
     if (launch_status != 0) return launch_status;
-    if (holds_launches) {
-      ++held;
-      holds_launches.wait(true);
-      --held;
+    if (holds_next.exchange(false)) {
+      held = true;
+      held.notify_all();
+      may_go_on.wait(false);
     }
     return host_.launch(function, geometry, parameters, where);
   }

@@ -104,9 +104,9 @@ TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
   const std::string one = run_engine(path + " SWITCHYARD_DEBUG=1", "128 128");
   CHECK(count_of(one, "switchyard: stamp {") == 1);
   CHECK(count_of(one, "switchyard: summary: exact 1") == 1);
-  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2", "128 128"), "switchyard: launch") == 2);
+  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2", "128 128"), "switchyard: launch") == 1);
   CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=json", "128 128"), R"("event":"choice")") == 1);
-  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2,json", "128 128"), R"("event":"launch")") == 2);
+  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2,json", "128 128"), R"("event":"launch")") == 1);
   CHECK(run_engine(path + " SWITCHYARD_DEBUG=0", "128") == "stamp 1\n");
   CHECK_THAT(run_engine(path + " SWITCHYARD_DEBUG=loud", "128", 1),
              Contains("[switchyard.304]") && Contains("loud"));

@@ -205,11 +205,10 @@ TEST_CASE("a snapshot stays while a launch uses it, and goes with the launch") {
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {}) == 1);
-  driver->holds_launches = true;
+  driver->holds_next = true;
   int slow = 0;
   std::thread reader{[&] { slow = run(on, {}); }};
-  while (driver->held != 1) std::this_thread::yield();
-  driver->holds_launches = false;  // the reader still waits: it has not been told
+  driver->held.wait(false);
   for (int round = 0; round < 4; ++round) {
     files.put_blob("stamp", round % 2 == 0 ? "stamp_other.so" : "stamp.so", "stamp.so");
     files.put_manifest("stamp", {stamp_variant("one", 1)});
@@ -218,7 +217,8 @@ TEST_CASE("a snapshot stays while a launch uses it, and goes with the launch") {
   }
   CHECK(slow == 0);
   CHECK(driver->unloads <= 1);  // the reader's blob is among those loaded
-  driver->holds_launches.notify_all();
+  driver->may_go_on = true;
+  driver->may_go_on.notify_all();
   reader.join();
   CHECK(slow == 1);
   prefer(files, "one", "two");

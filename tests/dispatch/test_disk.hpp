@@ -110,7 +110,7 @@ class disk {
                         {"operator", op},
                         {"target", {{"backend", "host"}, {"arch", architecture()}}},
                         {"variants", variants}};
-    write(manifest_path(op), manifest.dump(1));
+    write(manifest_path(op), manifest.dump());
   }
 
   [[nodiscard]] static std::string hash_of(const std::filesystem::path& path) {
@@ -132,7 +132,7 @@ class disk {
     return root_ / "tables" / op / "here.json";
   }
   void put_table(std::string_view op, const std::vector<json>& groups) const {
-    write(table_path(op), make_table(op, groups).dump(1));
+    write(table_path(op), make_table(op, groups).dump());
   }
 
   /// Options of a catalog that sees this root alone and writes warnings and debug lines to a file.

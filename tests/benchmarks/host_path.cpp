@@ -1,0 +1,460 @@
+// The cost of choosing and launching on the host, without the kernels: they do nothing here.
+//
+//   host_path                 measures everything; one line a figure: name, value, unit
+//   host_path count WHAT N    makes N calls of WHAT, for an instruction counter (see host_path.py)
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <time.h>
+#include <vector>
+
+#include <switchyard/switchyard.hpp>
+
+#include "../dispatch/allocation_counter.hpp"
+#include "../dispatch/test_disk.hpp"
+#include "../dispatch/test_operators.hpp"
+
+namespace {
+
+using namespace test;
+using sy::operators::attention_forward;
+using sy::operators::rotary;
+
+std::int64_t now() {
+  ::timespec at{};
+  ::clock_gettime(CLOCK_MONOTONIC, &at);
+  return std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+}
+
+double at_quantile(std::vector<double> values, double which) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(which * static_cast<double>(values.size() - 1))];
+}
+
+void print(std::string_view name, double value, std::string_view unit) {
+  std::printf("%.*s\t%.4g\t%.*s\n", static_cast<int>(name.size()), name.data(), value,
+              static_cast<int>(unit.size()), unit.data());
+  std::fflush(stdout);
+}
+
+/// A pseudo-random sequence, the same in every run.
+class draw {
+ public:
+  draw() = default;
+  explicit draw(std::uint64_t seed) noexcept : state_{seed * 0xd1342543de82ef95U} {}
+  std::uint64_t operator()() noexcept {
+    state_ += 0x9e3779b97f4a7c15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31U);
+  }
+  /// As sizes are: equally likely in each power of two up to 2^bits.
+  std::int64_t size(unsigned bits) noexcept {
+    return static_cast<std::int64_t>(std::exp2(static_cast<double>((*this)() >> 11U) * 0x1p-53 * bits));
+  }
+
+ private:
+  std::uint64_t state_ = 1;
+};
+
+// 1. Warm launches
+
+/// An operator whose kernel does nothing, called with one problem, and the same launch without the
+/// dispatcher.
+template <class Operator>
+class warm {
+ public:
+  warm(const disk& files, const char* kernel, typename Operator::arguments call)
+      : call_{call}, driver_{std::make_shared<sy::host::driver>(1)}, catalog_{files.options()} {
+    on_ = std::make_unique<sy::dispatcher<Operator>>(catalog_, sy::device{driver_});
+    blob_ = read_text(disk::built("nothing.so"));
+    function_ = driver_->find(driver_->load(std::as_bytes(std::span{blob_}), "nothing.so"), kernel);
+    const auto& op = sy::describe<Operator>();
+    for (const auto& field : op.fields)
+      pointers_.push_back(reinterpret_cast<std::byte*>(&call_) + field.offset);
+    dispatched(1);
+  }
+
+  [[gnu::noinline]] void dispatched(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      keep();
+      (*on_)(nullptr, call_);
+    }
+  }
+  [[gnu::noinline]] void bare(std::int64_t count) {
+    sy::device_driver& driver = *driver_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      keep();
+      if (driver.launch(function_, geometry_, pointers_.data(), nullptr) != 0) std::abort();
+    }
+  }
+  [[gnu::noinline]] void empty(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) keep();
+  }
+
+  void measure(const std::string& name) {
+    constexpr std::int64_t calls = 2000;
+    constexpr int batches = 400;
+    std::vector<double> difference;
+    std::vector<double> bare_time;
+    for (int batch = 0; batch < batches; ++batch) {
+      const std::int64_t begin = now();
+      dispatched(calls);
+      const std::int64_t middle = now();
+      bare(calls);
+      const std::int64_t end = now();
+      difference.push_back(static_cast<double>((middle - begin) - (end - middle)) / calls);
+      bare_time.push_back(static_cast<double>(end - middle) / calls);
+    }
+    const std::uint64_t before = allocations_of_this_thread();
+    dispatched(calls);
+    const std::uint64_t made = allocations_of_this_thread() - before;
+    print(name + " over bare, median", at_quantile(difference, 0.5), "ns");
+    print(name + " over bare, fastest tenth", at_quantile(difference, 0.1), "ns");
+    print(name + " bare, median", at_quantile(bare_time, 0.5), "ns");
+    print(name + " allocations", static_cast<double>(made) / calls, "a call");
+  }
+
+ private:
+  /// The compiler must take the arguments for changed.
+  void keep() { asm volatile("" : : "r"(&call_) : "memory"); }
+
+  typename Operator::arguments call_;
+  std::shared_ptr<sy::host::driver> driver_;
+  sy::catalog catalog_;
+  std::unique_ptr<sy::dispatcher<Operator>> on_;
+  std::string blob_;
+  sy::function_handle function_ = nullptr;
+  sy::launch_geometry geometry_;
+  std::vector<void*> pointers_;
+};
+
+template <class Operator>
+json take_all(const char* kernel) {
+  json names = json::array();
+  for (const auto& field : sy::describe<Operator>().fields) names.push_back(field.name);
+  return {{"id", "all"},
+          {"launches",
+           {{{"blob", "nothing.so"},
+             {"kernel", kernel},
+             {"grid", {1, 1, 1}},
+             {"block", {1, 1, 1}},
+             {"parameters", names}}}}};
+}
+
+nothing::arguments sixteen_call() {
+  return {.e = 4, .f = 32, .g = 1024, .h = 1024, .l = 128};
+}
+
+rotary::arguments rotary_call(void* memory) {
+  rotary::arguments call;
+  call.q = call.k = call.q_out = call.k_out = memory;
+  call.cos = call.sin = memory;
+  call.batch = 1;
+  call.seqlen = 1;
+  call.heads_q = 32;
+  call.heads_k = 8;
+  call.head_dim = call.rotary_dim = 128;
+  call.offset = 2048;
+  call.q_stride_token = call.q_out_stride_token = 32 * 128;
+  call.k_stride_token = call.k_out_stride_token = 8 * 128;
+  call.q_stride_head = call.q_out_stride_head = call.k_stride_head = call.k_out_stride_head = 128;
+  call.table_stride = 64;
+  call.dtype = sy::dtype::bf16;
+  return call;
+}
+
+attention_forward::arguments attention_call(void* memory) {
+  attention_forward::arguments call;
+  call.q = call.k = call.v = call.out = memory;
+  call.batch = 1;
+  call.heads = 32;
+  call.heads_kv = 8;
+  call.seqlen_q = 1;
+  call.seqlen_k = 2048;
+  call.head_dim = call.head_dim_v = 128;
+  call.q_stride_token = call.out_stride_token = 32 * 128;
+  call.k_stride_token = call.v_stride_token = 8 * 128;
+  call.q_stride_head = call.k_stride_head = call.v_stride_head = call.out_stride_head = 128;
+  call.scale = 0.0884F;
+  call.dtype = sy::dtype::bf16;
+  return call;
+}
+
+alignas(16) std::array<std::byte, 64> some_memory{};
+
+template <class Visitor>
+void visit_warm(std::string_view which, const Visitor& visit) {
+  const disk files;
+  if (which == "sixteen") {
+    files.put_manifest("nothing", {nothing_variant("all")});
+    visit(warm<nothing>{files, "nothing_16", sixteen_call()}, "warm launch, 16 parameters");
+  } else if (which == "rotary") {
+    files.put_manifest("rotary", {take_all<rotary>("nothing_rotary")});
+    visit(warm<rotary>{files, "nothing_rotary", rotary_call(some_memory.data())},
+          "warm launch, all of rotary");
+  } else if (which == "attention") {
+    files.put_manifest("attention_forward", {take_all<attention_forward>("nothing_attention_forward")});
+    visit(warm<attention_forward>{files, "nothing_attention_forward", attention_call(some_memory.data())},
+          "warm launch, all of attention_forward");
+  } else {
+    std::fprintf(stderr, "unknown: %.*s\n", static_cast<int>(which.size()), which.data());
+    std::exit(2);
+  }
+}
+
+// 2. First choices
+
+/// Rows over the four sizes of `nothing`, at which six variants were measured.
+json make_rows(std::size_t count, draw& random, std::size_t variants = 6) {
+  json rows = json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    json times;
+    for (std::size_t v = 0; v < 4; ++v) {
+      times["v" + std::to_string((i + v * 7) % variants)] = 1.0 + static_cast<double>(random() % 10000) / 100;
+    }
+    rows.push_back(
+        {{"at", {random.size(8), random.size(7), random.size(15), random.size(17)}}, {"times_us", times}});
+  }
+  return rows;
+}
+
+json make_group(json rows) {
+  return {{"type", {{"dtype", "f16"}, {"head_dim", 128}}},
+          {"axes", {"batch", "heads", "seqlen_q", "seqlen_k"}},
+          {"rows", std::move(rows)}};
+}
+
+std::vector<json> make_variants(std::size_t count) {
+  std::vector<json> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    json each = nothing_variant("v" + std::to_string(i));
+    each["type"] = {{"dtype", "f16"}};
+    each["config"] = {{"block_m", 64 << i % 3}, {"block_n", 32 << i % 4}};
+    each["requires"] = {"seqlen_k <= 1 << 30", "head_dim % 8 == 0"};
+    out.push_back(std::move(each));
+  }
+  return out;
+}
+
+void measure_first_choice() {
+  const disk files;
+  files.put_manifest("nothing", make_variants(6));
+  draw random;
+  files.put_table("nothing", {make_group(make_rows(10'000, random))});
+  sy::catalog catalog{files.options()};
+  const auto driver = std::make_shared<sy::host::driver>(1);
+  sy::dispatcher<nothing> on{catalog, sy::device{driver}};
+  auto call = sixteen_call();
+  on.prepare(call, {{"batch", 1, 256}, {"heads", 1, 128}, {"seqlen_q", 1, 32768}, {"seqlen_k", 1, 131072}});
+  std::vector<double> times;
+  std::vector<double> pure;
+  const auto rules = catalog.rules(sy::describe<nothing>(), driver->properties());
+  for (int i = 0; i < 50'000; ++i) {
+    call.e = random.size(8);
+    call.f = random.size(7);
+    call.g = random.size(15);
+    call.h = random.size(17);
+    const std::int64_t begin = now();
+    on(nullptr, call);
+    const std::int64_t middle = now();
+    const auto chosen = rules->select(sy::make_problem<nothing>(call));
+    const std::int64_t end = now();
+    if (chosen.variant == sy::no_index) std::abort();
+    times.push_back(static_cast<double>(middle - begin) / 1000);
+    pure.push_back(static_cast<double>(end - middle) / 1000);
+  }
+  print("first launch of a new problem, 10,000 rows, median", at_quantile(times, 0.5), "us");
+  print("first launch of a new problem, 10,000 rows, p99", at_quantile(times, 0.99), "us");
+  print("selection alone, repeated, 10,000 rows, median", at_quantile(pure, 0.5), "us");
+}
+
+struct sized {
+  static constexpr std::string_view name = "sized";
+  struct arguments {
+    std::int64_t a = 0, b = 0, c = 0, d = 0, e = 0;
+  };
+  static constexpr auto fields = sy::fields<&arguments::a>;
+  static constexpr auto axes =
+      sy::axes(sy::size_axis<&arguments::a>(), sy::size_axis<&arguments::b>(), sy::size_axis<&arguments::c>(),
+               sy::size_axis<&arguments::d>(), sy::size_axis<&arguments::e>());
+};
+
+std::shared_ptr<const sy::selector> make_selector(std::size_t rows, std::uint32_t dimensions) {
+  const auto& op = sy::describe<sized>();
+  const sy::device_properties device = sy::host::read_properties();
+  auto manifest = std::make_shared<sy::manifest>();
+  manifest->target = {device.backend, device.arch};
+  auto table = std::make_shared<sy::table>();
+  table->device = device;
+  table->match.axes.assign(op.axes.size(), {});
+  sy::row_group& group = table->groups.emplace_back();
+  for (std::uint32_t axis = 0; axis < dimensions; ++axis) group.axes.push_back(axis);
+  for (int i = 0; i < 6; ++i) {
+    sy::variant each;
+    each.id = "v" + std::to_string(i);
+    manifest->variants.push_back(each);
+    group.ids.push_back(each.id);
+    group.blobs.emplace_back();
+  }
+  draw random;
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::uint32_t axis = 0; axis < dimensions; ++axis) group.at.push_back(random.size(20));
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      group.times.push_back({(static_cast<std::uint32_t>(row) + i) % 6, 1.0F + static_cast<float>(i)});
+    }
+    group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
+    group.source_row.push_back(static_cast<std::uint32_t>(row));
+  }
+  std::vector<std::string> warned;
+  return sy::build_selector({&op, device, {manifest}, {}, {table}, {}}, warned);
+}
+
+void measure_growth() {
+  for (const std::uint32_t dimensions : {2U, 4U, 5U}) {
+    double smallest = 0;
+    double largest = 0;
+    for (const std::size_t rows : {100U, 1000U, 10'000U, 100'000U, 1'000'000U}) {
+      const auto rules = make_selector(rows, dimensions);
+      constexpr std::size_t queries = 100;  // few, so that most passes fit between two preemptions
+      std::vector<double> times;
+      std::vector<sy::problem_of<sized>> problems(queries);
+      for (int pass = 0; pass < 600; ++pass) {
+        draw random{static_cast<std::uint64_t>(pass) + 2};
+        for (auto& problem : problems) {
+          problem = {};
+          for (std::uint32_t axis = 0; axis < dimensions; ++axis) problem[axis] = random.size(20);
+        }
+        const std::int64_t begin = now();
+        for (const auto& problem : problems) {
+          if (rules->select(problem).variant == sy::no_index) std::abort();
+        }
+        times.push_back(static_cast<double>(now() - begin) / queries);
+      }
+      const double median = at_quantile(times, 0.5);
+      if (rows == 100) smallest = median;
+      largest = median;
+      print("selection, " + std::to_string(dimensions) + " axes, " + std::to_string(rows) + " rows", median,
+            "ns");
+    }
+    print("selection growth, " + std::to_string(dimensions) + " axes", largest / smallest, "x");
+  }
+}
+
+// 3. Opening
+
+void measure_opening() {
+  const disk files;
+  draw random;
+  for (int op = 0; op < 20; ++op) {
+    const std::string name = "operator_" + std::to_string(op);
+    files.put_blob(name, "nothing.so", "nothing.so");
+    files.put_manifest(name, make_variants(500));
+    files.put_table(name, {make_group(make_rows(500, random))});
+  }
+  std::vector<double> times;
+  for (int i = 0; i < 50; ++i) {
+    const std::int64_t begin = now();
+    const sy::catalog catalog{files.options()};
+    if (catalog.operators().size() != 20) std::abort();
+    times.push_back(static_cast<double>(now() - begin) / 1e6);
+  }
+  print("opening a catalog, 20 operators, 10,000 variants and rows", at_quantile(times, 0.5), "ms");
+
+  const disk large;
+  large.put_manifest("nothing", make_variants(1000));
+  large.put_table("nothing", {make_group(make_rows(10'000, random, 1000))});
+  times.clear();
+  const auto driver = std::make_shared<sy::host::driver>(1);
+  for (int i = 0; i < 15; ++i) {
+    sy::catalog catalog{large.options()};
+    const std::int64_t begin = now();
+    sy::dispatcher<nothing> on{catalog, sy::device{driver}};
+    on(nullptr, sixteen_call());
+    times.push_back(static_cast<double>(now() - begin) / 1e6);
+  }
+  print("first use, 1,000 variants and 10,000 rows, median", at_quantile(times, 0.5), "ms");
+  print("first use, 1,000 variants and 10,000 rows, fastest", at_quantile(times, 0), "ms");
+}
+
+// 4. Decoding
+
+void measure_decoding() {
+  constexpr int steps = 100'000;
+  constexpr int passes = 7;
+  const disk files;
+  files.put_manifest("nothing", make_variants(6));
+  draw random;
+  files.put_table("nothing", {make_group(make_rows(10'000, random))});
+  std::vector<double> best(steps, 1e9);
+  std::vector<double> alone;
+  std::int64_t early = 0;
+  std::int64_t late = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    sy::catalog catalog{files.options()};
+    sy::dispatcher<nothing> on{catalog, sy::device{std::make_shared<sy::host::driver>(1)}};
+    auto call = sixteen_call();
+    on.prepare(call, {{"seqlen_k", 1, steps + 1}});
+    call.g = 1;
+    std::vector<double> times(steps);
+    for (int step = 0; step < steps; ++step) {
+      call.h = step + 1;
+      const std::int64_t begin = now();
+      on(nullptr, call);
+      times[static_cast<std::size_t>(step)] = static_cast<double>(now() - begin) / 1000;
+      if (step == 20'000) early = live_bytes();
+    }
+    late = live_bytes();
+    for (std::size_t i = 0; i < best.size(); ++i) best[i] = std::min(best[i], times[i]);
+    alone.push_back(at_quantile(times, 0.999));
+  }
+  // The machine's own pauses hit different steps in each pass; what the library does hits the same.
+  print("decode loop, 100,000 steps, each step's best of 7 passes, median", at_quantile(best, 0.5), "us");
+  print("decode loop, 100,000 steps, each step's best of 7 passes, p99.9", at_quantile(best, 0.999), "us");
+  print("decode loop, 100,000 steps, each step's best of 7 passes, longest", at_quantile(best, 1), "us");
+  print("decode loop, p99.9 within one pass, best pass", at_quantile(alone, 0), "us");
+  print("decode loop, memory gained after step 20,000", static_cast<double>(late - early), "bytes");
+}
+
+void count(std::string_view what, std::int64_t calls) {
+  const std::size_t dash = what.find('-');
+  visit_warm(what.substr(0, dash), [&](auto&& each, const char*) {
+    const std::string_view how = what.substr(dash + 1);
+    if (how == "dispatched") {
+      each.dispatched(calls);
+    } else if (how == "bare") {
+      each.bare(calls);
+    } else {
+      each.empty(calls);
+    }
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[1], "count") == 0) {
+    count(argv[2], std::strtoll(argv[3], nullptr, 10));
+    return 0;
+  }
+  const std::string_view only = argc > 1 ? argv[1] : "";
+  const auto wanted = [only](std::string_view part) { return only.empty() || only == part; };
+  if (wanted("warm")) {
+    for (const char* which : {"sixteen", "rotary", "attention"}) {
+      visit_warm(which, [](auto&& each, const char* name) { each.measure(name); });
+    }
+  }
+  if (wanted("first")) measure_first_choice();
+  if (wanted("growth")) measure_growth();
+  if (wanted("opening")) measure_opening();
+  if (wanted("decoding")) measure_decoding();
+}
