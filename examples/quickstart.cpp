@@ -113,41 +113,66 @@ struct dispatchers {
   return out;
 }
 
-/// Times, for each call, a variant that was not chosen, and writes these times as the device's table: it
-/// knows nothing of the variants that run now, so a process that follows it must choose others.
-template <class Call>
-[[nodiscard]] std::size_t write_other_table(const std::filesystem::path& root, sy::catalog& catalog,
-                                            sy::dispatcher<typename Call::operator_type>& run,
-                                            std::vector<Call>& calls) {
+/// The table that was measured on the device, if there is one, else where it would lie.
+[[nodiscard]] std::filesystem::path find_table(const std::filesystem::path& root, sy::catalog& catalog,
+                                               const sy::operator_description& op,
+                                               const sy::device_properties& device) {
+  for (const auto& each : catalog.files(op).tables) {
+    if (each->device.name == device.name && each->device.arch == device.arch) return each->path;
+  }
+  return root / "tables" / op.name / "quickstart.json";
+}
+
+/// Times one variant for each call, the one that `pick` names of an explanation, and puts these times in the
+/// place of the device's table. Returns how many calls have a row.
+template <class Call, class Pick>
+[[nodiscard]] std::size_t write_table(const std::filesystem::path& root, sy::catalog& catalog,
+                                      sy::dispatcher<typename Call::operator_type>& run,
+                                      std::vector<Call>& calls, const Pick& pick) {
   using operator_type = typename Call::operator_type;
   const sy::operator_description& op = sy::describe<operator_type>();
   const sy::device_properties& device = run.where().properties();
   std::vector<quickstart::measured_row> rows;
   for (Call& call : calls) {
-    const sy::explanation why = run.explain(call.arguments);
-    const auto other = std::find_if(why.candidates.begin(), why.candidates.end(), [&why](const auto& each) {
-      return each.admissible && each.variant != why.variant;
-    });
-    if (other == why.candidates.end()) continue;
+    const std::string variant = pick(run.explain(call.arguments));
+    if (variant.empty()) continue;
     sy::catalog_options options{.roots = {root.string()}, .tables = {}, .default_roots = false};
     options.settings = {};
-    options.settings.forced = {{std::string{op.name}, other->variant}};
+    options.settings.forced = {{std::string{op.name}, variant}};
     sy::catalog forced_catalog{std::move(options)};
     sy::dispatcher<operator_type> forced{forced_catalog, run.where()};
     call.reset();
     const double microseconds = time_call(forced, call);
     const auto problem = sy::make_problem<operator_type>(call.arguments);
-    rows.push_back({{problem.begin(), problem.end()}, other->variant, microseconds});
+    rows.push_back({{problem.begin(), problem.end()}, variant, microseconds});
   }
-  std::filesystem::path path = root / "tables" / op.name / "quickstart.json";
-  for (const auto& each : catalog.files(op).tables) {
-    if (each->device.name == device.name) path = each->path;
-  }
+  const std::filesystem::path path = find_table(root, catalog, op, device);
   const bool existed = std::filesystem::exists(path);
   quickstart::replace_file(path, quickstart::make_table(op, device, rows).dump(1));
-  std::printf("%s %s: %zu rows, times of variants that were not chosen\n", existed ? "replaced" : "added",
-              path.c_str(), rows.size());
+  std::printf("%s %s: %zu rows\n", existed ? "replaced" : "wrote", path.c_str(), rows.size());
   return rows.size();
+}
+
+[[nodiscard]] std::string pick_chosen(const sy::explanation& why) {
+  return why.variant;
+}
+
+/// The first other variant that may serve the call.
+[[nodiscard]] std::string pick_other(const sy::explanation& why) {
+  const auto other = std::find_if(why.candidates.begin(), why.candidates.end(), [&why](const auto& each) {
+    return each.admissible && each.variant != why.variant;
+  });
+  return other == why.candidates.end() ? std::string{} : other->variant;
+}
+
+/// So that there is a table to replace: where none was measured on this device, one with the times of what
+/// the manifests put first.
+template <class Call>
+void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog,
+                         sy::dispatcher<typename Call::operator_type>& run, std::vector<Call>& calls) {
+  const sy::operator_description& op = sy::describe<typename Call::operator_type>();
+  if (std::filesystem::exists(find_table(root, catalog, op, run.where().properties()))) return;
+  (void)write_table(root, catalog, run, calls, pick_chosen);
 }
 
 /// Waits until the watching catalog has taken the new tables. False after ten seconds.
@@ -181,6 +206,9 @@ template <class Call>
   layer calls{device};
   std::printf("a layer of Llama-3.1-8B in bf16 on %s (%s %s)\n\n", device.properties().name.c_str(),
               device.properties().backend.c_str(), device.properties().arch.c_str());
+  write_missing_table(tree.folder(), catalog, dispatch.rotary, calls.rotary);
+  write_missing_table(tree.folder(), catalog, dispatch.attention, calls.attention);
+  (void)catalog.reload();
   const std::vector<outcome> before = run_layer(dispatch, calls);
   const auto all_right = [](const std::vector<outcome>& all) {
     return std::all_of(all.begin(), all.end(), [](const outcome& each) { return each.right; });
@@ -191,10 +219,12 @@ template <class Call>
     return good ? 0 : 1;
   }
 
-  std::printf("\n");
+  // Tables that know nothing of the variants that run now: a process that follows them must choose others.
+  std::printf("\nmeasuring other variants\n");
   catalog.watch(std::chrono::milliseconds{50});
-  const std::size_t rows = write_other_table(tree.folder(), catalog, dispatch.rotary, calls.rotary) +
-                           write_other_table(tree.folder(), catalog, dispatch.attention, calls.attention);
+  const std::size_t rows =
+      write_table(tree.folder(), catalog, dispatch.rotary, calls.rotary, pick_other) +
+      write_table(tree.folder(), catalog, dispatch.attention, calls.attention, pick_other);
   if (!wait_for_change(dispatch, calls, before)) return 1;
   const std::vector<outcome> after = run_layer(dispatch, calls);
   std::size_t changed = 0;

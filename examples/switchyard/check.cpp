@@ -65,7 +65,6 @@ void collect(const std::string& path, found_files& out, report& findings) {
 
 /// Manifests for tables that are checked alone: those of the tree they lie in, else of the search path.
 void borrow_manifests(checked_files& files, const std::vector<std::string>& paths, const session& session) {
-  if (files.manifests > 0) return;
   sy::catalog_options options = session.options();
   for (const std::string& path : paths) {
     fs::path root = fs::absolute(path).lexically_normal();
@@ -150,7 +149,10 @@ void run(const check_arguments& arguments, session& session) {
   if (files.manifests + files.tables == 0 && out.findings().empty()) {
     out.add(severity::error, arguments.paths.front(), "neither a manifest nor a table lies here");
   }
-  borrow_manifests(files, arguments.paths, session);
+  const bool tables_alone = std::none_of(found.json.begin(), found.json.end(), [](const std::string& each) {
+    return fs::absolute(each).string().find("/kernels/") != std::string::npos;
+  });
+  if (files.manifests == 0 && tables_alone) borrow_manifests(files, arguments.paths, session);
   for (const auto& [known, each] : files.operators) check_together(*known, each, out);
   check_unused(found, files, out);
   print(out, files, session.json);

@@ -102,6 +102,9 @@ std::vector<known_device> known_devices(sy::catalog& catalog) {
     out.push_back({found, each->path});
     complete_properties(out.back().properties);
   };
+  if (out.front().properties.backend != "host") {
+    out.push_back({sy::device::host().properties(), "this machine"});
+  }
   for (const known_operator& each : known_operators()) {
     const auto files = catalog.files(*each.description);
     std::for_each(files.overlays.begin(), files.overlays.end(), add);

@@ -14,7 +14,7 @@ struct known_device {
   std::string source;  ///< "this machine", or the path of a table
 };
 
-/// The current device first, then each that a table names, once.
+/// The current device first, then the CPU, then each that a table names, once.
 [[nodiscard]] std::vector<known_device> known_devices(switchyard::catalog& catalog);
 
 /// A device by its name, in any case, by a part of it that only one has, or as "backend:arch" for one that

@@ -141,6 +141,11 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
   return type == dtype::bf16 ? 0x1p-7 : type == dtype::f16 ? 0x1p-10 : 0x1p-23;
 }
 
+/// Distance between neighbouring values of a type near 0, where f16 runs out of exponents.
+[[nodiscard]] inline double smallest(dtype type) {
+  return type == dtype::f16 ? 0x1p-24 : 0;
+}
+
 /// Worst of |found - wanted| over its allowance `relative * |wanted| + absolute`; anything above 1 is wrong,
 /// and a value that is not a number is infinitely so.
 class worst_error {

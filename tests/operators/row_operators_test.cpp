@@ -66,7 +66,8 @@ void require_rows(tensor& found, const std::vector<double>& wanted, const shape&
   for (std::int64_t row = 0; row < of.rows; ++row) {
     for (std::int64_t c = 0; c < of.columns; ++c) {
       error.add(found.at(row * stride + c), wanted[static_cast<std::size_t>(row * of.columns + c)],
-                sy::test::epsilon(found.type()), arithmetic(of.columns, magnitude));
+                sy::test::epsilon(found.type()),
+                arithmetic(of.columns, magnitude) + sy::test::smallest(found.type()));
     }
     for (std::int64_t c = of.columns; c < stride && row * stride + c < found.count(); ++c) {
       written_gaps += std::isnan(found.at(row * stride + c)) ? 0U : 1U;

@@ -1,5 +1,6 @@
 """What README says of files and codes is what they are.   test_readme.py SOURCE_FOLDER"""
 
+import json
 import os
 import re
 import sys
@@ -21,6 +22,10 @@ def main():
     checks.that(examples, "README has an example")
     for path, text in examples:
         checks.equal(text, read(source, path), f"{path} as README shows it")
+
+    for text in re.findall(r"```json\n(.*?)```", readme, re.DOTALL):
+        found = json.loads(text)
+        checks.that(found["schema"] in ("switchyard.manifest/1", "switchyard.table/1"), f"schema of {text}")
 
     header = read(source, "include/switchyard/error.hpp")
     codes = re.findall(r"^  (\w+) = (\d+),$", header, re.MULTILINE)
