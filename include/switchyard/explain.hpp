@@ -167,7 +167,7 @@ namespace detail {
     case reason::other_device:
       return "other device (" + std::string{to_string(chosen.rank)} + "): nearest " + row + distance + stale;
     case reason::heuristic:
-      return "heuristic: no row of a table decides; first admissible variant of the manifest";
+      return "heuristic: no table has rows for it; first admissible variant of the manifest";
     case reason::forced:
       return "forced: " + why.note;
     case reason::pinned:

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <bit>
+#include <clocale>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -731,14 +732,17 @@ class expression_parser {
         ++at_;
       }
       const std::string digits{text_.substr(start, at_ - start)};
+      std::string local = digits;  // std::stod reads the decimal point of the engine's locale
+      if (const std::size_t point = local.find('.'); point != std::string::npos)
+        local.replace(point, 1, std::localeconv()->decimal_point);
       std::size_t used = 0;
       double value = 0;
       try {
-        value = std::stod(digits, &used);
+        value = std::stod(local, &used);
       } catch (const std::exception&) {
         used = 0;
       }
-      if (used != digits.size()) {
+      if (used != local.size()) {
         at_ = start;
         fail("'" + digits + "' is not a number");
       }

@@ -220,7 +220,7 @@ class table_reader {
       const auto entry = times.at(id.c_str());
       const double microseconds = entry.number();
       if (!(microseconds >= 1e-6 && microseconds <= 1e12))
-        entry.fail("a time is at least 1e-6 us and at most 1e12 us");
+        entry.fail("a time is positive: at least 1e-6 us and at most 1e12 us");
       const auto [found, is_new] = ids_.try_emplace(id, static_cast<std::uint32_t>(out.ids.size()));
       if (is_new) out.ids.push_back(id);
       out.times.push_back({found->second, static_cast<float>(microseconds)});

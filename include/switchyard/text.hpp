@@ -75,7 +75,11 @@ template <class Names>
   const double magnitude = value < 0 ? -value : value;
   const char* format = magnitude >= 100 ? "%.0f" : magnitude >= 10 ? "%.1f" : "%.3g";
   const int length = __builtin_snprintf(buffer, sizeof buffer, format, value);
-  return {buffer, static_cast<std::size_t>(length > 0 ? length : 0)};
+  std::string out{buffer, static_cast<std::size_t>(length > 0 ? length : 0)};
+  for (char& c : out) {
+    if (c == ',') c = '.';  // the decimal point of the engine's locale
+  }
+  return out;
 }
 
 /// Bytes of the UTF-8 character that a text begins with; 0 when it is none (RFC 3629).

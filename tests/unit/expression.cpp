@@ -7,6 +7,7 @@
 
 #include <switchyard/expression.hpp>
 
+#include "comma_locale.hpp"
 #include "contains.hpp"
 
 using namespace switchyard;
@@ -355,6 +356,13 @@ TEST_CASE("real expressions have decimals, roots, powers and logarithms") {
   CHECK(real("stride") == -7);
   CHECK(real("seed") == 4294967295.0);
   CHECK(std::isinf(real("1 / c")));
+}
+
+TEST_CASE("decimals are read alike in every locale") {
+  const comma_locale locale;
+  if (!locale.in_force()) return;
+  CHECK(real("0.25 + 1.5e1") == 15.25);
+  CHECK_THAT(real_refusal("1,5"), contains("unexpected ','"));
 }
 
 TEST_CASE("real expressions refuse what only integers have") {

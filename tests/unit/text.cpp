@@ -6,6 +6,8 @@
 
 #include <switchyard/text.hpp>
 
+#include "comma_locale.hpp"
+
 using namespace switchyard;
 
 TEST_CASE("edit distance counts insertions, deletions and substitutions") {
@@ -80,4 +82,11 @@ TEST_CASE("quoted JSON is UTF-8 whatever it is given") {
   CHECK(text::quote_json("\xc0\x80") == "\"" + replacement + replacement + "\"");  // overlong
   CHECK(text::quote_json("\xed\xa0\x80") ==
         "\"" + replacement + replacement + replacement + "\"");  // surrogate
+}
+
+TEST_CASE("numbers in messages have a point in every locale") {
+  const comma_locale locale;
+  if (!locale.in_force()) return;
+  CHECK(text::number(41.23) == "41.2");
+  CHECK(text::number(0.5) == "0.5");
 }
