@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <reference/attention.hpp>
 #include <reference/element.hpp>
@@ -31,7 +32,7 @@ struct verdict {
   double magnitude = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const double found = sy::reference::load(sy::dtype::bf16, out, at + static_cast<std::int64_t>(i));
-    if (!std::isfinite(found)) return INFINITY;
+    if (!std::isfinite(found)) return std::numeric_limits<double>::infinity();
     difference = std::fmax(difference, std::fabs(found - wanted[i]));
     magnitude = std::fmax(magnitude, std::fabs(wanted[i]));
   }
