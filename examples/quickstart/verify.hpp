@@ -1,7 +1,8 @@
 // Compares what a kernel wrote with the references in double precision.
 //
 // The error of a row (the head_dim values of one head of one token) is its largest difference over its
-// largest magnitude. Rounding a value to bf16, which has 8 significant bits, moves it by at most 2^-8 of itself.
+// largest magnitude. Rounding a value to bf16, which has 8 significant bits, moves it by at most 2^-8 of
+// itself.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +10,13 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <reference/attention.hpp>
-#include <reference/element.hpp>
-#include <reference/rotary.hpp>
 #include <span>
 #include <vector>
 
 #include "layer.hpp"
+#include "reference/attention.hpp"
+#include "reference/element.hpp"
+#include "reference/rotary.hpp"
 
 namespace quickstart {
 
