@@ -436,9 +436,8 @@ class expression_parser {
   using opcode = detail::opcode;
 
   [[noreturn]] void fail(const std::string& what) const {
-    std::string shown{text_.substr(0, 80)};
-    if (text_.size() > 80) shown += "...";
-    throw expression_error{"'" + shown + "': column " + std::to_string(at_ + 1) + ": " + what};
+    throw expression_error{"'" + text::shortened(text_, 80) + "': column " + std::to_string(at_ + 1) + ": " +
+                           text::shortened(what, 300)};
   }
 
   void skip_space() {

@@ -25,14 +25,6 @@ inline constexpr std::size_t max_json_depth = 64;
 
 namespace detail {
 
-/// A part of a file for a message: not longer than a message may be, and cut between characters.
-[[nodiscard]] inline std::string shortened(std::string_view text, std::size_t most = 300) {
-  if (text.size() <= most) return std::string{text};
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
-  return std::string{text.substr(0, end)} + "...";
-}
-
 /// Deepest nesting of arrays and objects, counted before the text is parsed.
 [[nodiscard]] inline std::size_t nesting_depth(std::string_view text) noexcept {
   std::size_t depth = 0;
@@ -73,7 +65,7 @@ namespace detail {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the number means nothing here
     std::string_view what = problem.what();
     if (const auto end = what.find("] "); end != std::string_view::npos) what.remove_prefix(end + 2);
-    throw file_error{error_code::malformed_json, path + ": is not JSON: " + detail::shortened(what) +
+    throw file_error{error_code::malformed_json, path + ": is not JSON: " + text::shortened(what, 300) +
                                                      ". Was the file cut off or saved half-way?"};
   }
 }
@@ -91,9 +83,9 @@ class json_place {
   }
 
   [[noreturn]] void fail(error_code code, const std::string& what) const {
-    const std::string where = detail::shortened(pointer());
+    const std::string where = text::shortened(pointer(), 300);
     throw file_error{
-        code, *path_ + ": " + (where.empty() ? std::string{} : where + ": ") + detail::shortened(what, 1000)};
+        code, *path_ + ": " + (where.empty() ? std::string{} : where + ": ") + text::shortened(what, 1000)};
   }
   [[noreturn]] void fail(const std::string& what) const { fail(error_code::invalid_entry, what); }
   [[noreturn]] void expected(std::string_view what) const {
@@ -171,7 +163,7 @@ class json_place {
   [[nodiscard]] std::string shown() const {
     if (value_->is_array()) return "an array of " + std::to_string(value_->size());
     if (value_->is_object()) return "an object";
-    return detail::shortened(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
+    return text::shortened(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
   }
 
   const nlohmann::json* value_;

@@ -57,6 +57,18 @@ template <class Names>
   return out;
 }
 
+/// A part of a file, for a message: not longer than a message may be, cut between characters, and without
+/// control characters, of which a zero would end the message.
+[[nodiscard]] inline std::string shortened(std::string_view text, std::size_t most) {
+  std::size_t end = text.size() <= most ? text.size() : most;
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  std::string out{text.substr(0, end)};
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return end < text.size() ? out + "..." : out;
+}
+
 /// A number with three significant digits or more: "0.0123", "41.2", "12345".
 [[nodiscard]] inline std::string number(double value) {
   char buffer[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf

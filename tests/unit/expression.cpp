@@ -310,6 +310,7 @@ TEST_CASE("wrong text is refused with its column and what is wrong") {
   CHECK_THAT(refusal("sqrt(4)"), contains("no function 'sqrt'"));
   CHECK_THAT(refusal("1.5"), contains("unexpected '.'"));
   CHECK_THAT(refusal("a\n+ b"), contains("unexpected"));
+  CHECK(refusal(std::string{"a \0 b", 5}) == "'a ? b': column 3: unexpected '?'");
   CHECK_THAT(refusal("min(1, 2"), contains("expected ')'"));
 }
 

@@ -66,7 +66,7 @@ std::int64_t at(const expression& each,
 TEST_CASE("a manifest's members are read") {
   warnings warned;
   const manifest out = read(
-      R"({"schema": "switchyard.manifest/1", "operator": "scale", "built_by": "g++ 12",
+      R"json({"schema": "switchyard.manifest/1", "operator": "scale", "built_by": "g++ 12",
           "target": {"backend": "cuda", "arch": "sm_90a"}, "later": {"unknown": [1]},
           "variants": [{
             "id": "split", "type": {"masked": false, "dtype": "bf16", "width": 64, "layout": "paged"},
@@ -75,13 +75,14 @@ TEST_CASE("a manifest's members are read") {
             "workspace": {"partial": "4 * rows", "flags": 1024},
             "launches": [
               {"fill": "flags", "byte": 255},
-              {"blob": "sub/a.cubin", "sha256": ")" + digest + R"(", "kernel": "split_kernel",
+              {"blob": "sub/a.cubin", "sha256": ")json" +
+          digest + R"json(", "kernel": "split_kernel",
                "grid": ["ceil_div(rows, block_m)", 2], "block": [128], "shared_bytes": "block_m * 16",
                "cluster": [2, 1, 1], "cooperative": true, "programmatic_dependent_launch": true,
-               "parameters": ["x", "partial", {"i32": "rows"}]
-}
-, {"blob": "b.cubin", "sha256": ")" + std::string(64, '0') + R"(", "kernel": "join", "grid": [1, 1, 1],
-               "block": [32, 4, 1], "parameters": []}]}]})",
+               "parameters": ["x", "partial", {"i32": "rows"}]},
+              {"blob": "b.cubin", "sha256": ")json" +
+          std::string(64, '0') + R"json(", "kernel": "join", "grid": [1, 1, 1],
+               "block": [32, 4, 1], "parameters": []}]}]})json",
       warned);
   CHECK(warned.messages.empty());
   CHECK(out.built_by == "g++ 12");

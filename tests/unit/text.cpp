@@ -38,6 +38,19 @@ TEST_CASE("a joined list says how many it leaves out") {
   CHECK(text::join(std::vector<std::string>{}).empty());
 }
 
+TEST_CASE("what a message takes from a file is short, of whole characters and without zeros") {
+  CHECK(text::shortened("plain", 10) == "plain");
+  CHECK(text::shortened("plain", 5) == "plain");
+  CHECK(text::shortened("plain", 4) == "plai...");
+  CHECK(text::shortened("ab\xc3\xa9"
+                        "cd",
+                        3) == "ab...");
+  CHECK(text::shortened("ab\xc3\xa9"
+                        "cd",
+                        4) == "ab\xc3\xa9...");
+  CHECK(text::shortened(std::string_view{"a\0b\nc\x7f", 6}, 10) == "a?b?c?");
+}
+
 TEST_CASE("numbers have three significant digits or more") {
   CHECK(text::number(0) == "0");
   CHECK(text::number(0.01234) == "0.0123");

@@ -39,9 +39,7 @@ struct measurement {
   std::string failure;      ///< why there is no time; else empty
 };
 
-namespace detail {
-
-/// Binds an operator to one variant.
+/// Binds an operator to one variant, by its id. The files outlive it.
 class forced_source final : public binding_source {
  public:
   forced_source(const catalog::contents& files, std::string variant, std::shared_ptr<module_store> modules)
@@ -60,6 +58,8 @@ class forced_source final : public binding_source {
   std::string variant_;
   std::shared_ptr<module_store> modules_;
 };
+
+namespace detail {
 
 /// Two events of a device.
 class stopwatch {
@@ -184,7 +184,7 @@ class measurer {
                                  double best) {
     measurement out{id, 0, 0, {}};
     try {
-      detail::forced_source source{files_, id, modules_};
+      forced_source source{files_, id, modules_};
       dispatcher<Operator> run{source, device_};
       std::size_t next = 0;
       const auto call = [&] { run(stream{}, calls[next++ % calls.size()].arguments); };

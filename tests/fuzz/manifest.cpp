@@ -1,0 +1,31 @@
+// Arbitrary bytes as a manifest; what is read of it is asked for choices.
+#include <cstddef>
+#include <cstdint>
+
+#include "rules.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace fuzz;
+  static const std::string path = "fuzz/manifest.json";
+  static const auto measured = [] {
+    sy::warnings warned;
+    return std::make_shared<const sy::table>(sy::parse_table(
+        R"({"schema": "switchyard.table/1", "operator": "rotary",
+            "device": {"backend": "host", "arch": "any", "name": "corpus"},
+            "groups": [{"type": {"dtype": "f32"}, "axes": ["batch", "seqlen"],
+                        "rows": [{"at": [1, 128], "times_us": {"good": 3, "bad": 2}},
+                                 {"at": [4, 128], "times_us": {"good": 12, "bad": 13}}]}]})",
+        "table.json", rotary(), warned));
+  }();
+  try {
+    sy::warnings warned;
+    const auto kernels = std::make_shared<const sy::manifest>(
+        sy::parse_manifest({reinterpret_cast<const char*>(data), size}, path, rotary(), warned));
+    for (const std::string& each : warned.messages) require(each.size() < 2000);
+    choose(kernels, nullptr, measured, "");
+    if (size % 4 == 0) choose(kernels, nullptr, measured, size % 8 == 0 ? "good" : "tile=64");
+  } catch (const sy::file_error& problem) {
+    check_refusal(problem, path);
+  }
+  return 0;
+}

@@ -1,0 +1,164 @@
+// Runs every variant of an operator that may serve a call, on one device, through manifest and launch path.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <switchyard/switchyard.hpp>
+#include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/memory.hpp>
+
+#include "catch.hpp"
+#include "reference/element.hpp"
+
+namespace switchyard::test {
+
+/// The device that this program tests: SWITCHYARD_TEST_DEVICE. Ends the program as skipped where there is
+/// none.
+[[nodiscard]] inline const device& tested_device() {
+  static const device chosen = [] {
+    constexpr std::string_view wanted = SWITCHYARD_TEST_DEVICE;
+    try {
+      if (wanted == "cuda") return device{cuda::current()};
+      if (wanted == "hip") return device{hip::current()};
+    } catch (const driver_error& problem) {
+      skip_program(problem.what());
+    }
+    return device::host();
+  }();
+  return chosen;
+}
+
+[[nodiscard]] inline catalog& tested_catalog() {
+  static catalog shared;
+  return shared;
+}
+
+/// Seeds of a run: fresh each time, or SWITCHYARD_TEST_SEED to repeat one.
+[[nodiscard]] inline std::mt19937_64& random_source() {
+  static std::mt19937_64 generator = [] {
+    const char* given = std::getenv("SWITCHYARD_TEST_SEED");
+    const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+    std::printf("SWITCHYARD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    return std::mt19937_64{seed};
+  }();
+  return generator;
+}
+
+/// A tensor on the host and its twin on the device.
+class tensor {
+ public:
+  tensor() = default;
+  /// Random values in [-1, 1), `first` elements into its memory.
+  [[nodiscard]] static tensor random(dtype type, std::int64_t count, std::int64_t first = 0) {
+    tensor out{type, count, first};
+    const auto values = tune::random_elements(type, static_cast<std::size_t>(count), random_source()());
+    std::memcpy(out.host(), values.data(), values.size());
+    out.upload();
+    return out;
+  }
+  /// NaN everywhere.
+  [[nodiscard]] static tensor poisoned(dtype type, std::int64_t count, std::int64_t first = 0) {
+    tensor out{type, count, first};
+    std::memset(out.bytes_.data(), 0xff, out.bytes_.size());
+    out.upload();
+    return out;
+  }
+
+  [[nodiscard]] void* host() noexcept { return bytes_.data() + offset(); }
+  [[nodiscard]] void* device() const noexcept { return memory_.data<std::byte>() + offset(); }
+  [[nodiscard]] double at(std::int64_t index) const {
+    return reference::load(type_, bytes_.data() + offset(), index);
+  }
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  [[nodiscard]] dtype type() const noexcept { return type_; }
+
+  void upload() { memory_.upload(bytes_.data(), bytes_.size()); }
+  void download() { memory_.download(bytes_.data(), bytes_.size()); }
+  void poison() {
+    std::memset(bytes_.data(), 0xff, bytes_.size());
+    upload();
+  }
+
+ private:
+  tensor(dtype type, std::int64_t count, std::int64_t first)
+      : type_{type},
+        count_{count},
+        first_{first},
+        bytes_(static_cast<std::size_t>((count + first) * size_of(type))),
+        memory_{tested_device().driver(), bytes_.size()} {}
+  [[nodiscard]] std::size_t offset() const noexcept {
+    return static_cast<std::size_t>(first_ * size_of(type_));
+  }
+
+  dtype type_ = dtype::f32;
+  std::int64_t count_ = 0;
+  std::int64_t first_ = 0;
+  std::vector<std::byte> bytes_;
+  tune::device_buffer memory_;
+};
+
+/// Calls `each(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
+/// its end. Returns how many there were.
+template <operator_type Operator, class Each>
+std::size_t for_each_variant(const typename Operator::arguments& call, const Each& each) {
+  static const catalog::contents files = tested_catalog().files(describe<Operator>());
+  static const auto modules = std::make_shared<module_store>(tested_device().driver());
+  static const auto rules = [] {
+    std::vector<std::string> warned;
+    return build_selector({&describe<Operator>(), tested_device().properties(), files.manifests, {}, {}, {}},
+                          warned);
+  }();
+  const auto problem = make_problem<Operator>(call);
+  std::vector<std::string> done;
+  for (std::uint32_t i = 0; i < rules->candidates.size(); ++i) {
+    if (!rules->admissible(i, problem, {})) continue;
+    const std::string& id = rules->candidates[i].what->id;
+    if (std::find(done.begin(), done.end(), id) != done.end()) continue;
+    done.push_back(id);
+    tune::forced_source source{files, id, modules};
+    dispatcher<Operator> run{source, tested_device()};
+    each(id, [&] {
+      run({}, call);
+      const status result = tested_device().driver()->synchronize({});
+      if (result != 0) FAIL(id << ": " << tested_device().driver()->describe(result));
+    });
+  }
+  return done.size();
+}
+
+/// Distance between neighbouring values of a type near 1.
+[[nodiscard]] inline double epsilon(dtype type) {
+  return type == dtype::bf16 ? 0x1p-7 : type == dtype::f16 ? 0x1p-10 : 0x1p-23;
+}
+
+/// Distance between neighbouring values of a type near 0, where f16 runs out of exponents.
+[[nodiscard]] inline double smallest(dtype type) {
+  return type == dtype::f16 ? 0x1p-24 : 0;
+}
+
+/// Worst of |found - wanted| over its allowance `relative * |wanted| + absolute`; anything above 1 is wrong,
+/// and a value that is not a number is infinitely so.
+class worst_error {
+ public:
+  void add(double found, double wanted, double relative, double absolute) {
+    const double allowed = relative * std::abs(wanted) + absolute;
+    const double share = std::abs(found - wanted) / allowed;
+    if (!(share <= share_)) share_ = std::isnan(share) ? HUGE_VAL : share;
+  }
+  [[nodiscard]] double share() const noexcept { return share_; }
+
+ private:
+  double share_ = 0;
+};
+
+}  // namespace switchyard::test
