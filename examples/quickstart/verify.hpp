@@ -1,20 +1,22 @@
 // Compares what a kernel wrote with the references in double precision.
 //
 // The error of a row (the head_dim values of one head of one token) is its largest difference over its
-// largest magnitude. Rounding a value to bf16, which has 8 significant bits, moves it by at most 2^-8 of itself.
+// largest magnitude. Rounding a value to bf16, which has 8 significant bits, moves it by at most 2^-8 of
+// itself.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
-#include <reference/attention.hpp>
-#include <reference/element.hpp>
-#include <reference/rotary.hpp>
 #include <span>
 #include <vector>
 
 #include "layer.hpp"
+#include "reference/attention.hpp"
+#include "reference/element.hpp"
+#include "reference/rotary.hpp"
 
 namespace quickstart {
 
@@ -31,7 +33,7 @@ struct verdict {
   double magnitude = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const double found = sy::reference::load(sy::dtype::bf16, out, at + static_cast<std::int64_t>(i));
-    if (!std::isfinite(found)) return INFINITY;
+    if (!std::isfinite(found)) return std::numeric_limits<double>::infinity();
     difference = std::fmax(difference, std::fabs(found - wanted[i]));
     magnitude = std::fmax(magnitude, std::fabs(wanted[i]));
   }

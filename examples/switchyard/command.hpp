@@ -34,12 +34,16 @@ struct session {
   bool json = false;
   int status = status_ok;
 
-  /// How catalogs are opened: by the environment, or, where --root is given, from those folders alone.
+  /// How catalogs are opened: by the environment, or, where --root is given, from those folders alone;
+  /// overlays and forced choices of the environment count either way.
   [[nodiscard]] switchyard::catalog_options options() const {
     switchyard::catalog_options out;
     out.roots = roots;
     out.default_roots = roots.empty();
     out.tables = tables;
+    if (!out.default_roots) {
+      out.tables.insert(out.tables.end(), out.settings.tables.begin(), out.settings.tables.end());
+    }
     return out;
   }
 };

@@ -58,15 +58,8 @@ class catalog final : public binding_source {
       : options_{std::move(options)},
         messages_{options_.settings.open_log()},
         record_{options_.settings.open_recorder()} {
-    if (!options_.default_roots) return;
-    for (const std::string& each : options_.settings.path) options_.roots.push_back(each);
-    for (const std::string& each : options_.settings.tables) options_.tables.push_back(each);
-    std::error_code ignored;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-    if (!ignored)
-      options_.roots.push_back((program.parent_path().parent_path() / "share/switchyard").string());
-    options_.roots.emplace_back("/usr/local/share/switchyard");
-    options_.roots.emplace_back("/usr/share/switchyard");
+    if (options_.default_roots) add_default_roots();
+    drop_repeated_roots();
   }
   catalog(const catalog&) = delete;
   catalog& operator=(const catalog&) = delete;
@@ -175,6 +168,28 @@ class catalog final : public binding_source {
   }
 
  private:
+  void add_default_roots() {
+    for (const std::string& each : options_.settings.path) options_.roots.push_back(each);
+    for (const std::string& each : options_.settings.tables) options_.tables.push_back(each);
+    std::error_code ignored;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    if (!ignored)
+      options_.roots.push_back((program.parent_path().parent_path() / "share/switchyard").string());
+    options_.roots.emplace_back("/usr/local/share/switchyard");
+    options_.roots.emplace_back("/usr/share/switchyard");
+  }
+
+  /// A folder that is named twice, say by SWITCHYARD_PATH and by the program's place, would have every
+  /// variant twice.
+  void drop_repeated_roots() {
+    std::set<std::filesystem::path> seen;
+    std::erase_if(options_.roots, [&seen](const std::string& each) {
+      std::error_code unknown;
+      const std::filesystem::path folder = std::filesystem::weakly_canonical(each, unknown);
+      return !seen.insert(unknown ? std::filesystem::path{each} : folder).second;
+    });
+  }
+
   struct use {
     const operator_description* op;
     device where;

@@ -20,15 +20,13 @@ def main():
         data = json.load(file)
     root = os.path.join(include, "switchyard")
     headers = sorted(os.path.relpath(os.path.join(folder, name), root)
-                     for folder, _, names in os.walk(root) for name in names)
+                     for folder, _, names in os.walk(root) for name in names if name != "README.md")
     problems = []
 
     with open(lists, encoding="utf-8") as file:
         listed = set(re.findall(r"include/switchyard/(\S+\.hpp)\b", file.read()))
     listed.discard("")
     for header in headers:
-        if header == "README.md":
-            continue  # the map of the house
         if not header.endswith(".hpp"):
             problems.append(f"{header}: only .hpp files belong here")
         elif header not in listed:

@@ -73,6 +73,13 @@ def main():
     denied = [each["obstacle"] for each in found["candidates"] if each["variant"] == "small"][0]
     checks.contains(denied, "a test", "reason of a denial")
 
+    _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, SWITCHYARD_TABLES=overlay)
+    checks.equal(found["choice"]["variant"], "large", "SWITCHYARD_TABLES with a denial")
+
+    # A root that is named twice counts once.
+    _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, "--root", folder + "/tables/..")
+    checks.equal(len(found["candidates"]), 3, "candidates of a root named twice")
+
     # Command lines that mean nothing: status 64 and what was probably meant.
     for arguments, part in (
             (("explain", "rotari", "dtype=bf16"), "did you mean 'rotary'?"),

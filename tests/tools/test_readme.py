@@ -1,11 +1,14 @@
-"""What README says of files and codes is what they are.   test_readme.py SOURCE_FOLDER"""
+"""What README says of files and codes is what they are.   test_readme.py SOURCE_FOLDER [ENGINE ROOT]
+
+With the program and a root of kernels also that the example prints what README says it does.
+"""
 
 import json
 import os
 import re
 import sys
 
-from invented import Checks
+from invented import Checks, run
 
 
 def read(*path):
@@ -14,7 +17,7 @@ def read(*path):
 
 
 def main():
-    (source,) = sys.argv[1:]
+    source, *engine = sys.argv[1:]
     readme = read(source, "README.md")
     checks = Checks()
 
@@ -26,6 +29,18 @@ def main():
     for text in re.findall(r"```json\n(.*?)```", readme, re.DOTALL):
         found = json.loads(text)
         checks.that(found["schema"] in ("switchyard.manifest/1", "switchyard.table/1"), f"schema of {text}")
+
+    if engine:
+        block = readme.split("It prints (lines folded here):\n\n")[1].split("\n\n")[0]
+        shown = re.sub(r"\n {8}", " ", block).replace("\n    ", "\n").strip()
+        status, out, _ = run(engine[0], SWITCHYARD_PATH=engine[1])
+        checks.equal(status, 0, "status of the example")
+
+        def without_device(text):
+            return re.sub(r" on .* \(host \w+\): \w+ \{.*?\} \[host \w+\]", " on a device", text)
+
+        checks.that("on a device" in without_device(out), "the example explains its choice")
+        checks.equal(without_device(shown), without_device(out.strip()), "README's output of the example")
 
     header = read(source, "include/switchyard/error.hpp")
     codes = re.findall(r"^  (\w+) = (\d+),$", header, re.MULTILINE)
