@@ -287,3 +287,174 @@ def attention_forward(
         # With cu_seqlens_q lse is [heads, tokens], else [batch, heads, seqlen_q].
         tl.store(lse + entry * lse_batch + h.to(tl.int64) * lse_head + first_query + rows, value,
                  mask=rows < queries)
+
+
+@triton.jit
+def attention_split(
+    q, k, v, out, lse, sinks, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, block_table, partial, partial_lse,
+    batch, heads, heads_kv, queries_max, keys_max, head_dim, head_dim_v, page_size, block_table_stride,
+    q_batch, q_head, q_token, k_batch, k_head, k_token, v_batch, v_head, v_token,  # strides over UNIT
+    out_batch, out_head, out_token, lse_batch, lse_head,
+    scale, left, right, bottom_right, has, splits,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
+    UNIT: tl.constexpr, PAGED: tl.constexpr, PARTIAL: tl.constexpr,
+):
+    """For few queries: the query heads that share a KV head lie in one tile, and the keys are dealt out over `splits`
+    blocks. PARTIAL: results are f32 in `partial`, [splits, batch, heads, seqlen_q, head_dim_v], with their base-2 LSE in
+    `partial_lse`, for attention_combine; else there is one split. `left` to `has` as in attention_forward."""
+    split = tl.program_id(0)
+    tile = tl.program_id(1)
+    h_kv = tl.program_id(2) % heads_kv
+    b = tl.program_id(2) // heads_kv
+    queries = queries_max
+    keys = keys_max
+    first_query = tl.zeros([], tl.int64)
+    first_key = tl.zeros([], tl.int64)
+    entry = b.to(tl.int64)
+    entry_k = b.to(tl.int64)
+    if has & 8:
+        first_query = tl.load(cu_seqlens_q + b).to(tl.int64)
+        queries = (tl.load(cu_seqlens_q + b + 1) - first_query).to(tl.int32)
+        entry = tl.zeros([], tl.int64)
+    if has & 16:
+        first_key = tl.load(cu_seqlens_k + b).to(tl.int64)
+        keys = (tl.load(cu_seqlens_k + b + 1) - first_key).to(tl.int32)
+        entry_k = tl.zeros([], tl.int64)
+    if has & 32:
+        queries = tl.load(seqused_q + b)
+    if has & 64:
+        keys = tl.load(seqused_k + b)
+    share = heads // heads_kv
+    begin = tile * BLOCK_M // share
+    if begin >= queries:
+        return
+    head_dim = head_dim * UNIT
+    head_dim_v = head_dim_v * UNIT
+    at = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    rows = at // share
+    h = h_kv * share + at % share
+    dims = tl.arange(0, BLOCK_D)
+    dims_v = tl.arange(0, BLOCK_DV)
+    live = rows < queries
+    q_rows = (entry * q_batch + h.to(tl.int64) * q_head + (first_query + rows) * q_token) * UNIT
+    q_tile = tl.load(q + q_rows[:, None] + dims[None, :], mask=live[:, None] & (dims < head_dim)[None, :], other=0.0)
+    factor = scale * LOG2E
+    k_at = k + h_kv.to(tl.int64) * k_head * UNIT
+    v_at = v + h_kv.to(tl.int64) * v_head * UNIT
+    table = block_table
+    if PAGED:
+        table += b.to(tl.int64) * block_table_stride
+    else:
+        k_at += (entry_k * k_batch + first_key * k_token) * UNIT
+        v_at += (entry_k * v_batch + first_key * v_token) * UNIT
+
+    diagonal = (keys - queries) * bottom_right
+    end = tl.minimum((tile * BLOCK_M + BLOCK_M - 1) // share + 1, queries)
+    left = tl.where(left < 0, 1 << 30, left)
+    right = tl.where(right < 0, 1 << 30, right)
+    hi = tl.maximum(tl.minimum(keys, end + diagonal + right), 0)
+    lo = tl.minimum(tl.maximum(begin + diagonal - left, 0), hi) // BLOCK_N * BLOCK_N
+    full_begin = tl.cdiv(tl.maximum(end - 1 + diagonal - left, 0), BLOCK_N) * BLOCK_N
+    full_end = tl.maximum(tl.minimum(keys, begin + diagonal + right + 1), 0) // BLOCK_N * BLOCK_N
+    full_end = tl.where(scale > 0.0, full_end, 0)
+    part = tl.cdiv(tl.cdiv(hi - lo, BLOCK_N), splits) * BLOCK_N
+    lo = lo + split * part
+    hi = tl.minimum(hi, lo + part)
+    full_begin = tl.minimum(tl.maximum(full_begin, lo), tl.maximum(hi, lo))
+    full_end = tl.maximum(tl.minimum(full_end, hi), full_begin)
+
+    acc = tl.zeros([BLOCK_M, BLOCK_DV], tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    largest = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    acc, total, largest = take_keys(
+        acc, total, largest, q_tile, k_at, v_at, lo, full_begin, rows, queries, keys, diagonal, left, right, factor,
+        k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT, table, page_size, head_dim, head_dim_v,
+        b, h_kv, 0.0, k, 0, False, 0.0, False, 0.0, 0, 0, 0,
+        BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, True, PAGED, False, False, "ieee")
+    acc, total, largest = take_keys(
+        acc, total, largest, q_tile, k_at, v_at, full_begin, full_end, rows, queries, keys, diagonal, left, right,
+        factor, k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT, table, page_size, head_dim, head_dim_v,
+        b, h_kv, 0.0, k, 0, False, 0.0, False, 0.0, 0, 0, 0,
+        BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, False, PAGED, False, False, "ieee")
+    acc, total, largest = take_keys(
+        acc, total, largest, q_tile, k_at, v_at, full_end, hi, rows, queries, keys, diagonal, left, right, factor,
+        k_token * UNIT, v_token * UNIT, k_batch * UNIT, v_batch * UNIT, table, page_size, head_dim, head_dim_v,
+        b, h_kv, 0.0, k, 0, False, 0.0, False, 0.0, 0, 0, 0,
+        BLOCK_M, BLOCK_N, BLOCK_D, BLOCK_DV, True, PAGED, False, False, "ieee")
+
+    if not PARTIAL:
+        if has & 4:
+            sink = tl.load(sinks + h) * LOG2E
+            now = tl.maximum(largest, sink)
+            shift = tl.where(now == float("-inf"), 0.0, now)
+            fade = tl.exp2(largest - shift)
+            total = total * fade + tl.exp2(sink - shift)
+            acc = acc * fade[:, None]
+            largest = now
+    empty = total == 0.0
+    acc = acc * tl.where(empty, 0.0, 1.0 / total)[:, None]
+    value = tl.where(empty, float("-inf"), largest + tl.log2(total))
+    where = live[:, None] & (dims_v < head_dim_v)[None, :]
+    if PARTIAL:
+        row = ((split * batch + b).to(tl.int64) * heads + h) * queries_max + rows
+        tl.store(partial_lse + row, value, mask=live)
+        tl.store(partial + row[:, None] * head_dim_v + dims_v[None, :], acc, mask=where)
+    else:
+        out_rows = (entry * out_batch + h.to(tl.int64) * out_head + (first_query + rows) * out_token) * UNIT
+        tl.store(out + out_rows[:, None] + dims_v[None, :], acc.to(out.dtype.element_ty), mask=where)
+        if has & 256:
+            tl.store(lse + entry * lse_batch + h.to(tl.int64) * lse_head + first_query + rows, value * LN2, mask=live)
+
+
+@triton.jit
+def attention_combine(
+    partial, partial_lse, out, lse, sinks, cu_seqlens_q, seqused_q,
+    batch, heads, queries_max, head_dim_v, out_batch, out_head, out_token, lse_batch, lse_head, has, splits,
+    BLOCK_DV: tl.constexpr, UNIT: tl.constexpr,
+):
+    """One row of the output from what attention_split made of it."""
+    i = tl.program_id(0) % queries_max
+    h = tl.program_id(0) // queries_max % heads
+    b = tl.program_id(0) // queries_max // heads
+    queries = queries_max
+    first_query = tl.zeros([], tl.int64)
+    entry = b.to(tl.int64)
+    if has & 8:
+        first_query = tl.load(cu_seqlens_q + b).to(tl.int64)
+        queries = (tl.load(cu_seqlens_q + b + 1) - first_query).to(tl.int32)
+        entry = tl.zeros([], tl.int64)
+    if has & 32:
+        queries = tl.load(seqused_q + b)
+    if i >= queries:
+        return
+    dims = tl.arange(0, BLOCK_DV)
+    head_dim_v = head_dim_v * UNIT
+    row = ((b.to(tl.int64) * heads) + h) * queries_max + i
+    step = batch.to(tl.int64) * heads * queries_max
+    largest = tl.full([], float("-inf"), tl.float32)
+    total = tl.full([], 0.0, tl.float32)
+    if has & 4:
+        largest = tl.load(sinks + h) * LOG2E
+        total = tl.where(largest == float("-inf"), 0.0, 1.0)
+    acc = tl.zeros([BLOCK_DV], tl.float32)
+    for first in tl.range(0, splits, 8):
+        s = first + tl.arange(0, 8)
+        there = s < splits
+        each = tl.load(partial_lse + row + s * step, mask=there, other=float("-inf"))
+        there = there & (each > float("-inf"))
+        values = tl.load(partial + (row + s * step)[:, None] * head_dim_v + dims[None, :],
+                         mask=there[:, None] & (dims < head_dim_v)[None, :], other=0.0)
+        now = tl.maximum(largest, tl.max(each, 0))
+        shift = tl.where(now == float("-inf"), 0.0, now)
+        weights = tl.exp2(each - shift)
+        fade = tl.exp2(largest - shift)
+        acc = acc * fade + tl.sum(values * weights[:, None], 0)
+        total = total * fade + tl.sum(weights, 0)
+        largest = now
+    empty = total == 0.0
+    acc = acc * tl.where(empty, 0.0, 1.0 / total)
+    out_at = out + (entry * out_batch + h.to(tl.int64) * out_head + (first_query + i) * out_token) * UNIT
+    tl.store(out_at + dims, acc.to(out.dtype.element_ty), mask=dims < head_dim_v)
+    if has & 256:
+        value = tl.where(empty, float("-inf"), (largest + tl.log2(total)) * LN2)
+        tl.store(lse + entry * lse_batch + h.to(tl.int64) * lse_head + first_query + i, value)

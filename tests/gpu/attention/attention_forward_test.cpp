@@ -116,7 +116,8 @@ struct call {
     a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3});
     a.seqlen_q = pick<std::int64_t>({0, 1, 7, 16, 63, 64, 65, 127, 128, 129, 200});
     a.seqlen_k = pick<std::int64_t>({0, 1, 7, 32, 63, 64, 65, 127, 128, 129, 257, 384});
-    if (chance(2)) a.seqlen_k = 1023;
+    // Long enough, for few queries, for keys to be split over many blocks.
+    if (chance(a.seqlen_q <= 16 ? 35 : 2)) a.seqlen_k = pick<std::int64_t>({1023, 2500});
     a.head_dim = a.head_dim_v =
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 192, 256, 256, 33, 1});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 40, 65});
