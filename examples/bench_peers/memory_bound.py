@@ -15,6 +15,7 @@ import math
 import sys
 
 import torch
+import torch._functorch.config
 import torch.nn.functional as F
 
 ROWS = [(131072, 128), (1048576, 128), (65536, 512), (65536, 1024), (32768, 4096), (32768, 8192),

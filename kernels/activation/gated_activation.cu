@@ -1,7 +1,7 @@
 // Gated activations, forward and backward. Semantics: operators/gated_activation.hpp and its backward.
 //
-// A thread takes `Vectors` vectors, `Threads` apart, loads them all before it uses the first, and is done: with
-// nothing to share, many small blocks keep more loads under way than a persistent loop would.
+// A thread takes `Vectors` vectors, `Threads` apart, loads them all before it uses the first, and is done:
+// with nothing to share, many small blocks keep more loads under way than a persistent loop would.
 #include "../gpu/portable.hpp"
 
 namespace sy {
@@ -30,9 +30,9 @@ __device__ __forceinline__ void activate(float x, float& value, float& slope) {
     const float z = (x < 0.0F ? -x : x) * 0.7071067811865476F;
     const float t = reciprocal(1.0F + 0.3275911F * z);
     const float power = exp2_approximate(-log2_e * z * z);
-    const float tail = 0.5F * power * t *
-                       (0.254829592F +
-                        t * (-0.284496736F + t * (1.421413741F + t * (-1.453152027F + t * 1.061405429F))));
+    const float tail =
+        0.5F * power * t *
+        (0.254829592F + t * (-0.284496736F + t * (1.421413741F + t * (-1.453152027F + t * 1.061405429F))));
     const float distribution = x < 0.0F ? tail : 1.0F - tail;
     value = x * distribution;
     slope = distribution + x * 0.3989422804014327F * power;
@@ -68,7 +68,8 @@ struct gated_index {
     } else if (index <= 0xFFFFFFFFLL) {
       const u32 quotient = static_cast<u32>(index) / static_cast<u32>(vectors_in_row);
       row = quotient;
-      column = static_cast<i64>(static_cast<u32>(index) - quotient * static_cast<u32>(vectors_in_row)) * Width;
+      column =
+          static_cast<i64>(static_cast<u32>(index) - quotient * static_cast<u32>(vectors_in_row)) * Width;
     } else {
       row = index / vectors_in_row;
       column = (index - row * vectors_in_row) * Width;
@@ -119,10 +120,10 @@ __device__ __forceinline__ void gated_forward(const T* gate_in, const T* up_in, 
 }
 
 template <class T, gate Function, int Width, int Threads, int Vectors, bool Dense>
-__device__ __forceinline__ void gated_backward(const T* grad_out, const T* gate_in, const T* up_in, T* grad_gate,
-                                               T* grad_up, i64 rows, i64 columns, i64 grad_out_stride,
-                                               i64 gate_stride, i64 up_stride, i64 grad_gate_stride,
-                                               i64 grad_up_stride) {
+__device__ __forceinline__ void gated_backward(const T* grad_out, const T* gate_in, const T* up_in,
+                                               T* grad_gate, T* grad_up, i64 rows, i64 columns,
+                                               i64 grad_out_stride, i64 gate_stride, i64 up_stride,
+                                               i64 grad_gate_stride, i64 grad_up_stride) {
   const i64 vectors_in_row = columns / Width;
   const i64 total = rows * vectors_in_row;
   const i64 first = static_cast<i64>(block_index()) * (Threads * Vectors) + thread_index();
@@ -172,20 +173,20 @@ __device__ __forceinline__ void gated_backward(const T* grad_out, const T* gate_
 
 }  // namespace sy
 
-#define SY_GATED(name, T, function, width, threads, vectors, dense)                                             \
-  extern "C" SY_KERNEL(threads, 1)                                                                              \
-      name(const sy::T* gate, const sy::T* up, sy::T* out, sy::i64 rows, sy::i64 columns, sy::i64 gate_stride,  \
-           sy::i64 up_stride, sy::i64 out_stride) {                                                             \
-    sy::gated_forward<sy::T, sy::gate::function, width, threads, vectors, dense>(                               \
-        gate, up, out, rows, columns, gate_stride, up_stride, out_stride);                                      \
+#define SY_GATED(name, T, function, width, threads, vectors, dense)                       \
+  extern "C" SY_KERNEL(threads, 1)                                                        \
+      name(const sy::T* gate, const sy::T* up, sy::T* out, sy::i64 rows, sy::i64 columns, \
+           sy::i64 gate_stride, sy::i64 up_stride, sy::i64 out_stride) {                  \
+    sy::gated_forward<sy::T, sy::gate::function, width, threads, vectors, dense>(         \
+        gate, up, out, rows, columns, gate_stride, up_stride, out_stride);                \
   }
 
-#define SY_GATED_BACKWARD(name, T, function, width, threads, vectors, dense)                                    \
-  extern "C" SY_KERNEL(threads, 1)                                                                              \
-      name(const sy::T* grad_out, const sy::T* gate, const sy::T* up, sy::T* grad_gate, sy::T* grad_up,         \
-           sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride, sy::i64 gate_stride, sy::i64 up_stride,      \
-           sy::i64 grad_gate_stride, sy::i64 grad_up_stride) {                                                  \
-    sy::gated_backward<sy::T, sy::gate::function, width, threads, vectors, dense>(                              \
-        grad_out, gate, up, grad_gate, grad_up, rows, columns, grad_out_stride, gate_stride, up_stride,         \
-        grad_gate_stride, grad_up_stride);                                                                      \
+#define SY_GATED_BACKWARD(name, T, function, width, threads, vectors, dense)                               \
+  extern "C" SY_KERNEL(threads, 1)                                                                         \
+      name(const sy::T* grad_out, const sy::T* gate, const sy::T* up, sy::T* grad_gate, sy::T* grad_up,    \
+           sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride, sy::i64 gate_stride, sy::i64 up_stride, \
+           sy::i64 grad_gate_stride, sy::i64 grad_up_stride) {                                             \
+    sy::gated_backward<sy::T, sy::gate::function, width, threads, vectors, dense>(                         \
+        grad_out, gate, up, grad_gate, grad_up, rows, columns, grad_out_stride, gate_stride, up_stride,    \
+        grad_gate_stride, grad_up_stride);                                                                 \
   }

@@ -36,9 +36,9 @@ SWITCHYARD_INLINE activated activate(floats x) {
     constexpr float factor = 2.0F * 0.7978845608028654F;
     const floats square =
         select(x * x > splat(1e30F), splat(1e30F), x * x);  // finite, as it meets a zero below
-    const floats share = logistic(factor * x * (1.0F + 0.044715F * square));
+    const floats share = logistic(factor * x * (1.0F + 0.044715F * squared));
     const floats value = x * share;
-    return {value, share + value * (1.0F - share) * factor * (1.0F + 3.0F * 0.044715F * square)};
+    return {value, share + value * (1.0F - share) * factor * (1.0F + 3.0F * 0.044715F * squared)};
   } else {
     // The normal distribution's tail by Abramowitz and Stegun 7.1.26 (absolute error below 1e-7).
     const floats z = bits_of<floats>(bits_of<words>(x) & 0x7FFF'FFFFU) * 0.7071067811865476F;

@@ -3,6 +3,10 @@
 // conversions, fast arithmetic, 16-byte accesses and asynchronous copies into shared memory.
 #pragma once
 
+#if defined(__HIP__) && !defined(SWITCHYARD_HIP_DEVICE)
+#define SWITCHYARD_HIP_DEVICE 1
+#endif
+
 #if defined(SWITCHYARD_HIP_DEVICE)
 
 using size_t = decltype(sizeof(0));
@@ -12,7 +16,7 @@ using size_t = decltype(sizeof(0));
 #define __shared__ __attribute__((shared))
 #define __forceinline__ inline __attribute__((always_inline))
 #define SY_KERNEL(threads, blocks) \
-  __attribute__((global, visibility("default"), amdgpu_flat_work_group_size(threads, threads)))
+  __attribute__((global, visibility("default"), amdgpu_flat_work_group_size(threads, threads))) void
 
 #else
 
@@ -46,9 +50,15 @@ struct alignas(16) quad {
 
 #if defined(SWITCHYARD_HIP_DEVICE)
 
-__device__ __forceinline__ int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
-__device__ __forceinline__ int block_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
-__device__ __forceinline__ int block_index_y() { return static_cast<int>(__builtin_amdgcn_workgroup_id_y()); }
+__device__ __forceinline__ int thread_index() {
+  return static_cast<int>(__builtin_amdgcn_workitem_id_x());
+}
+__device__ __forceinline__ int block_index() {
+  return static_cast<int>(__builtin_amdgcn_workgroup_id_x());
+}
+__device__ __forceinline__ int block_index_y() {
+  return static_cast<int>(__builtin_amdgcn_workgroup_id_y());
+}
 __device__ __forceinline__ int block_threads() {
   return static_cast<int>(__builtin_amdgcn_workgroup_size_x());
 }
@@ -63,17 +73,26 @@ __device__ __forceinline__ void block_barrier() {
 }
 
 __device__ __forceinline__ float shuffle_xor(float value, int mask) {
-  const int lane =
-      static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0U)));
-  return __builtin_bit_cast(
-      float, __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, __builtin_bit_cast(int, value)));
+  const int lane = static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0U)));
+  return __builtin_bit_cast(float,
+                            __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, __builtin_bit_cast(int, value)));
 }
 
-__device__ __forceinline__ float exp2_approximate(float x) { return __builtin_exp2f(x); }
-__device__ __forceinline__ float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
-__device__ __forceinline__ float reciprocal_square_root(float x) { return 1.0F / __builtin_sqrtf(x); }
-__device__ __forceinline__ float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
-__device__ __forceinline__ float minimum(float a, float b) { return __builtin_fminf(a, b); }
+__device__ __forceinline__ float exp2_approximate(float x) {
+  return __builtin_exp2f(x);
+}
+__device__ __forceinline__ float reciprocal(float x) {
+  return __builtin_amdgcn_rcpf(x);
+}
+__device__ __forceinline__ float reciprocal_square_root(float x) {
+  return 1.0F / __builtin_sqrtf(x);
+}
+__device__ __forceinline__ float maximum(float a, float b) {
+  return __builtin_fmaxf(a, b);
+}
+__device__ __forceinline__ float minimum(float a, float b) {
+  return __builtin_fminf(a, b);
+}
 
 __device__ __forceinline__ float to_float(f16 x) {
   return static_cast<float>(__builtin_bit_cast(_Float16, x.bits));
@@ -92,12 +111,24 @@ __device__ __forceinline__ void from_float(float x, bf16& out) {
 
 #else
 
-__device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
-__device__ __forceinline__ int block_index() { return static_cast<int>(blockIdx.x); }
-__device__ __forceinline__ int block_index_y() { return static_cast<int>(blockIdx.y); }
-__device__ __forceinline__ int block_threads() { return static_cast<int>(blockDim.x); }
-__device__ __forceinline__ int block_count() { return static_cast<int>(gridDim.x); }
-__device__ __forceinline__ void block_barrier() { __syncthreads(); }
+__device__ __forceinline__ int thread_index() {
+  return static_cast<int>(threadIdx.x);
+}
+__device__ __forceinline__ int block_index() {
+  return static_cast<int>(blockIdx.x);
+}
+__device__ __forceinline__ int block_index_y() {
+  return static_cast<int>(blockIdx.y);
+}
+__device__ __forceinline__ int block_threads() {
+  return static_cast<int>(blockDim.x);
+}
+__device__ __forceinline__ int block_count() {
+  return static_cast<int>(gridDim.x);
+}
+__device__ __forceinline__ void block_barrier() {
+  __syncthreads();
+}
 
 __device__ __forceinline__ float shuffle_xor(float value, int mask) {
   return __shfl_xor_sync(0xFFFFFFFFU, value, mask);
@@ -113,12 +144,22 @@ __device__ __forceinline__ float reciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-__device__ __forceinline__ float reciprocal_square_root(float x) { return rsqrtf(x); }
-__device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
-__device__ __forceinline__ float minimum(float a, float b) { return fminf(a, b); }
+__device__ __forceinline__ float reciprocal_square_root(float x) {
+  return rsqrtf(x);
+}
+__device__ __forceinline__ float maximum(float a, float b) {
+  return fmaxf(a, b);
+}
+__device__ __forceinline__ float minimum(float a, float b) {
+  return fminf(a, b);
+}
 
-__device__ __forceinline__ float to_float(f16 x) { return __half2float(__ushort_as_half(x.bits)); }
-__device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<u32>(x.bits) << 16U); }
+__device__ __forceinline__ float to_float(f16 x) {
+  return __half2float(__ushort_as_half(x.bits));
+}
+__device__ __forceinline__ float to_float(bf16 x) {
+  return __uint_as_float(static_cast<u32>(x.bits) << 16U);
+}
 __device__ __forceinline__ void from_float(float x, f16& out) {
   out.bits = __half_as_ushort(__float2half_rn(x));
 }
@@ -128,13 +169,19 @@ __device__ __forceinline__ void from_float(float x, bf16& out) {
 
 #endif
 
-__device__ __forceinline__ float to_float(float x) { return x; }
-__device__ __forceinline__ void from_float(float x, float& out) { out = x; }
+__device__ __forceinline__ float to_float(float x) {
+  return x;
+}
+__device__ __forceinline__ void from_float(float x, float& out) {
+  out = x;
+}
 
 template <class T>
 inline constexpr int width_of = 16 / static_cast<int>(sizeof(T));  ///< elements in 16 bytes
 
-__device__ __forceinline__ float as_float(u32 bits) { return __builtin_bit_cast(float, bits); }
+__device__ __forceinline__ float as_float(u32 bits) {
+  return __builtin_bit_cast(float, bits);
+}
 
 /// The elements of 16 bytes as floats.
 template <class T>
@@ -233,12 +280,13 @@ __device__ __forceinline__ quad load_streaming(const T* address) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   return *reinterpret_cast<const quad*>(address);
 #else
-#ifdef SY_PLAIN_LOAD
-  return __builtin_bit_cast(quad, *reinterpret_cast<const uint4*>(address));
-#else
   return __builtin_bit_cast(quad, __ldcs(reinterpret_cast<const uint4*>(address)));
 #endif
-#endif
+}
+
+template <class T>
+__device__ __forceinline__ void store_quad(T* address, const quad& value) {
+  *reinterpret_cast<quad*>(address) = value;
 }
 
 template <class T>
@@ -246,11 +294,7 @@ __device__ __forceinline__ void store_streaming(T* address, const quad& value) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   *reinterpret_cast<quad*>(address) = value;
 #else
-#ifdef SY_PLAIN_STORE
-  *reinterpret_cast<uint4*>(address) = __builtin_bit_cast(uint4, value);
-#else
   __stcs(reinterpret_cast<uint4*>(address), __builtin_bit_cast(uint4, value));
-#endif
 #endif
 }
 
@@ -260,15 +304,10 @@ __device__ __forceinline__ void copy_async(quad* shared, const T* address) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   *shared = *reinterpret_cast<const quad*>(address);
 #else
-#ifdef SY_L2_256
-#define SY_CP "cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
-#else
-#define SY_CP "cp.async.cg.shared.global [%0], [%1], 16;"
-#endif
-  asm volatile(SY_CP ::"r"(
-                   static_cast<u32>(__cvta_generic_to_shared(shared))),
-               "l"(address)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(shared))),
+      "l"(address)
+      : "memory");
 #endif
 }
 
@@ -313,7 +352,9 @@ __device__ __forceinline__ void store_remote(float* shared, int rank, float valu
 
 #else
 
-__device__ __forceinline__ int cluster_rank() { return 0; }
+__device__ __forceinline__ int cluster_rank() {
+  return 0;
+}
 __device__ __forceinline__ void cluster_barrier() {}
 __device__ __forceinline__ void store_remote(float*, int, float) {}
 

@@ -2,11 +2,11 @@
 // `Cluster` > 1, of each block of a cluster). A thread owns `Elements` elements of a row, in 16-byte vectors
 // that lie `Threads` vectors apart.
 //
-// Blocks walk over the rows, `Rows` at a time. Rows to come are under way into a ring of `Stages` slots in shared
-// memory; a thread reads only slots that it has filled itself, so the ring needs no barrier. A row stays in its
-// slot until it is written (`Hold`), or moves to registers and frees the slot at once. With Stages 0 rows are
-// loaded straight into registers. `Blocks` blocks are meant to share a multiprocessor. With `Full` every thread's
-// share of a row is full, and nothing is compared with its end.
+// Blocks walk over the rows, `Rows` at a time. Rows to come are under way into a ring of `Stages` slots in
+// shared memory; a thread reads only slots that it has filled itself, so the ring needs no barrier. A row
+// stays in its slot until it is written (`Hold`), or moves to registers and frees the slot at once. With
+// Stages 0 rows are loaded straight into registers. `Blocks` blocks are meant to share a multiprocessor. With
+// `Full` every thread's share of a row is full, and nothing is compared with its end.
 #pragma once
 
 #include "portable.hpp"
@@ -24,9 +24,9 @@ struct row_shape {
   static constexpr bool hold = Hold && Stages > 0;
   static constexpr bool full = Full;
   static constexpr int registers = 65536 / (block_threads * Blocks);  ///< that a thread may use
-  static constexpr int lanes = Threads < 32 ? Threads : 32;  ///< that reduce by shuffles
-  static constexpr int warps = Threads / lanes;              ///< of a row in one block
-  static constexpr int partials = warps * Cluster;           ///< that meet in shared memory
+  static constexpr int lanes = Threads < 32 ? Threads : 32;           ///< that reduce by shuffles
+  static constexpr int warps = Threads / lanes;                       ///< of a row in one block
+  static constexpr int partials = warps * Cluster;                    ///< that meet in shared memory
   static constexpr int merge_lanes = partials <= 1    ? 1
                                      : partials <= 2  ? 2
                                      : partials <= 4  ? 4
@@ -167,7 +167,8 @@ struct row_ring {
   __device__ __forceinline__ void advance() { stage = stage + 1 == Shape::stages ? 0 : stage + 1; }
 
   /// Starts the copy of this thread's vector j of a row into the current stage.
-  __device__ __forceinline__ void fill(const row_place<Shape>& place, int input, int j, const T* row, int count) {
+  __device__ __forceinline__ void fill(const row_place<Shape>& place, int input, int j, const T* row,
+                                       int count) {
     const int v = place.template vector<vectors>(j);
     if (place.inside(v, count)) copy_async(slot(input, j), row + static_cast<i64>(v) * width);
   }

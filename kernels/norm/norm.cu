@@ -86,14 +86,15 @@ __device__ __forceinline__ float warp_elements(int rank, int warp, int count) {
 
 /// Whether a thread has registers for weights of `Tensors` tensors beside `Others`.
 template <class G, class Shape, int Tensors, int Others>
-inline constexpr bool weights_fit =
-    Tensors * Shape::elements * static_cast<int>(sizeof(G)) / 4 + Others <= Shape::registers;
+inline constexpr bool weights_fit = Tensors* Shape::elements* static_cast<int>(sizeof(G)) / 4 + Others
+                                    <= Shape::registers;
 
 template <bool Centred, bool Residual, class T, class G, class Shape>
-__device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta, T* out,
-                                             T* residual_out, float* mean_out, float* rstd_out, i64 rows,
-                                             i32 columns, i64 x_stride, i64 residual_stride, i64 out_stride,
-                                             i64 residual_out_stride, float epsilon, float gamma_offset) {
+__device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta,
+                                             T* out, T* residual_out, float* mean_out, float* rstd_out,
+                                             i64 rows, i32 columns, i64 x_stride, i64 residual_stride,
+                                             i64 out_stride, i64 residual_out_stride, float epsilon,
+                                             float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 2 : 1;
@@ -115,7 +116,7 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   const thread_weights<T, G, Centred ? vectors : 1, Centred && keep_weights> shift{beta, 0.0F, place, count};
   if (gamma == nullptr) gamma_offset = 0.0F;
 
-  float own_share = 0.0F;    // 1 over the elements of this warp
+  float own_share = 0.0F;     // 1 over the elements of this warp
   float thread_share = 0.0F;  // and of this thread
   float thread_elements = 0.0F;
   float elements[merged];
@@ -124,15 +125,16 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
     own_share = held > 0.0F ? 1.0F / held : 0.0F;
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
-      if (place.inside(place.template vector<vectors>(j), count)) thread_elements += static_cast<float>(width);
+      if (place.inside(place.template vector<vectors>(j), count))
+        thread_elements += static_cast<float>(width);
     }
     thread_share = thread_elements > 0.0F ? 1.0F / thread_elements : 0.0F;
 #pragma unroll
     for (int m = 0; m < merged; ++m) {
       const int partial = m * Shape::merge_lanes + place.lane_in_row % Shape::merge_lanes;
-      elements[m] = partial < Shape::partials
-                        ? warp_elements<Shape, vectors, width>(partial / Shape::warps, partial % Shape::warps, count)
-                        : 0.0F;
+      elements[m] = partial < Shape::partials ? warp_elements<Shape, vectors, width>(
+                                                    partial / Shape::warps, partial % Shape::warps, count)
+                                              : 0.0F;
     }
   }
 
@@ -170,7 +172,8 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
         const int v = place.template vector<vectors>(j);
-        if (valid && place.inside(v, count)) kept[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
+        if (valid && place.inside(v, count))
+          kept[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
       }
     }
     quad added[Residual && !ringed ? vectors : 1];
@@ -178,7 +181,8 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
         const int v = place.template vector<vectors>(j);
-        if (valid && place.inside(v, count)) added[j] = load_streaming(residual + row * residual_stride + v * width);
+        if (valid && place.inside(v, count))
+          added[j] = load_streaming(residual + row * residual_stride + v * width);
       }
     }
 
@@ -299,13 +303,156 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   }
 }
 
+/// A row of any number of whole vectors, which is read a second time, from the caches, when it is written: it
+/// takes few registers, so that many blocks share a multiprocessor. `Unroll` vectors are under way at once.
+template <bool Centred, class T, class G, int Threads, int Unroll>
+__device__ __forceinline__ void norm_forward_stream(const T* x, const T* residual, const G* gamma,
+                                                    const G* beta, T* out, T* residual_out, float* mean_out,
+                                                    float* rstd_out, i64 rows, i32 columns, i64 x_stride,
+                                                    i64 residual_stride, i64 out_stride,
+                                                    i64 residual_out_stride, float epsilon,
+                                                    float gamma_offset) {
+  using shape = row_shape<Threads, width_of<T>, 1, 0, 1, 1, false, false>;
+  constexpr int width = width_of<T>;
+  constexpr int values = Centred ? 3 : 1;
+  __shared__ float exchanged[row_exchange<shape, values>::floats];
+  const row_place<shape> place;
+  row_exchange<shape, values> exchange{exchanged};
+  const int count = columns / width;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  if (gamma == nullptr) gamma_offset = 0.0F;
+
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* h = x + row * x_stride;
+    float sum = 0.0F;
+    float square = 0.0F;
+    float pivot = 0.0F;
+    float held = 0.0F;
+    for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
+      quad packed[Unroll];
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        if (first + u * Threads < count)
+          packed[u] = load_quad(h + static_cast<i64>(first + u * Threads) * width);
+      }
+      if (residual != nullptr) {
+        quad added[Unroll];
+#pragma unroll
+        for (int u = 0; u < Unroll; ++u) {
+          const i64 at = static_cast<i64>(first + u * Threads) * width;
+          if (first + u * Threads < count) added[u] = load_streaming(residual + row * residual_stride + at);
+        }
+#pragma unroll
+        for (int u = 0; u < Unroll; ++u) {
+          if (first + u * Threads < count) {
+            float value[width];
+            float more[width];
+            unpack<T>(packed[u], value);
+            unpack<T>(added[u], more);
+#pragma unroll
+            for (int e = 0; e < width; ++e) value[e] += more[e];
+            packed[u] = pack<T>(value);
+            store_quad(
+                residual_out + row * residual_out_stride + static_cast<i64>(first + u * Threads) * width,
+                packed[u]);
+          }
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        if (first + u * Threads < count) {
+          float value[width];
+          unpack<T>(packed[u], value);
+          if (Centred && held == 0.0F) pivot = value[0];
+          held += static_cast<float>(width);
+#pragma unroll
+          for (int e = 0; e < width; ++e) {
+            const float difference = value[e] - pivot;
+            if constexpr (Centred) sum += difference;
+            square += difference * difference;
+          }
+        }
+      }
+    }
+
+    float mean = 0.0F;
+    if constexpr (Centred) {
+      // Merged as in norm_forward; here the warps' element counts travel with their means.
+      const float warp_held = lane_sum<shape::lanes>(held);
+      const float offset = held > 0.0F ? sum / held : 0.0F;
+      const float warp_mean =
+          warp_held > 0.0F ? lane_sum<shape::lanes>(held * (pivot + offset)) / warp_held : 0.0F;
+      const float apart = pivot + offset - warp_mean;
+      const float warp_square = lane_sum<shape::lanes>(square - sum * offset + held * apart * apart);
+      exchange.give(place, {warp_held, warp_mean, warp_square});
+      const int lane = place.lane_in_row % shape::merge_lanes;
+      const bool present = lane < shape::partials;
+      const float elements = present ? exchange.mine[3 * lane] : 0.0F;
+      const float other_mean = present ? exchange.mine[3 * lane + 1] : 0.0F;
+      mean = lane_sum<shape::merge_lanes>(elements * other_mean) * inverse_columns;
+      const float distance = other_mean - mean;
+      square = lane_sum<shape::merge_lanes>((present ? exchange.mine[3 * lane + 2] : 0.0F) +
+                                            elements * distance * distance);
+    } else {
+      float sums[1] = {square};
+      row_sum(exchange, place, sums);
+      square = sums[0];
+    }
+    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
+    const float start = -mean * rstd;
+    if (residual != nullptr) h = residual_out + row * residual_out_stride;
+
+    for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
+      quad packed[Unroll];
+      weight_vector<T, G> factors[Unroll];
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        const int v = first + u * Threads;
+        if (v < count) {
+          packed[u] = load_streaming(h + static_cast<i64>(v) * width);
+          factors[u].load(gamma, v, 1.0F);
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        const int v = first + u * Threads;
+        if (v < count) {
+          float value[width];
+          float factor[width];
+          unpack<T>(packed[u], value);
+          factors[u].get(factor);
+          if constexpr (Centred) {
+            weight_vector<T, G> terms;
+            terms.load(beta, v, 0.0F);
+            float term[width];
+            terms.get(term);
+#pragma unroll
+            for (int e = 0; e < width; ++e) {
+              value[e] = (value[e] * rstd + start) * (factor[e] + gamma_offset) + term[e];
+            }
+          } else {
+#pragma unroll
+            for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + gamma_offset);
+          }
+          store_streaming(out + row * out_stride + static_cast<i64>(v) * width, pack<T>(value));
+        }
+      }
+    }
+    if (place.lane_in_row == 0) {
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
+    }
+  }
+}
+
 /// `partial` receives this block's (or cluster's) sums for the gradients of gamma and, Centred, of beta:
 /// [1 or 2][clusters][columns]. Null: not wanted.
 template <bool Centred, bool Residual, class T, class G, class Shape>
-__device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, const G* gamma, const float* mean_in,
-                                              const float* rstd_in, const T* grad_residual, T* grad_x,
-                                              float* partial, i64 rows, i32 columns, i64 grad_out_stride,
-                                              i64 h_stride, i64 grad_residual_stride, i64 grad_x_stride,
+__device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, const G* gamma,
+                                              const float* mean_in, const float* rstd_in,
+                                              const T* grad_residual, T* grad_x, float* partial, i64 rows,
+                                              i32 columns, i64 grad_out_stride, i64 h_stride,
+                                              i64 grad_residual_stride, i64 grad_x_stride,
                                               float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
@@ -314,7 +461,8 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
   constexpr bool keep_rows = !Shape::hold;
   constexpr int values = Centred ? 2 : 1;
   constexpr int other_registers =
-      values * Shape::elements + (keep_rows ? inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4 : 0) + 40;
+      values * Shape::elements +
+      (keep_rows ? inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4 : 0) + 40;
   constexpr bool keep_weights = weights_fit<G, Shape, 1, other_registers>;
 
   extern __shared__ quad dynamic_shared[];
@@ -430,7 +578,6 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
     row_sum(exchange, place, sums);
     const float slope = sums[0] * inverse_columns * rstd;  // of the normalised value
     const float level = Centred ? sums[values - 1] * inverse_columns : 0.0F;
-    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
 
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
@@ -457,17 +604,10 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
         }
         store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
-      // The slots are free: what was read from them has been stored.
-      if constexpr (Shape::hold) {
-        if (later_row < rows) {
-          ring.fill(place, 0, j, grad_out + later_row * grad_out_stride, count);
-          ring.fill(place, 1, j, h + later_row * h_stride, count);
-          if constexpr (Residual) ring.fill(place, 2, j, grad_residual + later_row * grad_residual_stride, count);
-        }
-      }
     }
+    // Not vector by vector as in the forward: the addresses would take the registers of the sums.
     if constexpr (Shape::hold) {
-      commit_copies();
+      fill(group + Shape::stages * place.group_step);
       ring.advance();
     }
   }
@@ -520,45 +660,73 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
   sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
 
-#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)                  \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,            \
-           float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,            \
-           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {                  \
-    sy::norm_forward<false, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(     \
-        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,              \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                                 \
+#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full) \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,       \
+           float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,       \
+           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {             \
+    sy::norm_forward<false, with_residual, sy::T, sy::G,                                                     \
+                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(                \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,         \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                            \
   }
 
-#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)                \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,              \
-           sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride,   \
-           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,               \
-           float gamma_offset) {                                                                                  \
-    sy::norm_forward<true, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(      \
-        x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride, residual_stride,   \
-        out_stride, residual_out_stride, epsilon, gamma_offset);                                                  \
+#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, \
+                      full)                                                                              \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                       \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,     \
+           sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns,            \
+           sy::i64 x_stride, sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride,   \
+           float epsilon, float gamma_offset) {                                                          \
+    sy::norm_forward<true, with_residual, sy::T, sy::G,                                                  \
+                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(            \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride,           \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                        \
   }
 
-#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)         \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                          \
-           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,         \
-           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,        \
-           float gamma_offset) {                                                                                  \
-    sy::norm_backward<false, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(    \
-        grad_out, h, gamma, nullptr, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride,   \
-        h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                             \
+#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
+                             hold, full)                                                                   \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                         \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                   \
+           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,  \
+           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, \
+           float gamma_offset) {                                                                           \
+    sy::norm_backward<false, with_residual, sy::T, sy::G,                                                  \
+                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(             \
+        grad_out, h, gamma, nullptr, rstd, grad_residual, grad_x, partial, row_count, columns,             \
+        grad_out_stride, h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                     \
   }
 
-#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full)       \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                                \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,       \
-           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,         \
-           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,        \
-           float gamma_offset) {                                                                                  \
-    sy::norm_backward<true, with_residual, sy::T, sy::G, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(     \
-        grad_out, h, gamma, mean, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride,      \
-        h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                             \
+#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
+                               hold, full)                                                                   \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,  \
+           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,    \
+           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,   \
+           float gamma_offset) {                                                                             \
+    sy::norm_backward<true, with_residual, sy::T, sy::G,                                                     \
+                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(               \
+        grad_out, h, gamma, mean, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride, \
+        h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                        \
+  }
+
+#define SY_RMS_NORM_STREAM(name, T, G, threads, unroll, blocks)                                        \
+  extern "C" SY_KERNEL(threads, blocks)                                                                \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out, \
+           float* rstd, sy::i64 rows, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
+           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {       \
+    sy::norm_forward_stream<false, sy::T, sy::G, threads, unroll>(                                     \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride,        \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
+  }
+
+#define SY_LAYER_NORM_STREAM(name, T, G, threads, unroll, blocks)                                          \
+  extern "C" SY_KERNEL(threads, blocks)                                                                    \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,       \
+           sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i32 columns, sy::i64 x_stride, \
+           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,        \
+           float gamma_offset) {                                                                           \
+    sy::norm_forward_stream<true, sy::T, sy::G, threads, unroll>(                                          \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, rows, columns, x_stride, residual_stride, \
+        out_stride, residual_out_stride, epsilon, gamma_offset);                                           \
   }

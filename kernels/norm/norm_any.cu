@@ -1,12 +1,15 @@
 // Norms for rows of any length and alignment, and the second launch of the weights' gradients. The forward
-// reads a row twice or, Centred, three times; the backward takes one pass for the weights and one for the rows.
+// reads a row twice or, Centred, three times; the backward takes one pass for the weights and one for the
+// rows.
 #include "../gpu/row.hpp"
 
 namespace sy {
 
-/// Sums partial [planes][parts][columns] over the parts into one row of each plane: grid (columns / 32, planes).
+/// Sums partial [planes][parts][columns] over the parts into one row of each plane: grid (columns / 32,
+/// planes).
 template <class G>
-__device__ __forceinline__ void sum_partials(const float* partial, G* first, G* second, i32 parts, i32 columns) {
+__device__ __forceinline__ void sum_partials(const float* partial, G* first, G* second, i32 parts,
+                                             i32 columns) {
   constexpr int lanes = 32;
   constexpr int groups = 32;
   __shared__ float sums[groups][lanes + 1];
@@ -19,7 +22,8 @@ __device__ __forceinline__ void sum_partials(const float* partial, G* first, G* 
   float sum = 0.0F;
   if (column < columns) {
 #pragma unroll 4
-    for (int part = group; part < parts; part += groups) sum += plane[static_cast<i64>(part) * columns + column];
+    for (int part = group; part < parts; part += groups)
+      sum += plane[static_cast<i64>(part) * columns + column];
   }
   sums[group][lane] = sum;
   block_barrier();
@@ -133,7 +137,8 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
     const float mean = Centred ? mean_in[row] : 0.0F;
     float sums[2] = {0.0F, 0.0F};
     for (i64 c = place.lane_in_row; c < columns; c += Threads) {
-      const float weighted = to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
+      const float weighted =
+          to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
       sums[0] += weighted * (to_float(value[c]) - mean) * rstd;
       sums[1] += weighted;
     }
@@ -141,7 +146,8 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
     const float slope = sums[0] * inverse_columns;
     const float level = Centred ? sums[1] * inverse_columns : 0.0F;
     for (i64 c = place.lane_in_row; c < columns; c += Threads) {
-      const float weighted = to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
+      const float weighted =
+          to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
       float result = rstd * (weighted - level - (to_float(value[c]) - mean) * rstd * slope);
       if (grad_residual != nullptr) result += to_float(grad_residual[row * grad_residual_stride + c]);
       from_float(result, grad_x[row * grad_x_stride + c]);
@@ -151,65 +157,65 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
 
 }  // namespace sy
 
-#define SY_SUM_PARTIALS(name, G)                                                                                 \
-  extern "C" SY_KERNEL(1024, 1)                                                                                  \
-      name(const float* partial, sy::G* grad_gamma, sy::G* grad_beta, sy::i32 parts, sy::i32 columns) {          \
-    sy::sum_partials<sy::G>(partial, grad_gamma, grad_beta, parts, columns);                                     \
+#define SY_SUM_PARTIALS(name, G)                                                                        \
+  extern "C" SY_KERNEL(1024, 1)                                                                         \
+      name(const float* partial, sy::G* grad_gamma, sy::G* grad_beta, sy::i32 parts, sy::i32 columns) { \
+    sy::sum_partials<sy::G>(partial, grad_gamma, grad_beta, parts, columns);                            \
   }
 
-#define SY_RMS_NORM_ANY(name, T, G, threads)                                                                     \
-  extern "C" SY_KERNEL(threads, 1)                                                                               \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,           \
-           float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 residual_stride,                \
-           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {                 \
-    sy::norm_forward_any<false, sy::T, sy::G, threads>(                                                          \
-        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride, residual_stride, \
-        out_stride, residual_out_stride, epsilon, gamma_offset);                                                 \
+#define SY_RMS_NORM_ANY(name, T, G, threads)                                                           \
+  extern "C" SY_KERNEL(threads, 1)                                                                     \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out, \
+           float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
+           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {       \
+    sy::norm_forward_any<false, sy::T, sy::G, threads>(                                                \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride,        \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
   }
 
-#define SY_LAYER_NORM_ANY(name, T, G, threads)                                                                   \
-  extern "C" SY_KERNEL(threads, 1)                                                                               \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,             \
-           sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride,       \
-           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,              \
-           float gamma_offset) {                                                                                 \
-    sy::norm_forward_any<true, sy::T, sy::G, threads>(x, residual, gamma, beta, out, residual_out, mean, rstd,   \
-                                                      rows, columns, x_stride, residual_stride, out_stride,      \
-                                                      residual_out_stride, epsilon, gamma_offset);               \
+#define SY_LAYER_NORM_ANY(name, T, G, threads)                                                             \
+  extern "C" SY_KERNEL(threads, 1)                                                                         \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,       \
+           sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, \
+           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,        \
+           float gamma_offset) {                                                                           \
+    sy::norm_forward_any<true, sy::T, sy::G, threads>(                                                     \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, rows, columns, x_stride, residual_stride, \
+        out_stride, residual_out_stride, epsilon, gamma_offset);                                           \
   }
 
-#define SY_RMS_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                                \
-  extern "C" SY_KERNEL(1024, 1)                                                                                  \
-      name(const sy::T* grad_out, const sy::T* h, const float* rstd, float* partial, sy::i64 rows,               \
-           sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {                          \
-    sy::weight_gradients_any<false, sy::T>(grad_out, h, nullptr, rstd, partial, rows, columns, parts,            \
-                                           grad_out_stride, h_stride);                                           \
+#define SY_RMS_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                     \
+  extern "C" SY_KERNEL(1024, 1)                                                                       \
+      name(const sy::T* grad_out, const sy::T* h, const float* rstd, float* partial, sy::i64 rows,    \
+           sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {               \
+    sy::weight_gradients_any<false, sy::T>(grad_out, h, nullptr, rstd, partial, rows, columns, parts, \
+                                           grad_out_stride, h_stride);                                \
   }
 
-#define SY_LAYER_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                              \
-  extern "C" SY_KERNEL(1024, 1)                                                                                  \
-      name(const sy::T* grad_out, const sy::T* h, const float* mean, const float* rstd, float* partial,          \
-           sy::i64 rows, sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {            \
-    sy::weight_gradients_any<true, sy::T>(grad_out, h, mean, rstd, partial, rows, columns, parts,                \
-                                          grad_out_stride, h_stride);                                            \
+#define SY_LAYER_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                     \
+  extern "C" SY_KERNEL(1024, 1)                                                                         \
+      name(const sy::T* grad_out, const sy::T* h, const float* mean, const float* rstd, float* partial, \
+           sy::i64 rows, sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {   \
+    sy::weight_gradients_any<true, sy::T>(grad_out, h, mean, rstd, partial, rows, columns, parts,       \
+                                          grad_out_stride, h_stride);                                   \
   }
 
-#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                            \
-  extern "C" SY_KERNEL(threads, 1)                                                                               \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                         \
-           const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
-           sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
-    sy::norm_backward_any<false, sy::T, sy::G, threads>(grad_out, h, gamma, nullptr, rstd, grad_residual,        \
-                                                        grad_x, rows, columns, grad_out_stride, h_stride,        \
-                                                        grad_residual_stride, grad_x_stride, gamma_offset);      \
+#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                       \
+  extern "C" SY_KERNEL(threads, 1) name(                                                                    \
+      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                         \
+      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
+      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
+    sy::norm_backward_any<false, sy::T, sy::G, threads>(grad_out, h, gamma, nullptr, rstd, grad_residual,   \
+                                                        grad_x, rows, columns, grad_out_stride, h_stride,   \
+                                                        grad_residual_stride, grad_x_stride, gamma_offset); \
   }
 
-#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                          \
-  extern "C" SY_KERNEL(threads, 1)                                                                               \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,      \
-           const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
-           sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
-    sy::norm_backward_any<true, sy::T, sy::G, threads>(grad_out, h, gamma, mean, rstd, grad_residual, grad_x,    \
-                                                       rows, columns, grad_out_stride, h_stride,                 \
-                                                       grad_residual_stride, grad_x_stride, gamma_offset);       \
+#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                    \
+  extern "C" SY_KERNEL(threads, 1) name(                                                                   \
+      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,     \
+      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,   \
+      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {         \
+    sy::norm_backward_any<true, sy::T, sy::G, threads>(grad_out, h, gamma, mean, rstd, grad_residual,      \
+                                                       grad_x, rows, columns, grad_out_stride, h_stride,   \
+                                                       grad_residual_stride, grad_x_stride, gamma_offset); \
   }

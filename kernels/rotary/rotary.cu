@@ -1,8 +1,8 @@
 // Rotary position embedding of q and k in one launch. Semantics: operators/rotary.hpp.
 //
 // A block takes `Tokens` tokens. A thread owns one chunk of a head, `Width` pairs wide in the half style and
-// Width / 2 in the interleaved one, and walks over the heads of one token with it, so that cosine and sine are
-// read or computed once for all of them. `Heads` heads are loaded before the first is used.
+// Width / 2 in the interleaved one, and walks over the heads of one token with it, so that cosine and sine
+// are read or computed once for all of them. `Heads` heads are loaded before the first is used.
 #include "../gpu/portable.hpp"
 
 namespace sy {
@@ -101,7 +101,8 @@ __device__ __forceinline__ void rotary_angles(const rotary_call& call, i64 posit
     // In double: a float angle of position 100,000 is off by several thousandths of a radian.
     const double step = -2.0 * log2(static_cast<double>(call.base)) / call.rotary_dim;
     const double ratio = exp2(step);
-    double turns = static_cast<double>(position) * call.scaling * exp2(step * first_pair) * 0.15915494309189535;
+    double turns =
+        static_cast<double>(position) * call.scaling * exp2(step * first_pair) * 0.15915494309189535;
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       const double fraction = turns - rint(turns);
@@ -127,8 +128,7 @@ struct rotary_chunk {
 };
 /// One element, or one pair, at any alignment of elements.
 template <class T, int Width>
-  requires(Width <= 2)
-struct rotary_chunk<T, Width> {
+requires(Width <= 2) struct rotary_chunk<T, Width> {
   T elements[Width];
   __device__ __forceinline__ void load(const T* from) {
 #pragma unroll
@@ -164,12 +164,17 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
   if (!token.exists) return;
 
   const i32 heads = call.heads_q + call.heads_k;
-  const T* q = static_cast<const T*>(call.q) + token.batch * call.q_stride_batch + token.index * call.q_stride_token;
-  const T* k = static_cast<const T*>(call.k) + token.batch * call.k_stride_batch + token.index * call.k_stride_token;
-  T* q_out = static_cast<T*>(call.q_out) + token.batch * call.q_out_stride_batch + token.index * call.q_out_stride_token;
-  T* k_out = static_cast<T*>(call.k_out) + token.batch * call.k_out_stride_batch + token.index * call.k_out_stride_token;
+  const T* q =
+      static_cast<const T*>(call.q) + token.batch * call.q_stride_batch + token.index * call.q_stride_token;
+  const T* k =
+      static_cast<const T*>(call.k) + token.batch * call.k_stride_batch + token.index * call.k_stride_token;
+  T* q_out = static_cast<T*>(call.q_out) + token.batch * call.q_out_stride_batch +
+             token.index * call.q_out_stride_token;
+  T* k_out = static_cast<T*>(call.k_out) + token.batch * call.k_out_stride_batch +
+             token.index * call.k_out_stride_token;
   const auto source = [&](i32 head) {
-    return head < call.heads_q ? q + head * call.q_stride_head : k + (head - call.heads_q) * call.k_stride_head;
+    return head < call.heads_q ? q + head * call.q_stride_head
+                               : k + (head - call.heads_q) * call.k_stride_head;
   };
   const auto target = [&](i32 head) {
     return head < call.heads_q ? q_out + head * call.q_out_stride_head
@@ -231,19 +236,46 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
 
 }  // namespace sy
 
-#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads, blocks)                             \
-  extern "C" SY_KERNEL(threads, blocks)                                                                                \
-      name(const void* q, const void* k, void* q_out, void* k_out, const void* cos, const void* sin,              \
-           const sy::i64* positions, const sy::i32* cu_seqlens, const sy::i32* sequence_offsets, sy::i64 offset,  \
-           sy::i32 seqlen, sy::i32 heads_q, sy::i32 heads_k, sy::i32 head_dim, sy::i32 rotary_dim,                \
-           sy::i32 inverse, sy::i64 q_stride_batch, sy::i64 q_stride_token, sy::i64 q_stride_head,                \
-           sy::i64 k_stride_batch, sy::i64 k_stride_token, sy::i64 k_stride_head, sy::i64 q_out_stride_batch,     \
-           sy::i64 q_out_stride_token, sy::i64 q_out_stride_head, sy::i64 k_out_stride_batch,                     \
-           sy::i64 k_out_stride_token, sy::i64 k_out_stride_head, sy::i64 table_stride, float base,               \
-           float scaling) {                                                                                       \
-    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads>(sy::rotary_call{                     \
-        q, k, q_out, k_out, cos, sin, positions, cu_seqlens, sequence_offsets, offset, seqlen, heads_q, heads_k,  \
-        head_dim, rotary_dim, inverse, q_stride_batch, q_stride_token, q_stride_head, k_stride_batch,             \
-        k_stride_token, k_stride_head, q_out_stride_batch, q_out_stride_token, q_out_stride_head,                 \
-        k_out_stride_batch, k_out_stride_token, k_out_stride_head, table_stride, base, scaling});                 \
+#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads, blocks)                    \
+  extern "C" SY_KERNEL(threads, blocks)                                                                  \
+      name(const void* q, const void* k, void* q_out, void* k_out, const void* cos, const void* sin,     \
+           const sy::i64* positions, const sy::i32* cu_seqlens, const sy::i32* sequence_offsets,         \
+           sy::i64 offset, sy::i32 seqlen, sy::i32 heads_q, sy::i32 heads_k, sy::i32 head_dim,           \
+           sy::i32 rotary_dim, sy::i32 inverse, sy::i64 q_stride_batch, sy::i64 q_stride_token,          \
+           sy::i64 q_stride_head, sy::i64 k_stride_batch, sy::i64 k_stride_token, sy::i64 k_stride_head, \
+           sy::i64 q_out_stride_batch, sy::i64 q_out_stride_token, sy::i64 q_out_stride_head,            \
+           sy::i64 k_out_stride_batch, sy::i64 k_out_stride_token, sy::i64 k_out_stride_head,            \
+           sy::i64 table_stride, float base, float scaling) {                                            \
+    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads>(                            \
+        sy::rotary_call{q,                                                                               \
+                        k,                                                                               \
+                        q_out,                                                                           \
+                        k_out,                                                                           \
+                        cos,                                                                             \
+                        sin,                                                                             \
+                        positions,                                                                       \
+                        cu_seqlens,                                                                      \
+                        sequence_offsets,                                                                \
+                        offset,                                                                          \
+                        seqlen,                                                                          \
+                        heads_q,                                                                         \
+                        heads_k,                                                                         \
+                        head_dim,                                                                        \
+                        rotary_dim,                                                                      \
+                        inverse,                                                                         \
+                        q_stride_batch,                                                                  \
+                        q_stride_token,                                                                  \
+                        q_stride_head,                                                                   \
+                        k_stride_batch,                                                                  \
+                        k_stride_token,                                                                  \
+                        k_stride_head,                                                                   \
+                        q_out_stride_batch,                                                              \
+                        q_out_stride_token,                                                              \
+                        q_out_stride_head,                                                               \
+                        k_out_stride_batch,                                                              \
+                        k_out_stride_token,                                                              \
+                        k_out_stride_head,                                                               \
+                        table_stride,                                                                    \
+                        base,                                                                            \
+                        scaling});                                                                       \
   }

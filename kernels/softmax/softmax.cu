@@ -146,7 +146,8 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
         if constexpr (Shape::hold) {
           unpack<T>(*ring.slot(0, j), part);
 #pragma unroll
-          for (int e = 0; e < width; ++e) part[e] = exp2_approximate(part[e] * factor - total.maximum) * share;
+          for (int e = 0; e < width; ++e)
+            part[e] = exp2_approximate(part[e] * factor - total.maximum) * share;
         } else {
 #pragma unroll
           for (int e = 0; e < width; ++e) part[e] = value[j * width + e] * share;
@@ -166,9 +167,9 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
 }
 
 template <class T, class Shape>
-__device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out, T* grad_x, i64 rows, i32 columns,
-                                                 i64 grad_out_stride, i64 out_stride, i64 grad_x_stride,
-                                                 float scale) {
+__device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out, T* grad_x, i64 rows,
+                                                 i32 columns, i64 grad_out_stride, i64 out_stride,
+                                                 i64 grad_x_stride, float scale) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr bool ringed = Shape::stages > 0;
@@ -222,7 +223,8 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
       if (!Shape::hold && valid && place.inside(v, count)) {
-        gradients[j] = ringed ? *ring.slot(0, j) : load_streaming(grad_out + row * grad_out_stride + v * width);
+        gradients[j] =
+            ringed ? *ring.slot(0, j) : load_streaming(grad_out + row * grad_out_stride + v * width);
         values[j] = ringed ? *ring.slot(1, j) : load_streaming(out + row * out_stride + v * width);
       }
     }
@@ -271,6 +273,84 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
   }
 }
 
+/// Rows of any number of whole vectors, read a second time from the caches. See norm_forward_stream.
+template <class T, int Threads, int Unroll>
+__device__ __forceinline__ void softmax_forward_stream(const T* x, T* out, i64 rows, i32 columns,
+                                                       i64 x_stride, i64 out_stride, float scale) {
+  using shape = row_shape<Threads, width_of<T>, 1, 0, 1, 1, false, false>;
+  constexpr int width = width_of<T>;
+  __shared__ float exchanged[row_exchange<shape, 2>::floats];
+  const row_place<shape> place;
+  row_exchange<shape, 2> exchange{exchanged};
+  const int count = columns / width;
+  const float factor = scale * log2_e;
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* from = x + row * x_stride;
+    float top = -infinity;
+    float sum = 0.0F;
+    for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
+      quad packed[Unroll];
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        if (first + u * Threads < count)
+          packed[u] = load_quad(from + static_cast<i64>(first + u * Threads) * width);
+      }
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        if (first + u * Threads < count) {
+          float part[width];
+          unpack<T>(packed[u], part);
+          float higher = top;
+#pragma unroll
+          for (int e = 0; e < width; ++e) {
+            part[e] *= factor;
+            higher = maximum(higher, part[e]);
+          }
+          const float anchor = higher == -infinity ? 0.0F : higher;
+          sum *= exp2_approximate(top - anchor);
+          top = higher;
+#pragma unroll
+          for (int e = 0; e < width; ++e) sum += exp2_approximate(part[e] - anchor);
+        }
+      }
+    }
+    const float highest = lane_max<shape::lanes>(top);
+    sum = lane_sum<shape::lanes>(sum * exp2_approximate(top - (highest == -infinity ? 0.0F : highest)));
+    exchange.give(place, {highest, sum});
+    const int lane = place.lane_in_row % shape::merge_lanes;
+    exponential_sum total{-infinity, 0.0F};
+    if (lane < shape::partials) total = {exchange.mine[2 * lane], exchange.mine[2 * lane + 1]};
+#pragma unroll
+    for (int mask = shape::merge_lanes / 2; mask > 0; mask /= 2) {
+      const float other_maximum = shuffle_xor(total.maximum, mask);
+      const float other_sum = shuffle_xor(total.sum, mask);
+      total.merge(other_maximum, other_sum);
+    }
+    const float share = 1.0F / total.sum;
+    for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
+      quad packed[Unroll];
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        if (first + u * Threads < count) {
+          packed[u] = load_streaming(from + static_cast<i64>(first + u * Threads) * width);
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < Unroll; ++u) {
+        if (first + u * Threads < count) {
+          float part[width];
+          unpack<T>(packed[u], part);
+#pragma unroll
+          for (int e = 0; e < width; ++e)
+            part[e] = exp2_approximate(part[e] * factor - total.maximum) * share;
+          store_streaming(out + row * out_stride + static_cast<i64>(first + u * Threads) * width,
+                          pack<T>(part));
+        }
+      }
+    }
+  }
+}
+
 /// Any length, any alignment: rows are read twice.
 template <class T, int Threads>
 __device__ __forceinline__ void softmax_forward_any(const T* x, T* out, i64 rows, i64 columns, i64 x_stride,
@@ -315,7 +395,8 @@ __device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T*
     const T* gradient = grad_out + row * grad_out_stride;
     const T* value = out + row * out_stride;
     float sums[1] = {0.0F};
-    for (i64 c = place.lane_in_row; c < columns; c += Threads) sums[0] += to_float(gradient[c]) * to_float(value[c]);
+    for (i64 c = place.lane_in_row; c < columns; c += Threads)
+      sums[0] += to_float(gradient[c]) * to_float(value[c]);
     row_sum(exchange, place, sums);
     T* to = grad_x + row * grad_x_stride;
     for (i64 c = place.lane_in_row; c < columns; c += Threads) {
@@ -329,33 +410,38 @@ __device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T*
 #define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
   sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
 
-#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)                                   \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                              \
-      name(const sy::T* x, sy::T* out, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 out_stride, \
-           float scale) {                                                                                       \
-    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(x, out, row_count, columns,  \
-                                                                                   x_stride, out_stride, scale); \
+#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)               \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                      \
+      name(const sy::T* x, sy::T* out, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride,            \
+           sy::i64 out_stride, float scale) {                                                           \
+    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>( \
+        x, out, row_count, columns, x_stride, out_stride, scale);                                       \
   }
 
-#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)                        \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                            \
-      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 row_count, sy::i32 columns,        \
-           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {                 \
-    sy::softmax_backward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(                          \
-        grad_out, out, grad_x, row_count, columns, grad_out_stride, out_stride, grad_x_stride, scale);        \
+#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)       \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                       \
+      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 row_count, sy::i32 columns,   \
+           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {            \
+    sy::softmax_backward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>( \
+        grad_out, out, grad_x, row_count, columns, grad_out_stride, out_stride, grad_x_stride, scale);   \
   }
 
-#define SY_SOFTMAX_ANY(name, T, threads)                                                                        \
-  extern "C" SY_KERNEL(threads, 1)                                                                              \
-      name(const sy::T* x, sy::T* out, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 out_stride,     \
-           float scale) {                                                                                       \
-    sy::softmax_forward_any<sy::T, threads>(x, out, rows, columns, x_stride, out_stride, scale);                \
+#define SY_SOFTMAX_ANY(name, T, threads)                                                           \
+  extern "C" SY_KERNEL(threads, 1) name(const sy::T* x, sy::T* out, sy::i64 rows, sy::i64 columns, \
+                                        sy::i64 x_stride, sy::i64 out_stride, float scale) {       \
+    sy::softmax_forward_any<sy::T, threads>(x, out, rows, columns, x_stride, out_stride, scale);   \
   }
 
-#define SY_SOFTMAX_BACKWARD_ANY(name, T, threads)                                                               \
-  extern "C" SY_KERNEL(threads, 1)                                                                              \
-      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 rows, sy::i64 columns,               \
-           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {                   \
-    sy::softmax_backward_any<sy::T, threads>(grad_out, out, grad_x, rows, columns, grad_out_stride, out_stride, \
-                                             grad_x_stride, scale);                                             \
+#define SY_SOFTMAX_BACKWARD_ANY(name, T, threads)                                                   \
+  extern "C" SY_KERNEL(threads, 1)                                                                  \
+      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 rows, sy::i64 columns,   \
+           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {       \
+    sy::softmax_backward_any<sy::T, threads>(grad_out, out, grad_x, rows, columns, grad_out_stride, \
+                                             out_stride, grad_x_stride, scale);                     \
+  }
+
+#define SY_SOFTMAX_STREAM(name, T, threads, unroll, blocks)                                                 \
+  extern "C" SY_KERNEL(threads, blocks) name(const sy::T* x, sy::T* out, sy::i64 rows, sy::i32 columns,     \
+                                             sy::i64 x_stride, sy::i64 out_stride, float scale) {           \
+    sy::softmax_forward_stream<sy::T, threads, unroll>(x, out, rows, columns, x_stride, out_stride, scale); \
   }
