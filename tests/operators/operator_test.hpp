@@ -107,6 +107,13 @@ class tensor {
   tune::device_buffer memory_;
 };
 
+/// How many variants must serve each legal call: a small kernel set need not hold every type for a GPU.
+#ifdef SWITCHYARD_TEST_FULL_KERNELS
+inline constexpr std::size_t least_variants = 1;
+#else
+inline constexpr std::size_t least_variants = std::string_view{SWITCHYARD_TEST_DEVICE} == "host" ? 1 : 0;
+#endif
+
 /// Calls `each(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
 /// its end. Returns how many there were.
 template <operator_type Operator, class Each>

@@ -323,6 +323,9 @@ class device final : public device_driver {
   [[nodiscard]] status encode(const tensor_map_request& request, void* map) noexcept override {
     if (driver_->tensor_map_encode_tiled == nullptr) return result::not_supported;
     if (request.rank == 0 || request.rank > std::size(request.extents)) return result::invalid_value;
+    // It touches no device, yet answers CUDA_ERROR_INVALID_CONTEXT to a thread that has no context.
+    const context_guard guard{*driver_, context_};
+    if (guard.status() != result::success) return guard.status();
     return driver_->tensor_map_encode_tiled(
         map, static_cast<int>(request.element_type), request.rank, request.address, request.extents,
         request.stride_bytes, request.box, request.element_strides, static_cast<int>(request.interleave),
