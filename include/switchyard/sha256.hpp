@@ -76,7 +76,13 @@ inline void sha256_blocks_portable(sha256_state& state, const std::byte* data, s
 
 // Compiler builtins rather than <immintrin.h>, which alone would double what this header costs to compile.
 using v4si = int __attribute__((vector_size(16)));
+using v4su = unsigned __attribute__((vector_size(16)));
 using v16qi = char __attribute__((vector_size(16)));
+
+/// Sums modulo 2^32; the builtins' signed lanes may not overflow.
+[[nodiscard]] inline v4si add_words(v4si a, v4si b) noexcept {
+  return reinterpret_cast<v4si>(reinterpret_cast<v4su>(a) + reinterpret_cast<v4su>(b));
+}
 
 __attribute__((target("sha,sse4.1,ssse3"))) inline void sha256_blocks_x86(sha256_state& state,
                                                                           const std::byte* data,
@@ -99,7 +105,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) inline void sha256_blocks_x86(sha256
       v4si constants;
       std::memcpy(&constants, &sha256_constants[4 * i], 16);
       const v4si& now = w[i % 4];
-      v4si sum = now + constants;
+      v4si sum = add_words(now, constants);
       cdgh = __builtin_ia32_sha256rnds2(cdgh, abef, sum);
       sum = v4si{sum[2], sum[3], 0, 0};
       abef = __builtin_ia32_sha256rnds2(abef, cdgh, sum);
@@ -107,11 +113,12 @@ __attribute__((target("sha,sse4.1,ssse3"))) inline void sha256_blocks_x86(sha256
         // w[t] for the next four: message schedule of FIPS 180-4, 6.2.2
         v4si& next = w[(i + 1) % 4];
         const v4si middle = {w[(i + 3) % 4][1], w[(i + 3) % 4][2], w[(i + 3) % 4][3], now[0]};
-        next = __builtin_ia32_sha256msg2(__builtin_ia32_sha256msg1(next, w[(i + 2) % 4]) + middle, now);
+        next = __builtin_ia32_sha256msg2(add_words(__builtin_ia32_sha256msg1(next, w[(i + 2) % 4]), middle),
+                                         now);
       }
     }
-    abef += abef_before;
-    cdgh += cdgh_before;
+    abef = add_words(abef, abef_before);
+    cdgh = add_words(cdgh, cdgh_before);
   }
   const auto put = [&state](std::size_t i, int value) { state[i] = static_cast<std::uint32_t>(value); };
   put(0, abef[3]);

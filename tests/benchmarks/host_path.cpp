@@ -34,6 +34,13 @@ std::int64_t now() {
   return std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
 }
 
+/// Processor time of this thread: for what takes longer than the scheduler leaves it alone.
+std::int64_t processor_now() {
+  ::timespec at{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+  return std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+}
+
 double at_quantile(std::vector<double> values, double which) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(which * static_cast<double>(values.size() - 1))];
@@ -363,10 +370,10 @@ void measure_opening() {
   }
   std::vector<double> times;
   for (int i = 0; i < 50; ++i) {
-    const std::int64_t begin = now();
+    const std::int64_t begin = processor_now();
     const sy::catalog catalog{files.options()};
     if (catalog.operators().size() != 20) std::abort();
-    times.push_back(static_cast<double>(now() - begin) / 1e6);
+    times.push_back(static_cast<double>(processor_now() - begin) / 1e6);
   }
   print("opening a catalog, 20 operators, 10,000 variants and rows", at_quantile(times, 0.5), "ms");
 
@@ -377,10 +384,10 @@ void measure_opening() {
   const auto driver = std::make_shared<sy::host::driver>(1);
   for (int i = 0; i < 15; ++i) {
     sy::catalog catalog{large.options()};
-    const std::int64_t begin = now();
+    const std::int64_t begin = processor_now();
     sy::dispatcher<nothing> on{catalog, sy::device{driver}};
     on(nullptr, sixteen_call());
-    times.push_back(static_cast<double>(now() - begin) / 1e6);
+    times.push_back(static_cast<double>(processor_now() - begin) / 1e6);
   }
   print("first use, 1,000 variants and 10,000 rows, median", at_quantile(times, 0.5), "ms");
   print("first use, 1,000 variants and 10,000 rows, fastest", at_quantile(times, 0), "ms");

@@ -32,6 +32,11 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto align = static_cast<std::size_t>(alignment);
   return count(std::aligned_alloc(align, (bytes + align - 1) / align * align));
 }
+// A sanitizer's own would not match the operators delete below.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  ++made;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* address) noexcept {
   std::free(address);
 }
