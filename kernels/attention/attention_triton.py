@@ -20,7 +20,8 @@ LN2 = tl.constexpr(0.6931471805599453)
 def tanh(x):
     size = tl.abs(x)
     far = 1.0 - 2.0 / (tl.exp2(size * (2.0 * LOG2E)) + 1.0)
-    # Near zero the form above cancels, which a soft cap of 30 makes 3e-6 of a score; minimax polynomial of Cephes' tanhf.
+    # Near zero the form above cancels, which a soft cap of 30 makes 3e-6 of a score; minimax polynomial of Cephes'
+    # tanhf.
     z = x * x
     p = -5.70498872745e-3 * z + 2.06390887954e-2
     p = p * z - 5.37397155531e-2
@@ -301,8 +302,8 @@ def attention_split(
     UNIT: tl.constexpr, PAGED: tl.constexpr, PARTIAL: tl.constexpr, OVERLAP: tl.constexpr,
 ):
     """For few queries: the query heads that share a KV head lie in one tile, and the keys are dealt out over `splits`
-    blocks. PARTIAL: results are f32 in `partial`, [splits, batch, heads, seqlen_q, head_dim_v], with their base-2 LSE in
-    `partial_lse`, for attention_combine; else there is one split. `left` to `has` as in attention_forward. OVERLAP:
+    blocks. PARTIAL: results are f32 in `partial`, [splits, batch, heads, seqlen_q, head_dim_v], with their base-2 LSE
+    in `partial_lse`, for attention_combine; else there is one split. `left` to `has` as in attention_forward. OVERLAP:
     attention_combine is launched as a programmatic dependent, and may be resident before this ends."""
     if OVERLAP:
         gdc_launch_dependents()
