@@ -88,7 +88,9 @@ struct backward_call {
 
     // Four times the errors of the formulas carried out plainly in float and rounded once; for what is
     // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'
-    // size; and four times what is left where dP and delta cancel.
+    // size; four times what is left where dP and delta cancel; and, because a weight is off by as much
+    // as its score, units of float at the size of the scores of normal numbers.
+    const double score = std::abs(static_cast<double>(f.scale)) * std::sqrt(static_cast<double>(f.head_dim));
     std::array<double, 3> noise{};
     const auto exact = compute<double>(&noise);
     const auto plain = compute<float>();
@@ -102,7 +104,7 @@ struct backward_call {
         error = std::max(error, std::abs(exact[n][i] - sy::reference::rounded(f.dtype, plain[n][i])));
       }
       const double work = f.dtype == dtype::f32 ? 0x1p-21 : unit;
-      limits[n] = 4 * error + 2 * unit * size + 4 * work * noise[n] + unit * 0x1p-6;
+      limits[n] = 4 * error + 2 * unit * size + 4 * work * noise[n] + 0x1p-19 * score * size + unit * 0x1p-6;
       expected[n] = exact[n];
     }
   }
