@@ -10,6 +10,7 @@ keys fall into a masked beginning, a middle that every row sees, and a masked en
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
@@ -19,7 +20,8 @@ LN2 = tl.constexpr(0.6931471805599453)
 def tanh(x):
     size = tl.abs(x)
     far = 1.0 - 2.0 / (tl.exp2(size * (2.0 * LOG2E)) + 1.0)
-    # Near zero the form above cancels, which a soft cap of 30 makes 3e-6 of a score; minimax polynomial of Cephes' tanhf.
+    # Near zero the form above cancels, which a soft cap of 30 makes 3e-6 of a score; minimax polynomial of Cephes'
+    # tanhf.
     z = x * x
     p = -5.70498872745e-3 * z + 2.06390887954e-2
     p = p * z - 5.37397155531e-2
@@ -297,11 +299,14 @@ def attention_split(
     out_batch, out_head, out_token, lse_batch, lse_head,
     scale, left, right, bottom_right, has, splits,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
-    UNIT: tl.constexpr, PAGED: tl.constexpr, PARTIAL: tl.constexpr,
+    UNIT: tl.constexpr, PAGED: tl.constexpr, PARTIAL: tl.constexpr, OVERLAP: tl.constexpr,
 ):
     """For few queries: the query heads that share a KV head lie in one tile, and the keys are dealt out over `splits`
-    blocks. PARTIAL: results are f32 in `partial`, [splits, batch, heads, seqlen_q, head_dim_v], with their base-2 LSE in
-    `partial_lse`, for attention_combine; else there is one split. `left` to `has` as in attention_forward."""
+    blocks. PARTIAL: results are f32 in `partial`, [splits, batch, heads, seqlen_q, head_dim_v], with their base-2 LSE
+    in `partial_lse`, for attention_combine; else there is one split. `left` to `has` as in attention_forward. OVERLAP:
+    attention_combine is launched as a programmatic dependent, and may be resident before this ends."""
+    if OVERLAP:
+        gdc_launch_dependents()
     split = tl.program_id(0)
     tile = tl.program_id(1)
     h_kv = tl.program_id(2) % heads_kv
@@ -410,7 +415,7 @@ def attention_split(
 def attention_combine(
     partial, partial_lse, out, lse, sinks, cu_seqlens_q, seqused_q,
     batch, heads, queries_max, head_dim_v, out_batch, out_head, out_token, lse_batch, lse_head, has, splits,
-    BLOCK_DV: tl.constexpr, UNIT: tl.constexpr,
+    BLOCK_DV: tl.constexpr, UNIT: tl.constexpr, OVERLAP: tl.constexpr,
 ):
     """One row of the output from what attention_split made of it."""
     i = tl.program_id(0) % queries_max
@@ -437,6 +442,8 @@ def attention_combine(
         largest = tl.load(sinks + h) * LOG2E
         total = tl.where(largest == float("-inf"), 0.0, 1.0)
     acc = tl.zeros([BLOCK_DV], tl.float32)
+    if OVERLAP:
+        gdc_wait()
     for first in tl.range(0, splits, 8):
         s = first + tl.arange(0, 8)
         there = s < splits

@@ -1,0 +1,159 @@
+// Attention backward as its formulas read, in double precision (or in another type, to learn how large
+// rounding errors are). Slow and plain on purpose. Takes the forward reference's LSE rather than the call's,
+// and its own delta, so that nothing of the call's intermediate results is trusted.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/philox.hpp>
+
+#include "element.hpp"
+
+namespace switchyard::reference {
+
+/// Gradients in the layouts of dq, dk and dv; NaN where nothing is written.
+template <class Real>
+struct attention_gradients {
+  std::vector<Real> dq, dk, dv;
+  /// Largest error of an element of dq or dk, in units of an element's rounding, when every product is
+  /// rounded by itself: dP - delta cancels, to nothing for a row with one key, and leaves what both were
+  /// rounded by.
+  Real noise_dq = 0, noise_dk = 0;
+};
+
+/// The vectors of `out` have the sizes of the tensors behind the call's pointers.
+template <class Real = double>
+void attention_backward(const operators::attention_backward::arguments& a, attention_gradients<Real>& out) {
+  using operators::attention_mask;
+  const std::uint64_t seed = a.dropout_state != nullptr ? a.dropout_state[0] : a.dropout_seed;
+  const std::uint64_t dropout_offset = a.dropout_state != nullptr ? a.dropout_state[1] : a.dropout_offset;
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  const auto read = [&](const void* tensor, std::int64_t i) {
+    return static_cast<Real>(load(a.dtype, tensor, i));
+  };
+  for (std::int64_t b = 0; b < a.batch; ++b) {
+    const std::int64_t first_q = a.cu_seqlens_q != nullptr ? a.cu_seqlens_q[b] : 0;
+    const std::int64_t first_k = a.cu_seqlens_k != nullptr ? a.cu_seqlens_k[b] : 0;
+    std::int64_t queries = a.cu_seqlens_q != nullptr ? a.cu_seqlens_q[b + 1] - first_q : a.seqlen_q;
+    std::int64_t keys = a.cu_seqlens_k != nullptr ? a.cu_seqlens_k[b + 1] - first_k : a.seqlen_k;
+    if (a.seqused_q != nullptr) queries = a.seqused_q[b];
+    if (a.seqused_k != nullptr) keys = a.seqused_k[b];
+    const std::int64_t entry_q = a.cu_seqlens_q != nullptr ? 0 : b;
+    const std::int64_t entry_k = a.cu_seqlens_k != nullptr ? 0 : b;
+    for (std::int64_t h_kv = 0; h_kv < a.heads_kv; ++h_kv) {
+      const auto key_row = [&](std::int64_t j, std::int64_t batch, std::int64_t head, std::int64_t token) {
+        return entry_k * batch + h_kv * head + (first_k + j) * token;
+      };
+      for (std::int64_t j = 0; j < keys; ++j) {
+        const auto dk = key_row(j, a.dk_stride_batch, a.dk_stride_head, a.dk_stride_token);
+        const auto dv = key_row(j, a.dv_stride_batch, a.dv_stride_head, a.dv_stride_token);
+        for (std::int64_t d = 0; d < a.head_dim; ++d) out.dk[at(dk + d)] = 0;
+        for (std::int64_t d = 0; d < a.head_dim_v; ++d) out.dv[at(dv + d)] = 0;
+      }
+      std::vector<Real> noise_of_key(at(keys), Real{0});  // squared
+      const std::int64_t share = a.heads / a.heads_kv;
+      for (std::int64_t h = h_kv * share; h < (h_kv + 1) * share; ++h) {
+        for (std::int64_t i = 0; i < queries; ++i) {
+          const auto query_row = [&](std::int64_t batch, std::int64_t head, std::int64_t token) {
+            return entry_q * batch + h * head + (first_q + i) * token;
+          };
+          const auto q = query_row(a.q_stride_batch, a.q_stride_head, a.q_stride_token);
+          const auto dout = query_row(a.dout_stride_batch, a.dout_stride_head, a.dout_stride_token);
+          const auto dq = query_row(a.dq_stride_batch, a.dq_stride_head, a.dq_stride_token);
+          for (std::int64_t d = 0; d < a.head_dim; ++d) out.dq[at(dq + d)] = 0;
+          const std::int64_t diagonal = a.mask == attention_mask::causal_top_left ? i : i + keys - queries;
+          constexpr Real unseen = -std::numeric_limits<Real>::infinity();
+          std::vector<Real> weights(at(keys), unseen);  // scores at first
+          std::vector<Real> flat(at(keys), Real{1});
+          std::vector<Real> slopes(at(keys), Real{0});
+          std::vector<Real> kept(at(keys), Real{1});
+          Real largest = unseen;
+          for (std::int64_t j = 0; j < keys; ++j) {
+            if (a.mask != attention_mask::none && j > diagonal) continue;
+            if (a.window_left >= 0 && j < diagonal - a.window_left) continue;
+            if (a.window_right >= 0 && j > diagonal + a.window_right) continue;
+            const auto k = key_row(j, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
+            Real score = 0;
+            for (std::int64_t d = 0; d < a.head_dim; ++d) score += read(a.q, q + d) * read(a.k, k + d);
+            score *= static_cast<Real>(a.scale);
+            if (a.soft_cap != 0.0F) {
+              const Real bent = std::tanh(score / static_cast<Real>(a.soft_cap));
+              flat[at(j)] = 1 - bent * bent;
+              score = static_cast<Real>(a.soft_cap) * bent;
+            }
+            if (a.bias != nullptr) {
+              score +=
+                  read(a.bias, b * a.bias_stride_batch + h * a.bias_stride_head + i * a.bias_stride_row + j);
+            }
+            if (a.alibi_slopes != nullptr) {
+              score -=
+                  static_cast<Real>(a.alibi_slopes[h]) * static_cast<Real>(std::abs(i + keys - queries - j));
+            }
+            weights[at(j)] = score;
+            largest = std::max(largest, score);
+          }
+          if (largest == unseen) continue;
+          Real sum = 0;
+          for (const Real score : weights) sum += std::exp(score - largest);
+          Real delta = 0;
+          Real noise_of_delta = 0;  // squared
+          std::vector<Real> noise(at(keys), Real{0});
+          for (std::int64_t j = 0; j < keys; ++j) {
+            weights[at(j)] = std::exp(weights[at(j)] - largest) / sum;
+            if (weights[at(j)] == 0) continue;
+            if (a.dropout_p != 0.0F) {
+              const auto words =
+                  dropout_words(seed, dropout_offset, static_cast<std::uint32_t>(b * a.heads + h),
+                                static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j / 4));
+              kept[at(j)] = words[at(j % 4)] < dropout_threshold(a.dropout_p)
+                                ? Real{0}
+                                : 1 / (Real{1} - static_cast<Real>(a.dropout_p));
+            }
+            const auto v = key_row(j, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
+            const auto dv = key_row(j, a.dv_stride_batch, a.dv_stride_head, a.dv_stride_token);
+            for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
+              const Real upstream = read(a.dout, dout + d);
+              const Real product = upstream * read(a.v, v + d);
+              slopes[at(j)] += product;
+              noise[at(j)] += product * product;
+              out.dv[at(dv + d)] += weights[at(j)] * kept[at(j)] * upstream;
+            }
+            slopes[at(j)] *= kept[at(j)];
+            noise[at(j)] *= kept[at(j)] * kept[at(j)];
+            noise_of_delta += weights[at(j)] * weights[at(j)] * noise[at(j)];
+            delta += weights[at(j)] * slopes[at(j)];
+          }
+          Real largest_q = 0;
+          for (std::int64_t d = 0; d < a.head_dim; ++d)
+            largest_q = std::max(largest_q, std::abs(read(a.q, q + d)));
+          Real noise_of_query = 0;  // squared
+          for (std::int64_t j = 0; j < keys; ++j) {
+            if (weights[at(j)] == 0) continue;
+            const Real factor = weights[at(j)] * flat[at(j)] * static_cast<Real>(a.scale);
+            const Real slope = factor * (slopes[at(j)] - delta);
+            const auto k = key_row(j, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
+            const auto dk = key_row(j, a.dk_stride_batch, a.dk_stride_head, a.dk_stride_token);
+            Real largest_k = 0;
+            for (std::int64_t d = 0; d < a.head_dim; ++d) {
+              out.dq[at(dq + d)] += slope * read(a.k, k + d);
+              out.dk[at(dk + d)] += slope * read(a.q, q + d);
+              largest_k = std::max(largest_k, std::abs(read(a.k, k + d)));
+            }
+            const Real each = factor * factor * (noise[at(j)] + noise_of_delta);
+            noise_of_query += each * largest_k * largest_k;
+            noise_of_key[at(j)] += each * largest_q * largest_q;
+          }
+          out.noise_dq = std::max(out.noise_dq, std::sqrt(noise_of_query));
+        }
+      }
+      for (const Real squared : noise_of_key) out.noise_dk = std::max(out.noise_dk, std::sqrt(squared));
+    }
+  }
+}
+
+}  // namespace switchyard::reference
