@@ -3,14 +3,25 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #ifdef SWITCHYARD_CATCH2_V2
 #include <catch2/catch.hpp>
+
+/// Matches a string that has this part.
+[[nodiscard]] inline auto has_text(const std::string& part) {
+  return Catch::Matchers::Contains(part);
+}
 #else
 #include <catch2/catch_all.hpp>
 
 using Catch::Approx;
+
+/// Matches a string that has this part.
+[[nodiscard]] inline auto has_text(const std::string& part) {
+  return Catch::Matchers::ContainsSubstring(part);
+}
 #endif
 
 /// Ends the program as skipped: for programs that need a device, first thing in each of their cases.

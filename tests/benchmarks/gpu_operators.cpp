@@ -1,6 +1,6 @@
 // Times operators on a device through the dispatcher, tensors rotated past the cache, and prints one JSON
 // line a shape: what ran, microseconds, bytes per second, floating-point operations per second.
-// gpu_operators.py puts the peers beside it.
+// memory_bound.py puts the peers beside it.
 //
 //   gpu_operators < shapes       a line: operator axis=value ...
 

@@ -12,8 +12,6 @@
 namespace {
 
 using namespace test;
-using Catch::Matchers::Contains;
-
 struct fault_case {
   const char* name;
   std::function<void(const disk&, json& variant)> cause;
@@ -108,13 +106,13 @@ TEST_CASE("a variant whose blob cannot be used gives way to the next, with one w
       CHECK(on.explain({}).variant == "broken");
       for (int i = 1; i < 4; ++i) CHECK(run(on, {.seqlen = i}) == 2);
       CHECK(on.explain({}).variant == "sound");
-      CHECK_THAT(on.explain({}).candidates.at(0).obstacle, Contains("could not be loaded"));
+      CHECK_THAT(on.explain({}).candidates.at(0).obstacle, has_text("could not be loaded"));
       const std::string log = files.log();
       INFO(log);
       CHECK(count_of(log, "warning") == 1);
-      CHECK_THAT(log, Contains("[switchyard." + std::to_string(fault.code) + "]") &&
-                          Contains("variant 'broken' of stamp is out of service"));
-      for (const std::string& piece : fault.message) CHECK_THAT(log, Contains(piece));
+      CHECK_THAT(log, has_text("[switchyard." + std::to_string(fault.code) + "]") &&
+                          has_text("variant 'broken' of stamp is out of service"));
+      for (const std::string& piece : fault.message) CHECK_THAT(log, has_text(piece));
     }
   }
 }
@@ -134,7 +132,7 @@ TEST_CASE("when nothing is left, the call is an error that says so") {
           FAIL("it was launched");
         } catch (const sy::call_error& problem) {
           CHECK(problem.code() == sy::error_code::no_variant);
-          CHECK_THAT(problem.what(), Contains("broken (could not be loaded; see the warning)"));
+          CHECK_THAT(problem.what(), has_text("broken (could not be loaded; see the warning)"));
         }
       }
       CHECK(count_of(files.log(), "warning") == 1);

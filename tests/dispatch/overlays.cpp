@@ -14,8 +14,6 @@
 namespace {
 
 using namespace test;
-using Catch::Matchers::Contains;
-
 void put_three(const disk& files) {
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2),
                                stamp_variant("half", 3, {{"dtype", "f16"}})});
@@ -79,22 +77,22 @@ TEST_CASE("forcing what does not exist, or may not serve, is an error that lists
     }
     return std::string{"it was launched"};
   };
-  CHECK_THAT(message("twi"), Contains("'twi'") && Contains("did you mean 'two'") && Contains("one, two"));
-  CHECK_THAT(message("number=7"), Contains("which is no variant") && Contains("one, two"));
-  CHECK_THAT(message("number=1,tile=16"), Contains("which is no variant"));
-  CHECK_THAT(message("half"), Contains("half serves dtype=f16, not f32"));
+  CHECK_THAT(message("twi"), has_text("'twi'") && has_text("did you mean 'two'") && has_text("one, two"));
+  CHECK_THAT(message("number=7"), has_text("which is no variant") && has_text("one, two"));
+  CHECK_THAT(message("number=1,tile=16"), has_text("which is no variant"));
+  CHECK_THAT(message("half"), has_text("half serves dtype=f16, not f32"));
 }
 
 TEST_CASE("SWITCHYARD_FORCE is read for several operators, and refused when it means nothing") {
   const disk files;
   put_three(files);
   const std::string path = "SWITCHYARD_PATH=" + files.root().string();
-  CHECK_THAT(run_engine(path, "128"), Contains("stamp 1\n"));
-  CHECK_THAT(run_engine(path + " 'SWITCHYARD_FORCE=axpy:some;stamp:two'", "128"), Contains("stamp 2\n"));
-  CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stamp:number=2", "128"), Contains("stamp 2\n"));
+  CHECK_THAT(run_engine(path, "128"), has_text("stamp 1\n"));
+  CHECK_THAT(run_engine(path + " 'SWITCHYARD_FORCE=axpy:some;stamp:two'", "128"), has_text("stamp 2\n"));
+  CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stamp:number=2", "128"), has_text("stamp 2\n"));
   CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stamp", "128", 1),
-             Contains("[switchyard.304]") && Contains("operator:variant-id"));
-  CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stamp:three", "128", 1), Contains("[switchyard.303]"));
+             has_text("[switchyard.304]") && has_text("operator:variant-id"));
+  CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stamp:three", "128", 1), has_text("[switchyard.303]"));
 }
 
 TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
@@ -109,7 +107,7 @@ TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
   CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2,json", "128 128"), R"("event":"launch")") == 1);
   CHECK(run_engine(path + " SWITCHYARD_DEBUG=0", "128") == "stamp 1\n");
   CHECK_THAT(run_engine(path + " SWITCHYARD_DEBUG=loud", "128", 1),
-             Contains("[switchyard.304]") && Contains("loud"));
+             has_text("[switchyard.304]") && has_text("loud"));
   CHECK(run_engine(
             path + " SWITCHYARD_DEBUG=1 'SWITCHYARD_DEBUG_FILE=" + (files.root() / "d%p.txt").string() + "'",
             "128") == "stamp 1\n");
@@ -171,7 +169,7 @@ TEST_CASE("a record that cannot be written is an error when the catalog is opene
   const disk files;
   sy::catalog_options options = files.options();
   options.settings.record = (files.root() / "no/such/folder/file").string();
-  CHECK_THROWS_WITH(sy::catalog{options}, Contains("SWITCHYARD_RECORD") && Contains("[switchyard.101]"));
+  CHECK_THROWS_WITH(sy::catalog{options}, has_text("SWITCHYARD_RECORD") && has_text("[switchyard.101]"));
 }
 
 TEST_CASE("an overlay's rows win over the tables under it, which keep serving the rest") {
@@ -208,7 +206,7 @@ TEST_CASE("an overlay may deny and pin, for some types or sizes only, and may be
   CHECK(run_with_overlay(files, folder.string(), {.seqlen = 128}) == 2);
   CHECK(run_with_overlay(files, folder.string(), {.seqlen = 99}) == 1);
   CHECK(run_with_overlay(files, folder.string(), {.batch = 2, .seqlen = 128}) == 1);
-  CHECK_THAT(files.log(), Contains("[switchyard.103]") && Contains("deny.json"));
+  CHECK_THAT(files.log(), has_text("[switchyard.103]") && has_text("deny.json"));
 
   sy::catalog_options options = files.options();
   options.tables = {folder.string()};
@@ -216,7 +214,7 @@ TEST_CASE("an overlay may deny and pin, for some types or sizes only, and may be
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   const auto why = on.explain({.seqlen = 128});
   CHECK(why.chosen.why == sy::reason::pinned);
-  CHECK_THAT(to_string(why), Contains("pinned by ") && Contains("pin.json: by hand"));
+  CHECK_THAT(to_string(why), has_text("pinned by ") && has_text("pin.json: by hand"));
   CHECK(run_engine("SWITCHYARD_PATH=" + files.root().string() + " SWITCHYARD_TABLES=" + folder.string() +
                        " SWITCHYARD_DEBUG_FILE=/dev/null",
                    "128") == "stamp 2\n");
@@ -238,5 +236,5 @@ TEST_CASE("an overlay that is named but not there is warned of") {
   const disk files;
   put_three(files);
   CHECK(run_with_overlay(files, (files.root() / "missing.json").string(), {.seqlen = 128}) == 1);
-  CHECK_THAT(files.log(), Contains("missing.json") && Contains("[switchyard.101]"));
+  CHECK_THAT(files.log(), has_text("missing.json") && has_text("[switchyard.101]"));
 }

@@ -14,8 +14,6 @@
 namespace {
 
 using namespace test;
-using Catch::Matchers::Contains;
-
 void prefer(const disk& files, const char* fast, const char* slow) {
   files.put_table("stamp", {stamp_group({row(1, 1, {{fast, 1.0}, {slow, 2.0}})})});
 }
@@ -55,8 +53,8 @@ TEST_CASE("a table written half-way leaves the old one serving, and says why") {
     const auto report = catalog.reload();
     CHECK(report.changed.empty());
     REQUIRE(report.refused.size() == 1);
-    CHECK_THAT(report.refused[0], Contains("[switchyard.103]") && Contains("here.json"));
-    CHECK_THAT(files.log(), Contains("what this file said before still serves"));
+    CHECK_THAT(report.refused[0], has_text("[switchyard.103]") && has_text("here.json"));
+    CHECK_THAT(files.log(), has_text("what this file said before still serves"));
     CHECK(run(on, {}) == 2);
     CHECK(catalog.reload().refused.empty());  // said once
   }
@@ -84,7 +82,7 @@ TEST_CASE("a changed manifest changes what there is to choose from") {
   CHECK(run(on, {}) == 1);
   std::filesystem::remove(files.manifest_path("stamp"));
   (void)catalog.reload();
-  CHECK_THROWS_WITH(run(on, {}), Contains("no manifest of this operator was found"));
+  CHECK_THROWS_WITH(run(on, {}), has_text("no manifest of this operator was found"));
   files.put_manifest("stamp", {stamp_variant("two", 2)});
   (void)catalog.reload();
   CHECK(run(on, {}) == 2);
