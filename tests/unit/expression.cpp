@@ -8,7 +8,6 @@
 #include <switchyard/expression.hpp>
 
 #include "comma_locale.hpp"
-#include "contains.hpp"
 
 using namespace switchyard;
 
@@ -230,10 +229,10 @@ TEST_CASE("a guarded fault among constants is no error: that is what the guard i
   CHECK(value("0 ? (0 ? 1 : 1 / 0) : (1 ? 2 : 1 / 0)") == 2);
   CHECK(run("a && 1 / 0").why == fault::division_by_zero);
   CHECK(run("a ? 1 << 99 : 3").why == fault::out_of_range);
-  CHECK_THAT(refusal("1 && 1 / 0"), contains("divides by zero"));
-  CHECK_THAT(refusal("0 || 1 / 0"), contains("divides by zero"));
-  CHECK_THAT(refusal("1 ? 1 / 0 : 7"), contains("divides by zero"));
-  CHECK_THAT(refusal("0 ? 7 : 1 / 0"), contains("divides by zero"));
+  CHECK_THAT(refusal("1 && 1 / 0"), has_text("divides by zero"));
+  CHECK_THAT(refusal("0 || 1 / 0"), has_text("divides by zero"));
+  CHECK_THAT(refusal("1 ? 1 / 0 : 7"), has_text("divides by zero"));
+  CHECK_THAT(refusal("0 ? 7 : 1 / 0"), has_text("divides by zero"));
 }
 
 TEST_CASE("overflow, division by zero and ranges are faults, never wrapped values") {
@@ -261,10 +260,10 @@ TEST_CASE("overflow, division by zero and ranges are faults, never wrapped value
   CHECK(value("ceil_div(f, 2)") == (std::int64_t{1} << 62));
   CHECK(value("wide >> 63") == -1);
   CHECK(value("next_pow2(1 << 62)") == (std::int64_t{1} << 62));
-  CHECK_THAT(refusal("9223372036854775807 + 1"), contains("overflows 64 bits"));
-  CHECK_THAT(refusal("1 << 63"), contains("out of its range"));
-  CHECK_THAT(refusal("9223372036854775808"), contains("does not fit 64 bits"));
-  CHECK_THAT(refusal("block_m / first"), contains("divides by zero"));
+  CHECK_THAT(refusal("9223372036854775807 + 1"), has_text("overflows 64 bits"));
+  CHECK_THAT(refusal("1 << 63"), has_text("out of its range"));
+  CHECK_THAT(refusal("9223372036854775808"), has_text("does not fit 64 bits"));
+  CHECK_THAT(refusal("block_m / first"), has_text("divides by zero"));
 }
 
 TEST_CASE("constants are folded, also behind and inside conditionals") {
@@ -296,36 +295,36 @@ TEST_CASE("wrong text is refused with its column and what is wrong") {
   CHECK(refusal("2 * warpsize") ==
         "'2 * warpsize': column 5: 'warpsize' names nothing; did you mean 'warp_size'?");
   CHECK_THAT(refusal("clash + 1"),
-             contains("'clash' is an enumerator of several axes with different values"));
-  CHECK_THAT(refusal("pi * 2"), contains("'pi' is real; this expression is an integer one"));
-  CHECK_THAT(refusal("1 +"), contains("column 4: expected a number, a name or '('"));
-  CHECK_THAT(refusal(""), contains("expected a number, a name or '('"));
-  CHECK_THAT(refusal("(1 + 2"), contains("expected ')'"));
-  CHECK_THAT(refusal("1 2"), contains("column 3: unexpected '2'"));
-  CHECK_THAT(refusal("a & b"), contains("unexpected '&'"));
-  CHECK_THAT(refusal("a = b"), contains("unexpected '='"));
-  CHECK_THAT(refusal("a ? 1"), contains("expected ':'"));
-  CHECK_THAT(refusal("min(1)"), contains("'min' takes 2 arguments, got 1"));
-  CHECK_THAT(refusal("next_pow2(1, 2)"), contains("'next_pow2' takes 1 arguments, got 2"));
-  CHECK_THAT(refusal("ceildiv(1, 2)"), contains("no function 'ceildiv'; did you mean 'ceil_div'?"));
-  CHECK_THAT(refusal("sqrt(4)"), contains("no function 'sqrt'"));
-  CHECK_THAT(refusal("1.5"), contains("unexpected '.'"));
-  CHECK_THAT(refusal("a\n+ b"), contains("unexpected"));
+             has_text("'clash' is an enumerator of several axes with different values"));
+  CHECK_THAT(refusal("pi * 2"), has_text("'pi' is real; this expression is an integer one"));
+  CHECK_THAT(refusal("1 +"), has_text("column 4: expected a number, a name or '('"));
+  CHECK_THAT(refusal(""), has_text("expected a number, a name or '('"));
+  CHECK_THAT(refusal("(1 + 2"), has_text("expected ')'"));
+  CHECK_THAT(refusal("1 2"), has_text("column 3: unexpected '2'"));
+  CHECK_THAT(refusal("a & b"), has_text("unexpected '&'"));
+  CHECK_THAT(refusal("a = b"), has_text("unexpected '='"));
+  CHECK_THAT(refusal("a ? 1"), has_text("expected ':'"));
+  CHECK_THAT(refusal("min(1)"), has_text("'min' takes 2 arguments, got 1"));
+  CHECK_THAT(refusal("next_pow2(1, 2)"), has_text("'next_pow2' takes 1 arguments, got 2"));
+  CHECK_THAT(refusal("ceildiv(1, 2)"), has_text("no function 'ceildiv'; did you mean 'ceil_div'?"));
+  CHECK_THAT(refusal("sqrt(4)"), has_text("no function 'sqrt'"));
+  CHECK_THAT(refusal("1.5"), has_text("unexpected '.'"));
+  CHECK_THAT(refusal("a\n+ b"), has_text("unexpected"));
   CHECK(refusal(std::string{"a \0 b", 5}) == "'a ? b': column 3: unexpected '?'");
-  CHECK_THAT(refusal("min(1, 2"), contains("expected ')'"));
+  CHECK_THAT(refusal("min(1, 2"), has_text("expected ')'"));
 }
 
 TEST_CASE("text, instructions, stack and nesting are bounded") {
-  CHECK_THAT(refusal(std::string(expression::max_text + 1, ' ')), contains("is longer than 4096"));
+  CHECK_THAT(refusal(std::string(expression::max_text + 1, ' ')), has_text("is longer than 4096"));
   CHECK(refusal("1" + std::string(expression::max_text - 1, ' ')).empty());
   std::string sum = "a";
   for (int i = 0; i < 400; ++i) sum += "+b";
-  CHECK_THAT(refusal(sum), contains("is too long"));
-  CHECK_THAT(refusal(std::string(2000, '(')), contains("is nested too deeply"));
-  CHECK_THAT(refusal(std::string(2000, '-') + "1"), contains("is nested too deeply"));
+  CHECK_THAT(refusal(sum), has_text("is too long"));
+  CHECK_THAT(refusal(std::string(2000, '(')), has_text("is nested too deeply"));
+  CHECK_THAT(refusal(std::string(2000, '-') + "1"), has_text("is nested too deeply"));
   std::string chain;
   for (int i = 0; i < 60; ++i) chain += "a?b:";
-  CHECK_THAT(refusal(chain + "c"), contains("is nested too deeply"));
+  CHECK_THAT(refusal(chain + "c"), has_text("is nested too deeply"));
   CHECK(value(std::string(20, '(') + "a" + std::string(20, ')')) == 3);
   CHECK(refusal(std::string(5000, 'x')).size() < 200);
   std::string deep;
@@ -362,17 +361,17 @@ TEST_CASE("decimals are read alike in every locale") {
   const comma_locale locale;
   if (!locale.in_force()) return;
   CHECK(real("0.25 + 1.5e1") == 15.25);
-  CHECK_THAT(real_refusal("1,5"), contains("unexpected ','"));
+  CHECK_THAT(real_refusal("1,5"), has_text("unexpected ','"));
 }
 
 TEST_CASE("real expressions refuse what only integers have") {
-  CHECK_THAT(real_refusal("5 % 2"), contains("unexpected '%'"));
-  CHECK_THAT(real_refusal("1 << 2"), contains("unexpected '<'"));
-  CHECK_THAT(real_refusal("ceil_div(5, 2)"), contains("no function 'ceil_div'"));
-  CHECK_THAT(real_refusal("1.2.3"), contains("'1.2.3' is not a number"));
-  CHECK_THAT(real_refusal("1e999"), contains("'1e999' is not a number"));
-  CHECK_THAT(real_refusal("1e"), contains("is not a number"));
-  CHECK_THAT(real_refusal("."), contains("'.' is not a number"));
+  CHECK_THAT(real_refusal("5 % 2"), has_text("unexpected '%'"));
+  CHECK_THAT(real_refusal("1 << 2"), has_text("unexpected '<'"));
+  CHECK_THAT(real_refusal("ceil_div(5, 2)"), has_text("no function 'ceil_div'"));
+  CHECK_THAT(real_refusal("1.2.3"), has_text("'1.2.3' is not a number"));
+  CHECK_THAT(real_refusal("1e999"), has_text("'1e999' is not a number"));
+  CHECK_THAT(real_refusal("1e"), has_text("is not a number"));
+  CHECK_THAT(real_refusal("."), has_text("'.' is not a number"));
 }
 
 TEST_CASE("later names hide earlier ones, and truncate forgets them") {

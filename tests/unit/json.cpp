@@ -3,8 +3,6 @@
 
 #include <switchyard/json.hpp>
 
-#include "contains.hpp"
-
 using namespace switchyard;
 
 namespace {
@@ -54,12 +52,12 @@ TEST_CASE("a missing member and a wrong kind are named with file, pointer and wh
         "[switchyard.107] folder/file.json: /rows/0/at: expected an array, got \"x\"");
   const auto second = rows.at(std::size_t{1});
   CHECK_THAT(refusal([&] { return second.at("x").integer(); }),
-             contains("expected an object, got an array of 2"));
-  CHECK_THAT(refusal([&] { return second.string(); }), contains("expected a string, got an array of 2"));
-  CHECK_THAT(refusal([&] { return first.number(); }), contains("expected a number, got an object"));
+             has_text("expected an object, got an array of 2"));
+  CHECK_THAT(refusal([&] { return second.string(); }), has_text("expected a string, got an array of 2"));
+  CHECK_THAT(refusal([&] { return first.number(); }), has_text("expected a number, got an object"));
   const auto third = rows.at(std::size_t{2});
-  CHECK_THAT(refusal([&] { return third.boolean(); }), contains("expected true or false, got null"));
-  CHECK_THAT(refusal([&] { return third.object().size(); }), contains("expected an object, got null"));
+  CHECK_THAT(refusal([&] { return third.boolean(); }), has_text("expected true or false, got null"));
+  CHECK_THAT(refusal([&] { return third.object().size(); }), has_text("expected an object, got null"));
 }
 
 TEST_CASE("integers are whole and fit 64 bits") {
@@ -69,9 +67,9 @@ TEST_CASE("integers are whole and fit 64 bits") {
   const auto at = [&file](std::size_t i) { return file.at(i); };
   CHECK(at(0).integer() == INT64_MAX);
   CHECK(at(1).integer() == INT64_MIN);
-  CHECK_THAT(refusal([&] { return at(2).integer(); }), contains("/2: the number does not fit 64 bits"));
-  CHECK_THAT(refusal([&] { return at(3).integer(); }), contains("/3: expected an integer, got 1.0"));
-  CHECK_THAT(refusal([&] { return at(4).integer(); }), contains("/4: expected an integer"));
+  CHECK_THAT(refusal([&] { return at(2).integer(); }), has_text("/2: the number does not fit 64 bits"));
+  CHECK_THAT(refusal([&] { return at(3).integer(); }), has_text("/3: expected an integer, got 1.0"));
+  CHECK_THAT(refusal([&] { return at(4).integer(); }), has_text("/4: expected an integer"));
   CHECK(at(4).number() == 18446744073709551616.0);
 }
 
@@ -82,7 +80,7 @@ TEST_CASE("messages stay short and whole characters, whatever the file holds") {
   const auto id = file.at("id");
   const std::string said = refusal([&] { return id.integer(); });
   CHECK(said.size() < 200);
-  CHECK_THAT(said, contains("..."));
+  CHECK_THAT(said, has_text("..."));
   CHECK(said.find('\xc3') == std::string::npos);
   const std::string long_key(1 << 20, 'k');
   const auto entry = file.at(long_key.c_str());
@@ -94,14 +92,14 @@ TEST_CASE("text that is no JSON is refused with the place of the mistake") {
     return refusal([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
   };
   CHECK_THAT(of("{\"a\": 1,\n \"b\": }"),
-             contains("folder/file.json: is not JSON: parse error at line 2, column 7"));
-  CHECK_THAT(of("{\"a\": [1, 2"), contains("Was the file cut off or saved half-way?"));
-  CHECK_THAT(of(""), contains("is not JSON"));
-  CHECK_THAT(of("{} {}"), contains("is not JSON"));
-  CHECK_THAT(of("[NaN]"), contains("is not JSON"));
-  CHECK_THAT(of("[1e999]"), contains("is not JSON"));
-  CHECK_THAT(of("{\"a\": \"\xff\"}"), contains("UTF-8"));
-  CHECK_THAT(of("{\"a\": \"\xc0\x80\"}"), contains("UTF-8"));
+             has_text("folder/file.json: is not JSON: parse error at line 2, column 7"));
+  CHECK_THAT(of("{\"a\": [1, 2"), has_text("Was the file cut off or saved half-way?"));
+  CHECK_THAT(of(""), has_text("is not JSON"));
+  CHECK_THAT(of("{} {}"), has_text("is not JSON"));
+  CHECK_THAT(of("[NaN]"), has_text("is not JSON"));
+  CHECK_THAT(of("[1e999]"), has_text("is not JSON"));
+  CHECK_THAT(of("{\"a\": \"\xff\"}"), has_text("UTF-8"));
+  CHECK_THAT(of("{\"a\": \"\xc0\x80\"}"), has_text("UTF-8"));
   CHECK(of("\"" + std::string(1 << 20, 'x')).size() < 600);
 }
 
@@ -110,9 +108,9 @@ TEST_CASE("nesting is counted before anything is parsed, and not inside strings"
   CHECK(parse_json(nested(max_json_depth), path).is_array());
   CHECK_THAT(
       refusal([&] { return parse_json(nested(max_json_depth + 1), path); }, error_code::malformed_json),
-      contains("nests 65 levels deep; at most 64 are read"));
+      has_text("nests 65 levels deep; at most 64 are read"));
   CHECK_THAT(refusal([&] { return parse_json(nested(1'000'000), path); }, error_code::malformed_json),
-             contains("nests 1000000 levels deep"));
+             has_text("nests 1000000 levels deep"));
   CHECK(parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", path).size() == 1);
 }
 
@@ -133,7 +131,7 @@ TEST_CASE("the schema's name and major version are checked") {
         "[switchyard.104] folder/file.json: /schema: expected \"switchyard.table/1\", got "
         "\"switchyard.manifest/1\"");
   CHECK_THAT(check("switchyard.table/2", error_code::unsupported_schema_version),
-             contains("Update the library"));
+             has_text("Update the library"));
   CHECK_FALSE(check("switchyard.table/10", error_code::unsupported_schema_version).empty());
   CHECK_FALSE(check("switchyard.table/", error_code::unsupported_schema_version).empty());
   CHECK_FALSE(check("", error_code::wrong_schema).empty());
