@@ -34,7 +34,7 @@ SWITCHYARD_INLINE activated activate(floats x) {
   } else if constexpr (Function == gated_function::gelu_tanh) {
     // 1/2 (1 + tanh(y)) is the logistic function of 2y.
     constexpr float factor = 2.0F * 0.7978845608028654F;
-    const floats square =
+    const floats squared =
         select(x * x > splat(1e30F), splat(1e30F), x * x);  // finite, as it meets a zero below
     const floats share = logistic(factor * x * (1.0F + 0.044715F * squared));
     const floats value = x * share;
