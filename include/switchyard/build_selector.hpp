@@ -355,7 +355,7 @@ class selector_builder {
   [[nodiscard]] static std::uint32_t find_slot(const bound_group& into, std::span<const std::int64_t> at) {
     const std::size_t mask = into.slots.size() - 1;
     const std::size_t count = into.axes.size();
-    std::size_t slot = hash(at) >> 20U & mask;
+    std::size_t slot = hash(at) >> 32U & mask;
     for (; into.slots[slot] != 0; slot = (slot + 1) & mask) {
       const auto* row = into.at.data() + (into.slots[slot] - 1) * count;
       if (std::equal(at.begin(), at.end(), row)) break;

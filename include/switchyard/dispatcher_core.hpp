@@ -141,13 +141,22 @@ class dispatcher_core final : public binding_user {
     const std::uintptr_t* from = what.offsets.data();
     void** to = out.data();
     for (const std::uintptr_t* const end = from + what.offsets.size(); from != end; from += 8, to += 8) {
-      std::array<two, 4> four;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
-      __builtin_memcpy(four.data(), from, sizeof four);
-      four[0] += arguments;
-      four[1] += arguments;
-      four[2] += arguments;
-      four[3] += arguments;
-      __builtin_memcpy(to, four.data(), sizeof four);
+      two a;
+      two b;
+      two c;
+      two d;
+      __builtin_memcpy(&a, from, sizeof a);
+      __builtin_memcpy(&b, from + 2, sizeof b);
+      __builtin_memcpy(&c, from + 4, sizeof c);
+      __builtin_memcpy(&d, from + 6, sizeof d);
+      a += arguments;
+      b += arguments;
+      c += arguments;
+      d += arguments;
+      __builtin_memcpy(to, &a, sizeof a);
+      __builtin_memcpy(to + 2, &b, sizeof b);
+      __builtin_memcpy(to + 4, &c, sizeof c);
+      __builtin_memcpy(to + 6, &d, sizeof d);
     }
     for (const fixed_parameter& each : what.fixed) {
       out[each.index] = reinterpret_cast<void*>(each.address + shift);

@@ -38,17 +38,20 @@ class plan_cache {
   template <std::size_t Count>
   [[nodiscard]] plan* find(std::uint64_t hash,
                            const std::array<std::int64_t, Count>& problem) const noexcept {
-    const std::atomic<plan*>* set = &slots_[(hash & mask_) * ways];
+    const std::atomic<plan*>* set = &slots_[((hash >> 32U) & mask_) * ways];
     for (std::size_t way = 0; way < ways; ++way) {
       // Sequentially consistent, for the reclaimer's proof; on x86-64 it is an ordinary load.
       plan* const found = set[way].load(std::memory_order_seq_cst);
-      if (found != nullptr && found->hash == hash && equal(found->problem.data(), problem)) return found;
+      if (found == nullptr) continue;
+      // A long problem is told apart by its hash first; a short one is compared at once.
+      if (Count > 8 && found->hash != hash) continue;
+      if (equal(found->problem.data(), problem)) return found;
     }
     return nullptr;
   }
 
   [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem) const noexcept {
-    const std::atomic<plan*>* set = &slots_[(hash & mask_) * ways];
+    const std::atomic<plan*>* set = &slots_[((hash >> 32U) & mask_) * ways];
     for (std::size_t way = 0; way < ways; ++way) {
       plan* const found = set[way].load(std::memory_order_seq_cst);
       if (found == nullptr || found->hash != hash) continue;
@@ -61,7 +64,7 @@ class plan_cache {
 
   /// Publishes a plan; returns the one that had to make room, or null.
   [[nodiscard]] plan* insert(plan* fresh) noexcept {
-    const std::size_t set = fresh->hash & mask_;
+    const std::size_t set = (fresh->hash >> 32U) & mask_;
     std::size_t way = ways;
     for (std::size_t i = 0; i < ways && way == ways; ++i) {
       if (slots_[set * ways + i].load(std::memory_order_relaxed) == nullptr) way = i;

@@ -20,18 +20,20 @@ namespace switchyard::inline v0 {
 
 namespace detail {
 
-/// A small number that differs between the threads of a program, as far as there are enough.
-[[nodiscard]] inline unsigned thread_number() noexcept {
-  static std::atomic<unsigned> next{1};
-  static thread_local unsigned mine = 0;
-  if (mine == 0) mine = next.fetch_add(1, std::memory_order_relaxed);
+/// How many counters the readers of one reclaimer share.
+inline constexpr unsigned reader_stripes = 32;
+
+/// The calling thread's stripe: threads take them in turn.
+[[nodiscard]] inline unsigned thread_stripe() noexcept {
+  static std::atomic<unsigned> threads{0};
+  static thread_local unsigned mine = reader_stripes;  // none yet
+  if (mine == reader_stripes) mine = threads.fetch_add(1, std::memory_order_relaxed) % reader_stripes;
   return mine;
 }
 
 }  // namespace detail
 
 class reclaimer {
-  static constexpr std::size_t stripes = 32;
   struct alignas(64) stripe {
     std::array<std::atomic<std::uint32_t>, 2> readers{};
   };
@@ -49,8 +51,8 @@ class reclaimer {
   class guard {
    public:
     explicit guard(reclaimer& owner) noexcept
-        : readers_{owner.stripes_[detail::thread_number() % stripes]
-                       .readers[owner.phase_.load(std::memory_order_relaxed) & 1U]} {
+        : readers_{
+              owner.stripes_[detail::thread_stripe()].readers[owner.phase_.load(std::memory_order_relaxed)]} {
       // Sequentially consistent: no later load of a published pointer may move before it.
       readers_.fetch_add(1, std::memory_order_seq_cst);
     }
@@ -100,7 +102,7 @@ class reclaimer {
 
   [[nodiscard]] bool quiet(unsigned phase) const noexcept {
     for (const stripe& each : stripes_) {
-      if (each.readers[phase & 1U].load(std::memory_order_seq_cst) != 0) return false;
+      if (each.readers[phase].load(std::memory_order_seq_cst) != 0) return false;
     }
     return true;
   }
@@ -116,9 +118,9 @@ class reclaimer {
         stage_ = 1;
       }
       const unsigned phase = phase_.load(std::memory_order_relaxed);
-      if (!quiet(phase + 1)) return;
+      if (!quiet(phase ^ 1U)) return;
       if (stage_ == 1) {
-        phase_.store(phase + 1, std::memory_order_seq_cst);
+        phase_.store(phase ^ 1U, std::memory_order_seq_cst);
         stage_ = 2;
         continue;
       }
@@ -128,8 +130,8 @@ class reclaimer {
     }
   }
 
-  std::array<stripe, stripes> stripes_;
-  std::atomic<unsigned> phase_{0};
+  std::array<stripe, detail::reader_stripes> stripes_;
+  std::atomic<unsigned> phase_{0};  // 0 or 1
   mutex mutex_;
   std::vector<retired> open_;
   std::vector<retired> waiting_;

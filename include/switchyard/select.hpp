@@ -223,7 +223,7 @@ class selector {
     const std::size_t count = group.axes.size();
     for (std::size_t i = 0; i < count; ++i) at[i] = problem[group.axes[i]];
     const std::size_t mask = group.slots.size() - 1;
-    for (std::size_t slot = hash(problem_view{at.data(), count}) >> 20U & mask;; slot = (slot + 1) & mask) {
+    for (std::size_t slot = hash(problem_view{at.data(), count}) >> 32U & mask;; slot = (slot + 1) & mask) {
       const std::uint32_t entry = group.slots[slot];
       if (entry == 0) return no_index;
       bool same = true;

@@ -1,9 +1,8 @@
-// Small kernels that the device tests launch: one for each way of starting a kernel, each leaving something that
-// shows it was started that way.
+// Small kernels that the device tests launch: one for each way of starting a kernel, each leaving something
+// that shows it was started that way.
 #include <cooperative_groups.h>
-#include <cuda.h>
-
 #include <cstdint>
+#include <cuda.h>
 
 namespace {
 
@@ -49,7 +48,9 @@ extern "C" __global__ void shared_sum(long long* out, int words) {
   atomicAdd(reinterpret_cast<unsigned long long*>(out), static_cast<unsigned long long>(sum));
 }
 
-extern "C" __global__ void __launch_bounds__(128) at_most_128_threads(int* out) { out[threadIdx.x] = 1; }
+extern "C" __global__ void __launch_bounds__(128) at_most_128_threads(int* out) {
+  out[threadIdx.x] = 1;
+}
 
 extern "C" __global__ void grid_barrier(int* partial, int* out) {
   const auto grid = cooperative_groups::this_grid();
@@ -115,8 +116,8 @@ extern "C" __global__ void tensor_tile(const __grid_constant__ CUtensorMap map, 
                  "r"(tile_bytes)
                  : "memory");
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
-            "r"(shared_address(tile)),
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+        "%3}], [%4];" ::"r"(shared_address(tile)),
         "l"(&map), "r"(x), "r"(y), "r"(shared_address(&barrier))
         : "memory");
   }

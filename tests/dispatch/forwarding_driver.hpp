@@ -71,6 +71,22 @@ class forwarding_driver final : public sy::device_driver {
                                 sy::stream where) noexcept override {
     return host_.fill(address, byte, bytes, where);
   }
+  [[nodiscard]] sy::status copy(void* to, const void* from, std::size_t bytes,
+                                sy::stream where) noexcept override {
+    return host_.copy(to, from, bytes, where);
+  }
+  [[nodiscard]] sy::status synchronize(sy::stream where) noexcept override {
+    return host_.synchronize(where);
+  }
+  [[nodiscard]] sy::event_handle create_event() override { return host_.create_event(); }
+  void destroy_event(sy::event_handle event) noexcept override { host_.destroy_event(event); }
+  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream where) noexcept override {
+    return host_.record(event, where);
+  }
+  [[nodiscard]] sy::status elapsed(sy::event_handle from, sy::event_handle to,
+                                   double& microseconds) noexcept override {
+    return host_.elapsed(from, to, microseconds);
+  }
   [[nodiscard]] void* allocate(std::size_t bytes, sy::stream where) noexcept override {
     if (is_out_of_memory) return nullptr;
     ++allocations;
