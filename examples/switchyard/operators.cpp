@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
@@ -40,6 +41,7 @@ template <sy::operator_type Operator>
 const std::vector<known_operator>& known_operators() {
   namespace ops = sy::operators;
   static const std::vector<known_operator> all{
+      know<ops::attention_backward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}}),
       know<ops::attention_forward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
       know<ops::gated_activation>(),
       know<ops::gated_activation_backward>(),

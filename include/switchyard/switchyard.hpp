@@ -5,6 +5,7 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
+#include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>

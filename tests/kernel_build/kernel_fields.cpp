@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
@@ -59,8 +60,8 @@ void print_all() {
 
 int main() {
   namespace operators = switchyard::operators;
-  print_all<scaled_sum, operators::attention_forward, operators::gated_activation,
-            operators::gated_activation_backward, operators::layer_norm, operators::layer_norm_backward,
-            operators::rms_norm, operators::rms_norm_backward, operators::rotary, operators::softmax,
-            operators::softmax_backward>();
+  print_all<scaled_sum, operators::attention_backward, operators::attention_forward,
+            operators::gated_activation, operators::gated_activation_backward, operators::layer_norm,
+            operators::layer_norm_backward, operators::rms_norm, operators::rms_norm_backward,
+            operators::rotary, operators::softmax, operators::softmax_backward>();
 }
