@@ -422,7 +422,7 @@ namespace detail {
   out.push_back(first);
   for (std::size_t i = 1; i + 1 < most; ++i) {
     const double at = low + (high - low) * static_cast<double>(i) / static_cast<double>(most - 1);
-    const auto value = static_cast<std::int64_t>(__builtin_exp2(at) + 0.5);
+    const auto value = static_cast<std::int64_t>(__builtin_llround(__builtin_exp2(at)));
     if (value > out.back() && value < last) out.push_back(value);
   }
   out.push_back(last);

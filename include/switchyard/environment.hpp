@@ -3,12 +3,12 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <sys/auxv.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -71,8 +71,8 @@ struct environment {
     if (record.empty()) return nullptr;
     const int descriptor = open_for_append(record);
     if (descriptor < 0) {
-      throw file_error{error_code::unreadable_file,
-                       "SWITCHYARD_RECORD: " + record + ": cannot be written: " + std::strerror(errno)};
+      throw file_error{error_code::unreadable_file, "SWITCHYARD_RECORD: " + record + ": cannot be written: " +
+                                                        std::generic_category().message(errno)};
     }
     return std::make_shared<recorder>(descriptor);
   }

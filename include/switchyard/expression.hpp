@@ -733,8 +733,10 @@ class expression_parser {
       }
       const std::string digits{text_.substr(start, at_ - start)};
       std::string local = digits;  // std::stod reads the decimal point of the engine's locale
-      if (const std::size_t point = local.find('.'); point != std::string::npos)
+      if (const std::size_t point = local.find('.'); point != std::string::npos) {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): unsafe only beside a change of the process's locale
         local.replace(point, 1, std::localeconv()->decimal_point);
+      }
       std::size_t used = 0;
       double value = 0;
       try {

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <switchyard/error.hpp>
@@ -18,7 +18,8 @@ namespace switchyard::inline v0 {
 /// Reads a whole file. Throws file_error: unreadable_file, or file_too_large before anything is read.
 [[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit) {
   const auto fail = [&path](const char* what) {
-    throw file_error{error_code::unreadable_file, path + ": " + what + ": " + std::strerror(errno)};
+    throw file_error{error_code::unreadable_file,
+                     path + ": " + what + ": " + std::generic_category().message(errno)};
   };
   struct descriptor {
     int number;
@@ -56,7 +57,7 @@ namespace switchyard::inline v0 {
 inline void write_file(const std::string& path, std::string_view text) {
   const std::string fresh = path + ".partial";
   const auto fail = [&](const char* what) {
-    const std::string why = std::strerror(errno);
+    const std::string why = std::generic_category().message(errno);
     ::unlink(fresh.c_str());
     throw file_error{error_code::unreadable_file, path + ": " + what + ": " + why};
   };

@@ -73,7 +73,10 @@ class log {
       const auto why = static_cast<reason>(i);
       const std::string name{why == reason::none ? "failed" : to_string(why)};
       const std::string value = std::to_string(counts_[i].load(std::memory_order_relaxed));
-      out += json_ ? ",\"" + name + "\":" + value : " " + name + " " + value;
+      out += json_ ? ",\"" : " ";
+      out += name;
+      out += json_ ? "\":" : " ";
+      out += value;
     }
     line(json_ ? out + "}" : out);
   }

@@ -44,6 +44,7 @@ namespace detail {
 inline std::shared_ptr<const api> open_library(const std::string& name) {
   void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     const char* const why = ::dlerror();
     throw driver_error{error_code::driver_absent, "the CUDA driver cannot be opened: " +
                                                       std::string{why == nullptr ? name.c_str() : why} +

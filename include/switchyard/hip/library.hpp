@@ -58,6 +58,7 @@ inline std::shared_ptr<const api> open_library(const std::string& asked) {
       name = candidate;
       break;
     }
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     const char* const text = ::dlerror();
     if (why.empty()) why = text == nullptr ? candidate : std::string{text};
   }

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <sys/mman.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -88,12 +89,12 @@ class driver final : public device_driver {
   [[nodiscard]] module_handle load(std::span<const std::byte> image, const std::string& name) override {
     if (const std::string wrong = check_image(image); !wrong.empty()) fail_load(name, wrong);
     const int file = ::memfd_create("switchyard", MFD_CLOEXEC);
-    if (file < 0) fail_load(name, std::string{"memfd_create: "} + std::strerror(errno));
+    if (file < 0) fail_load(name, std::string{"memfd_create: "} + std::generic_category().message(errno));
     std::span<const std::byte> rest = image;
     while (!rest.empty()) {
       const ssize_t written = ::write(file, rest.data(), rest.size());
       if (written <= 0) {
-        const std::string why = std::strerror(errno);
+        const std::string why = std::generic_category().message(errno);
         ::close(file);
         fail_load(name, "copying it into memory: " + why);
       }
@@ -101,6 +102,7 @@ class driver final : public device_driver {
     }
     const std::string path = unique_path(file);
     void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     const char* const problem = handle == nullptr ? ::dlerror() : nullptr;
     const std::string why = problem == nullptr ? "dlopen failed" : problem;
     ::close(file);
