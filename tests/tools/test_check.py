@@ -43,7 +43,7 @@ def broken_trees():
     @edit("row of the wrong length", "error", 107, "/groups/0/rows/1/at: expected 2 integers, got 1")
     def _(tree): tree.table["groups"][0]["rows"][1]["at"] = [1]
 
-    @edit("negative time", "error", 107, "a time is at least")
+    @edit("negative time", "error", 107, "a time is positive")
     def _(tree): tree.table["groups"][0]["rows"][0]["times_us"]["small"] = -1
 
     @edit("unknown axis", "error", 108, "did you mean 'seqlen'?")
