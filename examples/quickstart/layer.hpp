@@ -138,7 +138,8 @@ struct rotary_call {
   /// Bytes that must move: q and k in and out, and the rows of cos and sin.
   [[nodiscard]] double work() const {
     const auto tokens = static_cast<double>(arguments.seqlen);
-    return tokens * static_cast<double>((heads + heads_kv) * head_dim * 2 * 2 + head_dim / 2 * 4 * 2);
+    const std::int64_t table_bytes = 2 * (head_dim / 2) * 4;
+    return tokens * static_cast<double>((heads + heads_kv) * head_dim * 2 * 2 + table_bytes);
   }
   static constexpr const char* work_unit = "GB/s";
 };

@@ -30,7 +30,8 @@ class temporary_tree {
     namespace fs = std::filesystem;
     std::string name = (fs::temp_directory_path() / "switchyard-quickstart-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
-      throw std::runtime_error{"cannot make a folder like " + name + ": " + std::strerror(errno)};
+      throw std::runtime_error{"cannot make a folder like " + name + ": " +
+                               std::generic_category().message(errno)};
     }
     folder_ = name;
     fs::create_directories(folder_ / "kernels");

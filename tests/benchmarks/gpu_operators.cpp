@@ -67,7 +67,9 @@ void time_line(const std::string& line, sy::catalog& catalog, const sy::device& 
       const auto equals = word.find('=');
       const std::uint32_t axis = sy::find_axis(op, word.substr(0, equals));
       if (equals == std::string::npos || axis == op.axes.size()) {
-        throw sy::call_error{sy::error_code::invalid_argument, name + " has no axis '" + word + "'"};
+        std::string wrong = name;
+        wrong.append(" has no axis '").append(word).append("'");
+        throw sy::call_error{sy::error_code::invalid_argument, wrong};
       }
       if (const auto value = sy::parse_value(op.axes[axis], word.substr(equals + 1))) {
         want.set(op.axes[axis].name, *value);
