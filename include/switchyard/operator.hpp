@@ -260,7 +260,7 @@ template <operator_type Operator>
 /// axes: kernels with 16-byte accesses require it, and a null argument becomes visible to the choice.
 template <class... Pointers>
 [[nodiscard]] inline std::int64_t alignment_of(const Pointers*... pointers) noexcept {
-  if (((pointers == nullptr) || ...)) return 0;
+  if ((!pointers || ...)) return 0;
   const std::uintptr_t bits = (reinterpret_cast<std::uintptr_t>(pointers) | ... | std::uintptr_t{16});
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
