@@ -92,8 +92,8 @@ TEST_CASE("rows on a grid, many equally far, are found at the right distances an
   }
 }
 
-// Random points in four dimensions are the hard case: rows of a table lie on a grid. What is missed is the price of
-// a search whose time does not grow with the table.
+// Random points in four dimensions are the hard case: rows of a table lie on a grid. What is missed is the
+// price of a search whose time does not grow with the table.
 TEST_CASE("in a large index nearly all of the nearest rows are found") {
   std::mt19937 random{9};
   const cloud all = random_cloud(50'000, 4, 3, false);
@@ -119,7 +119,7 @@ TEST_CASE("in a large index nearly all of the nearest rows are found") {
 }
 
 TEST_CASE("an index of identical rows, and one of none, answer") {
-  const std::vector<float> same(100 * 2, 3.0F);
+  const std::vector<float> same(200, 3.0F);  // a hundred rows of two
   const row_index index = row_index_builder::build(same, 2);
   neighbour_list found;
   index.nearest(std::vector<float>{0, 0}, 5, found);
