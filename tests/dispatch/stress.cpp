@@ -35,7 +35,7 @@ constexpr int default_replacements = 10'000;
 
 int replacements() {
   const char* wanted = std::getenv("SWITCHYARD_TEST_REPLACEMENTS");  // NOLINT(concurrency-mt-unsafe)
-  return wanted == nullptr ? default_replacements : std::atoi(wanted);
+  return wanted == nullptr ? default_replacements : static_cast<int>(std::strtol(wanted, nullptr, 10));
 }
 
 }  // namespace
@@ -90,8 +90,9 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
       seen |= found;
     });
   }
-  std::int64_t most_early = 0;
-  std::int64_t most_late = 0;
+  // Means, not peaks: a thread that loses its processor inside a call holds back what is replaced meanwhile.
+  std::int64_t sum_early = 0;
+  std::int64_t sum_late = 0;
   const int count = replacements();
   for (int i = 1; i <= count; ++i) {
     put_table(i % 2 == 1);
@@ -99,19 +100,19 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
     const auto report = catalog.reload();
     REQUIRE(report.refused.empty());
     REQUIRE_FALSE(report.changed.empty());
-    std::int64_t& most = i <= count / 2 ? most_early : most_late;
-    most = std::max(most, live_bytes());
+    (i <= count / 2 ? sum_early : sum_late) += live_bytes();
   }
   stop = true;
   for (auto& each : threads) each.join();
-  INFO(calls << " calls, live bytes at most " << most_early << " in the first half, " << most_late
-             << " in the second");
+  const std::int64_t early = sum_early / std::max(count / 2, 1);
+  const std::int64_t late = sum_late / (count - count / 2);
+  INFO(calls << " calls, live bytes " << early << " in the first half, " << late << " in the second");
   CHECK(failed == 0);
   CHECK(wrong == 0);
   CHECK(seen == 15U);  // both variants, of both blobs
   CHECK(calls > static_cast<std::uint64_t>(count));
-  CHECK(files.log() == "");
-  CHECK(most_late < most_early + most_early / 4 + 500'000);
+  CHECK(files.log().empty());
+  CHECK(late < early + early / 4 + 500'000);
   CHECK(driver->loads - driver->unloads <= 3);
 }
 
