@@ -293,6 +293,7 @@ class selector_builder {
           into->neighbours = ranked.what->match.neighbours;
           into->envelope = ranked.what->match.envelope;
           for (const std::uint32_t axis : rows.axes) into->rules.push_back(ranked.what->match.axes[axis]);
+          add_features(*into, ranked.what->match);
         }
         add_rows(*into, rows, *ranked.what, t, g);
       }
@@ -312,6 +313,23 @@ class selector_builder {
           return a.type.size() > b.type.size();
         });
     for (bound_group& each : out_->groups) index(each);
+  }
+
+  /// The features that read nothing but what the group's type and rows say.
+  void add_features(bound_group& into, const match_rule& match) {
+    for (const match_feature& each : match.features) {
+      bool known = into.rules.size() < max_dimensions;
+      for (std::uint32_t axis = 0; axis < sources_.op->axes.size(); ++axis) {
+        if (!each.value.reads_axis(axis)) continue;
+        const bool is_said = std::find(into.axes.begin(), into.axes.end(), axis) != into.axes.end() ||
+                             std::any_of(into.type.begin(), into.type.end(),
+                                         [axis](const axis_value& has) { return has.axis == axis; });
+        known = known && is_said;
+      }
+      if (!known) continue;
+      into.features.push_back(each.value);
+      into.rules.push_back(each.rule);
+    }
   }
 
   void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t t,
@@ -394,21 +412,34 @@ class selector_builder {
     return out;
   }
 
-  static void index(bound_group& group) {
-    const std::size_t dimensions = group.axes.size();
+  void index(bound_group& group) const {
+    const std::size_t axes = group.axes.size();
+    const std::size_t dimensions = group.rules.size();
+    std::vector<std::int64_t> values(group.row_count() * dimensions);
+    std::vector<std::int64_t> problem(sources_.op->axes.size());
+    for (const axis_value& each : group.type) problem[each.axis] = each.value;
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      for (std::size_t axis = 0; axis < axes; ++axis) {
+        problem[group.axes[axis]] = values[row * dimensions + axis] = group.at[row * axes + axis];
+      }
+      for (std::size_t i = 0; i < group.features.size(); ++i) {
+        const integer_result value = group.features[i].evaluate({problem, {}, {}, nullptr});
+        values[row * dimensions + axes + i] = value.why == fault::none ? value.value : 0;
+      }
+    }
     group.levels.resize(dimensions);
     for (std::size_t axis = 0; axis < dimensions; ++axis) {
       if (group.rules[axis].metric != axis_metric::exact) continue;
-      auto& values = group.levels[axis];
+      auto& levels = group.levels[axis];
       for (std::size_t row = 0; row < group.row_count(); ++row)
-        values.push_back(group.at[row * dimensions + axis]);
-      std::sort(values.begin(), values.end());
-      values.erase(std::unique(values.begin(), values.end()), values.end());
+        levels.push_back(values[row * dimensions + axis]);
+      std::sort(levels.begin(), levels.end());
+      levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
     }
     std::vector<float> points(group.row_count() * dimensions);
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       for (std::size_t axis = 0; axis < dimensions; ++axis) {
-        (void)selector::place_along(group, axis, group.at[row * dimensions + axis],
+        (void)selector::place_along(group, axis, values[row * dimensions + axis],
                                     points[row * dimensions + axis]);
       }
     }

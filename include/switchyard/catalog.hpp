@@ -28,6 +28,7 @@
 
 #include <switchyard/binding.hpp>
 #include <switchyard/build_selector.hpp>
+#include <switchyard/device.hpp>
 #include <switchyard/driver.hpp>
 #include <switchyard/environment.hpp>
 #include <switchyard/json.hpp>
@@ -43,7 +44,9 @@ struct catalog_options {
   std::vector<std::string> tables;  ///< overlays, before those of the environment: files or folders
   bool default_roots = true;        ///< whether the environment's and the installed roots are searched
   environment settings = environment::read();
-  std::size_t plan_capacity = default_plan_capacity;  ///< plans each dispatcher keeps
+  std::size_t plan_capacity = default_plan_capacity;  ///< plans each dispatcher keeps for a device
+  /// Tells a stream's device; null: stream_router::of_machine().
+  std::shared_ptr<stream_router> streams = nullptr;
 };
 
 /// What a reload found.
@@ -76,7 +79,7 @@ class catalog final : public binding_source {
       std::error_code problem;
       for (std::filesystem::directory_iterator at{root + "/kernels", problem}, end; !problem && at != end;
            at.increment(problem)) {
-        if (at->is_directory(problem)) names.insert(at->path().filename().string());
+        if (is_folder(*at)) names.insert(at->path().filename().string());
       }
     }
     return {names.begin(), names.end()};
@@ -167,6 +170,12 @@ class catalog final : public binding_source {
         uses_.end());
   }
 
+  [[nodiscard]] std::shared_ptr<stream_router> streams() override {
+    const std::scoped_lock lock{mutex_};
+    if (options_.streams == nullptr) options_.streams = stream_router::of_machine();
+    return options_.streams;
+  }
+
  private:
   void add_default_roots() {
     for (const std::string& each : options_.settings.path) options_.roots.push_back(each);
@@ -227,6 +236,12 @@ class catalog final : public binding_source {
     return {found.st_mtim.tv_sec, found.st_mtim.tv_nsec, found.st_size, found.st_ino};
   }
 
+  /// Whether it is a folder that is searched: those whose names begin with a dot are not.
+  [[nodiscard]] static bool is_folder(const std::filesystem::directory_entry& at) {
+    std::error_code unknown;
+    return at.is_directory(unknown) && !at.path().filename().string().starts_with('.');
+  }
+
   /// The JSON files of a folder, sorted by name. A folder that is not there has none.
   void list_json(const std::string& folder, operator_files& of, std::vector<std::string>& out) {
     std::error_code problem;
@@ -257,8 +272,7 @@ class catalog final : public binding_source {
       std::error_code problem;
       for (std::filesystem::directory_iterator at{folder, problem}, end; !problem && at != end;
            at.increment(problem)) {
-        std::error_code unknown;
-        if (at->is_directory(unknown)) targets.push_back(at->path().string());
+        if (is_folder(*at)) targets.push_back(at->path().string());
       }
       note_unreadable(folder, problem, of);
       std::sort(targets.begin(), targets.end());

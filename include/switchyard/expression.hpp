@@ -324,7 +324,32 @@ class expression {
     return program_.size() == 1 && program_[0].code == detail::opcode::constant;
   }
   /// Whether it reads arguments of the single call that no axis holds.
-  [[nodiscard]] bool reads_fields() const noexcept { return reads(detail::opcode::field); }
+  [[nodiscard]] bool reads_fields() const noexcept {
+    bool any = false;
+    for_each_field([&any](std::uint32_t) { any = true; });
+    return any;
+  }
+
+  /// Calls `visit(index)` for each argument that it may read, as often as it names it.
+  template <class Visitor>
+  void for_each_field(const Visitor& visit) const {
+    for (const detail::instruction& step : program_) {
+      if (step.code == detail::opcode::field) visit(step.index);
+    }
+  }
+  [[nodiscard]] bool reads_attributes() const noexcept {
+    for (const detail::instruction& step : program_) {
+      if (step.code == detail::opcode::attribute) return true;
+    }
+    return false;
+  }
+  /// Whether it reads an axis, by its index.
+  [[nodiscard]] bool reads_axis(std::uint32_t index) const noexcept {
+    for (const detail::instruction& step : program_) {
+      if (step.code == detail::opcode::axis && step.index == index) return true;
+    }
+    return false;
+  }
 
   /// Value of an integer expression.
   [[nodiscard]] integer_result evaluate(const evaluation& values) const noexcept {
@@ -406,13 +431,6 @@ class expression {
 
  private:
   friend class expression_parser;
-
-  [[nodiscard]] bool reads(detail::opcode code) const noexcept {
-    for (const auto& step : program_) {
-      if (step.code == code) return true;
-    }
-    return false;
-  }
 
   std::vector<detail::instruction> program_{{}};
 };

@@ -85,29 +85,55 @@ class table_reader {
     }
   }
 
+  [[nodiscard]] static bool is_name(std::string_view text) noexcept {
+    return std::all_of(text.begin(), text.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+  }
+
+  [[nodiscard]] static axis_rule read_rule(const json_place& entry) {
+    if (entry.value().is_object()) {
+      const bool is_log = entry.has("log");
+      const auto unit = entry.at(is_log ? "log" : "linear");
+      const axis_rule out{is_log ? axis_metric::log : axis_metric::linear, unit.number()};
+      if (!(out.unit > 0)) unit.fail("the unit must be positive");
+      return out;
+    }
+    if (entry.string() == "log") return {axis_metric::log, 1};
+    if (entry.string() == "linear") return {axis_metric::linear, 1};
+    if (entry.string() == "exact") return {axis_metric::exact, 1};
+    if (entry.string() == "ignore") return {axis_metric::ignore, 1};
+    entry.fail(
+        "expected \"log\", \"linear\", \"exact\", \"ignore\", {\"log\": unit} or {\"linear\": unit}, got \"" +
+        entry.string() + "\"");
+  }
+
+  [[nodiscard]] match_feature read_feature(const json_place& entry, const std::string& text) const {
+    match_feature out{text, {}, read_rule(entry)};
+    try {
+      out.value = expression::parse(text, make_scope(op_));
+    } catch (const expression_error& problem) {
+      entry.fail(error_code::invalid_expression, problem.what());
+    }
+    if (out.value.reads_fields() || out.value.reads_attributes()) {
+      entry.fail(
+          error_code::invalid_expression,
+          "'" + text + "' reads an argument or a device attribute; a quantity to match by reads axes alone");
+    }
+    return out;
+  }
+
   void read_match(const json_place& file, match_rule& rule) {
     rule.axes.assign(op_.axes.size(), axis_rule{});
     if (file.has("match")) {
       const auto place = file.at("match");
-      for (const auto& [name, value] : place.object()) {
-        const std::uint32_t axis = read_axis_name(place, op_, name);
+      for (const auto& [name, unused] : place.object()) {
         const auto entry = place.at(name.c_str());
-        axis_rule& out = rule.axes[axis];
-        if (value.is_object()) {
-          const auto unit = entry.at("linear");
-          out = {axis_metric::linear, unit.number()};
-          if (!(out.unit > 0)) unit.fail("the unit must be positive");
-        } else if (entry.string() == "log") {
-          out = {axis_metric::log, 1};
-        } else if (entry.string() == "linear") {
-          out = {axis_metric::linear, 1};
-        } else if (entry.string() == "exact") {
-          out = {axis_metric::exact, 1};
-        } else if (entry.string() == "ignore") {
-          out = {axis_metric::ignore, 1};
+        if (is_name(name)) {
+          const std::uint32_t axis = read_axis_name(place, op_, name);
+          rule.axes[axis] = read_rule(entry);
         } else {
-          entry.fail("expected \"log\", \"linear\", \"exact\", \"ignore\" or {\"linear\": unit}, got \"" +
-                     entry.string() + "\"");
+          rule.features.push_back(read_feature(entry, name));
         }
       }
     }
@@ -201,6 +227,16 @@ class table_reader {
     return out;
   }
 
+  /// Moves the variant that a row prefers before the others of its times.
+  static void put_first(const json_place& place, row_group& out) {
+    const std::string& id = place.string();
+    const auto begin = out.times.begin() + out.first_time.back();
+    const auto found = std::find_if(begin, out.times.end(),
+                                    [&](const measured_time& each) { return out.ids[each.variant] == id; });
+    if (found == out.times.end()) place.fail("the row has no time of '" + id + "'");
+    std::rotate(begin, found, found + 1);
+  }
+
   void read_row(const json_place& place, std::size_t index, row_group& out) {
     const auto at = place.at("at");
     if (at.array_size() != out.axes.size()) {
@@ -231,6 +267,14 @@ class table_reader {
     std::stable_sort(
         out.times.begin() + out.first_time.back(), out.times.end(),
         [](const measured_time& a, const measured_time& b) { return a.microseconds < b.microseconds; });
+    if (place.has("first")) put_first(place.at("first"), out);
+    if (place.has("uncertainty")) {
+      const auto entry = place.at("uncertainty");
+      const double share = entry.number();
+      if (!(share >= 0 && share <= 1)) entry.fail("a share of the times: at least 0 and at most 1");
+      out.uncertainty.resize(out.row_count());
+      out.uncertainty.push_back(static_cast<float>(share));
+    }
     out.first_time.push_back(static_cast<std::uint32_t>(out.times.size()));
     out.source_row.push_back(static_cast<std::uint32_t>(index));
   }

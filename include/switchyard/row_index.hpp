@@ -1,5 +1,6 @@
 // Nearest measured rows of a problem: a search in a k-d tree (Friedman, Bentley and Finkel, 1977) over points
-// in the table's metric. build_selector.hpp builds the tree.
+// in the table's metric, nearest parts of space first (best bin first: Beis and Lowe, 1997).
+// build_selector.hpp builds the tree.
 #pragma once
 
 #include <array>
@@ -35,12 +36,24 @@ class row_index {
   void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out) const noexcept {
     out.count = 0;
     if (rows_.empty() || count == 0) return;
-    search state{point.data(),
-                 &out,
-                 count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours),
-                 max_leaves(),
-                 {}};
-    visit(state, 0, 0, 0, 0.0F);
+    search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
+    state.point = point.data();
+    state.out = &out;
+    state.wanted = count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours);
+    state.waiting = 0;
+    for (std::size_t axis = 0; axis < dimensions_; ++axis) state.offsets[0][axis] = 0;
+    part next{};
+    for (std::uint32_t visit = 0, most = max_leaves(); visit < most; ++visit) {
+      std::array<float, max_dimensions>& offsets = state.offsets[visit];
+      if (visit > 0) {
+        if (state.waiting == 0) return;
+        next = state.parts[--state.waiting];
+        if (next.bound >= worst(state)) return;
+        for (std::size_t axis = 0; axis < dimensions_; ++axis) offsets[axis] = state.offsets[next.from][axis];
+        offsets[next.axis] = next.offset;
+      }
+      descend(state, next, visit, most - visit - 1);
+    }
   }
 
  private:
@@ -55,20 +68,33 @@ class row_index {
   // In large tables fewer leaves are looked at: they come from memory, not from the cache, and rows are dense
   // enough for the nearest of some to do.
   [[nodiscard]] std::uint32_t max_leaves() const noexcept {
-    if (depth_ <= 9) return 10;
-    return depth_ >= 16 ? 3 : 10 - (depth_ - 9);
+    if (depth_ <= 9) return most_leaves;
+    return depth_ >= 16 ? 3 : most_leaves - (depth_ - 9);
   }
 
   struct node {
     std::uint32_t axis = 0;
     float value = 0;
   };
+  static constexpr std::uint32_t most_leaves = 10;
+
+  /// A part of space that waits to be visited.
+  struct part {
+    float bound = 0;  // its squared distance from the point
+    float offset = 0;
+    std::uint32_t axis = 0;
+    std::uint32_t level = 0;
+    std::uint32_t position = 0;
+    std::uint32_t from = 0;  // the visit whose offsets are its own, but for the one along `axis`
+  };
   struct search {
     const float* point;
     neighbour_list* out;
     std::uint32_t wanted;
-    std::uint32_t leaves_left;
-    std::array<float, max_dimensions> offsets;  // from the point to the part of space being visited
+    std::uint32_t waiting;
+    std::array<part, most_leaves> parts;  // farthest first; no more than may still be visited
+    // From the point to the part of space of each visit.
+    std::array<std::array<float, max_dimensions>, most_leaves> offsets;
   };
 
   // Leaf `leaf` of a level holds rows [size * leaf / leaves, size * (leaf + 1) / leaves).
@@ -81,25 +107,39 @@ class row_index {
                                            : state.out->entries[state.out->count - 1].squared_distance;
   }
 
-  void visit(search& state, std::size_t index, std::size_t position, unsigned level,
-             float outside) const noexcept {
-    if (level == depth_) return scan(state, position);
-    const node& here = nodes_[index];
-    const float difference = state.point[here.axis] - here.value;
-    const bool right = difference >= 0;
-    visit(state, 2 * index + 1 + (right ? 1 : 0), 2 * position + (right ? 1 : 0), level + 1, outside);
-    if (state.leaves_left == 0) return;
-    const float before = state.offsets[here.axis];
-    const float beyond = outside - before * before + difference * difference;
-    if (beyond >= worst(state)) return;
-    state.offsets[here.axis] = difference;
-    visit(state, 2 * index + 1 + (right ? 0 : 1), 2 * position + (right ? 0 : 1), level + 1, beyond);
-    state.offsets[here.axis] = before;
+  /// Goes down to the leaf of a part that is nearest, and keeps the nearest of what it passes by.
+  void descend(search& state, const part& from, std::uint32_t visit, std::uint32_t room) const noexcept {
+    const std::array<float, max_dimensions>& offsets = state.offsets[visit];
+    const float limit = worst(state);
+    std::uint32_t position = from.position;
+    for (std::uint32_t level = from.level; level < depth_; ++level) {
+      const node& here = nodes_[(std::size_t{1} << level) - 1 + position];
+      const float difference = state.point[here.axis] - here.value;
+      const std::uint32_t right = difference >= 0 ? 1 : 0;
+      const float before = offsets[here.axis];
+      const float bound = from.bound - before * before + difference * difference;
+      if (bound < limit)
+        keep(state, {bound, difference, here.axis, level + 1, 2 * position + 1 - right, visit}, room);
+      position = 2 * position + right;
+    }
+    scan(state, position);
+  }
+
+  /// Keeps a part in its place, and no more than the nearest `room`.
+  static void keep(search& state, const part& fresh, std::uint32_t room) noexcept {
+    std::uint32_t at = 0;
+    if (state.waiting < room) {
+      for (at = state.waiting++; at > 0 && state.parts[at - 1].bound < fresh.bound; --at)
+        state.parts[at] = state.parts[at - 1];
+    } else {
+      if (room == 0 || fresh.bound >= state.parts[0].bound) return;  // the farthest goes, or this one
+      for (; at + 1 < room && state.parts[at + 1].bound > fresh.bound; ++at)
+        state.parts[at] = state.parts[at + 1];
+    }
+    state.parts[at] = fresh;
   }
 
   void scan(search& state, std::size_t position) const noexcept {
-    if (state.leaves_left == 0) return;
-    --state.leaves_left;
     using four = float __attribute__((vector_size(16)));
     std::array<four, lanes / 4> sums{};
     const float* from = &points_[position * lanes * dimensions_];

@@ -63,8 +63,9 @@ struct bound_time {
 struct bound_group {
   std::vector<axis_value> type;
   std::vector<std::uint32_t> axes;
-  std::vector<axis_rule> rules;                   ///< one an axis of the group
-  std::vector<std::vector<std::int64_t>> levels;  ///< the values along each `exact` axis, rising; else empty
+  std::vector<expression> features;               ///< further quantities that distance is measured along
+  std::vector<axis_rule> rules;                   ///< one an axis of the group, then one a feature
+  std::vector<std::vector<std::int64_t>> levels;  ///< the values along each `exact` one, rising; else empty
   std::vector<std::string> ids;
   std::vector<named_candidates> named;  ///< by id
   std::vector<std::int64_t> at;
@@ -176,17 +177,25 @@ class selector {
   /// A problem's place in a group's metric; false when an exact axis has no row with its value.
   [[nodiscard]] static bool place(const bound_group& group, problem_view problem,
                                   std::span<float> out) noexcept {
-    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+    const std::size_t axes = group.axes.size();
+    for (std::size_t i = 0; i < axes; ++i) {
       if (!place_along(group, i, problem[group.axes[i]], out[i])) return false;
+    }
+    for (std::size_t i = 0; i < group.features.size(); ++i) {
+      const integer_result value = group.features[i].evaluate({problem, {}, {}, nullptr});
+      if (!place_along(group, axes + i, value.why == fault::none ? value.value : 0, out[axes + i]))
+        return false;
     }
     return true;
   }
 
+  /// Place of a value along an axis of the group, or along feature `axis - axes.size()`.
   [[nodiscard]] static bool place_along(const bound_group& group, std::size_t axis, std::int64_t value,
                                         float& out) noexcept {
     switch (group.rules[axis].metric) {
       case axis_metric::log:
-        out = __builtin_log2f(static_cast<float>(value < 1 ? 1 : value));
+        out = __builtin_log2f(static_cast<float>(value < 1 ? 1 : value)) /
+              static_cast<float>(group.rules[axis].unit);
         return true;
       case axis_metric::linear:
         out = static_cast<float>(static_cast<double>(value) / group.rules[axis].unit);
@@ -301,7 +310,7 @@ class selector {
         point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
     if (!place(group, problem, point)) return out;
     neighbour_list near;
-    group.index.nearest({point.data(), group.axes.size()}, group.neighbours, near);
+    group.index.nearest({point.data(), group.rules.size()}, group.neighbours, near);
     // A large table is not in the cache: have all rows on their way before the first is looked at.
     for (std::uint32_t n = 0; n < near.count; ++n) __builtin_prefetch(&group.first_time[near.entries[n].row]);
     for (std::uint32_t n = 0; n < near.count; ++n) {
@@ -310,7 +319,7 @@ class selector {
     return predict(group, near, problem, unusable, out);
   }
 
-  // Each neighbour weighs 1 / distance^2. A variant's score is its weighted mean slowdown over the row's
+  // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
   // best; in a row where it was not measured it counts as slow as the slowest one looked at there, so that a
   // variant measured only where it shines gains nothing by it.
   [[nodiscard]] choice predict(const bound_group& group, const neighbour_list& near, problem_view problem,
@@ -323,7 +332,7 @@ class selector {
     for (std::uint32_t n = 0; n < near.count; ++n) {
       const neighbour& row = near.entries[n];
       if (row.squared_distance >= exact_spacing * exact_spacing / 4) break;
-      const float weight = 1.0F / (row.squared_distance + 1e-4F);
+      const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
       const auto times = group.row_times(row.row);
       std::array<std::uint32_t, counted_times>
           seen;  // NOLINT(cppcoreguidelines-pro-type-member-init): see counted

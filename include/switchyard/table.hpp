@@ -13,7 +13,7 @@ namespace switchyard::inline v0 {
 
 /// How distance along a size axis is measured between a problem and a row.
 enum class axis_metric : std::uint8_t {
-  log,     ///< difference of binary logarithms: a factor of two is 1
+  log,     ///< difference of binary logarithms over `unit`: with 1, a factor of two is 1
   linear,  ///< difference over `unit`
   exact,   ///< rows with another value do not count
   ignore,  ///< does not matter
@@ -21,14 +21,27 @@ enum class axis_metric : std::uint8_t {
 
 struct axis_rule {
   axis_metric metric = axis_metric::log;
-  double unit = 1;
+  double unit = 1;  ///< distance that counts as 1: octaves of a log metric, else the axis' own
 
   friend bool operator==(const axis_rule&, const axis_rule&) = default;
+};
+
+/// A quantity of axes that distance is measured along too, such as "batch * seqlen". Rows that were measured
+/// far apart on each axis may be alike in it.
+struct match_feature {
+  std::string text;
+  expression value;  ///< over axes alone
+  axis_rule rule;
+
+  friend bool operator==(const match_feature& a, const match_feature& b) {
+    return a.text == b.text && a.rule == b.rule;
+  }
 };
 
 /// How a problem that has no row of its own is decided.
 struct match_rule {
   std::vector<axis_rule> axes;  ///< by axis of the operator; type axes are not read
+  std::vector<match_feature> features;
   std::uint32_t neighbours = 8;
   double envelope = 1.5;  ///< farthest nearest row, in the metric above, that still counts as near
 
@@ -41,7 +54,8 @@ struct measured_time {
 };
 
 /// Rows of one combination of type values. Row r is at coordinates [r * axes, (r + 1) * axes) and has the
-/// times [first_time[r], first_time[r + 1]), fastest first.
+/// times [first_time[r], first_time[r + 1]): the one that a problem of these sizes gets first, which is the
+/// fastest unless the row names another that cannot be told from it; then by time.
 struct row_group {
   std::vector<axis_value> type;     ///< sorted by axis
   std::vector<std::uint32_t> axes;  ///< the size axes of the coordinates
@@ -51,6 +65,8 @@ struct row_group {
   std::vector<std::uint32_t> first_time{0};
   std::vector<measured_time> times;
   std::vector<std::uint32_t> source_row;  ///< the row's index in the file
+  /// By row, how far its times may be off, as a share of them; 0, or no entry, where that is not known.
+  std::vector<float> uncertainty{};
 
   [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
   [[nodiscard]] std::span<const std::int64_t> coordinates(std::size_t row) const noexcept {
@@ -58,6 +74,9 @@ struct row_group {
   }
   [[nodiscard]] std::span<const measured_time> row_times(std::size_t row) const noexcept {
     return std::span{times}.subspan(first_time[row], first_time[row + 1] - first_time[row]);
+  }
+  [[nodiscard]] double row_uncertainty(std::size_t row) const noexcept {
+    return row < uncertainty.size() ? static_cast<double>(uncertainty[row]) : 0;
   }
 };
 

@@ -39,6 +39,8 @@ class table_writer {
       out_ += "},\n";
     }
     write_match();
+    write_denials();
+    write_pins();
     out_ += "  \"groups\": [";
     std::vector<const row_group*> groups;
     for (const row_group& each : what_.groups) groups.push_back(&each);
@@ -74,36 +76,81 @@ class table_writer {
     bool first = true;
     for (std::size_t i = 0; i < op_.axes.size(); ++i) {
       if (op_.axes[i].kind != axis_kind::size || i >= what_.match.axes.size()) continue;
-      const axis_rule& rule = what_.match.axes[i];
-      out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": ";
+      out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": " + rule_of(what_.match.axes[i]);
       first = false;
-      switch (rule.metric) {
-        case axis_metric::log:
-          out_ += "\"log\"";
-          break;
-        case axis_metric::linear:
-          out_ += "{\"linear\": " + decimal(rule.unit) + "}";
-          break;
-        case axis_metric::exact:
-          out_ += "\"exact\"";
-          break;
-        case axis_metric::ignore:
-          out_ += "\"ignore\"";
-          break;
-      }
+    }
+    for (const match_feature& each : what_.match.features) {
+      out_ += (first ? "" : ", ") + text::quote_json(each.text) + ": " + rule_of(each.rule);
+      first = false;
     }
     out_ += "},\n  \"neighbours\": " + std::to_string(what_.match.neighbours) +
             ",\n  \"envelope\": " + decimal(what_.match.envelope) + ",\n";
   }
 
-  void write_group(const row_group& group) {
-    out_ += "{\"type\": {";
-    for (std::size_t i = 0; i < group.type.size(); ++i) {
-      const axis_description& axis = op_.axes[group.type[i].axis];
-      out_ += (i > 0 ? ", " : "") + text::quote_json(axis.name) + ": " +
-              format_json_value(axis, group.type[i].value);
+  [[nodiscard]] static std::string rule_of(const axis_rule& rule) {
+    switch (rule.metric) {
+      case axis_metric::log:
+        return rule.unit == 1 ? "\"log\"" : "{\"log\": " + decimal(rule.unit) + "}";
+      case axis_metric::linear:
+        return "{\"linear\": " + decimal(rule.unit) + "}";
+      case axis_metric::exact:
+        return "\"exact\"";
+      case axis_metric::ignore:
+        break;
     }
-    out_ += "},\n     \"axes\": [";
+    return "\"ignore\"";
+  }
+
+  void write_denials() {
+    if (what_.denials.empty()) return;
+    out_ += "  \"deny\": [";
+    for (std::size_t i = 0; i < what_.denials.size(); ++i) {
+      const denial& each = what_.denials[i];
+      out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type) +
+              ", \"reason\": " + text::quote_json(each.reason) + "}";
+    }
+    out_ += "],\n";
+  }
+
+  void write_pins() {
+    if (what_.pins.empty()) return;
+    out_ += "  \"pin\": [";
+    for (std::size_t i = 0; i < what_.pins.size(); ++i) {
+      const pin& each = what_.pins[i];
+      out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type);
+      for (std::size_t j = 0; j < each.at.size(); ++j) {
+        const axis_range& range = each.at[j];
+        const axis_description& axis = op_.axes[range.axis];
+        out_ += (j > 0 ? ", " : ", \"at\": {") + text::quote_json(axis.name) + ": ";
+        if (range.first == range.last) {
+          out_ += format_json_value(axis, range.first);
+        } else {
+          out_ += "[" + std::to_string(range.first) + ", " + std::to_string(range.last) + "]";
+        }
+      }
+      out_ +=
+          (each.at.empty() ? "" : "}") + std::string{", \"reason\": "} + text::quote_json(each.reason) + "}";
+    }
+    out_ += "],\n";
+  }
+
+  [[nodiscard]] std::string entry_of(const std::string& variant, const std::vector<axis_value>& type) const {
+    const std::string out = "\"variant\": " + text::quote_json(variant);
+    return type.empty() ? out : out + ", \"type\": " + type_of(type);
+  }
+
+  [[nodiscard]] std::string type_of(const std::vector<axis_value>& type) const {
+    std::string out = "{";
+    for (std::size_t i = 0; i < type.size(); ++i) {
+      const axis_description& axis = op_.axes[type[i].axis];
+      out +=
+          (i > 0 ? ", " : "") + text::quote_json(axis.name) + ": " + format_json_value(axis, type[i].value);
+    }
+    return out + "}";
+  }
+
+  void write_group(const row_group& group) {
+    out_ += "{\"type\": " + type_of(group.type) + ",\n     \"axes\": [";
     for (std::size_t i = 0; i < group.axes.size(); ++i) {
       out_ += (i > 0 ? ", " : "") + text::quote_json(op_.axes[group.axes[i]].name);
     }
@@ -131,9 +178,28 @@ class table_writer {
         out_ += (j > 0 ? ", " : "") + text::quote_json(group.ids[times[j].variant]) + ": " +
                 decimal(static_cast<double>(times[j].microseconds));
       }
-      out_ += "}}";
+      out_ += "}";
+      write_first(group, order[i]);
+      if (const double share = group.row_uncertainty(order[i]); share > 0) {
+        char text[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+        const int length = std::snprintf(text, sizeof text, "%.2g", share);
+        out_ += ", \"uncertainty\": " + std::string{text, static_cast<std::size_t>(length)};
+      }
+      out_ += "}";
     }
     out_ += "]}";
+  }
+
+  /// The variant that a row prefers, where it is not the fastest.
+  void write_first(const row_group& group, std::size_t row) {
+    const auto times = group.row_times(row);
+    if (times.empty()) return;
+    const auto slower = [](const measured_time& a, const measured_time& b) {
+      return a.microseconds < b.microseconds;
+    };
+    const auto fastest = std::min_element(times.begin(), times.end(), slower);
+    if (fastest->microseconds < times.front().microseconds)
+      out_ += ", \"first\": " + text::quote_json(group.ids[times.front().variant]);
   }
 
   void write_blobs(const row_group& group) {
@@ -172,7 +238,7 @@ class table_writer {
 
 }  // namespace detail
 
-/// A table as text, with denials and pins left to overlays, which are written by hand.
+/// A table as text.
 [[nodiscard]] inline std::string format_table(const operator_description& op, const table& what,
                                               const measurement_notes& notes) {
   return detail::table_writer{op, what}.write(notes);

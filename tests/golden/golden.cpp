@@ -77,7 +77,7 @@ std::string answer(const nlohmann::json& asked) {
   for (const std::string& each : of_builder) out += "warning: " + each + "\n";
 
   std::vector<std::atomic<bool>> unusable(from->candidates.size());
-  for (const auto& id : asked.value("unusable", nlohmann::json::array())) {
+  for (const std::string id : asked.value("unusable", nlohmann::json::array())) {
     for (std::size_t i = 0; i < unusable.size(); ++i) {
       if (from->candidates[i].what->id == id) unusable[i] = true;
     }

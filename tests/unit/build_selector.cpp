@@ -134,7 +134,7 @@ TEST_CASE("a choice is the one that its rule gives when it is computed plainly o
       double weights = 0;
       double best_logs = 0;
       for (std::size_t k = 0; k < 8; ++k) {
-        const double weight = 1 / (near[k].first + 1e-4);
+        const double weight = 1 / ((near[k].first + 1e-3) * (near[k].first + 1e-3));
         const auto& row = times[near[k].second];
         const double best = *std::min_element(row.begin(), row.end());
         for (std::size_t v = 0; v < 3; ++v) score[v] += weight * std::log2(row[v] / best);

@@ -3,6 +3,9 @@
 #include <string>
 
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/rotary.hpp>
 
@@ -106,6 +109,8 @@ void check_names_differ() {
 TEST_CASE("no two fields or axes of the shipped operators share a name") {
   check_names_differ<operators::rotary>();
   check_names_differ<operators::attention_forward>();
+  check_names_differ<operators::attention_backward>();
+  check_names_differ<operators::attention_dropout_mask>();
 }
 
 TEST_CASE("rotary refuses illegal calls in words") {
@@ -170,4 +175,71 @@ TEST_CASE("attention refuses illegal calls in words") {
   CHECK_THAT(refusal([&](auto& a) { a.out = memory + 1; }), has_text("aligned to their element size"));
   CHECK_THAT(refusal([&](auto& a) { a.block_table = reinterpret_cast<const std::int32_t*>(memory); }),
              has_text("page_size must be positive"));
+}
+
+TEST_CASE("decoding refuses illegal calls in words") {
+  alignas(16) char memory[16] = {};
+  const operators::attention_decode::arguments legal{.q = memory,
+                                                     .k = memory,
+                                                     .v = memory,
+                                                     .out = memory,
+                                                     .batch = 1,
+                                                     .heads = 4,
+                                                     .heads_kv = 2,
+                                                     .seqlen_q = 16,
+                                                     .seqlen_k = 4,
+                                                     .head_dim = 64,
+                                                     .head_dim_v = 64};
+  CHECK(operators::attention_decode::check(legal).empty());
+  const auto refusal = [&](auto change) {
+    auto changed = legal;
+    change(changed);
+    return operators::attention_decode::check(changed);
+  };
+  CHECK_THAT(refusal([](auto& a) { a.seqlen_k = -1; }), has_text("must not be negative"));
+  CHECK_THAT(refusal([](auto& a) { a.heads_kv = 3; }), has_text("multiple of heads_kv"));
+  CHECK_THAT(refusal([](auto& a) { a.seqlen_q = 17; }), has_text("attention_forward takes more"));
+  CHECK_THAT(refusal([](auto& a) { a.seqlen_q = 0; }), has_text("1 to 16, not 0"));
+  CHECK_THAT(refusal([](auto& a) { a.dtype = dtype::f32; }), has_text("f16 or bf16"));
+  CHECK_THAT(refusal([](auto& a) { a.kv_dtype = dtype::bf16; }), has_text("f8_e4m3"));
+  CHECK_THAT(refusal([](auto& a) { a.k_scale_stride = 2; }), has_text("must be 0 or 1"));
+  CHECK_THAT(refusal([](auto& a) { a.window_left = -2; }), has_text("window_left"));
+  CHECK_THAT(refusal([](auto& a) { a.mask = operators::attention_mask::causal_top_left; }),
+             has_text("a sequence's last tokens"));
+  CHECK_THAT(refusal([](auto& a) { a.out = nullptr; }), has_text("must not be null"));
+  CHECK_THAT(refusal([&](auto& a) { a.k = memory + 1; }), has_text("aligned to their element size"));
+  CHECK_THAT(refusal([&](auto& a) {
+               a.q = memory + 1;
+               a.kv_dtype = dtype::f8_e4m3;
+             }),
+             has_text("aligned to their element size"));
+  CHECK_THAT(refusal([&](auto& a) {
+               a.block_table = reinterpret_cast<const std::int32_t*>(memory);
+               a.page_size = 16;
+             }),
+             has_text("seqused_k must be given"));
+  CHECK(refusal([&](auto& a) {
+          a.k = a.v = memory + 1;
+          a.kv_dtype = dtype::f8_e4m3;
+        }).empty());
+}
+
+TEST_CASE("attention backward refuses illegal calls in words") {
+  alignas(16) char memory[16] = {};
+  operators::attention_backward::arguments legal{.q = memory, .k = memory, .v = memory, .out = memory};
+  legal.dout = legal.dq = legal.dk = legal.dv = memory;
+  legal.lse = reinterpret_cast<const float*>(memory);
+  legal.batch = legal.heads = legal.heads_kv = 1;
+  legal.head_dim = legal.head_dim_v = 64;
+  CHECK(operators::attention_backward::check(legal).empty());
+  const auto refusal = [&](auto change) {
+    auto changed = legal;
+    change(changed);
+    return operators::attention_backward::check(changed);
+  };
+  CHECK_THAT(refusal([](auto& a) { a.seqlen_k = -1; }), has_text("must not be negative"));
+  CHECK_THAT(refusal([](auto& a) { a.lse = nullptr; }), has_text("lse must not be null"));
+  CHECK_THAT(refusal([](auto& a) { a.dk = nullptr; }), has_text("must not be null"));
+  CHECK_THAT(refusal([&](auto& a) { a.dbias = memory; }), has_text("there is no bias"));
+  CHECK_THAT(refusal([&](auto& a) { a.dq = memory + 1; }), has_text("aligned to their element size"));
 }

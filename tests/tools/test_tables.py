@@ -1,0 +1,262 @@
+"""switchyard record, merge and diff over files made here.   test_tables.py PROGRAM FOLDER"""
+
+import json
+import os
+import shutil
+import sys
+
+from invented import DEVICE, Checks, run
+
+
+def table(rows, **more):
+    """A table of rotary in bf16. `rows`: {(batch, seqlen): {variant: us}}."""
+    return {"schema": "switchyard.table/1", "operator": "rotary",
+            "device": {"backend": "cuda", "arch": "sm_90", "name": DEVICE, "multiprocessors": 132},
+            "measured": {"date": "2026-11-21", "repeat": "7"},
+            "match": {"batch": "log", "seqlen": "log"}, "neighbours": 4, "envelope": 1.5,
+            "groups": [{"type": {"dtype": "bf16"}, "axes": ["batch", "seqlen"],
+                        "rows": [{"at": list(at), "times_us": times} for at, times in rows.items()]}], **more}
+
+
+class Folder:
+    def __init__(self, path):
+        self.path = path
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+
+    def name(self, name):
+        return os.path.join(self.path, name)
+
+    def write(self, name, content):
+        with open(self.name(name), "w", encoding="utf-8") as file:
+            file.write(content if isinstance(content, str) else json.dumps(content))
+        return self.name(name)
+
+    def read(self, name):
+        with open(self.name(name), encoding="utf-8") as file:
+            return file.read()
+
+
+def test_record(program, folder, checks, axes):
+    def line(count, device="one", **sizes):
+        problem = dict(axes, **sizes)
+        return json.dumps({"operator": "softmax", "device": device, "problem": problem, "count": count},
+                          separators=(",", ":"))
+
+    first = folder.write("host1.jsonl", line(3, rows=4) + "\n" + line(5, rows=8) + "\n" + line(1, rows=16)[:40])
+    second = folder.write("host2.jsonl", line(9, rows=4) + "\n" + line(2, "two", rows=4) + "\n"
+                          + line(1, rows=32)[:50] + line(4, rows=64) + "\n"
+                          + '{"operator":"axpy","device":"one","problem":{"n":7},"count":6}\n')
+    status, out, problem = run(program, "record", first, second, "-o", folder.name("all.jsonl"))
+    checks.equal((status, problem), (0, ""), "record")
+    checks.contains(out, "2 torn lines were passed over", "record: torn lines")
+    checks.contains(out, "3 problems, 21 calls on one", "record: populations")
+    found = [json.loads(each) for each in folder.read("all.jsonl").splitlines()]
+    checks.equal([(each["operator"], each["device"], each["problem"].get("rows"), each["count"]) for each in found],
+                 [("axpy", "one", None, 6), ("softmax", "one", 4, 12), ("softmax", "one", 8, 5),
+                  ("softmax", "one", 64, 4), ("softmax", "two", 4, 2)], "record: counts added")
+    checks.equal(found[1]["problem"], dict(axes, rows=4), "record: a problem as it was recorded")
+
+    # Its output is its input, and counts add up.
+    status, _, _ = run(program, "record", folder.name("all.jsonl"), first, "-o", folder.name("all.jsonl"),
+                       "--operator", "softmax", "--device", "on")
+    counts = [json.loads(each)["count"] for each in folder.read("all.jsonl").splitlines()]
+    checks.equal((status, counts), (0, [15, 10, 4]), "record: again, filtered")
+
+    # The most frequent problems, as JSON.
+    status, out, _ = run(program, "--json", "record", second, first, "-o", folder.name("most.jsonl"), "--operator",
+                         "softmax", "--device", "one", "--share", "75")
+    report = json.loads(out)
+    checks.equal((status, report["problems"], report["lines"], report["torn"], report["left_out"]), (0, 2, 6, 2, 0),
+                 "record --share")
+    checks.equal(report["operators"], [{"operator": "softmax", "device": "one", "problems": 3, "kept": 2,
+                                        "calls": 21.0, "kept_calls": 17.0}], "record --json")
+
+    # What cannot be used is named and left out; the rest serves.
+    bad = folder.write("bad.jsonl", "\n".join([
+        line(1, rows=4), "garbage", line(0, rows=4), line(1, rows="many"), line(1, depth=3),
+        '{"operator":"softmax","device":"one","problem":{"rows":4},"count":1}',
+        '{"operator":"softmax","device":"one","problem":[],"count":1}', '{"device":"one"}']) + "\n")
+    status, out, problem = run(program, "record", bad, "-o", folder.name("out.jsonl"))
+    checks.equal(status, 0, "record: status with bad lines")
+    for text in (f"{bad}:2: is left out: is no JSON object", ":3: is left out: 'count' is no positive integer",
+                 ":4: is left out: axis 'rows' has no value 'many'; it takes an integer",
+                 ":5: is left out: operator 'softmax' has no axis 'depth'",
+                 ":6: is left out: axis 'dtype' of operator 'softmax' is missing: it was recorded by an engine of "
+                 "another version", ":7: is left out: 'problem' is no object", ":8: is left out: 'operator' is missing",
+                 "7 lines in all were left out"):
+        checks.contains(problem, text, "record: bad lines")
+
+    empty = folder.write("empty.jsonl", "")
+    status, _, problem = run(program, "record", empty, "-o", folder.name("none.jsonl"))
+    checks.equal((status, os.path.exists(folder.name("none.jsonl"))), (2, False), "record: nothing recorded")
+    checks.contains(problem, "no file holds a recorded problem. Run an engine with SWITCHYARD_RECORD=FILE first",
+                    "record: nothing recorded")
+    status, _, problem = run(program, "record", first, "-o", folder.name("none.jsonl"), "--device", "three")
+    checks.equal(status, 2, "record: no such device")
+    checks.contains(problem, "2 lines were read, and none is of this operator and device", "record: no such device")
+    status, _, problem = run(program, "record", folder.name("absent"), "-o", folder.name("none.jsonl"))
+    checks.equal(status, 2, "record: no file")
+    checks.contains(problem, "absent: cannot be opened", "record: no file")
+    status, _, problem = run(program, "record", first, "-o", folder.name("none.jsonl"), "--operator", "sofmax")
+    checks.equal(status, 64, "record: no such operator")
+    checks.contains(problem, "did you mean 'softmax'?", "record: no such operator")
+
+
+def test_merge(program, folder, checks):
+    denied = {"variant": "c", "reason": "a hang", "type": {"dtype": "bf16"}}
+    pinned = {"variant": "a", "reason": "by hand", "type": {"dtype": "bf16"}, "at": {"batch": 1, "seqlen": [1, 64]}}
+    one = folder.write("one.json", table({(1, 64): {"a": 2.0, "b": 4.0}, (1, 128): {"a": 3.0}}, deny=[denied]))
+    two = folder.write("two.json", table({(1, 64): {"a": 4.0, "b": 3.0, "d": 9.0}, (2, 64): {"b": 5.0}},
+                                         deny=[denied, {"variant": "e", "reason": "wrong"}], pin=[pinned]))
+    three = folder.write("three.json", dict(table({(1, 64): {"a": 2.5}}),
+                                            measured={"date": "2026-11-20", "clocks": "1980 MHz"}))
+
+    def merged(*words):
+        status, out, problem = run(program, "merge", *words, "-o", folder.name("merged.json"))
+        checks.equal((status, problem), (0, ""), f"merge {words}")
+        return out, json.loads(folder.read("merged.json"))
+
+    def rows(document):
+        return {tuple(row["at"]): row["times_us"] for group in document["groups"] for row in group["rows"]}
+
+    out, document = merged(one, two, three)
+    checks.equal(rows(document), {(1, 64): {"a": 2.5, "b": 3.5, "d": 9}, (1, 128): {"a": 3}, (2, 64): {"b": 5}},
+                 "merge: medians")
+    checks.equal(document["deny"], [denied, {"variant": "e", "reason": "wrong"}], "merge: denials are united")
+    checks.equal(document["pin"], [pinned], "merge: pins are kept")
+    checks.equal(document["measured"], {"clocks": "1980 MHz", "date": "2026-11-21", "repeat": "7",
+                                        "merged": "3 tables, 1 rows measured more than once: median"}, "merge: notes")
+    checks.contains(out, "3 rows in 1 groups, 2 denials and 1 pins of 3 tables of rotary", "merge")
+    checks.contains(out, "1 rows were measured more than once: each variant's median counts; the times lie at most "
+                    "100.0 % apart (a at dtype=bf16 batch=1 seqlen=64)", "merge: spread")
+
+    # By date, then by order: three is older though it is named last.
+    out, document = merged(one, two, three, "--conflict", "newest")
+    checks.equal(rows(document)[1, 64], {"a": 4, "b": 3, "d": 9}, "merge: newest")
+    checks.contains(out, "the newest row counts", "merge: newest")
+    _, document = merged(two, one, "--conflict", "newest")
+    checks.equal(rows(document)[1, 64], {"a": 2, "b": 4}, "merge: newest of one day")
+
+    # What a row says of its times, and which of those that cannot be told apart it prefers, is kept.
+    doubtful = table({(1, 64): {"a": 2.0, "b": 2.02, "c": 3.0}, (1, 128): {"a": 3.0}})
+    doubtful["groups"][0]["rows"][0].update(uncertainty=0.02, first="b")
+    doubtful = folder.write("doubtful.json", doubtful)
+    _, document = merged(doubtful, folder.write("sure.json", table({(4, 64): {"a": 1.0}})))
+    row = [row for row in document["groups"][0]["rows"] if row["at"] == [1, 64]][0]
+    checks.equal((row.get("first"), row.get("uncertainty")), ("b", 0.02), "merge: preference and uncertainty")
+
+    # It may replace one of its inputs, and tables of one merge again to themselves.
+    status, out, _ = run(program, "merge", folder.name("merged.json"), one, "-o", folder.name("merged.json"), "--json")
+    checks.equal((status, json.loads(out)["rows"], json.loads(out)["repeated"]), (0, 3, 2), "merge --json")
+    status, _, problem = run(program, "check", folder.name("merged.json"), "--root", folder.path)
+    checks.equal(status, 0, f"check of what merge wrote: {problem}")
+
+    # Blobs that were built anew.
+    old = folder.write("old.json", dict(table({(1, 64): {"a": 2.0, "b": 4.0}, (4, 64): {"a": 1.0, "b": 2.0}}),
+                                        blobs={"a": "0" * 16, "b": "2" * 16}))
+    new = folder.write("new.json", dict(table({(1, 64): {"a": 1.0}}), blobs={"a": "1" * 16}))
+
+    def refused(status, words, *texts):
+        before = folder.read("merged.json")
+        found, _, problem = run(program, "merge", *words, "-o", folder.name("merged.json"))
+        checks.equal(found, status, f"merge {words}: status")
+        checks.equal(folder.read("merged.json"), before, f"merge {words}: the output stays as it was")
+        for text in texts:
+            checks.contains(problem, text, f"merge {words}")
+
+    refused(2, (old, new), "[switchyard.206]", "variant 'a' was measured with another build of its kernel",
+            "say --conflict newest to drop the older times")
+    out, document = merged(old, new, "--conflict", "newest")
+    checks.equal(rows(document), {(1, 64): {"a": 1}, (4, 64): {"b": 2}}, "merge: stale times are dropped")
+    checks.equal(document["groups"][0]["blobs"], {"a": "1" * 16, "b": "2" * 16}, "merge: blobs")
+    checks.contains(out, "2 times of kernels that have been built anew since were dropped", "merge: stale times")
+
+    other = folder.write("other.json", dict(table({(1, 64): {"a": 1.0}}), device={
+        "backend": "cuda", "arch": "sm_90", "name": "NVIDIA H100", "multiprocessors": 132}))
+    refused(2, (one, other), "is of Invented H200 (cuda sm_90, 132 multiprocessors)", "of NVIDIA H100",
+            "times of different devices are not comparable")
+    softmax = folder.write("softmax.json", {"schema": "switchyard.table/1", "operator": "softmax", "device": {}})
+    refused(2, (one, softmax), "is of operator 'softmax', but", "merge the tables of one operator")
+    linear = folder.write("linear.json", table({(1, 64): {"a": 1.0}}, neighbours=2))
+    refused(2, (one, linear), "/match: 'match', 'neighbours' or 'envelope' differs", "make them agree first")
+    contrary = folder.write("contrary.json", table({(1, 64): {"a": 1.0}}, pin=[dict(pinned, variant="b")]))
+    refused(2, (two, contrary), "pins 'b' where another table of 'rotary' pins 'a'")
+    refused(64, (one, two, "--conflict", "best"), "--conflict")
+    stranger = folder.write("stranger.json", dict(table({}), operator="axpy"))
+    refused(2, (stranger,), "/operator: operator 'axpy' is not known to this program")
+
+
+def test_diff(program, folder, checks):
+    old = folder.write("before.json", table({
+        (1, 64): {"a": 2.0, "b": 2.1}, (1, 128): {"a": 4.0, "b": 3.0}, (1, 256): {"a": 8.0, "b": 4.0},
+        (1, 512): {"a": 10.0, "b": 10.1}, (1, 1024): {"a": 20.0, "b": 21.0}, (1, 1 << 20): {"a": 5000.0}}))
+    new = folder.write("after.json", table({
+        (1, 64): {"a": 2.5, "b": 2.6}, (1, 128): {"a": 3.9, "b": 2.5}, (1, 256): {"a": 3.9, "b": 4.4},
+        (1, 512): {"a": 10.1, "b": 10.0}, (2, 64): {"a": 3.0}}))
+
+    def diff(*words):
+        status, out, problem = run(program, "diff", *words)
+        checks.equal(problem, "", f"diff {words}")
+        return status, out
+
+    status, out = diff(old, new)
+    checks.equal(status, 1, "diff: status")
+    lines = out.splitlines()
+    checks.equal(lines[0], "lost     dtype=bf16 batch=1 seqlen=1048576: 5000 us, a", "diff: lost")
+    checks.equal(lines[1], "slower   dtype=bf16 batch=1 seqlen=64: 2 us -> 2.5 us (+25.0 %), a", "diff: slower")
+    checks.equal(lines[2], "changed  dtype=bf16 batch=1 seqlen=256: 4 us -> 3.9 us (-2.5 %), b -> a", "diff: changed")
+    checks.equal(lines[3], "faster   dtype=bf16 batch=1 seqlen=128: 3 us -> 2.5 us (-16.7 %), b", "diff: faster")
+    checks.equal(lines[4], "gained   dtype=bf16 batch=2 seqlen=64: 3 us, a", "diff: gained")
+    checks.that(lines[5].startswith("thinned  dtype=bf16 batch=1 seqlen=1024: 20 us -> "), f"diff: thinned {lines[5]}")
+    checks.equal(lines[6], "rotary on Invented H200: of 4 shapes in both, 1 are slower, 1 faster (by more than 5 %), "
+                 "1 changed their winner, 1 are the same; new over old time 1.0039 in the mean", "diff: sum")
+    checks.contains(lines[7], "1 shapes are lost, 1 thinned out but still decided, 1 gained;", "diff: coverage")
+
+    status, out = diff(old, new, "--json", "--all", "--threshold", "30")
+    found = json.loads(out)
+    checks.equal((status, found["status"], found["slower"], found["lost"], found["same"]), (1, 1, 0, 1, 4),
+                 "diff: a wider threshold")
+    same = [each for each in found["shapes"] if each["shape"] == "dtype=bf16 batch=1 seqlen=64"]
+    checks.equal(same, [{"verdict": "same", "shape": "dtype=bf16 batch=1 seqlen=64", "old_winner": "a",
+                         "new_winner": "a", "old_us": 2.0, "new_us": 2.5}], "diff --json --all")
+
+    # Nothing is worse: 0; a changed winner is a finding only under --strict.
+    checks.equal(diff(old, old)[0], 0, "diff with itself")
+    kept = folder.write("kept.json", table({(1, 256): {"a": 8.0, "b": 4.0}}))
+    flipped = folder.write("flipped.json", table({(1, 256): {"a": 3.9, "b": 4.4}}))
+    checks.equal((diff(kept, flipped)[0], diff(kept, flipped, "--strict")[0]), (0, 1), "diff --strict")
+
+    # A thinned table whose prediction is wrong where the old one knew better.
+    wrong = folder.write("wrong.json", table({(1, 128): {"a": 1.0, "b": 2.0}}))
+    status, out = diff(kept, wrong)
+    checks.equal(status, 1, "diff: a wrong prediction")
+    checks.contains(out, "slower   dtype=bf16 batch=1 seqlen=256: 4 us -> 8 us (+100.0 %), b -> a", "diff: predicted")
+
+    other = folder.write("elsewhere.json", dict(table({}), device={"backend": "cuda", "arch": "sm_90", "name": "X"}))
+    status, _, problem = run(program, "diff", old, other)
+    checks.equal(status, 2, "diff: another device")
+    checks.contains(problem, "their times are not comparable", "diff: another device")
+    broken = folder.write("broken.json", "{")
+    status, _, problem = run(program, "diff", old, broken)
+    checks.equal(status, 2, "diff: a broken file")
+    checks.contains(problem, "is not JSON", "diff: a broken file")
+    status, _, _ = run(program, "diff", old)
+    checks.equal(status, 64, "diff: one table")
+
+
+def main():
+    program, path = sys.argv[1:]
+    folder = Folder(path)
+    checks = Checks()
+    _, out, _ = run(program, "record", "--help")
+    checks.contains(out, "most frequent first", "record --help")
+    axes = {"dtype": "bf16", "alignment": 16, "rows": 4, "columns": 8}
+    test_record(program, folder, checks, axes)
+    test_merge(program, folder, checks)
+    test_diff(program, folder, checks)
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
