@@ -48,6 +48,8 @@ class binding {
   [[nodiscard]] const selector& rules() const noexcept { return *rules_; }
   [[nodiscard]] device_driver& driver() const noexcept { return loader_->driver(); }
   [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
+  /// For plans with tensor maps.
+  [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *tensor_maps_; }
   [[nodiscard]] log& messages() const noexcept { return *messages_; }
 
   [[nodiscard]] choice select(problem_view problem) const noexcept {
@@ -75,12 +77,13 @@ class binding {
       const std::vector<loaded_kernel>* kernels = load(chosen.variant, may_load);
       if (kernels == nullptr) continue;
       auto out = std::make_unique<plan>();
-      out->problem.assign(problem.begin(), problem.end());
+      out->problem.assign(problem);
       out->hash = hash;
       out->chosen = chosen;
       out->counted = record_ != nullptr || messages_->level() == debug_level::launches;
       detail::planner{*rules_, *rules_->candidates[chosen.variant].what, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
+      make_room_for_maps(*out);
       messages_->count(chosen);
       if (timed) report(*out, selected - begin, nanoseconds() - selected);
       return out;
@@ -170,6 +173,14 @@ class binding {
     }
   }
 
+  void make_room_for_maps(const plan& out) {
+    for (const planned_launch& each : out.launches) {
+      if (each.maps.empty()) continue;
+      const locked lock{mutex_};
+      if (tensor_maps_ == nullptr) tensor_maps_ = std::make_unique<tensor_map_cache>();
+    }
+  }
+
   void report(const plan& made, std::int64_t select_ns, std::int64_t load_ns) const {
     explanation why = switchyard::explain(*rules_, made.problem, made.chosen, unusable_);
     for (std::size_t i = 0; i < made.launches.size(); ++i) {
@@ -232,6 +243,7 @@ class binding {
   std::vector<std::atomic<bool>> unusable_;
   std::vector<loaded_variant> kernels_;
   plan_cache plans_;
+  std::unique_ptr<tensor_map_cache> tensor_maps_;  // written once, before a plan that needs it is published
   mutex mutex_;
 };
 
@@ -259,6 +271,12 @@ class binding_source {
   /// The source outlives the user.
   virtual void attach(const operator_description& op, const device& where, binding_user& user) = 0;
   virtual void detach(binding_user& user) noexcept = 0;
+
+  /// What tells a stream's device, for users that serve every device. Throws driver_error.
+  [[nodiscard]] virtual std::shared_ptr<stream_router> streams() {
+    throw driver_error{error_code::unsupported_device,
+                       "these files serve one device: give the dispatcher that device"};
+  }
 };
 
 }  // namespace switchyard::inline v0

@@ -1,6 +1,7 @@
 // The devices of this machine.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,33 @@ inline std::vector<device> device::all() {
   add([] { return hip::count(); }, [](int ordinal) { return hip::open(ordinal); });
   out.push_back(host());
   return out;
+}
+
+inline std::shared_ptr<stream_router> stream_router::of_machine() {
+  class host_router final : public stream_router {
+   public:
+    [[nodiscard]] device of(stream /*where*/) override { return device::host(); }
+    [[nodiscard]] std::uintptr_t key(stream /*where*/) noexcept override { return 1; }
+    [[nodiscard]] bool refuses_foreign_streams() const noexcept override { return false; }
+  };
+  const auto has_devices = [](const auto& count) {
+    try {
+      return count() > 0;
+    } catch (const driver_error&) {
+      return false;
+    }
+  };
+  const bool has_cuda = has_devices([] { return cuda::count(); });
+  const bool has_hip = has_devices([] { return hip::count(); });
+  if (has_cuda && has_hip) {
+    throw driver_error{
+        error_code::unsupported_device,
+        "there are CUDA and HIP devices here, and a stream does not tell whose it is: give the "
+        "dispatcher its device, or the catalog's options a cuda::router or hip::router"};
+  }
+  if (has_cuda) return std::make_shared<cuda::router>();
+  if (has_hip) return std::make_shared<hip::router>();
+  return std::make_shared<host_router>();
 }
 
 }  // namespace switchyard::inline v0

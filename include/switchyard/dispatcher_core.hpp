@@ -57,20 +57,19 @@ class dispatcher_core final : public binding_user {
   template <std::size_t Count, class Check>
   void launch(const std::array<std::int64_t, Count>& problem, const void* arguments, stream where,
               workspace given, const Check& check) {
-    const std::uint64_t key = hash(problem);
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    plan* const found = now->plans().find(key, problem);
+    plan* const found = now->plans().find(hash(problem), problem);
     if (found != nullptr && found->direct != nullptr) [[likely]] {
       const planned_launch& only = *found->direct;
       pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bind writes what is read
       bind(only, reinterpret_cast<std::uintptr_t>(arguments), 0, pointers);
       const status result = driver_->launch(only.function, only.geometry, pointers.data(), where);
       if (result != 0) [[unlikely]]
-        fail_launch(*found, 0, result);
+        fail_launch(*found, 0, result, where);
       return;
     }
-    launch_otherwise(*now, found, problem, key, arguments, where, given, check);
+    launch_otherwise(*now, found, problem, arguments, where, given, check);
   }
 
   /// Makes sure that everything a problem needs is loaded, and keeps its plan.
@@ -140,7 +139,8 @@ class dispatcher_core final : public binding_user {
     using two = std::uintptr_t __attribute__((vector_size(16)));
     const std::uintptr_t* from = what.offsets.data();
     void** to = out.data();
-    for (const std::uintptr_t* const end = from + what.offsets.size(); from != end; from += 8, to += 8) {
+    const std::uintptr_t* const end = from + what.offsets.size();
+    do {  // there is always a first eight
       two a;
       two b;
       two c;
@@ -157,20 +157,23 @@ class dispatcher_core final : public binding_user {
       __builtin_memcpy(to + 2, &b, sizeof b);
       __builtin_memcpy(to + 4, &c, sizeof c);
       __builtin_memcpy(to + 6, &d, sizeof d);
-    }
+      from += 8;
+      to += 8;
+    } while (from != end);
     for (const fixed_parameter& each : what.fixed) {
       out[each.index] = reinterpret_cast<void*>(each.address + shift);
     }
   }
 
   template <std::size_t Count, class Check>
-  [[gnu::noinline, gnu::cold]] void launch_otherwise(binding& now, plan* found,
-                                                     const std::array<std::int64_t, Count>& problem,
-                                                     std::uint64_t key, const void* arguments, stream where,
-                                                     workspace given, const Check& check) {
-    if (found == nullptr) {
+  [[gnu::noinline]] void launch_otherwise(binding& now, plan* found,
+                                          const std::array<std::int64_t, Count>& problem,
+                                          const void* arguments, stream where, workspace given,
+                                          const Check& check) {
+    if (found != nullptr && found->mapped != nullptr && launch_mapped(now, *found, arguments, where)) return;
+    if (found == nullptr) [[unlikely]] {
       require_legal(check);
-      return launch_new(now, problem, key, arguments, where, given);
+      return launch_new(now, problem, hash(problem), arguments, where, given);
     }
     launch_known(now, *found, arguments, where, given);
   }
@@ -191,6 +194,7 @@ class dispatcher_core final : public binding_user {
 
   void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments, stream where,
                   workspace given) {
+    if (!driver_->owns(where)) fail_foreign();
     const loading may_load = driver_->capturing(where) ? loading::refused : loading::allowed;
     std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
     now.note(*fresh, 1);
@@ -232,6 +236,7 @@ class dispatcher_core final : public binding_user {
       if (given.address == nullptr) {
         address_ = owned_ = driver.allocate(bytes, where);
         if (address_ != nullptr) return;
+        if (!driver.owns(where)) fail_foreign(op, driver);
         throw driver_error{error_code::out_of_memory,
                            std::string{op.name} + ": the device has no " + std::to_string(bytes) +
                                " bytes for the workspace; free memory, or pass a workspace of your own"};
@@ -260,7 +265,7 @@ class dispatcher_core final : public binding_user {
     void* owned_ = nullptr;
   };
 
-  void run(const binding& now, const plan& what, const void* arguments, stream where, workspace given) {
+  void run(binding& now, const plan& what, const void* arguments, stream where, workspace given) {
     const scratch memory{*driver_, op_, what.workspace_bytes, given, where};
     for (std::size_t i = 0; i < what.launches.size(); ++i) {
       const planned_launch& each = what.launches[i];
@@ -269,16 +274,31 @@ class dispatcher_core final : public binding_user {
           each.is_fill ? driver_->fill(memory.at(what.workspace[each.fill_workspace]), each.fill_byte,
                                        what.workspace[each.fill_workspace].bytes, where)
                        : start(now, what, each, arguments, where, memory);
-      if (result != 0) fail_launch(what, i, result);
+      if (result != 0) fail_launch(what, i, result, where);
     }
   }
 
-  [[nodiscard]] status start(const binding& now, const plan& of, const planned_launch& what,
-                             const void* arguments, stream where, const scratch& memory) {
+  /// The encoded tensor maps of a launch: those that are kept, or those encoded for this call alone.
+  struct map_room {
+    const image_line* lines = nullptr;
+    std::vector<image_line> own;
+    [[nodiscard]] const image_line* at(std::size_t index) const noexcept { return lines + index * map_lines; }
+  };
+  static constexpr std::size_t map_lines = tensor_map_bytes / sizeof(image_line);
+
+  [[nodiscard]] status start(binding& now, const plan& of, const planned_launch& what, const void* arguments,
+                             stream where, const scratch& memory) {
     pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bind writes what is read
     const auto base = reinterpret_cast<std::uintptr_t>(arguments);
+    const evaluation values{of.problem, now.rules().device.attributes, op_.fields,
+                            static_cast<const std::byte*>(arguments)};
+    map_room maps;
+    if (!what.maps.empty()) {
+      if (const status result = find_maps(now, of, what, values, maps); result != 0) return result;
+    }
     if (what.late.empty() && what.late_grid == nullptr) {
       bind(what, base, 0, pointers);
+      pass_maps(what, maps.lines, pointers);
       return driver_->launch(what.function, what.geometry, pointers.data(), where);
     }
     std::array<image_line, local_image_lines> local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -291,15 +311,13 @@ class dispatcher_core final : public binding_user {
     auto* const image = reinterpret_cast<std::byte*>(lines);
     if (!what.image.empty())
       __builtin_memcpy(image, what.image.data(), what.image.size() * sizeof(image_line));
-    const evaluation values{of.problem, now.rules().device.attributes, op_.fields,
-                            static_cast<const std::byte*>(arguments)};
     for (const late_value& each : what.late) {
-      const status result = write(now, of, each, values, image + each.offset, memory);
-      if (result != 0) return result;
+      write(now, of, each, values, image + each.offset, memory, maps);
     }
     bind(what, base,
          reinterpret_cast<std::uintptr_t>(image) - reinterpret_cast<std::uintptr_t>(what.image.data()),
          pointers);
+    pass_maps(what, maps.lines, pointers);
     if (what.late_grid == nullptr)
       return driver_->launch(what.function, what.geometry, pointers.data(), where);
     launch_geometry geometry = what.geometry;
@@ -315,12 +333,12 @@ class dispatcher_core final : public binding_user {
     return empty ? 0 : driver_->launch(what.function, geometry, pointers.data(), where);
   }
 
-  [[nodiscard]] status write(const binding& now, const plan& of, const late_value& each,
-                             const evaluation& values, std::byte* to, const scratch& memory) {
+  void write(const binding& now, const plan& of, const late_value& each, const evaluation& values,
+             std::byte* to, const scratch& memory, const map_room& maps) const {
     switch (each.from) {
       case late_value::source::field:
         __builtin_memcpy(to, values.arguments + op_.fields[each.index].offset, size_of(each.kind));
-        return 0;
+        return;
       case late_value::source::integer: {
         const std::int64_t value = value_of(now, of, *each.value, values);
         if (!detail::fits(each.kind, value)) {
@@ -328,45 +346,77 @@ class dispatcher_core final : public binding_user {
                      "a parameter would be " + std::to_string(value) + ", which does not fit its type");
         }
         detail::store_integer(to, each.kind, value);
-        return 0;
+        return;
       }
       case late_value::source::real:
         detail::store_real(to, each.kind, each.value->evaluate_real(values));
-        return 0;
+        return;
       case late_value::source::workspace: {
         const void* address = memory.at(of.workspace[each.index]);
         __builtin_memcpy(to, &address, sizeof address);
-        return 0;
+        return;
       }
       case late_value::source::tensor_map:
-        break;
+        __builtin_memcpy(to, maps.at(each.index), tensor_map_bytes);
     }
-    return encode(now, of, *each.map, values, to);
   }
 
-  [[nodiscard]] status encode(const binding& now, const plan& of, const tensor_map_recipe& recipe,
-                              const evaluation& values, std::byte* to) {
-    tensor_map_request request;
-    const std::int64_t address = value_of(now, of, recipe.address, values);
-    __builtin_memcpy(&request.address, &address, sizeof address);
-    request.rank = static_cast<std::uint32_t>(recipe.extents.size());
-    request.element_type = recipe.element_type;
-    request.interleave = recipe.interleave;
-    request.swizzle = recipe.swizzle;
-    request.l2_promotion = recipe.l2_promotion;
-    request.out_of_bounds_fill = recipe.out_of_bounds_fill;
-    for (std::size_t i = 0; i < recipe.extents.size(); ++i) {
-      request.extents[i] = static_cast<std::uint64_t>(value_of(now, of, recipe.extents[i], values));
-      request.box[i] = static_cast<std::uint32_t>(value_of(now, of, recipe.box[i], values));
-      request.element_strides[i] =
-          recipe.element_strides.empty()
-              ? 1
-              : static_cast<std::uint32_t>(value_of(now, of, recipe.element_strides[i], values));
+  static void pass_maps(const planned_launch& what, const image_line* maps, pointer_array& out) noexcept {
+    for (const std::size_t parameter : what.map_parameters) {
+      // The driver reads through the pointers, though their type allows more.
+      if (parameter != no_parameter) out[parameter] = const_cast<image_line*>(maps);
+      maps += map_lines;
     }
-    for (std::size_t i = 0; i < recipe.stride_bytes.size(); ++i) {
-      request.stride_bytes[i] = static_cast<std::uint64_t>(value_of(now, of, recipe.stride_bytes[i], values));
+  }
+
+  /// The one launch of a plan, with tensor maps that were kept. False where they were not.
+  [[nodiscard, gnu::noinline]] bool launch_mapped(binding& now, const plan& of, const void* arguments,
+                                                  stream where) {
+    const planned_launch& what = *of.mapped;
+    const auto* const base = static_cast<const std::byte*>(arguments);
+    const encoded_maps* const found = now.tensor_maps().find(tensor_map_cache::hash(what, base), what, base);
+    if (found == nullptr) return false;
+    pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bind writes what is read
+    bind(what, reinterpret_cast<std::uintptr_t>(arguments), 0, pointers);
+    pass_maps(what, found->maps.data(), pointers);
+    const status result = driver_->launch(what.function, what.geometry, pointers.data(), where);
+    if (result != 0) [[unlikely]]
+      fail_launch(of, 0, result, where);
+    return true;
+  }
+
+  [[nodiscard]] status find_maps(binding& now, const plan& of, const planned_launch& what,
+                                 const evaluation& values, map_room& out) {
+    if (what.map_key.empty()) return encode(now, of, what, values, out);
+    tensor_map_cache& cache = now.tensor_maps();
+    const std::uint64_t hash = tensor_map_cache::hash(what, values.arguments);
+    if (const encoded_maps* const found = cache.find(hash, what, values.arguments)) {
+      out.lines = found->maps.data();
+      return 0;
     }
-    return driver_->encode(request, to);
+    const status result = encode(now, of, what, values, out);
+    std::vector<argument_part::bytes> key = tensor_map_cache::read_key(what, values.arguments);
+    if (result != 0 || !cache.seen_before(hash, key) || reclaimer_.collect() > most_waiting) return result;
+    auto fresh = std::make_unique<encoded_maps>(encoded_maps{what.map_owner, std::move(key), out.own});
+    if (encoded_maps* const displaced = cache.insert(hash, fresh.release())) {
+      reclaimer_.retire(displaced, [](void* each) { delete static_cast<encoded_maps*>(each); });
+    }
+    return result;
+  }
+
+  [[nodiscard]] status encode(const binding& now, const plan& of, const planned_launch& what,
+                              const evaluation& values, map_room& out) const {
+    out.own.resize(what.maps.size() * map_lines);
+    out.lines = out.own.data();
+    for (std::size_t i = 0; i < what.maps.size(); ++i) {
+      tensor_map_request request = what.maps[i].known;
+      detail::planner::visit_map(*what.maps[i].recipe, request, [&](const expression& value, auto& to) {
+        if (value.reads_fields()) detail::planner::store(to, value_of(now, of, value, values));
+      });
+      const status result = driver_->encode(request, &out.own[i * map_lines]);
+      if (result != 0) return result;
+    }
+    return 0;
   }
 
   [[nodiscard]] std::int64_t value_of(const binding& now, const plan& of, const expression& what,
@@ -383,7 +433,19 @@ class dispatcher_core final : public binding_user {
                                                         format_problem(op_, of.problem)};
   }
 
-  [[noreturn, gnu::cold]] void fail_launch(const plan& of, std::size_t index, status result) const {
+  [[noreturn, gnu::cold]] static void fail_foreign(const operator_description& op,
+                                                   const device_driver& driver) {
+    throw call_error{error_code::invalid_argument,
+                     std::string{op.name} + ": the stream is of another device or context than the " +
+                         driver.properties().name +
+                         " that the dispatcher was made for: pass a stream of it, or make the dispatcher "
+                         "without a device, so that it follows the stream"};
+  }
+  [[noreturn, gnu::cold]] void fail_foreign() const { fail_foreign(op_, *driver_); }
+
+  [[noreturn, gnu::cold]] void fail_launch(const plan& of, std::size_t index, status result,
+                                           stream where) const {
+    if (!driver_->owns(where)) fail_foreign();
     const variant& what = *of.what;
     const auto& each = what.launches[index];
     const dim3& grid = of.launches[index].geometry.grid;
@@ -455,7 +517,8 @@ inline void dispatcher_core::prepare(std::span<const std::int64_t> problem,
     problems *= static_cast<double>(range.last - range.first) + 1;
   }
   std::size_t each_axis = most;
-  if (problems > static_cast<double>(most) && !axes.empty()) {
+  const bool each_decided = problems <= static_cast<double>(most);
+  if (!each_decided && !axes.empty()) {
     each_axis = static_cast<std::size_t>(__builtin_exp2(16.0 / static_cast<double>(axes.size())));
     if (each_axis < 2) each_axis = 2;
   }
@@ -483,6 +546,7 @@ inline void dispatcher_core::prepare(std::span<const std::int64_t> problem,
       if (!more) digits[i] = 0;
     }
   }
+  if (each_decided) return;
   for (const bound_group& group : now.rules().groups) {
     if (!matches(group.type, problem)) continue;
     for (std::size_t row = 0; row < group.row_count(); ++row) {

@@ -138,6 +138,10 @@ class device_driver {
   /// Whether the stream records a graph, so that nothing may be loaded.
   [[nodiscard]] virtual bool capturing(stream where) const noexcept = 0;
 
+  /// Whether this device's kernels can be started on the stream. A default stream is every device's: the
+  /// driver uses its own. True also where the API cannot tell.
+  [[nodiscard]] virtual bool owns(stream /*where*/) const noexcept { return true; }
+
   /// A status in words: its name and meaning.
   [[nodiscard]] virtual std::string describe(status code) const = 0;
 };
@@ -162,6 +166,31 @@ class device {
 
  private:
   std::shared_ptr<device_driver> driver_;
+};
+
+/// Tells of which device a stream is, for dispatchers that serve them all. A default stream is of the calling
+/// thread's current device. Any thread may call any function.
+class stream_router {
+ public:
+  stream_router() = default;
+  stream_router(const stream_router&) = delete;
+  stream_router& operator=(const stream_router&) = delete;
+  virtual ~stream_router() = default;
+
+  /// The stream's device. Throws driver_error.
+  [[nodiscard]] virtual device of(stream where) = 0;
+
+  /// A number that stands for the stream's device as long as that lives, found without locks; 0 where the API
+  /// does not tell.
+  [[nodiscard]] virtual std::uintptr_t key(stream where) noexcept = 0;
+
+  /// Whether the driver refuses to start a kernel on a stream of another device. Then a stream that was met
+  /// may be taken for what it was: were its handle another stream's by now, the launch would fail.
+  [[nodiscard]] virtual bool refuses_foreign_streams() const noexcept = 0;
+
+  /// For what the machine has: CUDA, else HIP, else the CPU alone. Throws driver_error unsupported_device
+  /// where there are devices of both, since a stream does not tell whose it is. Defined in device.hpp.
+  [[nodiscard]] inline static std::shared_ptr<stream_router> of_machine();
 };
 
 }  // namespace switchyard::inline v0

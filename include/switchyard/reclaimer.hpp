@@ -34,8 +34,10 @@ inline constexpr unsigned reader_stripes = 32;
 }  // namespace detail
 
 class reclaimer {
+  // A domain of its own, phase and all, so that a reader touches one cache line.
   struct alignas(64) stripe {
     std::array<std::atomic<std::uint32_t>, 2> readers{};
+    std::atomic<unsigned> phase{0};  // 0 or 1
   };
 
  public:
@@ -50,17 +52,18 @@ class reclaimer {
 
   class guard {
    public:
-    explicit guard(reclaimer& owner) noexcept
-        : readers_{
-              owner.stripes_[detail::thread_stripe()].readers[owner.phase_.load(std::memory_order_relaxed)]} {
-      // Sequentially consistent: no later load of a published pointer may move before it.
-      readers_.fetch_add(1, std::memory_order_seq_cst);
-    }
+    explicit guard(reclaimer& owner) noexcept : guard{owner.stripes_[detail::thread_stripe()]} {}
     ~guard() { readers_.fetch_sub(1, std::memory_order_release); }
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
 
    private:
+    explicit guard(stripe& mine) noexcept
+        : readers_{mine.readers[mine.phase.load(std::memory_order_relaxed)]} {
+      // Sequentially consistent: no later load of a published pointer may move before it.
+      readers_.fetch_add(1, std::memory_order_seq_cst);
+    }
+
     std::atomic<std::uint32_t>& readers_;
   };
 
@@ -117,10 +120,10 @@ class reclaimer {
         waiting_.swap(open_);
         stage_ = 1;
       }
-      const unsigned phase = phase_.load(std::memory_order_relaxed);
-      if (!quiet(phase ^ 1U)) return;
+      if (!quiet(phase_ ^ 1U)) return;
       if (stage_ == 1) {
-        phase_.store(phase ^ 1U, std::memory_order_seq_cst);
+        phase_ ^= 1U;
+        for (stripe& each : stripes_) each.phase.store(phase_, std::memory_order_seq_cst);
         stage_ = 2;
         continue;
       }
@@ -131,7 +134,7 @@ class reclaimer {
   }
 
   std::array<stripe, detail::reader_stripes> stripes_;
-  std::atomic<unsigned> phase_{0};  // 0 or 1
+  unsigned phase_ = 0;  // of all stripes
   mutex mutex_;
   std::vector<retired> open_;
   std::vector<retired> waiting_;

@@ -270,6 +270,7 @@ TEMPLATE_TEST_CASE("captured launches replay", "", cuda_backend, hip_backend) {
     const raw::buffer<float> zero{4};
     raw::call("cuMemcpyDtoD_v2", reinterpret_cast<unsigned long long>(out),
               reinterpret_cast<unsigned long long>(zero.get()), std::size_t{16});
+    raw::call("cuCtxSynchronize");  // the stream does not wait for the legacy one
     graph.launch(stream.get());
     CHECK(y.read() == std::vector<float>{3, 6, 9, filled});
   }

@@ -1,7 +1,5 @@
 // The cuda backend without a device: over a fake driver, whose path the program is given in
 // FAKE_CUDA_LIBRARY.
-#include <cstdlib>
-#include <dlfcn.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -10,73 +8,11 @@
 #include <switchyard/cuda/driver.hpp>
 
 #include "catch.hpp"
-#include "fake_driver.hpp"
+#include "fake_cuda.hpp"
 
 namespace {
 
-namespace sy = switchyard;
-
-const std::string& fake_library() {
-  static const std::string path = [] {
-    const char* const value = std::getenv("FAKE_CUDA_LIBRARY");
-    if (value == nullptr) throw std::runtime_error{"FAKE_CUDA_LIBRARY is not set"};
-    return std::string{value};
-  }();
-  return path;
-}
-
-template <class Result, class... Arguments>
-Result fake(const char* name, Arguments... arguments) {
-  static void* const library = ::dlopen(fake_library().c_str(), RTLD_NOW);
-  return reinterpret_cast<Result (*)(Arguments...)>(::dlsym(library, name))(arguments...);
-}
-
-fake_cuda::record& notes() {
-  return *fake<fake_cuda::record*>("fake_cuda_notes");
-}
-CUctx_st* primary(int device) {
-  return fake<CUctx_st*>("fake_cuda_primary", device);
-}
-CUctx_st* current() {
-  return fake<CUctx_st*>("fake_cuda_current");
-}
-void set_current(CUctx_st* context) {
-  fake<void>("fake_cuda_set_current", context);
-}
-
-class fake_stream {
- public:
-  explicit fake_stream(CUctx_st* context, int capturing = 0)
-      : stream_{fake<CUstream_st*>("fake_cuda_make_stream", context, capturing)} {}
-  fake_stream(const fake_stream&) = delete;
-  fake_stream& operator=(const fake_stream&) = delete;
-  ~fake_stream() { fake<void>("fake_cuda_drop_stream", stream_); }
-  [[nodiscard]] sy::stream get() const noexcept { return stream_; }
-
- private:
-  CUstream_st* stream_;
-};
-
-/// Has the fake misbehave for a scope.
-class misbehaviour {
- public:
-  explicit misbehaviour(const char* how) { ::setenv("FAKE_CUDA", how, 1); }
-  misbehaviour(const misbehaviour&) = delete;
-  misbehaviour& operator=(const misbehaviour&) = delete;
-  ~misbehaviour() { ::unsetenv("FAKE_CUDA"); }
-};
-
-/// Another name of the same library, so that it is opened anew: an opened driver is remembered by its name.
-sy::cuda::options renamed() {
-  static int count = 0;
-  std::string slashes(static_cast<std::size_t>(++count), '/');
-  const auto slash = fake_library().rfind('/');
-  return {.library = fake_library().substr(0, slash) + slashes + fake_library().substr(slash)};
-}
-
-sy::cuda::options fake_options() {
-  return {.library = fake_library()};
-}
+using namespace fake_cuda;
 
 template <class Function>
 sy::driver_error error_of(Function&& function) {
@@ -264,7 +200,7 @@ TEST_CASE("launch attributes are set when they are asked for") {
   auto* const function = device->find(module, "kernel");
   const auto seen = [&](const sy::launch_geometry& geometry) {
     REQUIRE(device->launch(function, geometry, nullptr, nullptr) == 0);
-    return notes().launch_attributes;
+    return notes().launch_attributes.load();
   };
   CHECK(seen({}) == 0);
   CHECK(seen({.cluster = {1, 2}}) == 1U << 4U);

@@ -3,17 +3,22 @@
 //
 // FAKE_CUDA says how it misbehaves: "no_device", "stub", "mismatch", "old" (CUDA 11.4), "eleven" (CUDA 11.8
 // with that version's cuGetProcAddress and nothing newer), "lacks=<function>", "featureless" (no compute
-// capability), "strict" (a stream's context must be current), "full" (no memory).
+// capability), "strict" (a stream's context must be current), "full" (no memory), "no_maps" (no tensor map
+// can be encoded).
 #include "fake_driver.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <switchyard/cuda/api.hpp>
@@ -21,6 +26,7 @@
 struct CUctx_st {
   int device = 0;
   unsigned long long id = 0;
+  std::atomic<int> launches{0};
 };
 struct CUstream_st {
   CUctx_st* context = nullptr;
@@ -35,6 +41,7 @@ struct CUmod_st {
 };
 struct CUfunc_st {
   CUctx_st* context = nullptr;
+  std::vector<std::size_t> parameter_bytes;
   std::map<int, int> attributes;
 };
 
@@ -43,7 +50,7 @@ namespace {
 namespace cuda = switchyard::cuda;
 
 fake_cuda::record notes;
-std::array<CUctx_st, 2> primary{{{0, 1}, {1, 2}}};
+std::array<CUctx_st, 2> primary{{{0, 1, {}}, {1, 2, {}}}};
 thread_local std::vector<CUctx_st*> stack;
 thread_local int capture_mode = 0;
 
@@ -73,13 +80,30 @@ int context_of(CUstream_st* stream, CUctx_st** context) {
   return *context == nullptr ? cuda::result::invalid_context : cuda::result::success;
 }
 
-int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes) {
+int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes, void** parameters) {
   CUctx_st* context = nullptr;
   if (const int code = context_of(stream, &context); code != 0) return code;
-  if (context != function->context) return cuda::result::invalid_handle;
-  ++notes.launches;
-  notes.launch_attributes = attributes;
+  if (context != function->context) {
+    ++notes.refused;
+    return cuda::result::invalid_handle;
+  }
+  // Counted one a context, so that a benchmark's threads and instructions are hardly disturbed.
+  context->launches.fetch_add(1, std::memory_order_relaxed);
+  notes.launch_attributes.store(attributes, std::memory_order_relaxed);
+  if (notes.on_launch != nullptr) notes.on_launch(parameters);
   return cuda::result::success;
+}
+
+/// The sizes of a kernel's parameters: those in its name ("take_8_4_128"), else 8 and 4.
+std::vector<std::size_t> parameters_of(std::string_view name) {
+  if (!name.starts_with("take")) return {8, 4};
+  std::vector<std::size_t> out;
+  for (std::size_t at = 4; at < name.size();) {
+    const std::size_t end = std::min(name.find('_', at + 1), name.size());
+    out.push_back(std::stoul(std::string{name.substr(at + 1, end - at - 1)}));
+    at = end;
+  }
+  return out;
 }
 
 int attribute_of(int attribute, int device) {
@@ -221,12 +245,16 @@ const cuda::api functions = [] {
     if (std::string_view{name} == "absent") return cuda::result::not_found;
     namespace attribute = cuda::function_attribute;
     // Few enough to be left for the program's end, and reachable until then.
-    static std::map<CUctx_st*, CUfunc_st> all;
-    *function = &all[module->context];
-    (*function)->context = module->context;
-    (*function)->attributes = {{attribute::max_threads_per_block, 256},
-                               {attribute::shared_bytes, 1024},
-                               {attribute::max_dynamic_shared_bytes, 48 * 1024 - 1024}};
+    static std::mutex mutex;
+    static std::map<std::pair<CUctx_st*, std::string>, CUfunc_st> all;
+    const std::scoped_lock lock{mutex};
+    CUfunc_st& found = all[{module->context, name}];
+    found.context = module->context;
+    found.parameter_bytes = parameters_of(name);
+    found.attributes = {{attribute::max_threads_per_block, 256},
+                        {attribute::shared_bytes, 1024},
+                        {attribute::max_dynamic_shared_bytes, 48 * 1024 - 1024}};
+    *function = &found;
     return cuda::result::success;
   };
   table.func_get_attribute = [](int* value, int attribute, CUfunc_st* function) {
@@ -242,10 +270,14 @@ const cuda::api functions = [] {
     *name = "fake_kernel";
     return cuda::result::success;
   };
-  table.func_get_param_info = [](CUfunc_st*, std::size_t index, std::size_t* offset, std::size_t* bytes) {
-    if (index > 1) return cuda::result::invalid_value;
-    *offset = 8 * index;
-    *bytes = index == 0 ? 8 : 4;
+  table.func_get_param_info = [](CUfunc_st* function, std::size_t index, std::size_t* offset,
+                                 std::size_t* bytes) {
+    if (index >= function->parameter_bytes.size()) return cuda::result::invalid_value;
+    *offset = 0;
+    for (std::size_t i = 0; i <= index; ++i) {
+      *bytes = function->parameter_bytes[i];
+      *offset = (*offset + *bytes - 1) / *bytes * *bytes + (i < index ? *bytes : 0);
+    }
     return cuda::result::success;
   };
   table.func_load = [](CUfunc_st*) {
@@ -253,12 +285,13 @@ const cuda::api functions = [] {
     return cuda::result::success;
   };
   table.launch_kernel = [](CUfunc_st* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                           unsigned, CUstream_st* stream, void**,
-                           void**) { return start(function, stream, 0); };
-  table.launch_kernel_ex = [](const cuda::launch_config* config, CUfunc_st* function, void**, void**) {
+                           unsigned, CUstream_st* stream, void** parameters,
+                           void**) { return start(function, stream, 0, parameters); };
+  table.launch_kernel_ex = [](const cuda::launch_config* config, CUfunc_st* function, void** parameters,
+                              void**) {
     unsigned seen = 0;
     for (unsigned i = 0; i < config->attribute_count; ++i) seen |= 1U << config->attributes[i].id;
-    return start(function, config->stream, seen);
+    return start(function, config->stream, seen, parameters);
   };
   table.stream_synchronize = [](CUstream_st* stream) {
     CUctx_st* context = nullptr;
@@ -306,9 +339,31 @@ const cuda::api functions = [] {
     return bytes > 1'000'000'000 ? cuda::result::out_of_memory : cuda::result::success;
   };
   table.mem_free_async = [](unsigned long long, CUstream_st*) { return cuda::result::success; };
-  table.tensor_map_encode_tiled = [](void*, int, std::uint32_t, void*, const std::uint64_t*,
-                                     const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int,
-                                     int, int, int) { return cuda::result::success; };
+  // An invented encoding: everything that was asked for, in its order.
+  table.tensor_map_encode_tiled = [](void* map, int type, std::uint32_t rank, void* address,
+                                     const std::uint64_t* extents, const std::uint64_t* strides,
+                                     const std::uint32_t* box, const std::uint32_t* element_strides,
+                                     int interleave, int swizzle, int l2_promotion, int fill) {
+    if (misbehaves("no_maps")) return cuda::result::invalid_value;
+    if (misbehaves("strict") && current() == nullptr) return cuda::result::invalid_context;
+    notes.encoded.fetch_add(1, std::memory_order_relaxed);
+    std::array<std::uint32_t, 32> words{};
+    std::size_t used = 0;
+    const auto put = [&](std::uint64_t value) { words[used++] = static_cast<std::uint32_t>(value); };
+    put(reinterpret_cast<std::uintptr_t>(address));
+    put(reinterpret_cast<std::uintptr_t>(address) >> 32U);
+    for (const int each : {type, interleave, swizzle, l2_promotion, fill})
+      put(static_cast<std::uint64_t>(each));
+    put(rank);
+    for (std::uint32_t i = 0; i < rank; ++i) {
+      put(extents[i]);
+      put(box[i]);
+      put(element_strides[i]);
+      if (i + 1 < rank) put(strides[i]);
+    }
+    std::memcpy(map, words.data(), sizeof words);
+    return cuda::result::success;
+  };
   return table;
 }();
 
@@ -348,7 +403,7 @@ fake_cuda::record* fake_cuda_notes() {
   return &notes;
 }
 CUctx_st* fake_cuda_make_context(int device, unsigned long long id) {
-  return new CUctx_st{device, id};
+  return new CUctx_st{device, id, {}};
 }
 void fake_cuda_drop_context(CUctx_st* context) {
   delete context;
@@ -365,6 +420,12 @@ void fake_cuda_set_current(CUctx_st* context) {
 }
 CUstream_st* fake_cuda_make_stream(CUctx_st* context, int capturing) {
   return new CUstream_st{context, capturing};
+}
+void fake_cuda_replace_stream(CUstream_st* stream, CUctx_st* context) {
+  stream->context = context;
+}
+int fake_cuda_launches(CUctx_st* context) {
+  return context->launches;
 }
 void fake_cuda_drop_stream(CUstream_st* stream) {
   delete stream;

@@ -13,14 +13,16 @@ struct record {
   std::array<std::atomic<int>, 2> retained{};  ///< of each device's primary context
   std::atomic<int> modules = 0;                ///< loaded and not unloaded
   std::atomic<int> events = 0;                 ///< created and not destroyed
-  std::atomic<int> launches = 0;
-  std::atomic<int> pushes = 0;  ///< of contexts
+  std::atomic<int> refused = 0;                ///< launches on a stream of another context
+  std::atomic<int> pushes = 0;                 ///< of contexts
   std::atomic<int> attributes_set = 0;
   std::atomic<int> functions_loaded = 0;
-  unsigned launch_attributes = 0;  ///< bit i: the last launch had attribute i
-  int load_mode = -1;              ///< capture mode of the thread when it last loaded a module
-  int legacy_capture_error = 0;    ///< what the default streams answer when asked whether they capture
+  std::atomic<int> encoded = 0;                 ///< tensor maps
+  std::atomic<unsigned> launch_attributes = 0;  ///< bit i: the last launch had attribute i
+  int load_mode = -1;                           ///< capture mode of the thread when it last loaded a module
+  int legacy_capture_error = 0;  ///< what the default streams answer when asked whether they capture
   const char* image_text = nullptr;
+  void (*on_launch)(void** parameters) = nullptr;  ///< called at each launch, where set
 };
 
 }  // namespace fake_cuda

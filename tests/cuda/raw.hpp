@@ -71,17 +71,20 @@ class own_stream {
   CUstream_st* stream_ = nullptr;
 };
 
-/// Device memory of the current context.
+/// Device memory of the current context. What fills it is over when the constructor returns: streams that do
+/// not wait for the legacy default stream would else run before it.
 template <class Element>
 class buffer {
  public:
   explicit buffer(std::size_t elements) : elements_{elements} {
     call("cuMemAlloc_v2", &address_, elements * sizeof(Element));
     call("cuMemsetD8_v2", address_, static_cast<unsigned char>(0), elements * sizeof(Element));
+    call("cuCtxSynchronize");
   }
   explicit buffer(const std::vector<Element>& values) : buffer{values.size()} {
     call("cuMemcpyHtoD_v2", address_, static_cast<const void*>(values.data()),
          values.size() * sizeof(Element));
+    call("cuCtxSynchronize");
   }
   buffer(const buffer&) = delete;
   buffer& operator=(const buffer&) = delete;

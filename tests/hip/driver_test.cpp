@@ -11,6 +11,7 @@
 #include <switchyard/target.hpp>
 
 #include "catch.hpp"
+#include "cuda/fake_cuda.hpp"
 
 namespace {
 
@@ -220,4 +221,29 @@ TEST_CASE("a code object's kernels are known by their notes") {
   CHECK(contains(missing.what(), "it has"));
   CHECK(contains(missing.what(), "shared_sum"));
   device->unload(module);
+}
+
+TEST_CASE("streams are told apart by their devices, at each call") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto how = renamed();
+  sy::hip::router streams{how};
+  CHECK_FALSE(streams.refuses_foreign_streams());
+  const auto first = sy::hip::open(0, how);
+  const auto second = sy::hip::open(1, how);
+  fake_cuda::fake_stream stream{fake_cuda::primary(1)};
+  CHECK(streams.of(stream.get()).driver() == second);
+  CHECK(streams.key(stream.get()) == 2);
+  CHECK(second->owns(stream.get()));
+  CHECK_FALSE(first->owns(stream.get()));
+  stream.replace(fake_cuda::primary(0));
+  CHECK(streams.of(stream.get()).driver() == first);
+  CHECK(streams.key(stream.get()) == 1);
+  CHECK(first->owns(stream.get()));
+  for (const std::uintptr_t number : {0U, 1U, 2U}) {
+    const sy::stream by_default = reinterpret_cast<void*>(number);
+    CHECK(first->owns(by_default));
+    CHECK(second->owns(by_default));
+    CHECK(streams.of(by_default).driver() == sy::hip::current(how));
+    CHECK(streams.key(by_default) == static_cast<std::uintptr_t>(sy::hip::current(how)->ordinal()) + 1);
+  }
 }

@@ -60,8 +60,23 @@ struct loaded_module {
 
 }  // namespace detail
 
-/// The null stream is 0, CU_STREAM_LEGACY 1, CU_STREAM_PER_THREAD 2; handles of streams proper are addresses.
-inline constexpr std::uintptr_t last_default_stream = 2;
+/// Whether it is the null stream (0), CU_STREAM_LEGACY (1) or CU_STREAM_PER_THREAD (2), which are of
+/// whichever context is current; handles of streams proper are addresses.
+[[nodiscard]] inline bool is_default(stream where) noexcept {
+  return reinterpret_cast<std::uintptr_t>(where.handle()) <= 2;
+}
+
+namespace detail {
+
+/// The context of a stream that is no default one: a green context's stream is of its device's primary one.
+[[nodiscard]] inline int context_of(const api& driver, stream where, CUctx_st** context) noexcept {
+  auto* const handle = static_cast<CUstream_st*>(where);
+  CUgreenCtx_st* green = nullptr;
+  return driver.stream_get_ctx_v2 != nullptr ? driver.stream_get_ctx_v2(handle, context, &green)
+                                             : driver.stream_get_ctx(handle, context);
+}
+
+}  // namespace detail
 
 class device final : public device_driver {
  public:
@@ -242,7 +257,7 @@ class device final : public device_driver {
   /// tried again.
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream where) noexcept override {
-    if (reinterpret_cast<std::uintptr_t>(where.handle()) > last_default_stream) [[likely]] {
+    if (!is_default(where)) [[likely]] {
       const int code = start(handle(function), geometry, parameters, handle(where));
       if (code != result::invalid_context && code != result::invalid_handle) [[likely]]
         return code;
@@ -341,6 +356,12 @@ class device final : public device_driver {
     const int code = driver_->stream_is_capturing(handle(where), &state);
     if (code >= result::stream_capture_unsupported && code <= result::captured_event) return true;
     return code == result::success && state != capture::none;
+  }
+
+  [[nodiscard]] bool owns(stream where) const noexcept override {
+    CUctx_st* context = nullptr;
+    return is_default(where) || detail::context_of(*driver_, where, &context) != result::success ||
+           context == context_;
   }
 
   [[nodiscard]] std::string describe(status code) const override { return cuda::describe(*driver_, code); }
@@ -568,15 +589,36 @@ inline void require(const api& driver, int code, const std::string& what) {
 /// calling thread's context; a green context's streams to its device's primary context.
 [[nodiscard]] inline std::shared_ptr<device> of(stream where, const options& how = {}) {
   const auto driver = open_driver(how);
-  if (reinterpret_cast<std::uintptr_t>(where.handle()) <= last_default_stream) return current(how);
-  auto* const handle = static_cast<CUstream_st*>(where);
+  if (is_default(where)) return current(how);
   CUctx_st* context = nullptr;
-  CUgreenCtx_st* green = nullptr;
-  const int code = driver->stream_get_ctx_v2 != nullptr ? driver->stream_get_ctx_v2(handle, &context, &green)
-                                                        : driver->stream_get_ctx(handle, &context);
-  detail::require(*driver, code, "a stream does not tell its CUDA context");
+  detail::require(*driver, detail::context_of(*driver, where, &context),
+                  "a stream does not tell its CUDA context");
   return detail::adopt(driver, context);
 }
+
+/// Tells streams apart by their contexts. The driver refuses a kernel on a stream of another context than its
+/// module's.
+class router final : public stream_router {
+ public:
+  /// Throws driver_error as open_driver does.
+  explicit router(options how = {}) : how_{std::move(how)}, driver_{open_driver(how_)} {}
+
+  [[nodiscard]] v0::device of(stream where) override { return v0::device{cuda::of(where, how_)}; }
+  [[nodiscard]] std::uintptr_t key(stream where) noexcept override {
+    constexpr std::uintptr_t no_context = 1;  // of device 0's primary context, as `current` has it
+    CUctx_st* context = nullptr;
+    const bool is_current = is_default(where);
+    const int code =
+        is_current ? driver_->ctx_get_current(&context) : detail::context_of(*driver_, where, &context);
+    if (code != result::success) return 0;
+    return context == nullptr ? (is_current ? no_context : 0) : reinterpret_cast<std::uintptr_t>(context);
+  }
+  [[nodiscard]] bool refuses_foreign_streams() const noexcept override { return true; }
+
+ private:
+  options how_;
+  std::shared_ptr<const api> driver_;
+};
 
 }  // namespace cuda
 

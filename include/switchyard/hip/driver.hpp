@@ -102,6 +102,28 @@ struct loaded_module {
 
 }  // namespace detail
 
+/// Whether it is the null stream, hipStreamLegacy or hipStreamPerThread, which are of the current device.
+[[nodiscard]] inline bool is_default(stream where) noexcept {
+  return reinterpret_cast<std::uintptr_t>(where.handle()) <= 2;
+}
+
+namespace detail {
+
+/// The device of a stream that is no default one; nothing where the library does not tell.
+[[nodiscard]] inline std::optional<int> device_of(const api& library, stream where) noexcept {
+  auto* const handle = static_cast<ihipStream_t*>(where);
+  int ordinal = -1;
+  if (library.stream_get_device != nullptr) {
+    if (library.stream_get_device(handle, &ordinal) == result::success) return ordinal;
+    library.get_last_error();
+  } else if (library.get_stream_device_id != nullptr) {
+    ordinal = library.get_stream_device_id(handle);
+  }
+  return ordinal < 0 ? std::nullopt : std::optional{ordinal};
+}
+
+}  // namespace detail
+
 class device final : public device_driver {
  public:
   /// Use open, current or of.
@@ -317,6 +339,11 @@ class device final : public device_driver {
     return code == result::success && state != capture::none;
   }
 
+  [[nodiscard]] bool owns(stream where) const noexcept override {
+    const auto ordinal = is_default(where) ? std::nullopt : detail::device_of(*library_, where);
+    return !ordinal || *ordinal == ordinal_;
+  }
+
   [[nodiscard]] std::string describe(status code) const override { return hip::describe(*library_, code); }
 
  private:
@@ -462,20 +489,37 @@ inline void require(const api& library, int code, const std::string& what) {
 /// calling thread's current device.
 [[nodiscard]] inline std::shared_ptr<device> of(stream where, const options& how = {}) {
   const auto library = open_driver(how);
-  constexpr std::uintptr_t last_default_stream = 2;
-  if (reinterpret_cast<std::uintptr_t>(where.handle()) <= last_default_stream) return current(how);
-  auto* const handle = static_cast<ihipStream_t*>(where);
-  int ordinal = 0;
-  if (library->stream_get_device != nullptr) {
-    detail::require(*library, library->stream_get_device(handle, &ordinal),
-                    "a stream does not tell its HIP device");
-  } else if (library->get_stream_device_id != nullptr) {
-    ordinal = library->get_stream_device_id(handle);
-  } else {
-    return current(how);
-  }
-  return open(ordinal, how);
+  if (is_default(where)) return current(how);
+  if (library->stream_get_device == nullptr && library->get_stream_device_id == nullptr) return current(how);
+  const auto ordinal = detail::device_of(*library, where);
+  if (!ordinal) throw driver_error{error_code::driver_failed, "a stream does not tell its HIP device"};
+  return open(*ordinal, how);
 }
+
+/// Tells streams apart by their devices, which are asked for at each call: it is not documented what a kernel
+/// does on a stream of another device than its module's.
+class router final : public stream_router {
+ public:
+  /// Throws driver_error as open_driver does.
+  explicit router(options how = {}) : how_{std::move(how)}, library_{open_driver(how_)} {}
+
+  [[nodiscard]] v0::device of(stream where) override { return v0::device{hip::of(where, how_)}; }
+  [[nodiscard]] std::uintptr_t key(stream where) noexcept override {
+    std::optional<int> ordinal;
+    if (is_default(where)) {
+      int current = 0;
+      if (library_->get_device(&current) == result::success) ordinal = current;
+    } else {
+      ordinal = detail::device_of(*library_, where);
+    }
+    return ordinal ? static_cast<std::uintptr_t>(*ordinal) + 1 : 0;
+  }
+  [[nodiscard]] bool refuses_foreign_streams() const noexcept override { return false; }
+
+ private:
+  options how_;
+  std::shared_ptr<const api> library_;
+};
 
 }  // namespace hip
 

@@ -1,0 +1,38 @@
+// An operator's files for the fake driver: PTX that it takes for loaded, with kernels whose names tell it
+// their parameters ("take_8_4").
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "fake_cuda.hpp"
+#include "written_files.hpp"
+
+namespace fake_cuda {
+
+using nlohmann::json;
+
+/// One operator's, for every CUDA device.
+class fake_files {
+ public:
+  fake_files(std::string_view op, const std::vector<json>& variants) {
+    files_.put(op, ".version 8.0\n.target sm_80\n", variants);
+  }
+
+  /// Options of a catalog that sees these files alone, with the fake's streams.
+  [[nodiscard]] sy::catalog_options options() const {
+    sy::catalog_options out = files_.options();
+    out.streams = std::make_shared<sy::cuda::router>(fake_options());
+    return out;
+  }
+
+ private:
+  cuda_test::written_files files_{"compute_80"};
+};
+
+[[nodiscard]] inline sy::device fake_device(int ordinal) {
+  return sy::device{sy::cuda::open(ordinal, fake_options())};
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,281 @@
+// Dispatchers that serve every device, over the fake driver, which has two.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "fake_files.hpp"
+
+namespace {
+
+using namespace fake_cuda;
+
+struct touch {
+  static constexpr std::string_view name = "touch";
+  struct arguments {
+    void* out = nullptr;
+    std::int32_t n = 1;
+    std::int64_t size = 1;
+  };
+  static constexpr auto fields = sy::fields<&arguments::out, &arguments::n, &arguments::size>;
+  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::size>());
+};
+
+/// A kernel for devices with compute capability 9 and one for all; above size 100 a workspace as well.
+std::vector<json> touch_variants() {
+  const json launch{{"kernel", "take_8_4"}, {"parameters", {"out", "n"}}};
+  const json with_buffer{{"kernel", "take_8_4"}, {"parameters", {"buffer", "n"}}};
+  return {{{"id", "buffered"},
+           {"requires", {"size > 100"}},
+           {"workspace", {{"buffer", "64"}}},
+           {"launches", {{{"fill", "buffer"}, {"byte", 0}}, with_buffer, with_buffer}}},
+          {{"id", "for_9"}, {"requires", {"compute_capability >= 90"}}, {"launches", {launch}}},
+          {{"id", "for_all"}, {"launches", {launch}}}};
+}
+
+/// Launches that each device's context has seen.
+int launches(CUctx_st* context) {
+  return fake<int>("fake_cuda_launches", context);
+}
+
+template <class Work>
+std::pair<int, int> launched(const Work& work) {
+  const std::pair before{launches(primary(0)), launches(primary(1))};
+  work();
+  return {launches(primary(0)) - before.first, launches(primary(1)) - before.second};
+}
+
+using counts = std::pair<int, int>;
+
+sy::stream default_stream(std::uintptr_t number) {
+  return reinterpret_cast<void*>(number);
+}
+
+}  // namespace
+
+TEST_CASE("a call goes to the device of its stream, whichever is current") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  const fake_stream first{primary(0)};
+  const fake_stream second{primary(1)};
+  for (CUctx_st* const now : {primary(0), primary(1), static_cast<CUctx_st*>(nullptr)}) {
+    set_current(now);
+    for (int i = 0; i < 3; ++i) {
+      CHECK(launched([&] { run(first.get(), {}); }) == counts{1, 0});
+      CHECK(launched([&] { run(second.get(), {}); }) == counts{0, 1});
+      CHECK(launched([&] { run(second.get(), {.size = 101}); }) == counts{0, 2});
+    }
+    CHECK(current() == now);
+  }
+  CHECK(run.where(first.get()).driver() == fake_device(0).driver());
+  CHECK(run.where(second.get()).driver() == fake_device(1).driver());
+  CHECK(run.explain(first.get(), {}).variant == "for_9");
+  CHECK(run.explain(second.get(), {}).variant == "for_all");
+  CHECK(run.workspace_bytes(second.get(), {}) == 0);
+  CHECK(run.workspace_bytes(second.get(), {.size = 101}) == 256);
+  set_current(nullptr);
+}
+
+TEST_CASE("a default stream is of the thread's current device") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  for (const std::uintptr_t number : {0U, 1U, 2U}) {
+    for (int i = 0; i < 2; ++i) {
+      set_current(primary(1));
+      CHECK(launched([&] { run(default_stream(number), {}); }) == counts{0, 1});
+      set_current(primary(0));
+      CHECK(launched([&] { run(default_stream(number), {}); }) == counts{1, 0});
+      set_current(nullptr);
+      CHECK(launched([&] { run(default_stream(number), {}); }) == counts{1, 0});
+    }
+  }
+  set_current(primary(1));
+  CHECK(run.explain({}).variant == "for_all");
+  std::thread{[&] { CHECK(run.explain({}).variant == "for_9"); }}.join();
+  set_current(nullptr);
+}
+
+TEST_CASE("a context of the engine's own is a device of its own") {
+  const fake_context own{1, 77};
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  const fake_stream on_own{own.get()};
+  const fake_stream on_primary{primary(1)};
+  CHECK(launched([&] {
+          run(on_own.get(), {});
+          run(on_own.get(), {});
+        }) == counts{0, 0});
+  CHECK(launches(own.get()) == 2);
+  CHECK(launched([&] { run(on_primary.get(), {}); }) == counts{0, 1});
+  set_current(own.get());
+  run({}, {});
+  CHECK(launches(own.get()) == 3);
+  set_current(nullptr);
+}
+
+TEST_CASE("a handle that is another device's stream by now is noticed") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  fake_stream stream{primary(0)};
+  for (const std::int64_t size : {1, 101}) {
+    run(stream.get(), {.size = size});
+    stream.replace(primary(1));
+    const int refused = notes().refused;
+    const int wanted = size == 1 ? 1 : 2;
+    CHECK(launched([&] { run(stream.get(), {.size = size}); }) == counts{0, wanted});
+    CHECK(notes().refused > refused);  // the driver's word is what tells
+    const int after = notes().refused;
+    CHECK(launched([&] { run(stream.get(), {.size = size}); }) == counts{0, wanted});
+    CHECK(notes().refused == after);
+    // The same with a problem that is new on the device that was known.
+    stream.replace(primary(0));
+    CHECK(launched([&] { run(stream.get(), {.size = size + 1}); }) == counts{wanted, 0});
+  }
+}
+
+TEST_CASE("a dispatcher made for a device refuses another one's streams") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog, fake_device(0)};
+  const fake_stream own{primary(0)};
+  const fake_stream foreign{primary(1)};
+  const auto refused = [&](std::int64_t size) {
+    try {
+      run(foreign.get(), {.size = size});
+    } catch (const sy::call_error& problem) {
+      CHECK_THAT(problem.what(), has_text("touch") && has_text("Fake A") && has_text("another device"));
+      return problem.code() == sy::error_code::invalid_argument;
+    }
+    return false;
+  };
+  CHECK(launched([&] {
+          for (const std::int64_t size : {1, 101}) CHECK(refused(size));  // problems that are new
+        }) == counts{0, 0});
+  run(own.get(), {});
+  run(own.get(), {.size = 101});
+  CHECK(launched([&] {
+          for (const std::int64_t size : {1, 101}) CHECK(refused(size));  // and known
+        }) == counts{0, 0});
+  // Its default streams are its own device's, whichever is current.
+  set_current(primary(1));
+  for (const std::uintptr_t number : {0U, 1U, 2U}) {
+    CHECK(launched([&] { run(default_stream(number), {}); }) == counts{1, 0});
+  }
+  set_current(nullptr);
+}
+
+TEST_CASE("prepare readies the device of a stream, and a capture there needs it") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  const fake_stream first{primary(0)};
+  const fake_stream captured{primary(1), 1};
+  const int before = notes().modules;
+  run.prepare(first.get(), {});
+  CHECK(notes().modules == before + 1);
+  try {
+    run(captured.get(), {});
+    FAIL("it was launched");
+  } catch (const sy::driver_error& problem) {
+    CHECK(problem.code() == sy::error_code::load_during_capture);
+  }
+  run.prepare(captured.get(), {});
+  CHECK(notes().modules == before + 2);
+  CHECK(launched([&] { run(captured.get(), {}); }) == counts{0, 1});
+  run.prepare(captured.get(), {}, {{"size", 1, 64}});
+  CHECK(launched([&] { run(captured.get(), {.size = 64}); }) == counts{0, 1});
+  set_current(primary(1));
+  run.prepare({}, {{"size", 1, 200}});  // the current device
+  CHECK(launched([&] { run(captured.get(), {.size = 200}); }) == counts{0, 2});
+  CHECK(notes().modules == before + 2);
+  set_current(nullptr);
+}
+
+TEST_CASE("what makes a call fail is told once, whatever the route") {
+  const fake_files files{"touch",
+                         {{{"id", "small"},
+                           {"requires", {"size < 10"}},
+                           {"launches", {{{"kernel", "take_8_4"}, {"parameters", {"out", "n"}}}}}}}};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  const fake_stream stream{primary(0)};
+  run(stream.get(), {.size = 1});
+  CHECK_THROWS_WITH(run(stream.get(), {.size = 10}), has_text("switchyard.302") && has_text("size < 10"));
+}
+
+TEST_CASE("more streams than are remembered, and as many contexts as are served") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  std::vector<std::unique_ptr<fake_stream>> streams;
+  for (int i = 0; i < 1000; ++i) streams.push_back(std::make_unique<fake_stream>(primary(i % 2)));
+  CHECK(launched([&] {
+          for (int round = 0; round < 2; ++round) {
+            for (const auto& each : streams) run(each->get(), {});
+          }
+        }) == counts{1000, 1000});
+  streams.clear();
+
+  std::vector<std::unique_ptr<fake_context>> contexts;
+  int served = 0;
+  try {
+    for (unsigned long long i = 0; i < 300; ++i) {
+      contexts.push_back(std::make_unique<fake_context>(0, 1000 + i));
+      const fake_stream stream{contexts.back()->get()};
+      run(stream.get(), {});
+      ++served;
+    }
+  } catch (const sy::driver_error& problem) {
+    CHECK(problem.code() == sy::error_code::unsupported_device);
+    CHECK_THAT(problem.what(), has_text("256 contexts"));
+  }
+  CHECK(served == 254);  // two are the primary ones
+}
+
+TEST_CASE("threads meet devices, streams and problems at once") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<touch> run{catalog};
+  std::atomic<int> failed{0};
+  constexpr int calls = 3000;
+  const counts seen = launched([&] {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        const fake_stream first{primary(0)};
+        const fake_stream second{primary(1)};
+        for (int i = 0; i < calls; ++i) {
+          set_current(primary((t + i) % 2));
+          try {
+            run(first.get(), {.size = 1 + i % 50});
+            run(second.get(), {.size = 1 + i % 50});
+            run({}, {.size = 1 + i % 50});
+          } catch (const sy::error&) {
+            ++failed;
+          }
+        }
+        set_current(nullptr);
+      });
+    }
+    for (auto& each : threads) each.join();
+  });
+  CHECK(failed == 0);
+  CHECK(seen == counts{8 * calls * 3 / 2, 8 * calls * 3 / 2});
+}
+
+TEST_CASE("files without a router serve dispatchers of one device only") {
+  class one_device final : public sy::binding_source {
+   public:
+    void attach(const sy::operator_description&, const sy::device&, sy::binding_user&) override {}
+    void detach(sy::binding_user&) noexcept override {}
+  };
+  one_device source;
+  CHECK_THROWS_WITH(sy::dispatcher<touch>{source}, has_text("switchyard.204") && has_text("that device"));
+}
