@@ -1,9 +1,11 @@
 // Device memory for measuring and for programs that have no allocator of their own.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +16,7 @@
 #include <switchyard/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/float16.hpp>
+#include <switchyard/float8.hpp>
 
 namespace switchyard::inline v0::tune {
 
@@ -48,18 +51,21 @@ class device_buffer {
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Copies from host memory.
-  void upload(const void* from, std::size_t bytes) { require(driver_->copy(address_, from, bytes, where_)); }
+  /// Copies from host or device memory, to `first` bytes into this one.
+  void upload(const void* from, std::size_t bytes, std::size_t first = 0) {
+    require(driver_->copy(static_cast<std::byte*>(address_) + first, from, bytes, where_));
+  }
 
-  /// Copies to host memory and waits for it.
-  void download(void* to, std::size_t bytes) const {
-    require(driver_->copy(to, address_, bytes, where_));
+  /// Copies to host memory, from `first` bytes into this one, and waits for it.
+  void download(void* to, std::size_t bytes, std::size_t first = 0) const {
+    require(driver_->copy(to, static_cast<std::byte*>(address_) + first, bytes, where_));
     require(driver_->synchronize(where_));
   }
 
-  /// Fills with a byte: 0xff is NaN in every floating-point type.
-  void fill(std::uint8_t byte) {
-    if (bytes_ > 0) require(driver_->fill(address_, byte, bytes_, where_));
+  /// Fills with a byte, from `first` on: 0xff is NaN in every floating-point type.
+  void fill(std::uint8_t byte, std::size_t first = 0) { fill(byte, first, bytes_ - first); }
+  void fill(std::uint8_t byte, std::size_t first, std::size_t bytes) {
+    if (bytes > 0) require(driver_->fill(static_cast<std::byte*>(address_) + first, byte, bytes, where_));
   }
 
  private:
@@ -88,8 +94,13 @@ class device_buffer {
   std::vector<std::byte> out(count * static_cast<std::size_t>(size_of(type)));
   for (std::size_t i = 0; i < count; ++i) {
     const float value = values(generator);
-    if (type == dtype::f32) {
+    if (type == dtype::f64) {
+      const auto wide = static_cast<double>(value);
+      std::memcpy(&out[i * 8], &wide, 8);
+    } else if (type == dtype::f32) {
       std::memcpy(&out[i * 4], &value, 4);
+    } else if (type == dtype::f8_e4m3) {
+      out[i] = static_cast<std::byte>(f8_e4m3_from(static_cast<double>(value)));
     } else {
       const std::uint16_t bits =
           type == dtype::bf16 ? bf16_from(static_cast<double>(value)) : f16_from(static_cast<double>(value));
@@ -99,19 +110,58 @@ class device_buffer {
   return out;
 }
 
-/// A tensor of random values. A large one repeats a random block of about a million elements, of a length
-/// that no row divides.
-[[nodiscard]] inline device_buffer random_tensor(const std::shared_ptr<device_driver>& driver, dtype type,
-                                                 std::size_t count, std::uint64_t seed) {
+namespace detail {
+
+/// The elements that a random tensor repeats: at most about a million, of a length that no row divides. The
+/// latest few are kept, because a problem is set up several times.
+[[nodiscard]] inline std::shared_ptr<const std::vector<std::byte>> random_block(dtype type, std::size_t count,
+                                                                                std::uint64_t seed) {
   constexpr std::size_t most = 1'048'573;  // a prime
-  device_buffer out{driver, count * static_cast<std::size_t>(size_of(type))};
+  constexpr std::size_t kept = 12;
+  struct block {
+    dtype type;
+    std::size_t count;
+    std::uint64_t seed;
+    std::shared_ptr<const std::vector<std::byte>> elements;
+  };
+  static thread_local std::deque<block> recent;
+  const std::size_t length = count < most ? count : most;
+  for (const block& each : recent) {
+    if (each.type == type && each.count == length && each.seed == seed) return each.elements;
+  }
+  recent.push_front({type, length, seed,
+                     std::make_shared<const std::vector<std::byte>>(random_elements(type, length, seed))});
+  if (recent.size() > kept) recent.pop_back();
+  return recent.front().elements;
+}
+
+}  // namespace detail
+
+/// A tensor of random values, with `spare` bytes behind it. A large one repeats a random block of about a
+/// million elements.
+[[nodiscard]] inline device_buffer random_tensor(const std::shared_ptr<device_driver>& driver, dtype type,
+                                                 std::size_t count, std::uint64_t seed,
+                                                 std::size_t spare = 0) {
+  const std::size_t total = count * static_cast<std::size_t>(size_of(type));
+  device_buffer out{driver, total + spare};
   if (count == 0) return out;
-  const auto block = random_elements(type, count < most ? count : most, seed);
-  for (std::size_t at = 0; at < out.bytes(); at += block.size()) {
-    const std::size_t bytes = out.bytes() - at < block.size() ? out.bytes() - at : block.size();
-    const status result = driver->copy(out.data<std::byte>() + at, block.data(), bytes, {});
+  const auto block = detail::random_block(type, count, seed);
+  for (std::size_t at = 0; at < total; at += block->size()) {
+    const std::size_t bytes = total - at < block->size() ? total - at : block->size();
+    const status result = driver->copy(out.data<std::byte>() + at, block->data(), bytes, {});
     if (result != 0)
       throw driver_error{error_code::driver_failed, "copying memory: " + driver->describe(result)};
+  }
+  return out;
+}
+
+/// The same values on the host.
+[[nodiscard]] inline std::vector<std::byte> random_tensor(dtype type, std::size_t count, std::uint64_t seed) {
+  std::vector<std::byte> out(count * static_cast<std::size_t>(size_of(type)));
+  if (count == 0) return out;
+  const auto block = detail::random_block(type, count, seed);
+  for (std::size_t at = 0; at < out.size(); at += block->size()) {
+    std::memcpy(out.data() + at, block->data(), std::min(out.size() - at, block->size()));
   }
   return out;
 }

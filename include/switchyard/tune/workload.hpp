@@ -17,6 +17,7 @@
 #include <switchyard/driver.hpp>
 #include <switchyard/dtype.hpp>
 #include <switchyard/tune/memory.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
 namespace switchyard::inline v0::tune {
 
@@ -41,42 +42,93 @@ class request {
   std::map<std::string, std::int64_t, std::less<>> values_;
 };
 
-/// The tensors of one call. Addresses stay valid as long as it lives.
+/// The tensors of one call. Addresses stay valid as long as it lives. Behind each lies a margin that no
+/// kernel may touch, and each knows how it was filled, so that it can be filled again, on the host too.
 class tensors {
  public:
+  static constexpr std::size_t margin_bytes = 256;
+  static constexpr std::uint8_t margin_byte = 0xa5;
+
+  /// A tensor and how it was filled: by a seed, by host values, or else with NaN.
+  struct tensor {
+    device_buffer memory;
+    std::size_t bytes = 0;  ///< without the margin
+    dtype type = dtype::f32;
+    std::uint64_t seed = 0;
+    bool is_random = false;
+    std::vector<std::byte> given;
+
+    [[nodiscard]] bool is_result() const noexcept { return !is_random && given.empty(); }
+    [[nodiscard]] std::vector<std::byte> initial() const {
+      if (is_random) return random_tensor(type, bytes / static_cast<std::size_t>(size_of(type)), seed);
+      return is_result() ? std::vector<std::byte>(bytes, std::byte{0xff}) : given;
+    }
+  };
+
   tensors(std::shared_ptr<device_driver> driver, std::uint64_t seed)
       : driver_{std::move(driver)}, seed_{seed} {}
 
   /// `count` random elements.
   [[nodiscard]] void* random(dtype type, std::int64_t count) {
-    return keep(random_tensor(driver_, type, static_cast<std::size_t>(count), seed_++));
+    const auto bytes = static_cast<std::size_t>(count * size_of(type));
+    return keep({random_tensor(driver_, type, static_cast<std::size_t>(count), seed_, margin_bytes),
+                 bytes,
+                 type,
+                 seed_++,
+                 true,
+                 {}});
   }
   /// Memory full of NaN, for results.
   [[nodiscard]] void* poisoned(dtype type, std::int64_t count) {
-    device_buffer out{driver_, static_cast<std::size_t>(count * size_of(type))};
+    const auto bytes = static_cast<std::size_t>(count * size_of(type));
+    device_buffer out{driver_, bytes + margin_bytes};
     out.fill(0xff);
-    return keep(std::move(out));
+    return keep({std::move(out), bytes, type, 0, false, {}});
   }
   /// A copy of host values.
   template <class Value>
   [[nodiscard]] Value* copy(const std::vector<Value>& values) {
-    device_buffer out{driver_, values.size() * sizeof(Value)};
-    if (!values.empty()) out.upload(values.data(), out.bytes());
-    return static_cast<Value*>(keep(std::move(out)));
+    const auto* const from = reinterpret_cast<const std::byte*>(values.data());
+    std::vector<std::byte> given(from, from + values.size() * sizeof(Value));
+    device_buffer out{driver_, given.size() + margin_bytes};
+    if (!given.empty()) out.upload(given.data(), given.size());
+    const std::size_t bytes = given.size();
+    return static_cast<Value*>(keep({std::move(out), bytes, dtype::f32, 0, false, std::move(given)}));
+  }
+  /// Values of the type, rounded from f64.
+  [[nodiscard]] void* copy(dtype type, const std::vector<double>& values) {
+    std::vector<std::byte> given(values.size() * static_cast<std::size_t>(size_of(type)));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      reference::store(type, given.data(), static_cast<std::int64_t>(i), values[i]);
+    return copy(given);
   }
 
+  [[nodiscard]] const std::vector<tensor>& all() const noexcept { return all_; }
+  [[nodiscard]] std::vector<tensor>& all() noexcept { return all_; }
+  [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
+
  private:
-  [[nodiscard]] void* keep(device_buffer buffer) {
-    buffers_.push_back(std::move(buffer));
-    return buffers_.back().data();
+  [[nodiscard]] void* keep(tensor made) {
+    made.memory.fill(margin_byte, made.bytes);
+    all_.push_back(std::move(made));
+    return all_.back().memory.data();
   }
 
   std::shared_ptr<device_driver> driver_;
   std::uint64_t seed_;
-  std::vector<device_buffer> buffers_;
+  std::vector<tensor> all_;
 };
 
-/// What a specialisation of workload provides.
+/// What a specialisation of workload provides:
+///
+///   static prepared_call<Operator> make(driver, const request&, seed);
+///   static std::int64_t rows(const arguments&);      independent parts of the result
+///   static double row_work(const arguments&);        multiplications and additions of the reference for one
+///   static void expect(const arguments&, const row_sample&, expectation&);
+///   static void shrink(const arguments&, request&);  optional: a smaller problem to check instead
+///
+/// expect() says what the definition writes, with what may be wrong about it; its arguments point to host
+/// copies of the tensors (see check.hpp).
 template <class Operator>
 struct workload;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -11,7 +12,10 @@
 
 #include <switchyard/driver.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/tune/check.hpp>
+#include <switchyard/tune/reference/attention.hpp>
 #include <switchyard/tune/workload.hpp>
+#include <switchyard/tune/workloads/attention.hpp>
 
 namespace switchyard::inline v0::tune {
 
@@ -54,9 +58,9 @@ struct workload<operators::attention_forward> {
       key_rows = a.batch * a.block_table_stride * a.page_size;
       batch_rows = a.page_size;
     } else if (layout == operators::attention_kv::packed) {
-      a.cu_seqlens_k = out.memory.copy(starts(a.batch, a.seqlen_k));
+      a.cu_seqlens_k = out.memory.copy(attention_starts(a.batch, a.seqlen_k));
     }
-    if (want.flag("packed_q")) a.cu_seqlens_q = out.memory.copy(starts(a.batch, a.seqlen_q));
+    if (want.flag("packed_q")) a.cu_seqlens_q = out.memory.copy(attention_starts(a.batch, a.seqlen_q));
     if (want.flag("seqused") || layout == operators::attention_kv::paged) {
       a.seqused_k = out.memory.copy(std::vector<std::int32_t>(static_cast<std::size_t>(a.batch),
                                                               static_cast<std::int32_t>(a.seqlen_k)));
@@ -85,29 +89,29 @@ struct workload<operators::attention_forward> {
       a.dropout_p = 0.1F;
       a.dropout_seed = seed;
     }
-    double pairs = static_cast<double>(a.seqlen_q) * static_cast<double>(a.seqlen_k);
-    if (a.mask != operators::attention_mask::none) {
-      // Keys that row i may see, summed over the rows.
-      const std::int64_t shift =
-          a.mask == operators::attention_mask::causal_bottom_right ? a.seqlen_k - a.seqlen_q : 0;
-      pairs = 0;
-      for (std::int64_t i = 0; i < a.seqlen_q; ++i) {
-        pairs += static_cast<double>(std::clamp<std::int64_t>(i + 1 + shift, 0, a.seqlen_k));
-      }
-    }
-    out.flops =
-        2 * static_cast<double>(a.batch * a.heads) * pairs * static_cast<double>(a.head_dim + a.head_dim_v);
+    out.flops = 2 * static_cast<double>(a.batch * a.heads) * attention_pairs(a) *
+                static_cast<double>(a.head_dim + a.head_dim_v);
     const std::int64_t queries = a.batch * a.seqlen_q * a.heads;
     const std::int64_t keys = a.batch * a.seqlen_k * a.heads_kv;
     out.bytes = static_cast<double>((queries + keys) * (a.head_dim + a.head_dim_v) * size_of(a.dtype));
     return out;
   }
 
- private:
-  [[nodiscard]] static std::vector<std::int32_t> starts(std::int64_t batch, std::int64_t length) {
-    std::vector<std::int32_t> out;
-    for (std::int64_t i = 0; i <= batch; ++i) out.push_back(static_cast<std::int32_t>(i * length));
-    return out;
+  /// A row is a query of one head.
+  [[nodiscard]] static std::int64_t rows(const operators::attention_forward::arguments& a) {
+    return a.batch * a.heads * a.seqlen_q;
+  }
+  [[nodiscard]] static double row_work(const operators::attention_forward::arguments& a) {
+    return 8 * static_cast<double>(a.seqlen_k * (a.head_dim + a.head_dim_v));
+  }
+
+  /// Half a unit for the weights, which are rounded as the output is; for f32 eight units of it instead.
+  static void expect(const operators::attention_forward::arguments& a, const row_sample& sample,
+                     expectation& out) {
+    const double unit = a.dtype == dtype::f32 ? 0x1p-22 : unit_of(a.dtype) / 2;
+    expect_attention(
+        a, sample, out, a.dtype == dtype::f32 ? 0x1p-20 : unit / 2, unit,
+        [](auto real, const auto&... call) { reference::attention_forward<decltype(real)>(call...); });
   }
 };
 

@@ -1,12 +1,17 @@
 // Calls of the rotary operator for measuring.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include <switchyard/driver.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/tune/check.hpp>
+#include <switchyard/tune/reference/rotary.hpp>
 #include <switchyard/tune/workload.hpp>
 
 namespace switchyard::inline v0::tune {
@@ -46,8 +51,19 @@ struct workload<operators::rotary> {
     double table_bytes = 0;
     if (want.get("table", 1) != 0) {
       a.table_stride = a.rotary_dim / 2;
-      a.cos = out.memory.random(a.table_dtype, a.seqlen * a.table_stride);
-      a.sin = out.memory.random(a.table_dtype, a.seqlen * a.table_stride);
+      // True angles: rotating in place over and over leaves the magnitudes alone.
+      std::vector<double> cosines;
+      std::vector<double> sines;
+      for (std::int64_t position = 0; position < a.seqlen; ++position) {
+        for (std::int64_t i = 0; i < a.table_stride; ++i) {
+          const double angle = static_cast<double>(position) *
+                               std::pow(1e4, -static_cast<double>(i) / static_cast<double>(a.table_stride));
+          cosines.push_back(std::cos(angle));
+          sines.push_back(std::sin(angle));
+        }
+      }
+      a.cos = out.memory.copy(a.table_dtype, cosines);
+      a.sin = out.memory.copy(a.table_dtype, sines);
       table_bytes = 2.0 * static_cast<double>(a.seqlen * a.table_stride * size_of(a.table_dtype));
     }
     const auto from = want.as("positions_from", operators::rotary_positions::offset);
@@ -67,6 +83,35 @@ struct workload<operators::rotary> {
     out.bytes = 2 * elements * static_cast<double>(a.head_dim * size_of(a.dtype)) + table_bytes;
     out.flops = 3 * elements * static_cast<double>(a.rotary_dim);
     return out;
+  }
+
+  /// A row is a token of a sequence, with all its heads.
+  [[nodiscard]] static std::int64_t rows(const operators::rotary::arguments& a) { return a.batch * a.seqlen; }
+  [[nodiscard]] static double row_work(const operators::rotary::arguments& a) {
+    return 20 * static_cast<double>((a.heads_q + a.heads_k) * a.head_dim);
+  }
+
+  /// Twice the error of the plain formula in f32, rounded to the type, and a unit of f32.
+  static void expect(const operators::rotary::arguments& a, const row_sample& sample, expectation& out) {
+    const auto wants = [&](std::int64_t b, std::int64_t t) { return sample.has(b * a.seqlen + t); };
+    std::vector<double> rough;
+    reference::rotary<float>(
+        a, [&](bool, std::int64_t, double value) { rough.push_back(reference::rounded(a.dtype, value)); },
+        wants);
+    auto& q = out.of("q_out", a.q_out, a.dtype);
+    auto& k = a.heads_k > 0 ? out.of("k_out", a.k_out, a.dtype) : q;
+    std::size_t next = 0;
+    double error = 0;
+    reference::rotary<double>(
+        a,
+        [&](bool is_key, std::int64_t offset, double value) {
+          (is_key ? k : q).want(offset, value, 0);
+          error = std::max(error, std::abs(value - rough[next++]));
+        },
+        wants);
+    for (auto* each : {&q, &k}) {
+      for (expectation::value& value : each->values) value.allowed = 2 * error + 0x1p-22;
+    }
   }
 };
 

@@ -7,8 +7,9 @@
 
 #include <switchyard/dtype.hpp>
 #include <switchyard/float16.hpp>
+#include <switchyard/float8.hpp>
 
-namespace switchyard::reference {
+namespace switchyard::inline v0::reference {
 
 [[nodiscard]] inline double load(dtype type, const void* data, std::int64_t index) {
   switch (type) {
@@ -20,6 +21,8 @@ namespace switchyard::reference {
       return static_cast<double>(static_cast<const float*>(data)[index]);
     case dtype::f64:
       return static_cast<const double*>(data)[index];
+    case dtype::f8_e4m3:
+      return static_cast<double>(f8_e4m3_to_float(static_cast<const std::uint8_t*>(data)[index]));
     default:
       throw std::invalid_argument{"reference::load: not a floating-point type the references know"};
   }
@@ -39,6 +42,9 @@ inline void store(dtype type, void* data, std::int64_t index, double value) {
     case dtype::f64:
       static_cast<double*>(data)[index] = value;
       return;
+    case dtype::f8_e4m3:
+      static_cast<std::uint8_t*>(data)[index] = f8_e4m3_from(value);
+      return;
     default:
       throw std::invalid_argument{"reference::store: not a floating-point type the references know"};
   }
@@ -53,9 +59,11 @@ inline void store(dtype type, void* data, std::int64_t index, double value) {
       return static_cast<double>(bf16_to_float(bf16_from(value)));
     case dtype::f32:
       return static_cast<double>(static_cast<float>(value));
+    case dtype::f8_e4m3:
+      return static_cast<double>(f8_e4m3_to_float(f8_e4m3_from(value)));
     default:
       return value;
   }
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

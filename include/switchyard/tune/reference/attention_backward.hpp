@@ -11,19 +11,18 @@
 
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/philox.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
-#include "element.hpp"
+namespace switchyard::inline v0::reference {
 
-namespace switchyard::reference {
-
-/// Gradients in the layouts of dq, dk and dv; NaN where nothing is written.
+/// Gradients in the layouts of dq, dk, dv and dbias; NaN where nothing is written.
 template <class Real>
 struct attention_gradients {
-  std::vector<Real> dq, dk, dv;
-  /// Largest error of an element of dq or dk, in units of an element's rounding, when every product is
+  std::vector<Real> dq, dk, dv, dbias;
+  /// Largest error of an element of dq, dk or dbias, in units of an element's rounding, when every product is
   /// rounded by itself: dP - delta cancels, to nothing for a row with one key, and leaves what both were
   /// rounded by.
-  Real noise_dq = 0, noise_dk = 0;
+  Real noise_dq = 0, noise_dk = 0, noise_dbias = 0;
 };
 
 /// The vectors of `out` have the sizes of the tensors behind the call's pointers.
@@ -36,6 +35,20 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
   const auto read = [&](const void* tensor, std::int64_t i) {
     return static_cast<Real>(load(a.dtype, tensor, i));
   };
+  const auto bias_place = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    return at(b * a.dbias_stride_batch + h * a.dbias_stride_head + i * a.dbias_stride_row + j);
+  };
+  std::vector<Real> noise_of_bias(out.dbias.size(), Real{0});  // squared
+  if (a.dbias != nullptr) {
+    const auto count = [](std::int64_t stride, std::int64_t all) { return stride == 0 ? 1 : all; };
+    for (std::int64_t b = 0; b < count(a.dbias_stride_batch, a.batch); ++b) {
+      for (std::int64_t h = 0; h < count(a.dbias_stride_head, a.heads); ++h) {
+        for (std::int64_t i = 0; i < count(a.dbias_stride_row, a.seqlen_q); ++i) {
+          for (std::int64_t j = 0; j < a.seqlen_k; ++j) out.dbias[bias_place(b, h, i, j)] = 0;
+        }
+      }
+    }
+  }
   for (std::int64_t b = 0; b < a.batch; ++b) {
     const std::int64_t first_q = a.cu_seqlens_q != nullptr ? a.cu_seqlens_q[b] : 0;
     const std::int64_t first_k = a.cu_seqlens_k != nullptr ? a.cu_seqlens_k[b] : 0;
@@ -145,6 +158,11 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
               largest_k = std::max(largest_k, std::abs(read(a.k, k + d)));
             }
             const Real each = factor * factor * (noise[at(j)] + noise_of_delta);
+            if (a.dbias != nullptr) {
+              const std::size_t place = bias_place(b, h, i, j);
+              out.dbias[place] += weights[at(j)] * (slopes[at(j)] - delta);
+              noise_of_bias[place] += weights[at(j)] * weights[at(j)] * (noise[at(j)] + noise_of_delta);
+            }
             noise_of_query += each * largest_k * largest_k;
             noise_of_key[at(j)] += each * largest_q * largest_q;
           }
@@ -154,6 +172,7 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
       for (const Real squared : noise_of_key) out.noise_dk = std::max(out.noise_dk, std::sqrt(squared));
     }
   }
+  for (const Real squared : noise_of_bias) out.noise_dbias = std::max(out.noise_dbias, std::sqrt(squared));
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

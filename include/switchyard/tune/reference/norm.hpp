@@ -11,10 +11,9 @@
 #include <switchyard/operators/layer_norm_backward.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rms_norm_backward.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
-#include "element.hpp"
-
-namespace switchyard::reference {
+namespace switchyard::inline v0::reference {
 
 /// What a norm's forward writes, in f64: [rows][columns], and a value a row.
 struct norm_result {
@@ -117,4 +116,4 @@ norm_gradients norm_backward(const Arguments& a, const float* means) {
   return detail::norm_backward(a, a.mean);
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

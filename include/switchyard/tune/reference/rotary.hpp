@@ -6,21 +6,22 @@
 #include <cstdint>
 
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
-#include "element.hpp"
-
-namespace switchyard::reference {
+namespace switchyard::inline v0::reference {
 
 /// Calls `visit(is_key, offset, value)` once for each element of q_out (is_key false) and k_out, with its
-/// offset in elements and the value that belongs there. Angles are always computed in double.
-template <class Real = double, class Visit>
-void rotary(const operators::rotary::arguments& a, Visit&& visit) {
+/// offset in elements and the value that belongs there. Angles are always computed in double. Token t of
+/// sequence b is left out where `wants(b, t)` is false.
+template <class Real = double, class Visit, class Wants>
+void rotary(const operators::rotary::arguments& a, Visit&& visit, const Wants& wants) {
   const std::int64_t half = a.rotary_dim / 2;
   for (std::int64_t b = 0; b < a.batch; ++b) {
     const bool packed = a.cu_seqlens != nullptr;
     const std::int64_t first = packed ? a.cu_seqlens[b] : 0;
     const std::int64_t length = packed ? a.cu_seqlens[b + 1] - first : a.seqlen;
     for (std::int64_t t = 0; t < length; ++t) {
+      if (!wants(b, t)) continue;
       std::int64_t position = a.offset + t;
       if (a.sequence_offsets != nullptr) position = a.sequence_offsets[b] + t;
       if (a.positions != nullptr) position = a.positions[packed ? first + t : b * a.seqlen + t];
@@ -68,6 +69,12 @@ void rotary(const operators::rotary::arguments& a, Visit&& visit) {
   }
 }
 
+/// All tokens.
+template <class Real = double, class Visit>
+void rotary(const operators::rotary::arguments& a, Visit&& visit) {
+  rotary<Real>(a, visit, [](std::int64_t, std::int64_t) { return true; });
+}
+
 /// Computes and writes q_out and k_out. Not in place.
 inline void rotary(const operators::rotary::arguments& a) {
   rotary(a, [&](bool is_key, std::int64_t offset, double value) {
@@ -75,4 +82,4 @@ inline void rotary(const operators::rotary::arguments& a) {
   });
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

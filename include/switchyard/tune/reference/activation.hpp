@@ -8,10 +8,9 @@
 
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
-#include "element.hpp"
-
-namespace switchyard::reference {
+namespace switchyard::inline v0::reference {
 
 /// What the backward writes: [rows][columns] each.
 struct gated_gradients {
@@ -77,4 +76,4 @@ struct activation_value {
   return result;
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

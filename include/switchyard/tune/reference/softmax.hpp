@@ -9,10 +9,9 @@
 
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
-#include "element.hpp"
-
-namespace switchyard::reference {
+namespace switchyard::inline v0::reference {
 
 /// [rows][columns].
 [[nodiscard]] inline std::vector<double> softmax(const operators::softmax::arguments& a) {
@@ -47,4 +46,4 @@ namespace switchyard::reference {
   return result;
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

@@ -10,15 +10,15 @@
 
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/philox.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
-#include "element.hpp"
-
-namespace switchyard::reference {
+namespace switchyard::inline v0::reference {
 
 /// Calls `visit(out_offset, lse_offset, values, lse)` once for each query row in use, with the offsets in
-/// elements of the row in `out` and of its entry in `lse`.
-template <class Real = double, class Visit>
-void attention_forward(const operators::attention_forward::arguments& a, Visit&& visit) {
+/// elements of the row in `out` and of its entry in `lse`. Row i of head h of sequence b is left out where
+/// `wants(b, h, i)` is false.
+template <class Real = double, class Visit, class Wants>
+void attention_forward(const operators::attention_forward::arguments& a, Visit&& visit, const Wants& wants) {
   using operators::attention_mask;
   constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
   const std::uint64_t seed = a.dropout_state != nullptr ? a.dropout_state[0] : a.dropout_seed;
@@ -48,6 +48,7 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
     for (std::int64_t h = 0; h < a.heads; ++h) {
       const std::int64_t h_kv = h / (a.heads / a.heads_kv);
       for (std::int64_t i = 0; i < queries; ++i) {
+        if (!wants(b, h, i)) continue;
         const auto token_row = [&](std::int64_t stride_batch, std::int64_t stride_head,
                                    std::int64_t stride_token) {
           return (a.cu_seqlens_q != nullptr ? 0 : b * stride_batch) + h * stride_head +
@@ -117,6 +118,12 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
   }
 }
 
+/// All rows.
+template <class Real = double, class Visit>
+void attention_forward(const operators::attention_forward::arguments& a, Visit&& visit) {
+  attention_forward<Real>(a, visit, [](std::int64_t, std::int64_t, std::int64_t) { return true; });
+}
+
 /// Computes and writes out and, where wanted, lse.
 inline void attention_forward(const operators::attention_forward::arguments& a) {
   attention_forward(a, [&](std::int64_t out, std::int64_t lse_at, std::span<const double> row, double lse) {
@@ -127,4 +134,4 @@ inline void attention_forward(const operators::attention_forward::arguments& a) 
   });
 }
 
-}  // namespace switchyard::reference
+}  // namespace switchyard::inline v0::reference

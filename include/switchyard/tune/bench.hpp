@@ -1,0 +1,286 @@
+// A workbench for one operator on one device: sets up a problem, says which variants may serve it, checks and
+// times each of them. It throws whatever a driver throws; a kernel that destroys the process destroys the
+// bench, which is why the tuner runs it in a process of its own.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <switchyard/build_selector.hpp>
+#include <switchyard/catalog.hpp>
+#include <switchyard/dispatcher.hpp>
+#include <switchyard/driver.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/module.hpp>
+#include <switchyard/tune/check.hpp>
+#include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/statistics.hpp>
+#include <switchyard/tune/workload.hpp>
+
+namespace switchyard::inline v0::tune {
+
+/// How much of a problem is checked, and on how much memory.
+struct check_options {
+  double most_work = 1e8;  ///< multiplications and additions of the reference; beyond it rows are sampled
+  std::int64_t least_rows = 24;                      ///< sampled whatever they cost
+  double most_bytes = 4 * 1024.0 * 1024.0 * 1024.0;  ///< of tensors that are copied to the host
+  double most_row_work = 1.5e9;  ///< where the least rows cost more, a smaller problem is checked
+};
+
+/// A variant that may serve the problem that is set up.
+struct serving_variant {
+  std::string id;
+  std::string blob;              ///< blob_fingerprint
+  std::vector<axis_value> type;  ///< as its manifest states it
+};
+
+/// What a bench says of a problem that it has set up.
+struct bench_problem {
+  std::vector<std::int64_t> problem;
+  std::vector<serving_variant> variants;  ///< in the manifest's order
+  double bytes = 0;
+  double flops = 0;
+  std::string checked;  ///< what is compared: "every value", "24 of 4096 rows", and so on
+};
+
+/// A bench without its operator's type.
+class bench {
+ public:
+  bench() = default;
+  bench(const bench&) = delete;
+  bench& operator=(const bench&) = delete;
+  virtual ~bench() = default;
+
+  [[nodiscard]] virtual const operator_description& description() const noexcept = 0;
+  [[nodiscard]] virtual const device& where() const noexcept = 0;
+
+  /// Allocates and fills the tensors of a problem, and computes what belongs into its results.
+  virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) = 0;
+
+  /// Runs a variant once on results full of NaN. What is wrong; empty when nothing is.
+  [[nodiscard]] virtual std::string check(const std::string& variant) = 0;
+
+  [[nodiscard]] virtual timed time(const std::string& variant, const timing_options& options,
+                                   double best) = 0;
+};
+
+/// Bytes to write over so that nothing of use is left in the last cache; 0 where its size is not known.
+[[nodiscard]] inline double cache_bytes(const device_properties& of) {
+  double out = static_cast<double>(of.attribute("l2_bytes"));
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  if (of.backend == "host") out = std::max(out, static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE)));
+#endif
+  return std::min(2.5 * out, 1e9);
+}
+
+template <operator_type Operator>
+class operator_bench final : public bench {
+ public:
+  operator_bench(catalog& files, device where, check_options options = {})
+      : files_{files.files(describe<Operator>())},
+        device_{std::move(where)},
+        options_{options},
+        modules_{std::make_shared<module_store>(device_.driver())} {
+    std::vector<std::string> ignored;
+    // Tables take no part: what they deny is measured like the rest, and left to whoever denied it.
+    rules_ =
+        build_selector({&describe<Operator>(), device_.properties(), files_.manifests, {}, {}, {}}, ignored);
+  }
+
+  [[nodiscard]] const operator_description& description() const noexcept override {
+    return describe<Operator>();
+  }
+  [[nodiscard]] const device& where() const noexcept override { return device_; }
+
+  bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
+    judge_.reset();
+    reduced_.reset();
+    calls_.clear();
+    calls_.reserve(most_copies);
+    calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
+    const double size = calls_[0].bytes;
+    if (const std::string wrong = illegal(calls_[0].arguments); !wrong.empty())
+      throw call_error{error_code::invalid_argument, wrong};
+    bench_problem out;
+    const auto problem = make_problem<Operator>(calls_[0].arguments);
+    out.problem.assign(problem.begin(), problem.end());
+    out.bytes = size;
+    out.flops = calls_[0].flops;
+    std::vector<std::string> seen;
+    for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
+      if (!rules_->admissible(i, problem, {})) continue;
+      const variant& what = *rules_->candidates[i].what;
+      // The same id for a less specific target is never chosen over the first.
+      if (std::find(seen.begin(), seen.end(), what.id) != seen.end()) continue;
+      seen.push_back(what.id);
+      out.variants.push_back({what.id, blob_fingerprint(what), what.type});
+    }
+    out.checked = prepare_check(want, seed);
+    const double cached = cache_bytes(device_.properties());
+    const double copies = cache == cache_state::rotating && size > 0 ? std::ceil(cached / size) : 1;
+    while (static_cast<double>(calls_.size()) < copies && calls_.size() < most_copies)
+      calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
+    flush_ = cache == cache_state::cold && cached > 0
+                 ? device_buffer{device_.driver(), static_cast<std::size_t>(cached)}
+                 : device_buffer{};
+    return out;
+  }
+
+  [[nodiscard]] std::string check(const std::string& variant) override {
+    if (!judge_) return "no problem is set up";
+    auto& call = reduced_ ? *reduced_ : calls_[0];
+    if (reduced_ && !serves(variant, call.arguments)) {
+      return "cannot be checked: the problem is too large for the reference, and the variant does not serve "
+             "the smaller one, " +
+             format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
+    }
+    dispatcher<Operator>& run = forced(variant);
+    judge_->reset();
+    run(stream{}, call.arguments);
+    if (const status result = device_.driver()->synchronize({}); result != 0) {
+      throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
+    }
+    return judge_->verdict();
+  }
+
+  [[nodiscard]] timed time(const std::string& variant, const timing_options& options, double best) override {
+    dispatcher<Operator>& run = forced(variant);
+    std::size_t next = 0;
+    return time_call(
+        device_.driver(), options, [&] { run(stream{}, calls_[next++ % calls_.size()].arguments); }, best,
+        [&] { flush_.fill(static_cast<std::uint8_t>(next)); });
+  }
+
+ private:
+  static constexpr std::size_t most_copies = 16;
+  using arguments = typename Operator::arguments;
+
+  /// A dispatcher that runs one variant.
+  struct forced_variant {
+    forced_variant(const catalog::contents& files, const std::string& name,
+                   const std::shared_ptr<module_store>& modules, const device& where)
+        : id{name}, source{files, name, modules}, run{source, where} {}
+
+    std::string id;
+    forced_source source;
+    dispatcher<Operator> run;
+  };
+
+  /// Kept from a variant's check to its timing.
+  [[nodiscard]] dispatcher<Operator>& forced(const std::string& variant) {
+    if (!forced_ || forced_->id != variant) {
+      forced_.reset();
+      forced_ = std::make_unique<forced_variant>(files_, variant, modules_, device_);
+    }
+    return forced_->run;
+  }
+
+  [[nodiscard]] static std::string illegal(const arguments& call) {
+    if constexpr (requires { Operator::check(call); }) {
+      return Operator::check(call);
+    } else {
+      return {};
+    }
+  }
+
+  [[nodiscard]] bool serves(const std::string& id, const arguments& call) const {
+    const auto problem = make_problem<Operator>(call);
+    for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
+      if (rules_->candidates[i].what->id == id && rules_->admissible(i, problem, {})) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] static double total_bytes(const tensors& of) {
+    double out = 0;
+    for (const tensors::tensor& each : of.all()) out += static_cast<double>(each.bytes);
+    return out;
+  }
+
+  /// Computes what belongs into the results of the first call, or of a smaller problem of the same type: the
+  /// one that the workload suggests, and from there sizes are halved, the largest first, until the reference
+  /// can do it. The code that runs is the same: a
+  /// variant's kernels differ by type alone. What remains untested there are offsets beyond the smaller
+  /// tensors.
+  std::string prepare_check(const request& want, std::uint64_t seed) {
+    const auto too_large = [&](const prepared_call<Operator>& call) {
+      const auto rows = std::min(workload<Operator>::rows(call.arguments), options_.least_rows);
+      return total_bytes(call.memory) > options_.most_bytes ||
+             static_cast<double>(rows) * workload<Operator>::row_work(call.arguments) >
+                 options_.most_row_work;
+    };
+    if (too_large(calls_[0])) {
+      request smaller = want;
+      const operator_description& op = describe<Operator>();
+      auto problem = make_problem<Operator>(calls_[0].arguments);
+      if constexpr (requires { workload<Operator>::shrink(calls_[0].arguments, smaller); }) {
+        workload<Operator>::shrink(calls_[0].arguments, smaller);
+        reduced_ = std::make_unique<prepared_call<Operator>>(
+            workload<Operator>::make(device_.driver(), smaller, seed));
+        problem = make_problem<Operator>(reduced_->arguments);
+      }
+      std::vector<bool> fixed(op.axes.size());
+      for (std::size_t i = 0; i < op.axes.size(); ++i) fixed[i] = op.axes[i].kind != axis_kind::size;
+      while (!reduced_ || too_large(*reduced_)) {
+        std::size_t largest = op.axes.size();
+        for (std::size_t i = 0; i < op.axes.size(); ++i) {
+          if (fixed[i] || problem[i] < 2) continue;
+          if (largest == op.axes.size() || problem[i] > problem[largest]) largest = i;
+        }
+        if (largest == op.axes.size()) break;
+        request attempt = smaller;
+        attempt.set(op.axes[largest].name, problem[largest] - problem[largest] / 2);
+        auto made = std::make_unique<prepared_call<Operator>>(
+            workload<Operator>::make(device_.driver(), attempt, seed));
+        if (!illegal(made->arguments).empty()) {
+          fixed[largest] = true;  // heads that no longer share their keys evenly, say
+          continue;
+        }
+        smaller = std::move(attempt);
+        reduced_ = std::move(made);
+        problem = make_problem<Operator>(reduced_->arguments);
+      }
+    }
+    auto& call = reduced_ ? *reduced_ : calls_[0];
+    host_copies copies{call.memory};
+    const arguments on_host = copies.template translated<Operator>(call.arguments);
+    const std::int64_t rows = workload<Operator>::rows(on_host);
+    const double work = std::max(1.0, workload<Operator>::row_work(on_host));
+    const auto affordable = static_cast<std::int64_t>(options_.most_work / work);
+    const std::int64_t most = std::max(options_.least_rows, affordable);
+    const row_sample sample{rows, most, seed};
+    expectation wanted;
+    workload<Operator>::expect(on_host, sample, wanted);
+    judge_ = std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted));
+    std::string out = sample.all()
+                          ? "every value"
+                          : std::to_string(sample.rows().size()) + " of " + std::to_string(rows) + " rows";
+    if (reduced_) {
+      out += " of the smaller problem " +
+             format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
+    }
+    return out;
+  }
+
+  catalog::contents files_;
+  device device_;
+  check_options options_;
+  std::shared_ptr<module_store> modules_;
+  std::shared_ptr<const selector> rules_;
+  std::vector<prepared_call<Operator>> calls_;
+  std::unique_ptr<prepared_call<Operator>> reduced_;
+  std::unique_ptr<judge> judge_;
+  device_buffer flush_;
+  std::unique_ptr<forced_variant> forced_;
+};
+
+}  // namespace switchyard::inline v0::tune

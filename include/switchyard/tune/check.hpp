@@ -1,0 +1,297 @@
+// Whether a variant computes what its operator's definition says: results in memory that was full of NaN,
+// compared with the definition in f64.
+//
+// The standard is absolute: a variant is never compared with another one. Where the whole result is too much
+// work for the reference, the first and last rows and random ones between them are compared. That is sound
+// for what goes wrong in practice: each row runs through the same code as all others of its tile, whole tiles
+// that are missing or misplaced show in NaN or wrong rows with a probability that the sample makes high, and
+// edges are always in it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/driver.hpp>
+#include <switchyard/dtype.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/tune/reference/element.hpp>
+#include <switchyard/tune/workload.hpp>
+
+namespace switchyard::inline v0::tune {
+
+/// Rows of a result that are examined, rising.
+class row_sample {
+ public:
+  /// All of `count` rows where they are at most `most`; else the first, the last, and random ones.
+  row_sample(std::int64_t count, std::int64_t most, std::uint64_t seed) : count_{count} {
+    if (count <= most) {
+      for (std::int64_t i = 0; i < count; ++i) rows_.push_back(i);
+      return;
+    }
+    rows_ = {0, count - 1};
+    std::mt19937_64 generator{seed};
+    std::uniform_int_distribution<std::int64_t> any{0, count - 1};
+    while (static_cast<std::int64_t>(rows_.size()) < most) rows_.push_back(any(generator));
+    std::sort(rows_.begin(), rows_.end());
+    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+  }
+
+  [[nodiscard]] const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
+  [[nodiscard]] bool has(std::int64_t row) const {
+    return all() || std::binary_search(rows_.begin(), rows_.end(), row);
+  }
+  [[nodiscard]] bool all() const noexcept { return static_cast<std::int64_t>(rows_.size()) == count_; }
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+
+ private:
+  std::int64_t count_;
+  std::vector<std::int64_t> rows_;
+};
+
+/// Distance between neighbouring values of a type near 1.
+[[nodiscard]] inline double unit_of(dtype type) {
+  return type == dtype::bf16 ? 0x1p-7 : type == dtype::f16 ? 0x1p-10 : 0x1p-23;
+}
+
+/// Distance between neighbouring values of a type near 0, where f16 runs out of exponents.
+[[nodiscard]] inline double smallest_of(dtype type) {
+  return type == dtype::f16 ? 0x1p-24 : 0;
+}
+
+/// What f32 arithmetic over `count` terms of this magnitude may be wrong by, summed in a tree: 16 f32 units
+/// for each level.
+[[nodiscard]] inline double arithmetic_error(std::int64_t count, double magnitude) {
+  return 16 * 0x1p-24 * (1 + std::log2(static_cast<double>(count) + 1)) * magnitude;
+}
+
+/// What a call must write: values, and how far each may be off.
+class expectation {
+ public:
+  struct value {
+    std::int64_t index;  ///< in elements
+    double wanted;
+    double allowed;
+  };
+  struct result {
+    std::string name;
+    const void* address;  ///< of the host copy
+    dtype type;
+    std::vector<value> values;
+
+    void want(std::int64_t index, double wanted, double allowed) {
+      values.push_back({index, wanted, allowed});
+    }
+  };
+
+  /// The result at an address of the host copies.
+  [[nodiscard]] result& of(std::string name, const void* address, dtype type) {
+    results_.push_back({std::move(name), address, type, {}});
+    return results_.back();
+  }
+  [[nodiscard]] const std::deque<result>& results() const noexcept { return results_; }
+
+ private:
+  std::deque<result> results_;  // references to them stay valid
+};
+
+/// The tensors of a call on the host, as they are before it.
+class host_copies {
+ public:
+  explicit host_copies(const tensors& of) {
+    for (const tensors::tensor& each : of.all()) {
+      copies_.push_back({each.memory.data<std::byte>(), each.initial()});
+    }
+  }
+
+  /// Where the host copy of something in device memory is; null for null. Pointers into no tensor stay.
+  [[nodiscard]] const void* translate(const void* address) const noexcept {
+    for (const copy& each : copies_) {
+      const auto* const at = static_cast<const std::byte*>(address);
+      if (address != nullptr && !std::less<>{}(at, each.device) &&
+          std::less<>{}(at, each.device + each.bytes.size())) {
+        return each.bytes.data() + (at - each.device);
+      }
+    }
+    return address;
+  }
+
+  /// The same arguments, with every pointer field leading to the host copies.
+  template <operator_type Operator>
+  [[nodiscard]] typename Operator::arguments translated(typename Operator::arguments arguments) const {
+    auto* const bytes = reinterpret_cast<std::byte*>(&arguments);
+    for (const field_description& field : describe<Operator>().fields) {
+      if (field.kind != value_kind::pointer) continue;
+      const void* address = nullptr;
+      std::memcpy(&address, bytes + field.offset, sizeof address);
+      address = translate(address);
+      std::memcpy(bytes + field.offset, &address, sizeof address);
+    }
+    return arguments;
+  }
+
+  /// Which tensor an address of a host copy is in, and how many bytes from its beginning.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> find(const void* address) const {
+    const auto* const at = static_cast<const std::byte*>(address);
+    for (std::size_t i = 0; i < copies_.size(); ++i) {
+      const std::byte* const begin = copies_[i].bytes.data();
+      if (!std::less<>{}(at, begin) && std::less<>{}(at, begin + copies_[i].bytes.size()))
+        return {i, static_cast<std::size_t>(at - begin)};
+    }
+    throw call_error{error_code::invalid_argument,
+                     "an expected result lies in no tensor of the call: its workload passes another address"};
+  }
+
+  [[nodiscard]] const std::vector<std::byte>& bytes(std::size_t tensor) const {
+    return copies_[tensor].bytes;
+  }
+
+ private:
+  struct copy {
+    const std::byte* device;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<copy> copies_;
+};
+
+/// Judges runs of one call.
+class judge {
+ public:
+  judge(tensors& call, host_copies copies, expectation wanted)
+      : call_{call}, copies_{std::move(copies)}, wanted_{std::move(wanted)} {
+    written_.resize(call_.all().size());
+    for (const expectation::result& each : wanted_.results()) {
+      places_.push_back(copies_.find(each.address));
+      written_[places_.back().first] = true;
+    }
+    originals_.resize(written_.size());
+    for (std::size_t i = 0; i < written_.size(); ++i) {
+      const tensors::tensor& each = call_.all()[i];
+      if (!written_[i] || each.is_result() || each.bytes == 0) continue;
+      try {
+        originals_[i] = device_buffer{call_.driver(), each.bytes};
+        originals_[i].upload(copies_.bytes(i).data(), each.bytes);
+      } catch (const driver_error&) {
+        originals_[i] = {};  // no memory left: from the host each time
+      }
+    }
+  }
+
+  /// Fills results with NaN, and what is changed in place with its values, as before the first run.
+  void reset() {
+    for (std::size_t i = 0; i < call_.all().size(); ++i) {
+      tensors::tensor& each = call_.all()[i];
+      if (each.is_result()) {
+        each.memory.fill(0xff, 0, each.bytes);
+      } else if (written_[i]) {
+        const void* const from = originals_[i].bytes() > 0 ? originals_[i].data() : copies_.bytes(i).data();
+        each.memory.upload(from, each.bytes);
+      }
+      each.memory.fill(tensors::margin_byte, each.bytes);
+    }
+  }
+
+  /// What is wrong after a run; empty when nothing is.
+  [[nodiscard]] std::string verdict() const {
+    for (std::size_t i = 0; i < wanted_.results().size(); ++i) {
+      std::string wrong = compare(wanted_.results()[i], places_[i]);
+      if (!wrong.empty()) return wrong;
+    }
+    for (std::size_t i = 0; i < call_.all().size(); ++i) {
+      const tensors::tensor& each = call_.all()[i];
+      std::vector<std::uint8_t> margin(tensors::margin_bytes);
+      each.memory.download(margin.data(), margin.size(), each.bytes);
+      const auto bad = std::find_if(margin.begin(), margin.end(),
+                                    [](std::uint8_t byte) { return byte != tensors::margin_byte; });
+      if (bad != margin.end()) {
+        return "writes past the end of a tensor of " + std::to_string(each.bytes) + " bytes, " +
+               std::to_string(bad - margin.begin()) + " bytes behind it";
+      }
+      if (written_[i] || each.is_result() || each.bytes > most_compared_input) continue;
+      std::vector<std::byte> now(each.bytes);
+      if (!now.empty()) each.memory.download(now.data(), now.size());
+      if (now != copies_.bytes(i)) {
+        return "changes an input, a tensor of " + std::to_string(each.bytes) + " bytes";
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::size_t values() const {
+    std::size_t out = 0;
+    for (const auto& each : wanted_.results()) out += each.values.size();
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t most_compared_input = std::size_t{8} << 20U;
+  static constexpr std::size_t largest_gap = std::size_t{64} << 10U;
+
+  /// Downloads the pieces that hold wanted values, whole where they lie close together, and compares.
+  [[nodiscard]] std::string compare(const expectation::result& result,
+                                    const std::pair<std::size_t, std::size_t>& place) const {
+    const tensors::tensor& from = call_.all()[place.first];
+    const auto size = static_cast<std::size_t>(size_of(result.type));
+    std::vector<const expectation::value*> order;
+    for (const expectation::value& each : result.values) order.push_back(&each);
+    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->index < b->index; });
+    std::size_t wrong = 0;
+    std::string worst;
+    double worst_share = 1;
+    std::vector<std::byte> piece;
+    for (std::size_t begin = 0; begin < order.size();) {
+      std::size_t end = begin + 1;
+      const auto at = [&](std::size_t i) {
+        return place.second + static_cast<std::size_t>(order[i]->index) * size;
+      };
+      while (end < order.size() && at(end) - at(end - 1) <= largest_gap) ++end;
+      piece.resize(at(end - 1) - at(begin) + size);
+      from.memory.download(piece.data(), piece.size(), at(begin));
+      for (std::size_t i = begin; i < end; ++i) {
+        const double found =
+            reference::load(result.type, piece.data(), order[i]->index - order[begin]->index);
+        double share = std::abs(found - order[i]->wanted) / order[i]->allowed;
+        if (found == order[i]->wanted) share = 0;
+        if (std::isnan(share)) share = HUGE_VAL;
+        if (share <= 1) continue;
+        ++wrong;
+        if (share > worst_share) {
+          worst_share = share;
+          worst = "element " + std::to_string(order[i]->index) + " is " + shown(found) + " where " +
+                  shown(order[i]->wanted) + " belongs, within " + shown(order[i]->allowed);
+        }
+      }
+      begin = end;
+    }
+    if (wrong == 0) return {};
+    return result.name + ": " + std::to_string(wrong) + " of " + std::to_string(order.size()) +
+           " compared values are wrong; " + worst;
+  }
+
+  [[nodiscard]] static std::string shown(double value) {
+    if (std::isnan(value)) return "NaN";
+    if (std::isinf(value)) return value < 0 ? "-infinity" : "infinity";
+    char digits[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+    const int length = __builtin_snprintf(digits, sizeof digits, "%.7g", value);
+    return {digits, static_cast<std::size_t>(length > 0 ? length : 0)};
+  }
+
+  tensors& call_;
+  host_copies copies_;
+  expectation wanted_;
+  std::vector<std::pair<std::size_t, std::size_t>> places_;
+  std::vector<bool> written_;
+  std::vector<device_buffer> originals_;  ///< on the device, of tensors that are changed in place
+};
+
+}  // namespace switchyard::inline v0::tune

@@ -1,0 +1,57 @@
+// In which order problems are best measured when there may not be time for all: what is called often and lies
+// far from what was measured first comes first.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace switchyard::inline v0::tune {
+
+/// A problem as a point: problems of different kinds say nothing about each other.
+struct coverage_point {
+  std::size_t kind = 0;
+  std::vector<double> at;  ///< binary logarithms of the sizes: a factor of two is 1
+  double weight = 1;       ///< how often it is called
+};
+
+/// The order, as indices. Each next point is the one with the largest weight * distance to the nearest before
+/// it: an unmeasured problem is decided by its neighbours, so that is where most would be lost. A distance is
+/// at most `far`, which is also what a kind has that nothing stands for yet. With equal weights it is
+/// Gonzalez' farthest-point traversal ("Clustering to minimize the maximum intercluster distance", 1985): a
+/// coarse grid that is refined. Needs count^2 steps.
+[[nodiscard]] inline std::vector<std::size_t> coverage_order(const std::vector<coverage_point>& points,
+                                                             double far = 16) {
+  std::vector<double> nearest(points.size(), far);
+  std::vector<std::size_t> left(points.size());
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
+  std::vector<std::size_t> out;
+  while (!left.empty()) {
+    std::size_t pick = 0;
+    double best = -1;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      // A problem that is measured as another one of the same sizes still counts for a little.
+      const double gain = points[left[i]].weight * (nearest[left[i]] + 1e-3);
+      if (gain <= best) continue;
+      pick = i;
+      best = gain;
+    }
+    const std::size_t chosen = left[pick];
+    out.push_back(chosen);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(pick));
+    for (const std::size_t each : left) {
+      if (points[each].kind != points[chosen].kind) continue;
+      double squared = 0;
+      for (std::size_t i = 0; i < points[each].at.size(); ++i) {
+        const double apart = points[each].at[i] - points[chosen].at[i];
+        squared += apart * apart;
+      }
+      nearest[each] = std::min(nearest[each], std::sqrt(squared));
+    }
+  }
+  return out;
+}
+
+}  // namespace switchyard::inline v0::tune

@@ -1,0 +1,141 @@
+// Measurements into the rows of a table.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <switchyard/operator.hpp>
+#include <switchyard/table.hpp>
+
+namespace switchyard::inline v0::tune {
+
+/// A variant's time in a row to be.
+struct row_entry {
+  std::string variant;
+  double microseconds = 0;
+};
+
+/// The row of a group at the problem's sizes; row_count() when it has none.
+[[nodiscard]] inline std::size_t find_row(const row_group& group, problem_view problem) {
+  for (std::size_t row = 0; row < group.row_count(); ++row) {
+    const auto at = group.coordinates(row);
+    bool same = true;
+    for (std::size_t i = 0; i < at.size(); ++i) same = same && at[i] == problem[group.axes[i]];
+    if (same) return row;
+  }
+  return group.row_count();
+}
+
+/// A group without one of its rows, and without the variants that no row names any more.
+[[nodiscard]] inline row_group without_rows(const row_group& group, const std::vector<bool>& gone) {
+  row_group out;
+  out.type = group.type;
+  out.axes = group.axes;
+  for (std::size_t row = 0; row < group.row_count(); ++row) {
+    if (gone[row]) continue;
+    const auto at = group.coordinates(row);
+    out.at.insert(out.at.end(), at.begin(), at.end());
+    for (const measured_time& each : group.row_times(row)) {
+      const auto found = std::find(out.ids.begin(), out.ids.end(), group.ids[each.variant]);
+      const auto id = static_cast<std::uint32_t>(found - out.ids.begin());
+      if (found == out.ids.end()) {
+        out.ids.push_back(group.ids[each.variant]);
+        out.blobs.push_back(each.variant < group.blobs.size() ? group.blobs[each.variant] : std::string{});
+      }
+      out.times.push_back({id, each.microseconds});
+    }
+    out.first_time.push_back(static_cast<std::uint32_t>(out.times.size()));
+    out.source_row.push_back(static_cast<std::uint32_t>(out.row_count() - 1));
+    out.uncertainty.push_back(static_cast<float>(group.row_uncertainty(row)));
+  }
+  return out;
+}
+
+/// The group of a table that holds for `type` and has every size axis of the operator; null where there is
+/// none.
+[[nodiscard]] inline row_group* find_group(table& in, const operator_description& op,
+                                           const std::vector<axis_value>& type) {
+  for (row_group& each : in.groups) {
+    if (each.type != type) continue;
+    const bool all = std::all_of(op.axes.begin(), op.axes.end(), [&](const axis_description& axis) {
+      const auto index = static_cast<std::uint32_t>(&axis - op.axes.data());
+      return axis.kind != axis_kind::size ||
+             std::find(each.axes.begin(), each.axes.end(), index) != each.axes.end();
+    });
+    if (all) return &each;
+  }
+  return nullptr;
+}
+
+/// Puts the `most` fastest times of a problem into the group that holds for `type`, which is sorted by axis;
+/// makes the group where there is none, and replaces a row of the same sizes.
+inline void put_row(table& into, const operator_description& op, problem_view problem,
+                    const std::vector<axis_value>& type, std::vector<row_entry> times, double uncertainty,
+                    std::size_t most) {
+  if (times.empty()) return;
+  row_group* group = find_group(into, op, type);
+  if (group == nullptr) {
+    group = &into.groups.emplace_back();
+    group->type = type;
+    for (std::uint32_t i = 0; i < op.axes.size(); ++i) {
+      if (op.axes[i].kind == axis_kind::size) group->axes.push_back(i);
+    }
+  }
+  if (const std::size_t old = find_row(*group, problem); old < group->row_count()) {
+    std::vector<bool> gone(group->row_count());
+    gone[old] = true;
+    *group = without_rows(*group, gone);
+  }
+  std::stable_sort(times.begin(), times.end(),
+                   [](const row_entry& a, const row_entry& b) { return a.microseconds < b.microseconds; });
+  if (times.size() > most) times.resize(most);
+  for (const row_entry& each : times) {
+    const auto found = std::find(group->ids.begin(), group->ids.end(), each.variant);
+    const auto id = static_cast<std::uint32_t>(found - group->ids.begin());
+    if (found == group->ids.end()) group->ids.push_back(each.variant);
+    group->times.push_back({id, static_cast<float>(each.microseconds)});
+  }
+  group->blobs.resize(group->ids.size());
+  for (const std::uint32_t axis : group->axes) group->at.push_back(problem[axis]);
+  group->first_time.push_back(static_cast<std::uint32_t>(group->times.size()));
+  group->source_row.push_back(static_cast<std::uint32_t>(group->row_count() - 1));
+  group->uncertainty.resize(group->row_count());
+  group->uncertainty.back() = static_cast<float>(std::min(uncertainty, 1.0));
+}
+
+/// Takes a variant's times out of every row of the groups that hold for a problem of `type`; rows that have
+/// no other go. Returns how many times there were.
+inline std::size_t remove_variant(table& from, const std::string& id, const std::vector<axis_value>& type) {
+  std::size_t removed = 0;
+  for (row_group& group : from.groups) {
+    const bool contradicts = std::any_of(group.type.begin(), group.type.end(), [&](const axis_value& has) {
+      return std::any_of(type.begin(), type.end(), [&](const axis_value& asked) {
+        return asked.axis == has.axis && asked.value != has.value;
+      });
+    });
+    if (contradicts) continue;
+    row_group kept = group;
+    kept.times.clear();
+    kept.first_time = {0};
+    std::vector<bool> gone;
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      for (const measured_time& each : group.row_times(row)) {
+        if (group.ids[each.variant] == id) {
+          ++removed;
+        } else {
+          kept.times.push_back(each);
+        }
+      }
+      gone.push_back(kept.times.size() == kept.first_time.back());
+      kept.first_time.push_back(static_cast<std::uint32_t>(kept.times.size()));
+    }
+    group = without_rows(kept, gone);
+  }
+  std::erase_if(from.groups, [](const row_group& each) { return each.row_count() == 0; });
+  return removed;
+}
+
+}  // namespace switchyard::inline v0::tune

@@ -1,0 +1,88 @@
+// Decoding as its definition reads, in double precision (or in another type, to learn how large rounding
+// errors are). Slow and plain on purpose: every score of a row is formed, then the softmax.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/tune/reference/element.hpp>
+
+namespace switchyard::inline v0::reference {
+
+/// Calls `visit(out_offset, lse_offset, values, lse)` once for each query row, with the offsets in elements
+/// of the row in `out` and of its entry in `lse`. Query i of head h of sequence b is left out where `wants(b,
+/// h, i)` is false.
+template <class Real = double, class Visit, class Wants>
+void attention_decode(const operators::attention_decode::arguments& a, Visit&& visit, const Wants& wants) {
+  constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
+  std::vector<Real> scores;
+  std::vector<Real> values(static_cast<std::size_t>(a.head_dim_v));
+  for (std::int64_t b = 0; b < a.batch; ++b) {
+    const std::int64_t keys = a.seqused_k != nullptr ? a.seqused_k[b] : a.seqlen_k;
+    const auto key_row = [&](std::int64_t j, std::int64_t head, std::int64_t stride_batch,
+                             std::int64_t stride_head, std::int64_t stride_token) {
+      if (a.block_table == nullptr) return b * stride_batch + j * stride_token + head * stride_head;
+      const std::int64_t page = a.block_table[b * a.block_table_stride + j / a.page_size];
+      return page * stride_batch + (j % a.page_size) * stride_token + head * stride_head;
+    };
+    for (std::int64_t h = 0; h < a.heads; ++h) {
+      const std::int64_t h_kv = h / (a.heads / a.heads_kv);
+      const auto scale_of = [&](const float* scales, std::int64_t stride) {
+        return scales != nullptr ? static_cast<Real>(scales[h_kv * stride]) : Real{1};
+      };
+      const Real k_scale = scale_of(a.k_scale, a.k_scale_stride);
+      const Real v_scale = scale_of(a.v_scale, a.v_scale_stride);
+      for (std::int64_t i = 0; i < a.seqlen_q; ++i) {
+        if (!wants(b, h, i)) continue;
+        const std::int64_t q_row = b * a.q_stride_batch + h * a.q_stride_head + i * a.q_stride_token;
+        const std::int64_t position = i + keys - a.seqlen_q;
+        scores.assign(static_cast<std::size_t>(keys), minus_infinity);
+        Real maximum = a.sinks != nullptr ? static_cast<Real>(a.sinks[h]) : minus_infinity;
+        for (std::int64_t j = 0; j < keys; ++j) {
+          if (a.mask != operators::attention_mask::none && j > position) continue;
+          if (a.window_left >= 0 && j < position - a.window_left) continue;
+          const std::int64_t k_row = key_row(j, h_kv, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
+          Real score = 0;
+          for (std::int64_t d = 0; d < a.head_dim; ++d) {
+            score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
+                     static_cast<Real>(load(a.kv_dtype, a.k, k_row + d));
+          }
+          score *= k_scale * static_cast<Real>(a.scale);
+          if (a.soft_cap != 0.0F) {
+            const auto cap = static_cast<Real>(a.soft_cap);
+            score = cap * std::tanh(score / cap);
+          }
+          if (a.alibi_slopes != nullptr) {
+            score -= static_cast<Real>(a.alibi_slopes[h]) * static_cast<Real>(std::abs(position - j));
+          }
+          scores[static_cast<std::size_t>(j)] = score;
+          if (score > maximum || std::isnan(score)) maximum = score;
+        }
+        values.assign(values.size(), Real{0});
+        Real lse = minus_infinity;
+        if (maximum != minus_infinity) {
+          Real sum = a.sinks != nullptr ? std::exp(static_cast<Real>(a.sinks[h]) - maximum) : Real{0};
+          for (const Real score : scores) sum += std::exp(score - maximum);
+          lse = maximum + std::log(sum);
+          for (std::int64_t j = 0; j < keys; ++j) {
+            const Real weight = std::exp(scores[static_cast<std::size_t>(j)] - maximum) / sum;
+            if (weight == 0) continue;
+            const std::int64_t v_row = key_row(j, h_kv, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
+            for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
+              values[static_cast<std::size_t>(d)] +=
+                  weight * v_scale * static_cast<Real>(load(a.kv_dtype, a.v, v_row + d));
+            }
+          }
+        }
+        visit(b * a.out_stride_batch + h * a.out_stride_head + i * a.out_stride_token,
+              b * a.lse_stride_batch + h * a.lse_stride_head + i, std::span<const Real>{values}, lse);
+      }
+    }
+  }
+}
+
+}  // namespace switchyard::inline v0::reference
