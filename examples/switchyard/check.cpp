@@ -50,7 +50,11 @@ void collect(const std::string& path, found_files& out, report& findings) {
   fs::recursive_directory_iterator at{path, fs::directory_options::follow_directory_symlink, problem};
   for (const fs::recursive_directory_iterator end; !problem && at != end; at.increment(problem)) {
     std::error_code unknown;
-    if (at->is_directory(unknown)) continue;
+    if (at->is_directory(unknown)) {
+      // A hidden folder is no part of the tree: the build keeps its jobs in one, and catalogs pass it by.
+      if (at->path().filename().string().starts_with('.')) at.disable_recursion_pending();
+      continue;
+    }
     if (at->path().extension() == ".json") {
       out.json.push_back(at->path().string());
     } else {

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,18 @@ namespace sy = switchyard;
 namespace tool {
 
 namespace {
+
+/// Where a blob that is a symbolic link leads, if that is out of its manifest's folder.
+std::string target_outside(const std::string& manifest, const std::string& blob) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  const fs::path folder = fs::canonical(fs::path{manifest}.parent_path(), problem);
+  if (problem) return {};
+  const fs::path file = fs::canonical(blob, problem);
+  if (problem) return {};
+  const fs::path from_there = file.lexically_relative(folder);
+  return from_there.empty() || *from_there.begin() == ".." ? file.string() : std::string{};
+}
 
 void check_blobs(const sy::manifest& from, report& out, checked_files& files) {
   struct pinned {
@@ -41,6 +54,13 @@ void check_blobs(const sy::manifest& from, report& out, checked_files& files) {
   }
   for (const auto& [path, what] : blobs) {
     files.blobs.insert(path);
+    if (const std::string outside = target_outside(from.path, path); !outside.empty()) {
+      out.add(
+          severity::note, path,
+          "is a symbolic link to " + outside +
+              ", out of the manifest's folder: it serves here, where its hash is right, but a copy of the "
+              "folder may lack it");
+    }
     try {
       const std::string bytes = sy::read_file(path, sy::max_blob_bytes);
       const std::string digest = sy::sha256(std::as_bytes(std::span{bytes}));

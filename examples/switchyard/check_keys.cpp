@@ -60,7 +60,7 @@ class key_checker {
     static const key_set top{"schema",   "operator", "device", "measured", "match", "neighbours",
                              "envelope", "groups",   "deny",   "pin",      "blobs"};
     static const key_set group{"type", "axes", "rows", "blobs", "measured"};
-    static const key_set row{"at", "times_us", "measured"};
+    static const key_set row{"at", "times_us", "first", "uncertainty", "measured"};
     static const key_set denial{"variant", "reason", "type"};
     static const key_set pin{"variant", "reason", "type", "at"};
     object(file, "", top);

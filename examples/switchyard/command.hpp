@@ -8,7 +8,7 @@
 
 #include <switchyard/catalog.hpp>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): as CLI11 has it
 class App;
 }
 
@@ -17,7 +17,8 @@ namespace tool {
 /// The statuses that every command ends with; --help and README list them.
 enum exit_status : int {
   status_ok = 0,
-  status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem
+  status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
+                       ///< is slower or lost; bench: a shape is behind the best
   status_error = 2,    ///< check: errors; others: files that cannot be used
   status_usage = 64,   ///< an argument that means nothing, as in sysexits.h
 };
@@ -52,5 +53,11 @@ void add_list(CLI::App& app, session& session);
 void add_explain(CLI::App& app, session& session);
 void add_check(CLI::App& app, session& session);
 void add_tune(CLI::App& app, session& session);
+void add_tune_worker(CLI::App& app, session& session);
+void add_record(CLI::App& app, session& session);
+void add_merge(CLI::App& app, session& session);
+void add_diff(CLI::App& app, session& session);
+void add_bench(CLI::App& app, session& session);
+void add_report(CLI::App& app, session& session);
 
 }  // namespace tool

@@ -19,6 +19,7 @@
 #include "command.hpp"
 #include "devices.hpp"
 #include "operators.hpp"
+#include "predictions.hpp"
 
 namespace sy = switchyard;
 using nlohmann::ordered_json;
@@ -153,21 +154,6 @@ struct applied_rule {
   return out;
 }
 
-struct prediction {
-  double microseconds = 0;  ///< 0: no table says anything
-  sy::reason basis = sy::reason::none;
-};
-
-/// What the tables say of one candidate: the outcome of selection were it the only one.
-[[nodiscard]] prediction predict(const sy::selector& tables_only, std::uint32_t candidate,
-                                 sy::problem_view problem) {
-  std::vector<std::atomic<bool>> unusable(tables_only.candidates.size());
-  for (auto& each : unusable) each.store(true, std::memory_order_relaxed);
-  unusable[candidate].store(false, std::memory_order_relaxed);
-  const sy::choice alone = tables_only.select(problem, unusable);
-  return {static_cast<double>(alone.microseconds), alone.why};
-}
-
 struct ranked_candidate {
   sy::candidate_report report;
   prediction predicted;
@@ -176,13 +162,11 @@ struct ranked_candidate {
 [[nodiscard]] std::vector<ranked_candidate> rank_candidates(const sy::selector& rules,
                                                             sy::problem_view problem,
                                                             const sy::explanation& why) {
-  sy::selector tables_only = rules;
-  tables_only.is_forced = false;
-  tables_only.pins.clear();
+  const sy::selector of_tables = tables_only(rules);
   std::vector<ranked_candidate> out;
   for (std::uint32_t i = 0; i < why.candidates.size(); ++i) {
     out.push_back({why.candidates[i], {}});
-    if (why.candidates[i].admissible) out.back().predicted = predict(tables_only, i, problem);
+    if (why.candidates[i].admissible) out.back().predicted = predict(of_tables, i, problem);
   }
   if (why.chosen.variant != sy::no_index) {
     std::rotate(out.begin(), out.begin() + why.chosen.variant, out.begin() + why.chosen.variant + 1);

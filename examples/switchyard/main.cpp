@@ -14,9 +14,11 @@ namespace {
 
 constexpr const char* footer = R"(Exit status:
   0   done; check: nothing wrong
-  1   check --strict: warnings; explain: no variant serves the problem
-  2   check: errors; otherwise: a file, a variable or a device cannot be used
+  1   check --strict: warnings; explain: no variant serves the problem; diff: a shape is slower or lost;
+      tune: problems were left out; bench: a shape is behind, failed, or could not be measured
+  2   check: errors; tune, bench: no problem could be measured; otherwise: a file, a variable or a device cannot be used
   64  the command line names something that does not exist
+  130, 143  tune: interrupted; the same command goes on. bench: interrupted
 
 Files are found through SWITCHYARD_PATH, then ../share/switchyard beside this program's folder,
 /usr/local/share/switchyard and /usr/share/switchyard; SWITCHYARD_TABLES and SWITCHYARD_FORCE count as they do
@@ -45,6 +47,12 @@ int main(int argc, char** argv) {
   tool::add_explain(app, session);
   tool::add_check(app, session);
   tool::add_tune(app, session);
+  tool::add_tune_worker(app, session);
+  tool::add_record(app, session);
+  tool::add_merge(app, session);
+  tool::add_diff(app, session);
+  tool::add_bench(app, session);
+  tool::add_report(app, session);
 
   try {
     app.parse(argc, argv);

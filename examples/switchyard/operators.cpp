@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
@@ -42,6 +44,13 @@ const std::vector<known_operator>& known_operators() {
   namespace ops = sy::operators;
   static const std::vector<known_operator> all{
       know<ops::attention_backward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}}),
+      know<ops::attention_decode>({{"kv_dtype", "=dtype"},
+                                   {"head_dim_v", "=head_dim"},
+                                   {"heads_kv", "=heads"},
+                                   {"page_size", "0"},
+                                   {"mask", "causal_bottom_right"},
+                                   {"seqlen_q", "1"}}),
+      know<ops::attention_dropout_mask>(),
       know<ops::attention_forward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
       know<ops::gated_activation>(),
       know<ops::gated_activation_backward>(),

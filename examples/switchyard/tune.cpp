@@ -1,32 +1,28 @@
-// `switchyard tune`: times every variant that may serve each problem of a grid, and keeps the table on disk
-// valid after every one of them.
-#include <algorithm>
-#include <cstdint>
+// `switchyard tune`: its command line.
+#include <charconv>
 #include <cstdio>
-#include <ctime>
+#include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
-#include <switchyard/device.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/file.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/read_table.hpp>
+#include <switchyard/json.hpp>
 #include <switchyard/text.hpp>
-#include <switchyard/tune/measure.hpp>
-#include <switchyard/tune/workloads/attention_forward.hpp>
-#include <switchyard/tune/workloads/rotary.hpp>
-#include <switchyard/tune/workloads/rows.hpp>
-#include <switchyard/write_table.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"
+#include "tune_benches.hpp"
+#include "tune_measure.hpp"
+#include "tune_problems.hpp"
+#include "tune_process.hpp"
+#include "tune_run.hpp"
 
 namespace sy = switchyard;
 
@@ -34,209 +30,170 @@ namespace tool {
 
 namespace {
 
-struct settings {
-  std::string operator_name;
-  std::vector<std::string> words;
-  std::string output;
-  std::size_t most = 8;
-  std::size_t samples = 7;
-  bool again = false;
-};
-
-/// An axis and the values that it takes in turn.
-struct axis_values {
-  std::uint32_t axis;
-  std::vector<std::int64_t> values;
-};
-
-std::vector<axis_values> parse_grid(const sy::operator_description& op,
-                                    const std::vector<std::string>& words) {
-  std::vector<axis_values> grid;
-  for (const std::string& word : words) {
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos) throw usage_error{"expected axis=value,value..., got '" + word + "'"};
-    axis_values each{require_axis(op, word.substr(0, equals)), {}};
-    for (std::size_t begin = equals + 1; begin <= word.size();) {
-      const std::size_t end = std::min(word.find(',', begin), word.size());
-      each.values.push_back(require_value(op.axes[each.axis], word.substr(begin, end - begin)));
-      begin = end + 1;
-    }
-    grid.push_back(std::move(each));
+[[nodiscard]] sy::tune::shard require_shard(const std::string& text) {
+  if (text.empty()) {
+    return sy::tune::shard_of([](const char* name) { return std::getenv(name); });
   }
-  return grid;
+  sy::tune::shard out;
+  const char* const end = text.data() + text.size();
+  const auto [slash, problem] = std::from_chars(text.data(), end, out.index);
+  if (problem == std::errc{} && slash != end && *slash == '/') {
+    const auto [stop, other] = std::from_chars(slash + 1, end, out.count);
+    out.source = "--shard";
+    if (other == std::errc{} && stop == end && out.index < out.count) return out;
+  }
+  throw usage_error{"--shard: expected K/N with K below N, such as 0/4, got '" + text + "'"};
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[16];  // NOLINT(modernize-avoid-c-arrays): for strftime
-  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return {text, length};
+/// On a host with several ranks, each takes a device of its own.
+[[nodiscard]] std::vector<device_place> devices_of_rank(const tune_settings& settings,
+                                                        const sy::tune::shard& part) {
+  if (!settings.how.devices.empty() || !part.local) return require_devices(settings.how.devices);
+  const auto all = require_devices("all");
+  return {all[*part.local % all.size()]};
 }
 
-bool has_row(const sy::table& of, sy::problem_view problem, const std::vector<std::uint32_t>& type_axes) {
-  return std::any_of(of.groups.begin(), of.groups.end(), [&](const sy::row_group& group) {
-    if (group.type.size() != type_axes.size() || !sy::matches(group.type, problem)) return false;
-    for (std::size_t row = 0; row < group.row_count(); ++row) {
-      bool same = true;
-      for (std::size_t i = 0; i < group.axes.size(); ++i) {
-        same = same && group.coordinates(row)[i] == problem[group.axes[i]];
-      }
-      if (same) return true;
+/// The operators to tune, and each one's part of the time.
+[[nodiscard]] std::vector<std::pair<const known_operator*, double>> operators_of(
+    const tune_settings& settings) {
+  std::vector<std::pair<const known_operator*, double>> out;
+  const auto add = [&out](const std::string& name, double weight) {
+    const known_operator& known = require_operator(name);
+    if (find_bench(name) == nullptr) {
+      throw usage_error{"operator '" + name + "' has no workload to measure it with (those that have: " +
+                        sy::text::join(bench_names()) + ")"};
     }
-    return false;
-  });
-}
-
-/// Remembers which blobs were measured, so that a table knows when it is stale.
-void note_blobs(sy::table& into, const sy::selector& rules) {
-  for (sy::row_group& group : into.groups) {
-    group.blobs.resize(group.ids.size());
-    for (std::size_t i = 0; i < group.ids.size(); ++i) {
-      for (const sy::candidate& each : rules.candidates) {
-        const bool fits =
-            std::all_of(group.type.begin(), group.type.end(), [&each](const sy::axis_value& asked) {
-              return std::none_of(each.what->type.begin(), each.what->type.end(),
-                                  [&asked](const sy::axis_value& has) {
-                                    return has.axis == asked.axis && has.value != asked.value;
-                                  });
-            });
-        if (each.what->id == group.ids[i] && fits) {
-          group.blobs[i] = sy::blob_fingerprint(*each.what);
-          break;
-        }
-      }
-    }
-  }
-}
-
-template <sy::operator_type Operator>
-void tune(const session& session, const settings& wanted) {
-  const sy::operator_description& op = sy::describe<Operator>();
-  const std::vector<axis_values> grid = parse_grid(op, wanted.words);
-  sy::catalog catalog{session.options()};
-  const sy::device device = sy::device::current();
-  const sy::device_properties& properties = device.properties();
-
-  sy::table table;
-  table.operator_name = op.name;
-  table.match.axes.assign(op.axes.size(), sy::axis_rule{});
-  std::error_code ignored;
-  if (!wanted.again && std::filesystem::exists(wanted.output, ignored)) {
-    sy::warnings warned;
-    table = sy::read_table(wanted.output, op, warned);
-    for (const std::string& message : warned.messages)
-      std::fprintf(stderr, "switchyard: %s\n", message.c_str());
-    if (table.device.name != properties.name) {
-      throw usage_error{wanted.output + " was measured on " + table.device.name + ", and this is " +
-                        properties.name + "; name another file, or say --again to begin anew"};
-    }
-  }
-  table.device = properties;
-
-  std::vector<std::uint32_t> type_axes;
-  std::size_t problems = 1;
-  for (const axis_values& each : grid) {
-    problems *= each.values.size();
-    if (op.axes[each.axis].kind == sy::axis_kind::type) type_axes.push_back(each.axis);
-  }
-  const auto rules = catalog.rules(op, properties);
-  sy::tune::timing_options timing;
-  timing.samples = wanted.samples;
-  timing.rotate_bytes =
-      properties.backend == "host" ? 0 : 2.5 * static_cast<double>(properties.attribute("l2_bytes"));
-  sy::tune::measurer<Operator> measurer{catalog, device, timing};
-  const sy::measurement_notes notes{
-      {"date", today()},
-      {"repeat", "median of " + std::to_string(wanted.samples) + " samples after warm-up" +
-                     (timing.rotate_bytes > 0 ? ", tensors rotated past the L2 cache" : "")}};
-  std::vector<std::size_t> digits(grid.size());
-  for (std::size_t done = 0; done < problems; ++done) {
-    sy::tune::request want;
-    std::string label;
-    for (std::size_t i = 0; i < grid.size(); ++i) {
-      want.set(op.axes[grid[i].axis].name, grid[i].values[digits[i]]);
-      label += " " + std::string{op.axes[grid[i].axis].name} + "=" +
-               sy::format_value(op.axes[grid[i].axis], grid[i].values[digits[i]]);
-    }
-    for (std::size_t i = 0; i < grid.size() && ++digits[i] == grid[i].values.size(); ++i) digits[i] = 0;
-    std::printf("%zu/%zu%s: ", done + 1, problems, label.c_str());
-    std::fflush(stdout);
-    try {
-      const auto probe = sy::tune::measurer<Operator>::problem_for(device, want);
-      if (has_row(table, probe, type_axes)) {
-        std::printf("measured before\n");
-        continue;
-      }
-      auto measured = measurer.measure(want, 1);
-      for (const auto& each : measured) {
-        if (!each.failure.empty()) std::fprintf(stderr, "switchyard: %s\n", each.failure.c_str());
-      }
-      sy::tune::add_row<Operator>(table, measurer.problem(), measured, type_axes, wanted.most);
-      note_blobs(table, *rules);
-      sy::write_file(wanted.output, sy::format_table(op, table, notes));
-      std::stable_sort(measured.begin(), measured.end(), [](const auto& a, const auto& b) {
-        return a.failure.empty() != b.failure.empty() ? a.failure.empty() : a.microseconds < b.microseconds;
-      });
-      if (measured.empty() || !measured[0].failure.empty()) {
-        std::printf("no variant could be measured\n");
-        continue;
-      }
-      std::printf("%s %s us", measured[0].variant.c_str(),
-                  sy::text::number(measured[0].microseconds).c_str());
-      if (measured.size() > 1 && measured[1].failure.empty()) {
-        std::printf(", then %s +%.1f %%", measured[1].variant.c_str(),
-                    100 * (measured[1].microseconds / measured[0].microseconds - 1));
-      }
-      std::printf(" (%zu variants)\n", measured.size());
-    } catch (const sy::error& problem) {
-      std::printf("left out: %s\n", problem.what());
-    }
-    std::fflush(stdout);
-  }
-}
-
-template <class... Operators>
-void tune_named(const session& session, const settings& wanted) {
-  bool known = false;
-  const auto attempt = [&]<class Operator>() {
-    if (wanted.operator_name != Operator::name) return;
-    known = true;
-    tune<Operator>(session, wanted);
+    out.emplace_back(&known, weight);
   };
-  (attempt.template operator()<Operators>(), ...);
-  if (!known) throw usage_error{unknown_operator_text(wanted.operator_name)};
+  if (!settings.operator_name.empty()) {
+    add(settings.operator_name, 1);
+  } else if (!settings.refresh.empty()) {
+    const auto document =
+        sy::parse_json(sy::read_file(settings.refresh, sy::max_json_bytes), settings.refresh);
+    const sy::json_place file{document, settings.refresh};
+    add(file.at("operator").string(), 1);
+  } else {
+    for (const auto& [name, calls] : recorded_operators(settings.recordings)) {
+      if (find_operator(name) == nullptr || find_bench(name) == nullptr) {
+        std::fprintf(stderr,
+                     "switchyard: operator '%s' is in the recording and cannot be measured by this "
+                     "program; it is left out\n",
+                     name.c_str());
+        continue;
+      }
+      add(name, calls);
+    }
+  }
+  return out;
+}
+
+struct raw_arguments {
+  tune_settings settings;
+  measure_arguments how;
+  std::string budget;
+};
+
+void run(raw_arguments arguments, session& session) {
+  tune_settings& settings = arguments.settings;
+  read_measure_options(settings.how, arguments.how);
+  if (!arguments.budget.empty()) settings.budget_seconds = require_duration("--budget", arguments.budget);
+  if (settings.operator_name.empty() && !settings.words.empty())
+    throw usage_error{"name the operator before its axes"};
+  if (settings.words.empty() && settings.recordings.empty() && settings.refresh.empty()) {
+    throw usage_error{
+        "nothing to measure: name axes and values, such as seqlen=128..8192*2, or a recording "
+        "(--problems), or a table (--refresh)"};
+  }
+  if (settings.output.empty() && settings.refresh.empty())
+    throw usage_error{"--output: name the table to write, or a folder that ends in '/'"};
+  const auto operators = operators_of(settings);
+  if (operators.empty()) throw usage_error{"the recording has no problem that this program can measure"};
+  const std::string& output = settings.output.empty() ? settings.refresh : settings.output;
+  std::error_code ignored;
+  if (operators.size() > 1 && !output.ends_with('/') && !std::filesystem::is_directory(output, ignored)) {
+    throw usage_error{
+        "the recording is of " + std::to_string(operators.size()) +
+        " operators, each of which gets a table: name a folder that ends in '/', or one operator"};
+  }
+  const sy::tune::shard part = require_shard(settings.shard);
+  catch_signals();
+  const auto devices = devices_of_rank(settings, part);
+  auto document = nlohmann::ordered_json::array();
+  double weight_left = 0;
+  for (const auto& [known, weight] : operators) weight_left += weight;
+  std::size_t measured = 0;
+  for (const auto& [known, weight] : operators) {
+    if (interrupted()) break;
+    tune_settings mine = settings;
+    if (settings.budget_seconds) mine.budget_seconds = *settings.budget_seconds * weight / weight_left;
+    const tune_outcome outcome = tune(session, mine, *known, devices, part, interrupted());
+    if (outcome.table.empty()) break;  // interrupted before it began
+    // What one operator did not need, the others have.
+    if (settings.budget_seconds)
+      settings.budget_seconds = std::max(0.1, *settings.budget_seconds - outcome.seconds);
+    weight_left -= weight;
+    measured += outcome.measured + outcome.before;
+    if (!outcome.left_out.empty()) session.status = status_finding;
+    if (session.json) {
+      auto entry = outcome.json();
+      entry["operator"] = known->description->name;
+      document.push_back(std::move(entry));
+    } else {
+      std::printf("%s", outcome.text().c_str());
+    }
+  }
+  if (session.json) {
+    std::printf("%s\n",
+                document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  }
+  if (interrupted()) {
+    session.status = status_interrupted();
+  } else if (measured == 0 && !settings.budget_seconds) {
+    session.status = status_error;
+  }
 }
 
 }  // namespace
 
 void add_tune(CLI::App& app, session& session) {
-  const auto wanted = std::make_shared<settings>();
-  CLI::App* command = app.add_subcommand("tune",
-                                         "Time every variant that may serve each problem of a grid, on this "
-                                         "machine's device, and write a table");
-  command->add_option("operator", wanted->operator_name, "Name of an operator")->required();
+  const auto arguments = std::make_shared<raw_arguments>();
+  tune_settings& wanted = arguments->settings;
+  CLI::App* const command = app.add_subcommand("tune",
+                                               "Check and time every variant that may serve each problem, on "
+                                               "this machine's devices, and write a table");
+  command->add_option("operator", wanted.operator_name,
+                      "Name of an operator; may be left out where a recording or a table says it");
+  command->add_option("axes", wanted.words,
+                      "axis=1,2,8..64*2,100..400+100: values and ranges, of which every combination is "
+                      "measured. The rows' type "
+                      "is the type axes named here, and holds for every value of the others");
   command
       ->add_option(
-          "axes", wanted->words,
-          "axis=value,value,...: every combination is measured. The rows' type says the type axes named here "
-          "and holds for every value of the others")
-      ->required();
-  command
-      ->add_option("-o,--output", wanted->output, "The table; problems it has already are not measured again")
-      ->required();
-  command->add_option("--most", wanted->most, "Keep this many of the fastest variants in a row")
-      ->capture_default_str();
-  command->add_option("--samples", wanted->samples, "Samples of each variant, whose median counts")
-      ->capture_default_str();
-  command->add_flag("--again", wanted->again, "Begin anew where the table exists");
-  command->callback([wanted, &session] {
-    namespace ops = sy::operators;
-    tune_named<ops::rotary, ops::attention_forward, ops::gated_activation, ops::gated_activation_backward,
-               ops::rms_norm, ops::rms_norm_backward, ops::layer_norm, ops::layer_norm_backward, ops::softmax,
-               ops::softmax_backward>(session, *wanted);
-  });
+          "--problems", wanted.recordings,
+          "What SWITCHYARD_RECORD wrote, or `switchyard record`; the most called first. May be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--refresh", wanted.refresh,
+                      "Measure the rows of this table again; into it, without -o");
+  command->add_option("-o,--output", wanted.output,
+                      "The table; problems that it has already are not measured again. A folder that ends in "
+                      "'/' gets OPERATOR/DEVICE.json");
+  command->add_option("--shard", wanted.shard,
+                      "K/N: every N-th problem, into TABLE.shard-K-of-N.json. Default: what torchrun, MPI or "
+                      "Slurm say");
+  command->add_option(
+      "--budget", arguments->budget,
+      "Stop after this time (90s, 10m, 2h); the most called and the most distant problems first");
+  add_measure_options(*command, wanted.how, arguments->how);
+  command->add_option("--most", wanted.most, "Keep this many of the fastest variants in a row")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  command->add_flag("--exhaustive", wanted.exhaustive,
+                    "Time every variant with full precision; else the slower half drops out round by round");
+  command->add_flag("--deny", wanted.deny,
+                    "Write variants that are known to be bad into the table's deny list");
+  command->add_flag("--retry-bad", wanted.retry_bad, "Forget which variants are known to be bad");
+  command->add_flag("--again", wanted.again, "Begin anew where the table exists");
+  command->callback([arguments, &session] { run(*arguments, session); });
 }
 
 }  // namespace tool

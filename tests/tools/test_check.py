@@ -152,6 +152,32 @@ def main():
         if not errors:
             checks.equal(run(program, "check", folder)[0], 0, f"{name}: status without --strict")
 
+    # Hidden folders are no part of a tree.
+    tree = Tree(folder).write()
+    for hidden in (os.path.join(folder, ".jobs"), os.path.join(folder, "kernels/rotary/.old")):
+        os.makedirs(hidden)
+        with open(os.path.join(hidden, "job.json"), "w", encoding="utf-8") as file:
+            file.write("{}")
+    status, out, _ = run(program, "check", "--strict", folder)
+    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"),
+                 "hidden folders")
+
+    # A tree of symbolic links, as package managers make them, is sound; a link that leads away is worth knowing.
+    elsewhere = os.path.join(folder, "elsewhere.bin")
+    blob = os.path.join(os.path.dirname(tree.manifest_path), "large.cubin")
+    os.rename(blob, elsewhere)
+    os.symlink(elsewhere, blob)
+    status, out, _ = run(program, "check", "--strict", folder)
+    checks.equal(status, 0, "a link out of the folder")
+    checks.contains(out, "note: " + blob + ": is a symbolic link to " + os.path.realpath(elsewhere),
+                    "a link out of the folder")
+    link = os.path.join(folder, "link")
+    real = Tree(os.path.join(folder, "real")).write()
+    os.symlink(real.folder, link)
+    status, out, _ = run(program, "check", "--strict", link)
+    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"),
+                 "a root that is a link")
+
     # Paths that lead nowhere.
     status, out, _ = run(program, "check", os.path.join(folder, "nowhere"))
     checks.equal(status, 2, "a missing path")

@@ -1,0 +1,22 @@
+// What a problem costs at the least, from its axes alone: the roofline that `report` draws.
+#pragma once
+
+#include <span>
+
+#include <switchyard/operator.hpp>
+#include <switchyard/problem.hpp>
+
+namespace tool {
+
+struct cost {
+  double bytes = 0;  ///< each input read once and each output written once
+  double flops = 0;  ///< multiplications and additions of the definition
+
+  [[nodiscard]] bool known() const noexcept { return bytes > 0; }
+};
+
+/// Zero for an operator without a formula. Flags and dtypes that a table's rows leave open count as their
+/// first value.
+[[nodiscard]] cost cost_of(const switchyard::operator_description& op, switchyard::problem_view problem);
+
+}  // namespace tool

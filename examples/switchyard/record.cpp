@@ -1,0 +1,291 @@
+// switchyard record: what SWITCHYARD_RECORD wrote, of any number of processes and hosts, as one input of the
+// tuner.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <switchyard/file.hpp>
+#include <switchyard/json.hpp>
+#include <switchyard/text.hpp>
+
+#include "command.hpp"
+#include "operators.hpp"
+
+namespace sy = switchyard;
+using nlohmann::ordered_json;
+
+namespace tool {
+
+namespace {
+
+struct record_arguments {
+  std::vector<std::string> paths;
+  std::string output;
+  std::string operator_name;
+  std::string device;
+  double share = 100;
+};
+
+/// A problem as it was recorded. The members are the order of the output, after the counts.
+struct recorded {
+  std::string operator_name;
+  std::string device;
+  std::string problem;  ///< its JSON object, as it stands in the line
+
+  friend auto operator<=>(const recorded&, const recorded&) = default;
+};
+
+struct line {
+  recorded what;
+  std::uint64_t count = 0;
+};
+
+/// Why a line cannot be used.
+class bad_line : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+[[nodiscard]] const nlohmann::ordered_json& member(const nlohmann::ordered_json& of, const char* name) {
+  const auto found = of.find(name);
+  if (found == of.end()) throw bad_line{"'" + std::string{name} + "' is missing"};
+  return *found;
+}
+
+/// An axis' value as the operator spells it; throws bad_line for what the operator does not have.
+void check_axis(const sy::operator_description& op, const std::string& name,
+                const nlohmann::ordered_json& value) {
+  try {
+    const sy::axis_description& axis = op.axes[require_axis(op, name)];
+    // What has no name, an enumerator of a newer engine say, is recorded as its number.
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    static_cast<void>(require_value(axis, text));
+  } catch (const usage_error& problem) {
+    throw bad_line{problem.what()};
+  }
+}
+
+[[nodiscard]] line parse_line(std::string_view text) {
+  const auto document = ordered_json::parse(text, nullptr, false);
+  if (document.is_discarded() || !document.is_object()) throw bad_line{"is no JSON object"};
+  const auto& name = member(document, "operator");
+  const auto& problem = member(document, "problem");
+  const auto& count = member(document, "count");
+  if (!name.is_string()) throw bad_line{"'operator' is no string"};
+  if (!problem.is_object()) throw bad_line{"'problem' is no object"};
+  if (!count.is_number_unsigned() || count.get<std::uint64_t>() == 0) {
+    throw bad_line{"'count' is no positive integer"};
+  }
+  const auto device = document.find("device");
+  line out{{name.get<std::string>(),
+            device != document.end() && device->is_string() ? device->get<std::string>() : std::string{},
+            problem.dump(-1, ' ', false, ordered_json::error_handler_t::replace)},
+           count.get<std::uint64_t>()};
+  // An engine's own operators are not known here; the tuner that knows them checks theirs.
+  if (const known_operator* known = find_operator(out.what.operator_name)) {
+    for (const auto& [axis, value] : problem.items()) check_axis(*known->description, axis, value);
+    for (const sy::axis_description& axis : known->description->axes) {
+      if (!problem.contains(std::string{axis.name})) {
+        throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + out.what.operator_name +
+                       "' is missing: it was recorded by an engine of another version"};
+      }
+    }
+  }
+  return out;
+}
+
+class collector {
+ public:
+  explicit collector(const record_arguments& arguments) : arguments_{arguments} {}
+
+  void read(const std::string& path) {
+    const std::string text = sy::read_file(path, sy::max_json_bytes);
+    std::size_t number = 0;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      ++number;
+      take(path, number, std::string_view{text}.substr(begin, end - begin), end == text.size());
+      begin = end + 1;
+    }
+  }
+
+  [[nodiscard]] const std::map<recorded, std::uint64_t>& counts() const noexcept { return counts_; }
+  [[nodiscard]] std::size_t lines() const noexcept { return lines_; }
+  [[nodiscard]] std::size_t torn() const noexcept { return torn_; }
+  [[nodiscard]] std::size_t bad() const noexcept { return bad_; }
+
+ private:
+  static constexpr std::size_t most_messages = 8;
+
+  void take(const std::string& path, std::size_t number, std::string_view text, bool unfinished) {
+    if (text.empty()) return;
+    try {
+      add(parse_line(text));
+      return;
+    } catch (const bad_line& problem) {
+      // A process that was killed leaves a part of a line, and the next one of the same file writes on there.
+      constexpr std::string_view beginning = R"({"operator":)";
+      const std::size_t fresh = text.rfind(beginning);
+      if (fresh != std::string_view::npos && fresh > 0) {
+        try {
+          add(parse_line(text.substr(fresh)));
+          ++torn_;
+          return;
+        } catch (const bad_line&) {  // both parts are broken: said of the whole below
+        }
+      }
+      if (unfinished) {
+        ++torn_;
+        return;
+      }
+      if (++bad_ <= most_messages) {
+        std::fprintf(stderr, "switchyard: %s:%zu: is left out: %s\n", path.c_str(), number, problem.what());
+      }
+    }
+  }
+
+  void add(const line& each) {
+    ++lines_;
+    if (!arguments_.operator_name.empty() && each.what.operator_name != arguments_.operator_name) return;
+    if (each.what.device.find(arguments_.device) == std::string::npos) return;
+    std::uint64_t& sum = counts_[each.what];
+    sum = each.count > std::numeric_limits<std::uint64_t>::max() - sum
+              ? std::numeric_limits<std::uint64_t>::max()
+              : sum + each.count;
+  }
+
+  const record_arguments& arguments_;
+  std::map<recorded, std::uint64_t> counts_;
+  std::size_t lines_ = 0;
+  std::size_t torn_ = 0;
+  std::size_t bad_ = 0;
+};
+
+/// The problems of one operator and device, most frequent first.
+struct population {
+  std::string operator_name;
+  std::string device;
+  std::vector<std::pair<const recorded*, std::uint64_t>> problems;
+  std::size_t kept = 0;
+  double calls = 0;
+  double kept_calls = 0;
+};
+
+[[nodiscard]] std::vector<population> populations(const std::map<recorded, std::uint64_t>& counts,
+                                                  double share) {
+  std::vector<population> out;
+  for (const auto& [what, count] : counts) {
+    if (out.empty() || out.back().operator_name != what.operator_name || out.back().device != what.device) {
+      out.push_back({what.operator_name, what.device, {}, 0, 0, 0});
+    }
+    out.back().problems.emplace_back(&what, count);
+    out.back().calls += static_cast<double>(count);
+  }
+  for (population& each : out) {
+    std::stable_sort(each.problems.begin(), each.problems.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    while (each.kept < each.problems.size() && each.kept_calls < each.calls * share / 100) {
+      each.kept_calls += static_cast<double>(each.problems[each.kept++].second);
+    }
+  }
+  return out;
+}
+
+void run(const record_arguments& arguments, const session& session) {
+  if (!arguments.operator_name.empty()) static_cast<void>(require_operator(arguments.operator_name));
+  collector all{arguments};
+  for (const std::string& path : arguments.paths) all.read(path);
+  if (all.bad() > 0) {
+    std::fprintf(stderr, "switchyard: %zu lines in all were left out\n", all.bad());
+  }
+  const auto found = populations(all.counts(), arguments.share);
+  if (found.empty()) {
+    throw sy::file_error{
+        sy::error_code::invalid_entry,
+        arguments.paths.front() +
+            (all.lines() == 0
+                 ? ": no file holds a recorded problem. Run an engine with SWITCHYARD_RECORD=FILE first"
+                 : ": " + std::to_string(all.lines()) +
+                       " lines were read, and none is of this operator and device")};
+  }
+  std::string text;
+  std::size_t kept = 0;
+  for (const population& each : found) {
+    for (std::size_t i = 0; i < each.kept; ++i) {
+      const auto& [what, count] = each.problems[i];
+      text += R"({"operator":)" + sy::text::quote_json(what->operator_name) + R"(,"device":)" +
+              sy::text::quote_json(what->device) + R"(,"problem":)" + what->problem + R"(,"count":)" +
+              std::to_string(count) + "}\n";
+    }
+    kept += each.kept;
+  }
+  sy::write_file(arguments.output, text);
+  if (session.json) {
+    ordered_json document{{"output", arguments.output},
+                          {"files", arguments.paths.size()},
+                          {"lines", all.lines()},
+                          {"torn", all.torn()},
+                          {"left_out", all.bad()},
+                          {"problems", kept},
+                          {"operators", ordered_json::array()}};
+    for (const population& each : found) {
+      document["operators"].push_back({{"operator", each.operator_name},
+                                       {"device", each.device},
+                                       {"problems", each.problems.size()},
+                                       {"kept", each.kept},
+                                       {"calls", each.calls},
+                                       {"kept_calls", each.kept_calls}});
+    }
+    std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    return;
+  }
+  for (const population& each : found) {
+    std::printf("%-26s %6zu problems, %.0f calls on %s", each.operator_name.c_str(), each.problems.size(),
+                each.calls, each.device.empty() ? "a device without a name" : each.device.c_str());
+    if (each.kept < each.problems.size()) {
+      std::printf("; kept the %zu most frequent, %.1f %% of the calls", each.kept,
+                  100 * each.kept_calls / each.calls);
+    }
+    std::printf("\n");
+  }
+  std::printf("%s: %zu problems of %zu lines in %zu files", arguments.output.c_str(), kept, all.lines(),
+              arguments.paths.size());
+  if (all.torn() > 0) std::printf("; %zu torn lines were passed over", all.torn());
+  std::printf("\n");
+}
+
+}  // namespace
+
+void add_record(CLI::App& app, session& session) {
+  CLI::App* const command = app.add_subcommand(
+      "record", "Add up what SWITCHYARD_RECORD wrote in many processes, as one input for tune");
+  const auto arguments = std::make_shared<record_arguments>();
+  command->add_option("file", arguments->paths, "Files of SWITCHYARD_RECORD, or of an earlier record")
+      ->required();
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "The problems with their counts, most frequent first, in the same format")
+      ->required();
+  command->add_option("--operator", arguments->operator_name, "Only this operator");
+  command->add_option("--device", arguments->device, "Only devices whose name contains this text");
+  command
+      ->add_option("--share", arguments->share,
+                   "Keep the most frequent problems that make up this percentage of an operator's calls")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command->callback([arguments, &session] { run(*arguments, session); });
+}
+
+}  // namespace tool

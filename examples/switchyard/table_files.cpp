@@ -1,0 +1,112 @@
+#include "table_files.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/build_selector.hpp>
+#include <switchyard/file.hpp>
+#include <switchyard/json.hpp>
+#include <switchyard/problem.hpp>
+#include <switchyard/read_table.hpp>
+
+namespace sy = switchyard;
+
+namespace tool {
+
+table_file read_table_file(const std::string& path) {
+  const std::string text = sy::read_file(path, sy::max_json_bytes);
+  const nlohmann::json document = sy::parse_json(text, path);
+  const sy::json_place file{document, path};
+  sy::check_schema(file, "table");
+  const auto name = file.at("operator");
+  table_file out;
+  out.known = find_operator(name.string());
+  if (out.known == nullptr) name.fail(sy::error_code::unknown_operator, unknown_operator_text(name.string()));
+  sy::warnings warned;
+  out.content = sy::parse_table(text, path, out.op(), warned);
+  for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
+  if (warned.left_out > 0) {
+    std::fprintf(stderr, "switchyard: %s: and %zu more entries that cannot be used\n", path.c_str(),
+                 warned.left_out);
+  }
+  if (file.has("measured")) {
+    const auto measured = file.at("measured");
+    for (const auto& [key, value] : measured.object()) {
+      out.notes.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  return out;
+}
+
+std::vector<std::int64_t> problem_of_row(const sy::operator_description& op, const sy::row_group& group,
+                                         std::size_t row) {
+  std::vector<std::int64_t> out(op.axes.size());
+  for (const sy::axis_value& each : group.type) out[each.axis] = each.value;
+  for (std::size_t i = 0; i < group.axes.size(); ++i) out[group.axes[i]] = group.coordinates(row)[i];
+  return out;
+}
+
+std::string format_row(const sy::operator_description& op, const sy::row_group& group, std::size_t row) {
+  std::string out;
+  const auto add = [&](std::uint32_t axis, std::int64_t value) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[axis].name} + "=" +
+           sy::format_value(op.axes[axis], value);
+  };
+  for (const sy::axis_value& each : group.type) add(each.axis, each.value);
+  for (std::size_t i = 0; i < group.axes.size(); ++i) add(group.axes[i], group.coordinates(row)[i]);
+  return out;
+}
+
+std::shared_ptr<const sy::selector> rules_of(const table_file& table,
+                                             const std::vector<const table_file*>& also_named) {
+  auto installed = std::make_shared<sy::manifest>();
+  installed->path = table.content.path;
+  installed->target = {table.content.device.backend, table.content.device.arch};
+  const auto add = [&](const table_file& from) {
+    for (const sy::row_group& group : from.content.groups) {
+      for (const std::string& id : group.ids) {
+        const bool known =
+            std::any_of(installed->variants.begin(), installed->variants.end(),
+                        [&](const sy::variant& each) { return each.id == id && each.type == group.type; });
+        if (known) continue;
+        sy::variant& what = installed->variants.emplace_back();
+        what.id = id;
+        what.type = group.type;
+      }
+    }
+  };
+  add(table);
+  for (const table_file* each : also_named) add(*each);
+  std::vector<std::string> ignored;  // denials of variants that no row has
+  return sy::build_selector({&table.op(),
+                             table.content.device,
+                             {std::move(installed)},
+                             {},
+                             {std::make_shared<const sy::table>(table.content)},
+                             {}},
+                            ignored);
+}
+
+double time_of(const sy::row_group& group, std::size_t row, const std::string& id) {
+  for (const sy::measured_time& each : group.row_times(row)) {
+    if (group.ids[each.variant] == id) return static_cast<double>(each.microseconds);
+  }
+  return 0;
+}
+
+std::string device_difference(const table_file& a, const table_file& b) {
+  const auto describe = [](const sy::device_properties& device) {
+    if (device.name.empty()) return std::string{"any device"};
+    return device.name + " (" + device.backend + " " + device.arch + ", " +
+           std::to_string(device.attribute("multiprocessors")) + " multiprocessors)";
+  };
+  const std::string first = describe(a.content.device);
+  const std::string second = describe(b.content.device);
+  if (first == second) return {};
+  return a.content.path + " is of " + first + ", " + b.content.path + " of " + second;
+}
+
+}  // namespace tool

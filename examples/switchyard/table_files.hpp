@@ -1,0 +1,48 @@
+// Tables as the commands that compare and combine them see them: files by themselves, without kernels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <switchyard/select.hpp>
+#include <switchyard/table.hpp>
+#include <switchyard/write_table.hpp>
+
+#include "operators.hpp"
+
+namespace tool {
+
+struct table_file {
+  const known_operator* known = nullptr;
+  switchyard::table content;
+  switchyard::measurement_notes notes;  ///< what "measured" says, by name
+
+  [[nodiscard]] const switchyard::operator_description& op() const { return *known->description; }
+};
+
+/// Reads a table of any operator that this program knows. Entries that cannot be used are named on standard
+/// error. Throws switchyard::file_error.
+[[nodiscard]] table_file read_table_file(const std::string& path);
+
+/// A row's problem. Axes of which neither the group's type nor its rows speak are 0.
+[[nodiscard]] std::vector<std::int64_t> problem_of_row(const switchyard::operator_description& op,
+                                                       const switchyard::row_group& group, std::size_t row);
+
+/// "dtype=bf16 rows=64 columns=4096": what a group and a row of it say.
+[[nodiscard]] std::string format_row(const switchyard::operator_description& op,
+                                     const switchyard::row_group& group, std::size_t row);
+
+/// What a process on the table's own device would be told if every variant that the given tables name were
+/// installed and served the types of the groups that name it. Only the first table has a say in the choice.
+[[nodiscard]] std::shared_ptr<const switchyard::selector> rules_of(
+    const table_file& table, const std::vector<const table_file*>& also_named = {});
+
+/// A row's time of a variant, or 0.
+[[nodiscard]] double time_of(const switchyard::row_group& group, std::size_t row, const std::string& id);
+
+/// Why two tables are not of the same device; empty when they are.
+[[nodiscard]] std::string device_difference(const table_file& a, const table_file& b);
+
+}  // namespace tool

@@ -1,0 +1,38 @@
+// The operators that this program can measure. To teach it one of your own, write a workload for it (see
+// switchyard/tune/workload.hpp) and add it to the lists.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include <switchyard/catalog.hpp>
+#include <switchyard/tune/bench.hpp>
+
+namespace tool {
+
+struct known_bench {
+  std::string_view operator_name;
+  std::unique_ptr<switchyard::tune::bench> (*make)(switchyard::catalog&, const switchyard::device&);
+};
+
+template <switchyard::operator_type Operator>
+[[nodiscard]] known_bench bench_of() {
+  return {Operator::name, [](switchyard::catalog& files, const switchyard::device& where) {
+            return std::unique_ptr<switchyard::tune::bench>{
+                std::make_unique<switchyard::tune::operator_bench<Operator>>(files, where)};
+          }};
+}
+
+// A list for each source file: what they instantiate is slow to compile.
+[[nodiscard]] std::span<const known_bench> attention_benches();
+[[nodiscard]] std::span<const known_bench> element_benches();
+[[nodiscard]] std::span<const known_bench> norm_benches();
+
+/// Null for an operator that cannot be measured.
+[[nodiscard]] const known_bench* find_bench(std::string_view operator_name);
+
+/// The names of those that can.
+[[nodiscard]] std::vector<std::string_view> bench_names();
+
+}  // namespace tool

@@ -1,0 +1,241 @@
+#include "tune_measure.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <unistd.h>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include <switchyard/error.hpp>
+#include <switchyard/problem.hpp>
+
+namespace sy = switchyard;
+using nlohmann::json;
+
+namespace tool {
+
+namespace {
+
+std::atomic<bool> was_interrupted{false};
+std::atomic<int> signal_number{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+extern "C" void note_signal(int number) {
+  // Another one of the same kind ends the program at once: the journal loses nothing by it.
+  if (was_interrupted.exchange(true)) ::_exit(128 + number);
+  signal_number = number;
+}
+
+/// "1%" or "0.01" as a share. Throws usage_error.
+[[nodiscard]] double require_share(const std::string& option, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  const std::string unit{stop, end};
+  if (unit == "%") value /= 100;
+  if (problem != std::errc{} || (!unit.empty() && unit != "%") || !(value > 0 && value < 1)) {
+    throw usage_error{option + ": expected a share such as 1% or 0.01, got '" + text + "'"};
+  }
+  return value;
+}
+
+}  // namespace
+
+double require_duration(const std::string& option, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  const std::string unit{stop, end};
+  const double factor = unit.empty() || unit == "s"    ? 1
+                        : unit == "m" || unit == "min" ? 60
+                        : unit == "h"                  ? 3600
+                                                       : 0;
+  if (problem != std::errc{} || factor == 0 || !(value > 0)) {
+    throw usage_error{option + ": expected a time such as 90s, 10m or 2h, got '" + text + "'"};
+  }
+  return value * factor;
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = &note_signal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): a worker that died shows in the write
+}
+
+const std::atomic<bool>& interrupted() noexcept {
+  return was_interrupted;
+}
+
+int status_interrupted() noexcept {
+  return 128 + signal_number;
+}
+
+void add_measure_options(CLI::App& command, measure_settings& settings, measure_arguments& arguments) {
+  command.add_option("--devices", settings.devices,
+                     "all, host, or numbers as in 0,1: problems are shared out to them. Default: the first");
+  command.add_option("--limit", arguments.limit, "A variant that does not answer for so long is given up")
+      ->capture_default_str();
+  command
+      .add_option("--confidence", arguments.confidence,
+                  "Sample until the median is 95 % certain to this share of it")
+      ->capture_default_str();
+  command.add_option("--samples", settings.samples, "Samples of a variant, at the most")
+      ->capture_default_str()
+      ->check(CLI::Range(6, 1000));
+  command
+      .add_option("--drift", arguments.drift,
+                  "Measure a problem again whose first variant changed by more until its end")
+      ->capture_default_str();
+  command
+      .add_option("--cache", settings.cache,
+                  "rotating: tensors take turns past the cache; cold: it is flushed before each call; warm")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"rotating", "cold", "warm"}));
+}
+
+void read_measure_options(measure_settings& settings, const measure_arguments& arguments) {
+  settings.confidence = require_share("--confidence", arguments.confidence);
+  settings.drift = require_share("--drift", arguments.drift);
+  settings.limit_seconds = require_duration("--limit", arguments.limit);
+}
+
+round_options final_round(const measure_settings& settings) {
+  return {sy::tune::least_samples, std::max(settings.samples, sy::tune::least_samples), 1000, 2000, true};
+}
+
+void measuring_worker::begin(const tuning_problem& problem) {
+  problem_ = &problem;
+  ready_ = false;
+  checked_.clear();
+  set_up();
+  require_asked();
+}
+
+measured_variant measuring_worker::time(const serving& variant, const round_options& options, double best) {
+  try {
+    check(variant);
+    const json answer = require_answer({{"time", variant.id},
+                                        {"samples", options.samples},
+                                        {"most_samples", options.most_samples},
+                                        {"precision", settings_.confidence},
+                                        {"sample_us", options.sample_us},
+                                        {"warm_up_us", options.warm_up_us},
+                                        {"cache", settings_.cache},
+                                        {"best", best}});
+    measured_variant out{
+        {answer.at("us").get<double>(), answer.at("low").get<double>(), answer.at("high").get<double>(),
+         answer.at("spread").get<double>(), answer.at("samples").get<std::size_t>()},
+        json::object()};
+    if (!(out.time.microseconds > 0)) throw worker_lost{worker_lost::kind::garbage, "it took no time"};
+    for (const char* const name : {"clock_mhz", "memory_clock_mhz", "celsius", "slowdowns"}) {
+      if (answer.contains(name)) out.clocks[name] = answer.at(name);
+    }
+    return out;
+  } catch (const json::exception& problem) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage,
+                      std::string{"the answer lacks what was asked for: "} + problem.what()};
+  }
+}
+
+measuring_worker::seconds measuring_worker::limit(double factor) const {
+  const seconds own{settings_.limit_seconds * factor};
+  if (!deadline_) return own;
+  // A step that was begun in time may end a little late, and no more.
+  const seconds left = *deadline_ - clock::now();
+  return std::min(own, std::max(left, seconds{0}) + seconds{2});
+}
+
+void measuring_worker::require_time() const {
+  if (interrupted_) throw worker_lost{worker_lost::kind::interrupted, "interrupted"};
+  if (deadline_ && clock::now() >= *deadline_) throw out_of_time{};
+}
+
+/// An answer, or what the budget's end makes of its absence.
+json measuring_worker::ask(const json& request, double factor) {
+  try {
+    return worker_.ask(request, limit(factor));
+  } catch (const worker_lost& lost) {
+    ready_ = false;
+    if (lost.why() == worker_lost::kind::hang) require_time();
+    throw;
+  }
+}
+
+/// Makes the worker hold the problem.
+void measuring_worker::set_up() {
+  if (ready_) return;
+  require_time();
+  setting_up_();
+  json axes = json::object();
+  for (const auto& [axis, value] : problem_->axes) axes[std::string{op_.axes[axis].name}] = value;
+  json answer;
+  try {
+    worker_.start(seconds{60});
+    // The reference is computed here, and a large problem's tensors are filled.
+    answer = ask({{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}}, 6);
+  } catch (const worker_lost& lost) {
+    if (lost.why() == worker_lost::kind::interrupted) throw;
+    throw left_out{std::string{"setting it up cost the process: "} + lost.what()};
+  }
+  if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
+  full_ = answer.at("problem").get<std::vector<std::int64_t>>();
+  checks_ = answer.at("checked").get<std::string>();
+  serving_.clear();
+  for (const json& each : answer.at("variants")) {
+    serving next{each.at("id").get<std::string>(), each.at("blob").get<std::string>(), {}};
+    for (const json& axis : each.at("type"))
+      next.type.push_back({axis.at(0).get<std::uint32_t>(), axis.at(1).get<std::int64_t>()});
+    serving_.push_back(std::move(next));
+  }
+  ready_ = true;
+}
+
+/// A workload makes calls of one layout; a problem of another one cannot be had from it.
+void measuring_worker::require_asked() const {
+  for (const auto& [axis, value] : problem_->axes) {
+    if (full_[axis] == value) continue;
+    const sy::axis_description& of = op_.axes[axis];
+    throw left_out{"the tuner's calls have " + std::string{of.name} + "=" +
+                   sy::format_value(of, full_[axis]) + " where " + sy::format_value(of, value) +
+                   " is asked for; its workload makes no such calls"};
+  }
+}
+
+/// Before a variant is timed for a problem, once.
+void measuring_worker::check(const serving& variant) {
+  if (checked_.contains(variant.id)) return;
+  const json answer = require_answer({{"check", variant.id}});
+  if (const auto wrong = answer.at("wrong").get<std::string>(); !wrong.empty()) {
+    // Such a kernel may have written anywhere: the next one gets fresh tensors.
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
+  }
+  checked_.insert(variant.id);
+}
+
+/// An answer that is no error. Errors of the device end the worker: nothing works after some of them.
+json measuring_worker::require_answer(const json& request) {
+  require_time();
+  set_up();
+  json answer = ask(request);
+  if (!answer.contains("error")) return answer;
+  const auto code = static_cast<sy::error_code>(answer.at("code").get<int>());
+  const auto text = answer.at("error").get<std::string>();
+  if (code == sy::error_code::launch_failed || code == sy::error_code::driver_failed) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::crash, text};
+  }
+  throw not_measured{text};
+}
+
+void measuring_worker::drop_process() noexcept {
+  worker_.kill();
+  ready_ = false;
+}
+
+}  // namespace tool

@@ -1,0 +1,110 @@
+"""switchyard report, looked at in a browser where there is one.   test_report.py PROGRAM FOLDER"""
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+
+from invented import Checks, run
+from test_tables import Folder, table
+
+WINNER = (0x00, 0x72, 0xb2)  # the colour of the variant that wins most
+
+
+def pixels(path):
+    """The colours of an 8-bit PNG without interlacing, as a set."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, compressed, header = 8, b"", None
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + length]
+        if kind == b"IHDR":
+            header = struct.unpack(">IIBBBBB", body)
+        elif kind == b"IDAT":
+            compressed += body
+        at += 12 + length
+    width, height, depth, kind, _, _, interlaced = header
+    channels = {2: 3, 6: 4}[kind]
+    assert depth == 8 and interlaced == 0, header
+    raw, stride, found = zlib.decompress(compressed), width * channels, set()
+    before = bytearray(stride)
+    for y in range(height):
+        method, line = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
+        for x in range(stride):
+            a = line[x - channels] if x >= channels else 0
+            b, c = before[x], before[x - channels] if x >= channels else 0
+            if method == 1:
+                line[x] = (line[x] + a) & 255
+            elif method == 2:
+                line[x] = (line[x] + b) & 255
+            elif method == 3:
+                line[x] = (line[x] + (a + b) // 2) & 255
+            elif method == 4:
+                near = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+                line[x] = (line[x] + near) & 255
+        found.update(tuple(line[i:i + 3]) for i in range(0, stride, channels))
+        before = line
+    return found
+
+
+def browser():
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return [path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    return None
+
+
+def main():
+    program, path = sys.argv[1:]
+    folder, checks = Folder(path), Checks()
+    content = table({(rows, columns): {"wide": 2.0 + rows * columns / 1e6, "<narrow>": 1.5 + rows * columns / 1e5}
+                     for rows in (256, 512, 1024) for columns in (64, 128, 256, 512) if (rows, columns) != (512, 128)},
+                    operator="softmax", deny=[{"variant": "broken", "reason": "hangs & more"}],
+                    match={"rows": "log", "columns": "log"})
+    content["groups"][0]["axes"] = ["rows", "columns"]
+    content["device"]["memory_bandwidth"] = 4.8e12
+    one = folder.write("softmax.json", content)
+    html = folder.name("report.html")
+    status, out, problem = run(program, "--json", "report", one, "-o", html)
+    checks.equal((status, problem), (0, ""), "report")
+    found = json.loads(out)["tables"][0]
+    checks.equal((found["operator"], found["rows"], found["groups"]), ("softmax", 11, 1), "report --json")
+    checks.that(1 <= found["regret_mean"] <= found["regret_worst"] < 2, f"regret {found}")
+    text = folder.read("report.html")
+    checks.equal([url for url in re.findall(r"https?://[^\"' )]+", text) if "www.w3.org" not in url], [], "no network")
+    checks.that("<script" not in text and "<link" not in text and "<img" not in text, "one file, without scripts")
+    checks.contains(text, "&lt;narrow&gt;", "names are escaped")
+    checks.contains(text, "hangs &amp; more", "denials")
+    checks.equal(text.count('class="row"'), 11, "a cell a row")
+    checks.equal(text.count('class="predicted"'), 1, "the cell without a row is predicted")
+    for kind in ("heat-map", "roofline", "regret", "variants"):
+        checks.equal(text.count(f'<svg class="{kind}"'), 1, f"the {kind} plot")
+
+    status, _, problem = run(program, "report", folder.name("absent.json"), "-o", html)
+    checks.equal(status, 2, "report: no table")
+    checks.contains(problem, "absent.json: cannot be opened", "report: no table")
+
+    seen = browser()
+    if seen is None:
+        print("no browser: the page was not looked at (Debian: chromium-headless-shell)")
+        return checks.finish()
+    picture = folder.name("report.png")
+    subprocess.run(seen + [f"--screenshot={picture}", "--window-size=1200,1400", "file://" + os.path.abspath(html)],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+    colours = pixels(picture)
+    checks.that(WINNER in colours, "the winner's colour is on the page")
+    checks.that((255, 255, 255) in colours and len(colours) > 20, f"a page with text and plots, {len(colours)} colours")
+    dom = subprocess.run(seen + ["--dump-dom", "file://" + os.path.abspath(html)], check=True, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout
+    checks.equal(len(re.findall(r'<rect[^>]*class="row"', dom)), 11, "cells in the browser's tree")
+    checks.that(dom.count("<svg") == 4 and dom.count("<tr>") == 2 + 12, f"{dom.count('<svg')} plots, {dom.count('<tr>')} lines")
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
