@@ -1,0 +1,105 @@
+// CPU kernels of the operator softmax, in f32: right ones, and one for every way to be of no use.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <thread>
+#include <unistd.h>
+
+#include "kernels_for_tests/export.hpp"
+
+namespace {
+
+using switchyard::host::block;
+
+void softmax(const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  for (std::int64_t row = 0; row < rows; ++row, x += columns, out += columns) {
+    const float top = *std::max_element(x, x + columns) * scale;
+    float sum = 0;
+    for (std::int64_t c = 0; c < columns; ++c) sum += out[c] = std::exp(x[c] * scale - top);
+    for (std::int64_t c = 0; c < columns; ++c) out[c] /= sum;
+  }
+}
+
+void right(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  softmax(x, out, rows, columns, scale);
+}
+
+/// Right, after a while: for tests that stop the tuner in between.
+void slow(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  softmax(x, out, rows, columns, scale);
+}
+
+void crash(const block&, const float*, float*, std::int64_t, std::int64_t, float) {
+  std::fputs("about to read where nothing is\n", stderr);
+  std::raise(SIGSEGV);
+}
+
+void hang(const block&, const float*, float*, std::int64_t, std::int64_t, float) {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds{1});
+}
+
+void leave(const block&, const float*, float*, std::int64_t, std::int64_t, float) {
+  std::_Exit(3);
+}
+
+/// Writes into the pipe that leads to the tuner, wherever it is.
+void babble(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  softmax(x, out, rows, columns, scale);
+  for (int file = 3; file < 256; ++file) {
+    [[maybe_unused]] const ssize_t written = ::write(file, "not JSON\n", 9);
+  }
+}
+
+/// Leaves the last row out.
+void partial(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  softmax(x, out, rows - 1, columns, scale);
+}
+
+void off(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  softmax(x, out, rows, columns, scale * 1.001F);
+}
+
+/// One element of the whole is not a number.
+void not_a_number(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+                  float scale) {
+  softmax(x, out, rows, columns, scale);
+  out[rows * columns / 2] = std::numeric_limits<float>::quiet_NaN();
+}
+
+void overrun(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  softmax(x, out, rows, columns, scale);
+  out[rows * columns] = 0;
+}
+
+void spoil(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  softmax(x, out, rows, columns, scale);
+  const_cast<float*>(x)[0] = 0;
+}
+
+/// Right at first, and dies while it is timed.
+void late(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  static int calls = 0;
+  if (++calls > 20) std::abort();
+  softmax(x, out, rows, columns, scale);
+}
+
+}  // namespace
+
+EXPORT_KERNEL(softmax_right, right);
+EXPORT_KERNEL(softmax_slow, slow);
+EXPORT_KERNEL(softmax_crash, crash);
+EXPORT_KERNEL(softmax_hang, hang);
+EXPORT_KERNEL(softmax_leave, leave);
+EXPORT_KERNEL(softmax_babble, babble);
+EXPORT_KERNEL(softmax_partial, partial);
+EXPORT_KERNEL(softmax_off, off);
+EXPORT_KERNEL(softmax_not_a_number, not_a_number);
+EXPORT_KERNEL(softmax_overrun, overrun);
+EXPORT_KERNEL(softmax_spoil, spoil);
+EXPORT_KERNEL(softmax_late, late);

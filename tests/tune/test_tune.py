@@ -1,0 +1,411 @@
+"""switchyard tune, as a user runs it, over CPU kernels of which some crash, hang, lie or leave.
+
+  test_tune.py TOOL KERNELS SCHEMA FOLDER
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+TOOL, KERNELS, SCHEMA, FOLDER = sys.argv[1:]
+WIDTH = 120  # of the terminal that the bar is shown on
+BAD = {
+    "crash": r"died of signal 11 \(SIGSEGV\); it said: about to read where nothing is",
+    "hang": r"no answer within 3 s; it was killed",
+    "leave": r"it exited with status 3",
+    "babble": r"wrote what is no answer: 'not JSON",
+    "partial": r"wrong results: out: \d+ of \d+ compared values are wrong; element \d+ is NaN where",
+    "off": r"wrong results: out: \d+ of \d+ compared values are wrong; element \d+ is 0\.\d+ where 0\.\d+ belongs",
+    "not_a_number": r"wrong results: out: 1 of \d+ compared values are wrong; element \d+ is NaN",
+    "overrun": r"writes past the end of a tensor of \d+ bytes, 0 bytes behind it",
+    "spoil": r"changes an input, a tensor of \d+ bytes",
+    "late": r"died of signal 6 \(SIGABRT\)",
+}
+# The machine that runs this test measures other things at the same time: nothing here may depend on times.
+LOOSE = ["--confidence", "50%", "--samples", "6", "--drift", "90%"]
+problems = 0
+
+
+def check(holds, what):
+    global problems
+    if not holds:
+        problems += 1
+        print("FAILED:", what)
+    return holds
+
+
+def command_line(process):
+    try:
+        with open(f"/proc/{process}/cmdline", encoding="utf-8") as file:
+            return file.read().split("\0")
+    except OSError:
+        return []
+
+
+def make_root(name, kernels):
+    """A tree with one manifest of softmax, whose variants are the kernels named."""
+    root = os.path.join(FOLDER, name)
+    folder = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}")
+    os.makedirs(folder)
+    shutil.copy(KERNELS, os.path.join(folder, "k.so"))
+    with open(KERNELS, "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    variants = [{"id": each, "type": {"dtype": "f32"},
+                 "launches": [{"blob": "k.so", "sha256": digest, "kernel": "softmax_" + each, "grid": [1, 1, 1],
+                               "block": [1, 1, 1],
+                               "parameters": ["x", "out", {"i64": "rows"}, {"i64": "columns"}, "scale"]}]}
+                for each in kernels]
+    with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
+        json.dump({"schema": "switchyard.manifest/1", "operator": "softmax",
+                   "target": {"backend": "host", "arch": os.uname().machine}, "variants": variants}, file)
+    return root
+
+
+def command(root, *words):
+    return [TOOL, "--root", root, "tune", *words, *([] if "--devices" in words else ["--devices", "host"])]
+
+
+def run(root, *words, env=None, status=0):
+    clean = {k: v for k, v in os.environ.items()
+             if not re.match(r"SLURM|OMPI|PMI|RANK|WORLD_SIZE|LOCAL_RANK|MPI_", k)}
+    done = subprocess.run(command(root, *words), capture_output=True, text=True, timeout=120,
+                          env={**clean, **(env or {})}, check=False)
+    check(done.returncode == status,
+          f"{words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def read_table(path):
+    table = read_json(path)
+    try:
+        import jsonschema
+        with open(SCHEMA, encoding="utf-8") as file:
+            jsonschema.Draft202012Validator(json.load(file)).validate(table)
+    except ImportError:
+        pass
+    return table
+
+
+def rows(table):
+    return {tuple(row["at"]): row for group in table["groups"] for row in group["rows"]}
+
+
+def test_failures():
+    root = make_root("failures", ["crash", "right", "hang", "leave", "babble", "partial", "off", "not_a_number",
+                                  "overrun", "spoil", "late", "slow"])
+    table = os.path.join(root, "t.json")
+    words = ["softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--limit", "3s"]
+    done = run(root, *words)
+    found = read_table(table)
+    check(set(rows(found)) == {(3, 40), (8, 40)}, f"rows: {list(rows(found))}")
+    for at, row in rows(found).items():
+        check(set(row["times_us"]) == {"right", "slow"}, f"{at} has times of {list(row['times_us'])}")
+    for name, reason in BAD.items():
+        check(re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
+              f"no line says why '{name}' failed:\n{done.stderr}")
+        check(re.search(rf"^  {name}: ", done.stdout, re.MULTILINE), f"the summary does not name '{name}'")
+        lines = re.findall(rf"^{name} at ", done.stderr, re.MULTILINE)
+        check(len(lines) == 1, f"'{name}' was tried {len(lines)} times, though it was known to be bad")
+    check("deny" not in found, "denials were written without --deny")
+
+    # What is known to be bad is remembered, and denied on request: without running it again.
+    begin = time.monotonic()
+    run(root, "softmax", "dtype=f32", "rows=5", "columns=40", "-o", table, *LOOSE, "--limit", "30s", "--deny")
+    check(time.monotonic() - begin < 25, "a variant known to hang was run again")
+    found = read_table(table)
+    check({each["variant"] for each in found.get("deny", [])} == set(BAD), f"denied: {found.get('deny')}")
+    check(all(each.get("reason") and each["type"] == {"dtype": "f32"} for each in found["deny"]),
+          "a denial lacks its reason or type")
+    check(len(rows(found)) == 3, "the rows that were there are gone")
+    again = run(root, *words, "--retry-bad", "--again")
+    check(re.search("^crash at ", again.stderr, re.MULTILINE), "--retry-bad did not try again")
+
+    # A time of a variant that turns out to be bad later leaves the table.
+    later = make_root("later", ["right", "late"])
+    table = os.path.join(later, "t.json")
+    with open(table, "w", encoding="utf-8") as file:
+        json.dump({**found, "deny": [],
+                   "groups": [{"type": {"dtype": "f32"}, "axes": ["rows", "columns"],
+                               "rows": [{"at": [1, 1], "times_us": {"late": 1.0}},
+                                        {"at": [2, 2], "times_us": {"late": 1.0, "right": 2.0}}]}]}, file)
+    done = run(later, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE)
+    check(rows(read_table(table)).keys() == {(2, 2), (3, 40)}, f"rows: {list(rows(read_table(table)))}")
+    check("late is taken out of 2 rows" in done.stderr, done.stderr)
+
+
+def test_nothing_right():
+    root = make_root("nothing_right", ["off", "crash"])
+    table = os.path.join(root, "t.json")
+    done = run(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE, status=2)
+    check("none of its 2 variants could be measured" in done.stdout, done.stdout)
+    check(not os.path.exists(table) or not rows(read_table(table)), "a row without a right variant")
+
+
+def test_stopping():
+    root = make_root("stopping", ["right", "slow"])
+    grid = ["softmax", "dtype=f32", "rows=1..24+1", "columns=16", *LOOSE, "--exhaustive"]
+    every = {(n, 16) for n in range(1, 25)}
+
+    def start(table):
+        return subprocess.Popen(command(root, *grid, "-o", table), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
+
+    def wait_for(table, count, process):
+        """Waits for that many rows; the table is whole at every moment."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and process.poll() is None:
+            if os.path.exists(table) and len(rows(read_json(table))) >= count:
+                return True
+            time.sleep(0.002)
+        return False
+
+    # Killed: nothing that was in the table is measured again, and what was half done is gone on with.
+    table = os.path.join(root, "killed.json")
+    process = start(table)
+    check(wait_for(table, 4, process), "the table does not grow while it is tuned")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = rows(read_table(table))
+    check(4 <= len(before) < 24, f"{len(before)} rows when it was killed: too late to say anything")
+    time.sleep(0.3)
+    leftover = [words for words in map(command_line, os.listdir("/proc")) if root in words]
+    check(not leftover, f"workers outlive the tuner: {leftover}")
+    done = run(root, *grid, "-o", table)
+    after = rows(read_table(table))
+    check(after.keys() == every, f"rows after going on: {sorted(after)}")
+    check(all(after[at]["times_us"] == row["times_us"] for at, row in before.items()),
+          "a row was measured again")
+    check(re.search(rf"24 problems, {len(before)} measured before", done.stderr), done.stderr.splitlines()[0])
+
+    # Killed in the middle of a journal line: the torn line is cut off.
+    journal = table + ".tuning.jsonl"
+    with open(journal, "a", encoding="utf-8") as file:
+        file.write('{"problem": "dtype=f32 rows=')
+    run(root, "softmax", "dtype=f32", "rows=30", "columns=16", "-o", table, *LOOSE)
+    with open(journal, encoding="utf-8") as file:
+        check(all(json.loads(line) is not None for line in file), "the journal keeps a torn line")
+
+    # Interrupted: says so, and how to go on.
+    for number, status in [(signal.SIGINT, 130), (signal.SIGTERM, 143)]:
+        table = os.path.join(root, f"{status}.json")
+        process = start(table)
+        check(wait_for(table, 2, process), "the table does not grow")
+        begin = time.monotonic()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        check(time.monotonic() - begin < 5, "an interruption takes long")
+        check(process.returncode == status, f"exit status {process.returncode} after signal {number}")
+        check("still to do (interrupted; the same command goes on)" in out, out)
+        check(len(rows(read_table(table))) >= 2, "an interruption loses rows")
+
+    # Two at a time: the second one is told.
+    table = os.path.join(root, "twice.json")
+    process = start(table)
+    check(wait_for(table, 1, process), "the table does not grow")
+    second = run(root, *grid, "-o", table, status=2)
+    check("another process is tuning this table" in second.stderr, second.stderr)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+
+def test_budget():
+    root = make_root("budget", ["slow"])
+    table = os.path.join(root, "t.json")
+    begin = time.monotonic()
+    done = run(root, "softmax", "dtype=f32", "rows=1..300+1", "columns=16", "-o", table, *LOOSE, "--budget", "2s")
+    took = time.monotonic() - begin
+    check(took < 10, f"a budget of 2 s took {took:.1f} s")
+    found = sorted(rows(read_table(table)))
+    check(0 < len(found) < 300, f"{len(found)} rows in 2 s")
+    check("the budget is used up; the same command goes on" in done.stdout, done.stdout)
+    # Coarse first: what was measured spreads over the whole range, in factors.
+    check(found[0] == (1, 16) and found[-1] == (300, 16), f"rows {found}")
+    gaps = [b[0] / a[0] for a, b in zip(found, found[1:])]
+    check(len(found) < 6 or max(gaps) < 5, f"rows {found} leave gaps")
+
+    # A kernel that hangs does not outlast the budget either.
+    root = make_root("budget_hang", ["hang", "right"])
+    begin = time.monotonic()
+    run(root, "softmax", "dtype=f32", "rows=4", "columns=16", "-o", os.path.join(root, "t.json"), *LOOSE,
+        "--budget", "1s", "--limit", "100s")
+    check(time.monotonic() - begin < 12, "a hang outlasts the budget")
+
+
+def test_shards():
+    root = make_root("shards", ["right"])
+    table = os.path.join(root, "t.json")
+    grid = ["softmax", "dtype=f32", "rows=1..10+1", "columns=8,16", "-o", table, *LOOSE]
+    every = {(n, m) for n in range(1, 11) for m in (8, 16)}
+    for rank, size in [("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                       ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE")]:
+        shards = []
+        for k in range(3):
+            done = run(root, *grid, env={rank: str(k), size: "3"})
+            check(f"of shard {k} of 3 ({rank} and {size})" in done.stderr, done.stderr.splitlines()[0])
+            path = os.path.join(root, f"t.shard-{k}-of-3.json")
+            shards.append(set(rows(read_table(path))))
+        check(set.union(*shards) == every and sum(map(len, shards)) == len(every),
+              f"{rank}: the shards are no partition: {shards}")
+        merged = os.path.join(root, "merged.json")
+        done = subprocess.run([TOOL, "merge", *[os.path.join(root, f"t.shard-{k}-of-3.json") for k in range(3)],
+                               "-o", merged], capture_output=True, text=True, check=False)
+        check(done.returncode == 0 and set(rows(read_table(merged))) == every, f"merge: {done.stderr}")
+        for name in os.listdir(root):
+            if name.startswith(("t.", "merged")):
+                os.remove(os.path.join(root, name))
+    done = run(root, *grid, "--shard", "1/4")
+    check(len(rows(read_table(os.path.join(root, "t.shard-1-of-4.json")))) == 5, "--shard 1/4 of 20 problems")
+
+
+def test_several_workers():
+    root = make_root("several", ["slow", "right", "late"])
+    table = os.path.join(root, "t.json")
+    done = run(root, "softmax", "dtype=f32", "rows=1..12+1", "columns=16", "-o", table, *LOOSE, "--devices",
+               "host,host,host")
+    check(len(rows(read_table(table))) == 12, f"rows {list(rows(read_table(table)))}")
+    check("(3 of them): 12 problems" in done.stderr, done.stderr.splitlines()[0])
+    check(all(set(row["times_us"]) == {"slow", "right"} for row in rows(read_table(table)).values()),
+          "a bad variant is in a row of another worker")
+    check(len(re.findall(r"^\d+/12", done.stderr, re.MULTILINE)) == 12, "a problem was measured twice, or lost")
+
+
+def test_refresh():
+    root = make_root("refresh", ["right", "slow"])
+    table = os.path.join(root, "t.json")
+    run(root, "softmax", "dtype=f32", "rows=2,4,8", "columns=16", "-o", table, *LOOSE)
+    old = read_table(table)
+    for row in old["groups"][0]["rows"]:
+        row["times_us"] = {"gone": 1.0, "right": 12345.0}
+    old["pin"] = [{"variant": "right", "reason": "by hand"}]
+    with open(table, "w", encoding="utf-8") as file:
+        json.dump(old, file)
+    run(root, "--refresh", table, *LOOSE)
+    new = read_table(table)
+    check(rows(new).keys() == rows(old).keys(), "a refresh changes the rows")
+    check(all(set(row["times_us"]) == {"right", "slow"} and row["times_us"]["right"] < 12345
+              for row in rows(new).values()), f"not measured again: {rows(new)}")
+    check(new.get("pin") == old["pin"], "a refresh loses pins")
+    check(new["groups"][0]["type"] == {"dtype": "f32"}, "a refresh changes the type")
+
+
+def test_recording():
+    root = make_root("recording", ["right"])
+    recording = os.path.join(root, "record.jsonl")
+    line = {"operator": "softmax", "device": "x",
+            "problem": {"dtype": "f32", "alignment": "16", "rows": 4, "columns": 16}, "count": 2}
+    odd = {**line, "problem": {**line["problem"], "alignment": "8"}}
+    often = {**line, "problem": {**line["problem"], "rows": 64}, "count": 1000}
+    with open(recording, "w", encoding="utf-8") as file:
+        for each in [line, odd, often, line, {"operator": "soft", "problem": {}, "count": 1}]:
+            file.write(json.dumps(each) + "\n")
+        file.write("torn {\n")
+    table = os.path.join(root, "t.json")
+    done = run(root, "--problems", recording, "-o", table, *LOOSE, status=1)
+    found = read_table(table)
+    check(rows(found).keys() == {(4, 16), (64, 16)}, f"rows {list(rows(found))}")
+    check(found["groups"][0]["type"] == {"dtype": "f32", "alignment": 16}, found["groups"][0]["type"])
+    order = re.findall(r"rows=(\d+)", "\n".join(done.stderr.splitlines()))
+    check(order and order[0] == "64", f"what is called most does not come first: {order}")
+    check("calls have alignment=16 where 8 is asked for" in done.stdout, done.stdout)
+    check("1 lines cannot be used; line 6: no JSON object" in done.stderr, done.stderr)
+    check("operator 'soft' is in the recording and cannot be measured" in done.stderr, done.stderr)
+
+
+def test_bar():
+    root = make_root("bar", ["right", "off"])
+    words = ["softmax", "dtype=f32", "rows=1..6+1", "columns=16", "--drift", "90%"]
+    lines = run(root, *words, *LOOSE[:4], "-o", os.path.join(root, "lines.json")).stderr
+    check("\x1b" not in lines and "\r" not in lines, "a log file gets control characters")
+    check(len(re.findall(r"^\d/6", lines, re.MULTILINE)) == 6, f"not a line for each problem:\n{lines}")
+    check(re.search(r"^3/6, 1 failure, about .* left: dtype=f32 rows=\d columns=16: right [\d.]+ us", lines,
+                    re.MULTILINE), lines)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
+    slowly = make_root("bar_slow", ["off", "slow", "right"])  # drawn ten times a second at the most
+    with subprocess.Popen(command(slowly, *words, "-o", os.path.join(root, "bar.json"), "--confidence", "0.1%",
+                                  "--samples", "40"), stdout=subprocess.DEVNULL,
+                          stderr=slave) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        process.wait()
+    os.close(master)
+    text = shown.decode()
+    check(re.search(r"\r\x1b\[K\[#+\.+\] \d/6, 1 failure, .* left", text), f"no bar: {text!r}")
+    check(re.search(r"\| best slow \d+ us, dtype=f32", text), f"the bar does not name the best so far: {text!r}")
+    check(text.rstrip("\n").endswith("\x1b[K"), f"the bar is left behind: {text!r}")
+    check(all(len(re.sub(r"\x1b\[K", "", each)) < WIDTH for each in re.split(r"[\r\n]", text)
+              if each.startswith("\x1b[K[")), "the bar is wider than the terminal")
+
+
+def test_messages():
+    root = make_root("messages", ["right"])
+    table = os.path.join(root, "t.json")
+    cases = [
+        (["softmax", "rows=1"], "--output: name the table to write"),
+        (["softmax", "-o", table], "nothing to measure: name axes and values"),
+        (["softmx", "rows=1", "-o", table], "did you mean 'softmax'?"),
+        (["softmax", "row=1", "-o", table], "did you mean 'rows'?"),
+        (["softmax", "rows=", "-o", table], "axis 'rows' has no value ''"),
+        (["softmax", "rows=1..8", "-o", table], "the range '1..8' needs a step: first..last*factor"),
+        (["softmax", "rows=8..1*2", "-o", table], "ends before it begins"),
+        (["softmax", "rows=1..8*1", "-o", table], "the factor must be a number above 1, got '1'"),
+        (["softmax", "rows=1..x*2", "-o", table], "'x' is no integer"),
+        (["softmax", "rows=1", "rows=2", "-o", table], "axis 'rows' is given twice"),
+        (["softmax", "rows=1..999999+1", "-o", table], "more than 20000 problems"),
+        (["softmax", "rows=1", "-o", table, "--budget", "soon"], "--budget: expected a time such as 90s, 10m or 2h"),
+        (["softmax", "rows=1", "-o", table, "--confidence", "2"], "--confidence: expected a share such as 1%"),
+        (["softmax", "rows=1", "-o", table, "--shard", "4/4"], "--shard: expected K/N with K below N"),
+        (["softmax", "rows=1", "-o", table, "--devices", "99"], "there is no device 99; this machine has"),
+        (["softmax", "rows=1", "-o", table, "--devices", "a"], "--devices: expected 'all', 'host' or numbers"),
+    ]
+    for words, expected in cases:
+        done = run(root, *words, status=64)
+        check(expected in done.stderr, f"{words}: expected '{expected}', got: {done.stderr}")
+    done = run(root, "softmax", "dtype=f16", "rows=1", "columns=8", "-o", table, "--devices", "host", status=2)
+    check("no variant may serve it" in done.stdout, done.stdout)
+    other = os.path.join(root, "other.json")
+    with open(other, "w", encoding="utf-8") as file:
+        json.dump({"schema": "switchyard.table/1", "operator": "softmax",
+                   "device": {"backend": "host", "arch": "x", "name": "Another"}, "groups": []}, file)
+    done = run(root, "softmax", "dtype=f32", "rows=1", "columns=8", "-o", other, "--devices", "host", status=64)
+    check("was measured on Another, and this is" in done.stderr and "--again" in done.stderr, done.stderr)
+    done = run(root, "softmax", "dtype=f32", "rows=1", "columns=8", "-o", "/nowhere/t.json", status=2)
+    check("/nowhere/t.json" in done.stderr, done.stderr)
+
+
+def main():
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    os.makedirs(FOLDER)
+    for name, test in sorted(globals().items()):
+        if name.startswith("test_"):
+            begin = time.monotonic()
+            test()
+            print(f"{name}: {time.monotonic() - begin:.1f} s")
+    return problems != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Every kind of call that the tuner can make, with the CPU's kernels: each variant passes its check, so what a
+workload expects is what its operator's kernels compute.   test_workloads.py TOOL DATA FOLDER
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+TOOL, DATA, FOLDER = sys.argv[1:]
+TYPES = "dtype=f32,f16,bf16"
+ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads_q=4"]
+FORWARD = ["attention_forward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
+BACKWARD = ["attention_backward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
+DECODE = ["attention_decode", "dtype=f16,bf16", "head_dim=64,128", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=1,3",
+          "seqlen_k=100"]
+ROWS = [TYPES, "rows=1,37", "columns=100,1024"]
+CALLS = [
+    [*ROTARY, "style=half,interleaved", "inverse=true,false", "heads_k=0,2", "in_place=true,false"],
+    [*ROTARY, "rotary_dim=32", "table=true,false", "variable_length=true,false",
+     "positions_from=offset,sequence_offsets,explicit_ids"],
+    [*ROTARY, "table_dtype=f32,f16,bf16"],
+    [*FORWARD, "mask=none,causal_top_left,causal_bottom_right", "seqlen_k=33,70", "with_lse=true,false"],
+    [*FORWARD, "window=true,false", "soft_capped=true,false", "biased=true,false", "alibi=true"],
+    [*FORWARD, "sink=true", "dropout=true,false", "head_dim_v=64"],
+    [*FORWARD, "packed_q=true,false", "kv=dense,packed,paged", "with_lse=true", "seqused=true"],
+    [*FORWARD, "seqlen_k=5000", "batch=1", "dtype=f32"],  # more than the reference does in a moment: by rows
+    [*BACKWARD, "mask=none,causal_top_left,causal_bottom_right", "seqlen_k=33,70"],
+    [*BACKWARD, "window=true,false", "biased=true", "with_dbias=true,false", "alibi=true,false"],
+    [*BACKWARD, "packed_q=true", "packed_k=true", "dropout=true,false", "soft_capped=true,false"],
+    [*BACKWARD, "seqlen_q=600", "seqlen_k=700", "dtype=bf16"],  # by a smaller problem
+    [*DECODE, "kv=dense,paged", "with_lse=true,false"],
+    [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],
+    [*DECODE, "alibi=true,false", "soft_capped=true,false", "mask=none"],
+    ["softmax", *ROWS],
+    ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
+    ["softmax_backward", *ROWS],
+    ["gated_activation", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
+    ["gated_activation_backward", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
+    ["rms_norm", *ROWS, "with_gamma=true,false", "with_residual=true,false", "with_rstd=true"],
+    ["layer_norm", *ROWS, "with_beta=true,false", "with_residual=true,false", "with_statistics=true,false"],
+    ["rms_norm_backward", *ROWS, "with_gamma=true,false", "with_residual=true,false", "with_weight_gradients=true"],
+    ["layer_norm_backward", *ROWS, "with_residual=true,false", "with_weight_gradients=true,false"],
+    ["layer_norm_backward", "dtype=f32", "rows=3000", "columns=2000"],  # gradients of weights by columns
+]
+
+
+def merged(words):
+    """Words of one axis: the last one counts."""
+    return list({re.split("[ =]", each)[0]: each for each in words}.values())
+
+
+def main():
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    problems, measured = 0, 0
+    for number, words in enumerate(CALLS):
+        folder = os.path.join(FOLDER, str(number)) + "/"
+        os.makedirs(folder)
+        done = subprocess.run([TOOL, "--json", "--root", DATA, "tune", *merged(words), "-o", folder, "--devices", "host",
+                               "--confidence", "90%", "--samples", "6", "--drift", "90%"],
+                              capture_output=True, text=True, timeout=280, check=False)
+        try:
+            (outcome,) = json.loads(done.stdout)
+        except ValueError:
+            print(f"FAILED: {words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+            problems += 1
+            continue
+        unserved = [each for each in outcome["left_out"] if each.endswith("no variant may serve it")]
+        measured += outcome["measured"]
+        if outcome["bad"] or outcome["failures"] or len(unserved) < len(outcome["left_out"]):
+            problems += 1
+            print(f"FAILED: {words}: {json.dumps(outcome, indent=1)}\n{done.stderr[-2000:]}")
+        print(f"{words[0]}: {outcome['measured']} measured, {len(unserved)} that no kernel of this build serves, "
+              f"{outcome['seconds']:.1f} s")
+        if len(unserved) == outcome["problems"] and words[0] != "attention_backward":
+            problems += 1
+            print(f"FAILED: {words}: nothing was measured")
+    print(f"{measured} problems measured")
+    return problems != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
