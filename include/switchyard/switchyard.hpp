@@ -5,7 +5,10 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
+#include <switchyard/operators/attention.hpp>
 #include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>

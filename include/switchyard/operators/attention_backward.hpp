@@ -1,4 +1,4 @@
-// Gradients of attention_forward with respect to q, k and v. What q, k, v, bias, alibi_slopes, lengths,
+// Gradients of attention_forward with respect to q, k, v and bias. What q, k, v, bias, alibi_slopes, lengths,
 // windows, mask, dropout and layouts mean is said in attention_forward.hpp; a call takes the forward call's
 // values and its results.
 //
@@ -7,7 +7,11 @@
 //
 // where dropout drops from P in dv and from dP as it did in the forward call, and a soft cap multiplies dS by
 // 1 - (s / soft_cap)^2 of its capped score s. Keys that no query sees have zero gradients. Sinks are in lse
-// already. There is no gradient of the bias. Every variant gives the same bits in every run.
+// already. The gradient of the bias is dS without the factor of the soft cap, summed over what a zero stride
+// of dbias makes one.
+//
+// A variant may add up dq in any order, so that its last bits differ from run to run, unless the call is
+// deterministic.
 //
 // Source: Dao, FlashAttention-2, arXiv:2307.08691.
 #pragma once
@@ -18,7 +22,7 @@
 
 #include <switchyard/dtype.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/attention.hpp>
 
 namespace switchyard::inline v0 {
 
@@ -46,6 +50,8 @@ struct attention_backward {
     const std::int32_t* seqused_q = nullptr;  ///< the rest of dq is left alone
     const std::int32_t* seqused_k = nullptr;  ///< the rest of dk and dv is left alone
     const std::uint64_t* dropout_state = nullptr;
+    /// As bias is; written for all of seqlen_q and seqlen_k, zero where nothing is seen. Null: not wanted.
+    void* dbias = nullptr;
 
     std::int64_t batch = 0;
     std::int64_t heads = 0;
@@ -64,6 +70,7 @@ struct attention_backward {
     std::int64_t dk_stride_batch = 0, dk_stride_head = 0, dk_stride_token = 0;
     std::int64_t dv_stride_batch = 0, dv_stride_head = 0, dv_stride_token = 0;
     std::int64_t bias_stride_batch = 0, bias_stride_head = 0, bias_stride_row = 0;
+    std::int64_t dbias_stride_batch = 0, dbias_stride_head = 0, dbias_stride_row = 0;  ///< inner stride 1
     std::int64_t lse_stride_batch = 0, lse_stride_head = 0;
 
     float scale = 0.0F;
@@ -75,17 +82,18 @@ struct attention_backward {
     std::uint64_t dropout_offset = 0;
     switchyard::dtype dtype = switchyard::dtype::f16;
     attention_mask mask = attention_mask::none;
+    bool deterministic = false;  ///< the same bits in every run
 
     /// Bytes, 1 to 16, that divide the tensors' addresses and all strides; 0 when one of them is null.
     [[nodiscard]] std::int64_t alignment() const noexcept {
-      const std::int64_t strides =
+      return attention_alignment(
+          dtype,
           q_stride_batch | q_stride_head | q_stride_token | k_stride_batch | k_stride_head | k_stride_token |
-          v_stride_batch | v_stride_head | v_stride_token | out_stride_batch | out_stride_head |
-          out_stride_token | dout_stride_batch | dout_stride_head | dout_stride_token | dq_stride_batch |
-          dq_stride_head | dq_stride_token | dk_stride_batch | dk_stride_head | dk_stride_token |
-          dv_stride_batch | dv_stride_head | dv_stride_token;
-      return alignment_of(q, k, v, out, dout, dq, dk, dv,
-                          reinterpret_cast<const void*>((strides * switchyard::size_of(dtype)) | 16));
+              v_stride_batch | v_stride_head | v_stride_token | out_stride_batch | out_stride_head |
+              out_stride_token | dout_stride_batch | dout_stride_head | dout_stride_token | dq_stride_batch |
+              dq_stride_head | dq_stride_token | dk_stride_batch | dk_stride_head | dk_stride_token |
+              dv_stride_batch | dv_stride_head | dv_stride_token,
+          q, k, v, out, dout, dq, dk, dv);
     }
   };
 
@@ -93,20 +101,22 @@ struct attention_backward {
       &arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::dout, &arguments::lse,
       &arguments::dq, &arguments::dk, &arguments::dv, &arguments::bias, &arguments::alibi_slopes,
       &arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q, &arguments::seqused_k,
-      &arguments::dropout_state, &arguments::batch, &arguments::heads, &arguments::heads_kv,
-      &arguments::seqlen_q, &arguments::seqlen_k, &arguments::head_dim, &arguments::head_dim_v,
-      &arguments::q_stride_batch, &arguments::q_stride_head, &arguments::q_stride_token,
-      &arguments::k_stride_batch, &arguments::k_stride_head, &arguments::k_stride_token,
-      &arguments::v_stride_batch, &arguments::v_stride_head, &arguments::v_stride_token,
-      &arguments::out_stride_batch, &arguments::out_stride_head, &arguments::out_stride_token,
-      &arguments::dout_stride_batch, &arguments::dout_stride_head, &arguments::dout_stride_token,
-      &arguments::dq_stride_batch, &arguments::dq_stride_head, &arguments::dq_stride_token,
-      &arguments::dk_stride_batch, &arguments::dk_stride_head, &arguments::dk_stride_token,
-      &arguments::dv_stride_batch, &arguments::dv_stride_head, &arguments::dv_stride_token,
-      &arguments::bias_stride_batch, &arguments::bias_stride_head, &arguments::bias_stride_row,
-      &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::scale, &arguments::soft_cap,
-      &arguments::dropout_p, &arguments::window_left, &arguments::window_right, &arguments::dropout_seed,
-      &arguments::dropout_offset, &arguments::dtype, &arguments::mask>;
+      &arguments::dropout_state, &arguments::dbias, &arguments::batch, &arguments::heads,
+      &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k, &arguments::head_dim,
+      &arguments::head_dim_v, &arguments::q_stride_batch, &arguments::q_stride_head,
+      &arguments::q_stride_token, &arguments::k_stride_batch, &arguments::k_stride_head,
+      &arguments::k_stride_token, &arguments::v_stride_batch, &arguments::v_stride_head,
+      &arguments::v_stride_token, &arguments::out_stride_batch, &arguments::out_stride_head,
+      &arguments::out_stride_token, &arguments::dout_stride_batch, &arguments::dout_stride_head,
+      &arguments::dout_stride_token, &arguments::dq_stride_batch, &arguments::dq_stride_head,
+      &arguments::dq_stride_token, &arguments::dk_stride_batch, &arguments::dk_stride_head,
+      &arguments::dk_stride_token, &arguments::dv_stride_batch, &arguments::dv_stride_head,
+      &arguments::dv_stride_token, &arguments::bias_stride_batch, &arguments::bias_stride_head,
+      &arguments::bias_stride_row, &arguments::dbias_stride_batch, &arguments::dbias_stride_head,
+      &arguments::dbias_stride_row, &arguments::lse_stride_batch, &arguments::lse_stride_head,
+      &arguments::scale, &arguments::soft_cap, &arguments::dropout_p, &arguments::window_left,
+      &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset, &arguments::dtype,
+      &arguments::mask, &arguments::deterministic>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),
@@ -124,6 +134,8 @@ struct attention_backward {
       switchyard::type_axis(
           "seqused",
           [](const arguments& a) noexcept { return a.seqused_q != nullptr || a.seqused_k != nullptr; }),
+      switchyard::type_axis<&arguments::deterministic>(),
+      switchyard::type_axis("with_dbias", [](const arguments& a) noexcept { return a.dbias != nullptr; }),
       switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
@@ -131,19 +143,9 @@ struct attention_backward {
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.batch < 0 || a.heads < 0 || a.heads_kv < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
-      return "batch, heads, heads_kv, seqlen_q and seqlen_k must not be negative";
-    }
-    if (a.head_dim < 1 || a.head_dim_v < 1) return "head_dim and head_dim_v must be positive";
-    if (a.heads > 0 && (a.heads_kv == 0 || a.heads % a.heads_kv != 0))
-      return "heads must be a multiple of heads_kv";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
-    if (!(a.dropout_p >= 0.0F && a.dropout_p < 1.0F)) return "dropout_p must be at least 0 and below 1";
-    if (!(a.soft_cap >= 0.0F)) return "soft_cap must not be negative";
-    if (a.window_left < -1 || a.window_right < -1) return "window_left and window_right must be -1 or more";
+    if (std::string wrong = check_attention(a); !wrong.empty()) return wrong;
     if (a.lse == nullptr) return "lse must not be null";
+    if (a.dbias != nullptr && a.bias == nullptr) return "dbias is wanted, but there is no bias";
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v, out, dout, dq, dk and dv must not be null";
     if (aligned < size_of(a.dtype)) return "the tensors must be aligned to their element size";

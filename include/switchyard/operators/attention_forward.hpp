@@ -23,21 +23,11 @@
 
 #include <switchyard/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/attention.hpp>
 
 namespace switchyard::inline v0 {
 
 namespace operators {
-
-/// Which keys a query may see. Row i of a sequence with n queries and m keys sees key j when
-/// j <= i (causal_top_left) or j <= i + m - n (causal_bottom_right).
-enum class attention_mask : std::int32_t { none = 0, causal_top_left = 1, causal_bottom_right = 2 };
-
-/// How keys and values lie in memory.
-enum class attention_kv : std::int32_t {
-  dense = 0,   ///< [batch, seqlen_k, heads_kv, dim]
-  packed = 1,  ///< [tokens, heads_kv, dim] with cu_seqlens_k
-  paged = 2,   ///< [pages, page_size, heads_kv, dim] with block_table; the batch stride is a page's
-};
 
 struct attention_forward {
   static constexpr std::string_view name = "attention_forward";
@@ -93,11 +83,11 @@ struct attention_forward {
 
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.
     [[nodiscard]] std::int64_t alignment() const noexcept {
-      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
-                                   k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
-                                   v_stride_token | out_stride_batch | out_stride_head | out_stride_token;
-      return alignment_of(q, k, v, out,
-                          reinterpret_cast<const void*>((strides * switchyard::size_of(dtype)) | 16));
+      return attention_alignment(dtype,
+                                 q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
+                                     k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
+                                     v_stride_token | out_stride_batch | out_stride_head | out_stride_token,
+                                 q, k, v, out);
     }
   };
 
@@ -145,23 +135,10 @@ struct attention_forward {
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.batch < 0 || a.heads < 0 || a.heads_kv < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
-      return "batch, heads, heads_kv, seqlen_q and seqlen_k must not be negative";
-    }
-    if (a.head_dim < 1 || a.head_dim_v < 1) return "head_dim and head_dim_v must be positive";
-    if (a.heads > 0 && (a.heads_kv == 0 || a.heads % a.heads_kv != 0))
-      return "heads must be a multiple of heads_kv";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
+    if (std::string wrong = check_attention(a); !wrong.empty()) return wrong;
     if (a.block_table != nullptr && a.cu_seqlens_k != nullptr)
       return "block_table and cu_seqlens_k exclude each other";
-    if (a.block_table != nullptr && a.page_size < 1) return "page_size must be positive with a block_table";
-    if (a.block_table != nullptr && a.seqused_k == nullptr)
-      return "seqused_k must be given with a block_table";
-    if (!(a.dropout_p >= 0.0F && a.dropout_p < 1.0F)) return "dropout_p must be at least 0 and below 1";
-    if (!(a.soft_cap >= 0.0F)) return "soft_cap must not be negative";
-    if (a.window_left < -1 || a.window_right < -1) return "window_left and window_right must be -1 or more";
+    if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v and out must not be null";
     if (aligned < size_of(a.dtype)) return "q, k, v and out must be aligned to their element size";
@@ -170,12 +147,5 @@ struct attention_forward {
 };
 
 }  // namespace operators
-
-template <>
-inline constexpr std::array<std::string_view, 3> enumerator_names<operators::attention_mask>{
-    "none", "causal_top_left", "causal_bottom_right"};
-template <>
-inline constexpr std::array<std::string_view, 3> enumerator_names<operators::attention_kv>{"dense", "packed",
-                                                                                           "paged"};
 
 }  // namespace switchyard::inline v0

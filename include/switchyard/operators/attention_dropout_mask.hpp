@@ -1,0 +1,57 @@
+// Which attention weights dropout keeps, for debugging and for comparing with other implementations:
+//
+//   mask[b, h, i, j] = 1 / (1 - dropout_p) where the weight of query i and key j is kept, else 0.
+//
+// The rule is that of attention_forward, which multiplies weights with just these numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <switchyard/operator.hpp>
+
+namespace switchyard::inline v0 {
+
+namespace operators {
+
+struct attention_dropout_mask {
+  static constexpr std::string_view name = "attention_dropout_mask";
+
+  struct arguments {
+    float* mask = nullptr;                         ///< [batch, heads, seqlen_q, seqlen_k]
+    const std::uint64_t* dropout_state = nullptr;  ///< device pointer to {seed, offset}; null: the two below
+    std::int64_t batch = 0;
+    std::int64_t heads = 0;
+    std::int64_t seqlen_q = 0;
+    std::int64_t seqlen_k = 0;
+    float dropout_p = 0.0F;
+    std::uint64_t dropout_seed = 0;
+    std::uint64_t dropout_offset = 0;
+  };
+
+  static constexpr auto fields =
+      switchyard::fields<&arguments::mask, &arguments::dropout_state, &arguments::batch, &arguments::heads,
+                         &arguments::seqlen_q, &arguments::seqlen_k, &arguments::dropout_p,
+                         &arguments::dropout_seed, &arguments::dropout_offset>;
+
+  static constexpr auto axes = switchyard::axes(
+      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return alignment_of(a.mask); }),
+      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
+      switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
+
+  /// What is wrong with a call; empty when it is legal.
+  [[nodiscard]] static std::string check(const arguments& a) {
+    if (a.batch < 0 || a.heads < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
+      return "batch, heads, seqlen_q and seqlen_k must not be negative";
+    }
+    if (!(a.dropout_p >= 0.0F && a.dropout_p < 1.0F)) return "dropout_p must be at least 0 and below 1";
+    if (a.mask == nullptr) return "mask must not be null";
+    if (alignment_of(a.mask) < 4) return "mask must be aligned to its element size";
+    return {};
+  }
+};
+
+}  // namespace operators
+
+}  // namespace switchyard::inline v0
