@@ -219,11 +219,11 @@ inline float weigh(const attention_arguments& a, const sequence& s, std::int64_t
   return fade;
 }
 
-/// Normalises accumulated values and writes them as a row of the output.
+/// Normalises accumulated values, multiplies them, and writes them as a row of the output.
 template <class Element>
 inline void write_row(const attention_arguments& a, const sequence& s, std::int64_t h, std::int64_t i,
-                      const float* values, const softmax_state& state) {
-  const float factor = state.normaliser(a);
+                      const float* values, const softmax_state& state, float multiplier = 1.0F) {
+  const float factor = state.normaliser(a) * multiplier;
   Element* out = out_row<Element>(a, s, h, i);
   const auto width = static_cast<std::int64_t>(lanes);
   std::int64_t d = 0;

@@ -21,6 +21,7 @@
 
 #include <switchyard/dtype.hpp>
 #include <switchyard/float16.hpp>
+#include <switchyard/float8.hpp>
 
 #define SWITCHYARD_INLINE [[gnu::always_inline]] inline
 
@@ -32,6 +33,10 @@ struct half {
 };
 struct bfloat {
   std::uint16_t bits;
+};
+/// Elements of e4m3 tensors.
+struct float8 {
+  std::uint8_t bits;
 };
 
 #if defined(__AVX512F__)
@@ -107,6 +112,9 @@ SWITCHYARD_INLINE float to_float(half value) {
 SWITCHYARD_INLINE float to_float(bfloat value) {
   return switchyard::bf16_to_float(value.bits);
 }
+SWITCHYARD_INLINE float to_float(float8 value) {
+  return switchyard::f8_e4m3_to_float(value.bits);
+}
 SWITCHYARD_INLINE float to_float(double value) {
   return static_cast<float>(value);
 }
@@ -166,6 +174,34 @@ SWITCHYARD_INLINE floats load(const half* from) {
 
 SWITCHYARD_INLINE floats load(const bfloat* from) {
   return bits_of<floats>(load_words(from) << 16);
+}
+
+/// Bytes, widened.
+SWITCHYARD_INLINE words load_bytes(const void* from) {
+#if defined(__AVX512F__)
+  return bits_of<words>(
+      _mm512_maskz_cvtepu8_epi32(0xFFFF, _mm_loadu_si128(static_cast<const __m128i*>(from))));
+#elif defined(__AVX2__)
+  return bits_of<words>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
+#elif defined(__x86_64__)
+  const __m128i pairs = _mm_unpacklo_epi8(_mm_loadu_si32(from), _mm_setzero_si128());
+  return bits_of<words>(_mm_unpacklo_epi16(pairs, _mm_setzero_si128()));
+#else
+  std::array<std::uint8_t, lanes> packed;
+  std::memcpy(packed.data(), from, sizeof(packed));
+  words result;
+  for (std::size_t lane = 0; lane < lanes; ++lane) result[lane] = packed[lane];
+  return result;
+#endif
+}
+
+SWITCHYARD_INLINE floats load(const float8* from) {
+  const words wide = load_bytes(from);
+  const words magnitude = wide & 0x7FU;
+  // Read as a float, the shifted magnitude is 2^-120 of the value, subnormals included.
+  const words scaled = bits_of<words>(bits_of<floats>(magnitude << 20) * 0x1p120F);
+  const ints special = signed_words(magnitude) == 0x7F;
+  return bits_of<floats>(select(special, words{} + 0x7FC0'0000U, scaled) | (wide & 0x80U) << 24);
 }
 
 SWITCHYARD_INLINE floats load(const double* from) {

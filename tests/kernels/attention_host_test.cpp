@@ -13,10 +13,10 @@
 #include <vector>
 
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/tune/reference/attention.hpp>
 
 #include "catch.hpp"
 #include "kernels/host_blobs.hpp"
-#include "reference/attention.hpp"
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -20,8 +21,7 @@
 
 #include <switchyard/dtype.hpp>
 #include <switchyard/host/kernel.hpp>
-
-#include "reference/element.hpp"
+#include <switchyard/tune/reference/element.hpp>
 
 namespace switchyard::test {
 
@@ -60,8 +60,8 @@ class blob {
 
 /// The blobs named `stem`, an underscore and an instruction set, anywhere below the folder of the environment
 /// variable SWITCHYARD_TEST_BLOBS or, without it, of the macro that the build gives.
-[[nodiscard]] inline const std::vector<blob>& blobs(const std::string& stem) {
-  static std::map<std::string, std::vector<blob>> known;
+[[nodiscard]] inline const std::vector<blob>& blobs(std::string_view stem) {
+  static std::map<std::string, std::vector<blob>, std::less<>> known;
   const auto open_all = [&stem] {
     const char* folder = std::getenv("SWITCHYARD_TEST_BLOBS");
 #if defined(SWITCHYARD_TEST_BLOBS_FOLDER)
@@ -71,12 +71,13 @@ class blob {
     std::vector<blob> result;
     for (const auto& entry : std::filesystem::recursive_directory_iterator{folder}) {
       const std::string name = entry.path().stem().string();
-      if (entry.path().extension() == ".so" && name.rfind(stem + '_', 0) == 0 &&
+      if (entry.path().extension() == ".so" && name.rfind(stem, 0) == 0 && name[stem.size()] == '_' &&
           name.find('_', stem.size() + 1) == name.npos && runs_here(name)) {
         result.emplace_back(entry.path());
       }
     }
-    if (result.empty()) throw std::runtime_error{std::string{folder} + " has no blob " + stem + "_*.so"};
+    if (result.empty())
+      throw std::runtime_error{std::string{folder} + " has no blob " + std::string{stem} + "_*.so"};
     return result;
   };
   const auto found = known.find(stem);

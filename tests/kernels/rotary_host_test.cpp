@@ -12,10 +12,10 @@
 
 #include <switchyard/float16.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/tune/reference/rotary.hpp>
 
 #include "catch.hpp"
 #include "kernels/host_blobs.hpp"
-#include "reference/rotary.hpp"
 
 namespace {
 

@@ -1,0 +1,150 @@
+// Decoding on the CPU. Semantics: operators/attention_decode.hpp.
+//
+//   decode_rows       the rows of a KV head against all keys, K and V read once, in place
+//   decode_split      the same over a part of the keys, into a workspace
+//   decode_combine    merges the parts
+//   decode_reference  in double, a query row a block
+//
+// A call becomes one of attention_forward's, whose parts do the rest. Compiled once for each instruction set.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <switchyard/host/kernel.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+
+#include "attention_rows_host.hpp"
+
+namespace {
+
+using decode_arguments = switchyard::operators::attention_decode::arguments;
+
+[[nodiscard]] attention_arguments forward_of(const decode_arguments& a) {
+  attention_arguments f;
+  f.q = a.q, f.k = a.k, f.v = a.v, f.out = a.out, f.lse = a.lse;
+  f.alibi_slopes = a.alibi_slopes, f.sinks = a.sinks;
+  f.seqused_k = a.seqused_k, f.block_table = a.block_table;
+  f.batch = a.batch, f.heads = a.heads, f.heads_kv = a.heads_kv;
+  f.seqlen_q = a.seqlen_q, f.seqlen_k = a.seqlen_k;
+  f.head_dim = a.head_dim, f.head_dim_v = a.head_dim_v;
+  f.page_size = a.page_size, f.block_table_stride = a.block_table_stride;
+  f.q_stride_batch = a.q_stride_batch, f.q_stride_head = a.q_stride_head;
+  f.q_stride_token = a.q_stride_token;
+  f.k_stride_batch = a.k_stride_batch, f.k_stride_head = a.k_stride_head;
+  f.k_stride_token = a.k_stride_token;
+  f.v_stride_batch = a.v_stride_batch, f.v_stride_head = a.v_stride_head;
+  f.v_stride_token = a.v_stride_token;
+  f.out_stride_batch = a.out_stride_batch, f.out_stride_head = a.out_stride_head;
+  f.out_stride_token = a.out_stride_token;
+  f.lse_stride_batch = a.lse_stride_batch, f.lse_stride_head = a.lse_stride_head;
+  f.scale = a.scale, f.soft_cap = a.soft_cap;
+  f.window_left = a.window_left, f.dtype = a.dtype, f.mask = a.mask;
+  return f;
+}
+
+[[nodiscard]] kv_scales scales_of(const decode_arguments& a) {
+  return {a.k_scale, a.v_scale, a.k_scale_stride, a.v_scale_stride};
+}
+
+template <class Element, class Kv>
+void decode_rows(const block& where, decode_arguments a, std::int32_t block_m, std::int32_t block_n) {
+  attend_rows<Element, Kv>(where, forward_of(a), block_m, block_n, scales_of(a));
+}
+
+template <class Element, class Kv>
+void decode_split(const block& where, decode_arguments a, std::int32_t block_m, std::int32_t block_n,
+                  float* partial, float* partial_state) {
+  attend_part<Element, Kv>(where, forward_of(a), block_m, block_n, scales_of(a), partial, partial_state);
+}
+
+template <class Element>
+void decode_combine(const block& where, decode_arguments a, std::int32_t splits, const float* partial,
+                    const float* partial_state) {
+  const std::int64_t head_kv = where.index.y / (a.heads / a.heads_kv);
+  combine_parts<Element>(where, forward_of(a), splits, scales_of(a).of_v(head_kv), partial, partial_state);
+}
+
+/// Scratch: 8 * head_dim_v + 64 bytes. The grid is [queries, heads, batch].
+template <class Element, class Kv>
+void decode_reference(const block& where, decode_arguments call) {
+  const attention_arguments a = forward_of(call);
+  const sequence s{a, where.index.z};
+  const std::int64_t i = where.index.x;
+  const std::int64_t h = where.index.y;
+  const std::int64_t head_kv = h / (a.heads / a.heads_kv);
+  const kv_scales scales = scales_of(call);
+  const double scale = static_cast<double>(a.scale) * static_cast<double>(scales.of_k(head_kv));
+  const Element* q = query_row<Element>(a, s, h, i);
+  arena memory{where.scratch};
+  auto* values = memory.take<double>(a.head_dim_v);
+  std::fill_n(values, a.head_dim_v, 0.0);
+
+  constexpr double none = -std::numeric_limits<double>::infinity();
+  double largest = a.sinks != nullptr ? static_cast<double>(a.sinks[h]) : none;
+  double sum = largest != none ? 1.0 : 0.0;
+  const key_range seen = s.visible(a, i);
+  for (std::int64_t j = seen.begin; j < seen.end; ++j) {
+    const Kv* k = nullptr;
+    const Kv* v = nullptr;
+    key_rows(a, s, head_kv, {j, j + 1}, &k, &v);
+    double x = 0.0;
+    for (std::int64_t d = 0; d < a.head_dim; ++d) {
+      x += static_cast<double>(to_float(q[d])) * static_cast<double>(to_float(k[d]));
+    }
+    x *= scale;
+    if (a.soft_cap != 0.0F) {
+      x = static_cast<double>(a.soft_cap) * std::tanh(x / static_cast<double>(a.soft_cap));
+    }
+    if (a.alibi_slopes != nullptr) {
+      x -= static_cast<double>(a.alibi_slopes[h]) * std::abs(static_cast<double>(i + s.keys - s.queries - j));
+    }
+    if (x == none) continue;
+    if (x > largest) {
+      const double fade = std::exp(largest - x);
+      sum *= fade;
+      for (std::int64_t d = 0; d < a.head_dim_v; ++d) values[d] *= fade;
+      largest = x;
+    }
+    const double weight = std::exp(x - largest);
+    sum += weight;
+    for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
+      values[d] += weight * static_cast<double>(to_float(v[d]));
+    }
+  }
+  const double factor = sum == 0.0 ? 0.0 : static_cast<double>(scales.of_v(head_kv)) / sum;
+  Element* out = out_row<Element>(a, s, h, i);
+  for (std::int64_t d = 0; d < a.head_dim_v; ++d) out[d] = from_double<Element>(values[d] * factor);
+  write_lse(a, s, h, i, sum == 0.0 ? -infinity : static_cast<float>(largest + std::log(sum)));
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+using switchyard::host::kernel;
+using switchyard::host::make_kernel;
+
+extern const kernel decode_rows_f16_f16, decode_rows_bf16_bf16, decode_rows_f16_f8_e4m3;
+extern const kernel decode_rows_bf16_f8_e4m3;
+extern const kernel decode_split_f16_f16, decode_split_bf16_bf16, decode_split_f16_f8_e4m3;
+extern const kernel decode_split_bf16_f8_e4m3;
+extern const kernel decode_combine_f16, decode_combine_bf16;
+extern const kernel decode_reference_f16_f16, decode_reference_bf16_bf16, decode_reference_f16_f8_e4m3;
+extern const kernel decode_reference_bf16_f8_e4m3;
+
+const kernel decode_rows_f16_f16 = make_kernel<&decode_rows<half, half>>();
+const kernel decode_rows_bf16_bf16 = make_kernel<&decode_rows<bfloat, bfloat>>();
+const kernel decode_rows_f16_f8_e4m3 = make_kernel<&decode_rows<half, float8>>();
+const kernel decode_rows_bf16_f8_e4m3 = make_kernel<&decode_rows<bfloat, float8>>();
+const kernel decode_split_f16_f16 = make_kernel<&decode_split<half, half>>();
+const kernel decode_split_bf16_bf16 = make_kernel<&decode_split<bfloat, bfloat>>();
+const kernel decode_split_f16_f8_e4m3 = make_kernel<&decode_split<half, float8>>();
+const kernel decode_split_bf16_f8_e4m3 = make_kernel<&decode_split<bfloat, float8>>();
+const kernel decode_combine_f16 = make_kernel<&decode_combine<half>>();
+const kernel decode_combine_bf16 = make_kernel<&decode_combine<bfloat>>();
+const kernel decode_reference_f16_f16 = make_kernel<&decode_reference<half, half>>();
+const kernel decode_reference_bf16_bf16 = make_kernel<&decode_reference<bfloat, bfloat>>();
+const kernel decode_reference_f16_f8_e4m3 = make_kernel<&decode_reference<half, float8>>();
+const kernel decode_reference_bf16_f8_e4m3 = make_kernel<&decode_reference<bfloat, float8>>();
+}
+#pragma GCC visibility pop

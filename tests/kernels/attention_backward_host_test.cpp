@@ -1,0 +1,50 @@
+// Attention backward on the CPU, through catalog and dispatcher: random calls over all axes, each by every
+// variant that may serve it, against the f64 reference, and twice for the same bits. SWITCHYARD_TEST_CALLS
+// says how many calls, SWITCHYARD_TEST_SEED from which seed on.
+#include <cstdio>
+
+#include <switchyard/device.hpp>
+
+#include "catch.hpp"
+#include "gpu/attention/random_backward_call.hpp"
+
+TEST_CASE("attention backward on the CPU: random calls by every variant", "[attention]") {
+  every_variant<attention_backward> variants{sy::device::host()};
+  const std::uint32_t calls = number("SWITCHYARD_TEST_CALLS", 120);
+  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", std::random_device{}());
+  constexpr std::array<const char*, 4> names{"dq", "dk", "dv", "dbias"};
+  std::size_t launches = 0;
+  for (std::uint32_t n = 0; n < calls; ++n) {
+    const backward_call each{seed + n};
+    INFO("seed " << seed + n << ": " << each.forward.text());
+    REQUIRE(attention_backward::check(each.a) == "");
+    const auto before = each.forward.first * sy::size_of(each.a.dtype);
+    const auto run = [&](sy::dispatcher<attention_backward>& dispatcher) {
+      std::array<std::vector<std::byte>, 4> found;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        found[i].assign(std::max<std::size_t>(each.bytes(i), 16), std::byte{0xFF});
+      }
+      attention_backward::arguments a = each.a;
+      a.dq = found[0].data() + before;
+      a.dk = found[1].data() + before;
+      a.dv = found[2].data() + before;
+      if (a.dbias != nullptr) a.dbias = found[3].data();
+      dispatcher(sy::stream{}, a);
+      ++launches;
+      return found;
+    };
+    const std::vector<std::string> serving = variants.serving(each.a);
+    REQUIRE(!serving.empty());
+    for (const std::string& id : serving) {
+      const auto found = run(variants.forced(id));
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const std::string wrong =
+            differences(names[i], each.expected[i], each.limits[i], each.a.dtype, found[i]);
+        INFO(id << ": " << wrong);
+        CHECK(wrong.empty());
+      }
+      CHECK(run(variants.forced(id)) == found);
+    }
+  }
+  std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
+}
