@@ -12,40 +12,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-LOG2E = tl.constexpr(1.4426950408889634)
-LN2 = tl.constexpr(0.6931471805599453)
-
-
-@triton.jit
-def tanh(x):
-    size = tl.abs(x)
-    far = 1.0 - 2.0 / (tl.exp2(size * (2.0 * LOG2E)) + 1.0)
-    # Near zero the form above cancels, which a soft cap of 30 makes 3e-6 of a score; minimax polynomial of Cephes'
-    # tanhf.
-    z = x * x
-    p = -5.70498872745e-3 * z + 2.06390887954e-2
-    p = p * z - 5.37397155531e-2
-    p = p * z + 1.33314422036e-1
-    p = p * z - 3.33332819422e-1
-    return tl.where(size < 0.625, p * z * x + x, tl.where(x < 0.0, -far, far))
-
-
-@triton.jit
-def kept(seed, offset, head, row, first_key, threshold, ROWS: tl.constexpr, KEYS: tl.constexpr):
-    """Which elements of a tile dropout keeps. `first_key` is a multiple of 4."""
-    quads = (first_key // 4 + tl.arange(0, KEYS // 4))[None, :] + tl.zeros([ROWS, 1], tl.int32)
-    rows = row[:, None] + tl.zeros([1, KEYS // 4], tl.int32)
-    key = seed ^ ((offset >> 32) << 32)
-    low = (offset & 0xFFFFFFFF).to(tl.uint32)
-    w0, w1, w2, w3 = tl.philox(key, quads.to(tl.uint32), rows.to(tl.uint32),
-                               tl.zeros([ROWS, KEYS // 4], tl.uint32) + head.to(tl.uint32),
-                               tl.zeros([ROWS, KEYS // 4], tl.uint32) + low)
-    k0 = (w0 >= threshold).to(tl.int8)
-    k1 = (w1 >= threshold).to(tl.int8)
-    k2 = (w2 >= threshold).to(tl.int8)
-    k3 = (w3 >= threshold).to(tl.int8)
-    words = tl.join(tl.join(k0, k2), tl.join(k1, k3))  # the last index is the word's low bit
-    return tl.reshape(words, [ROWS, KEYS]) != 0
+from attention_terms import LN2, LOG2E, kept, place_sequence, seen_by, threshold_of, with_terms
 
 
 @triton.jit
@@ -83,22 +50,12 @@ def take_keys(
             k_tile = tl.load(k + k_rows[:, None] + dims[None, :], mask=k_mask, other=0.0)
         scores = tl.dot(q, k_tile.T, input_precision=PRECISION)
         if TERMS:
-            scores = scores * scale
-            if soft_cap != 0.0:
-                scores = soft_cap * tanh(scores / soft_cap)
-            if has_bias:
-                added = tl.load(bias + rows.to(tl.int64)[:, None] * bias_row + j[None, :],
-                                mask=(rows < queries)[:, None] & (j < keys)[None, :], other=0.0)
-                scores += added.to(tl.float32)
-            if has_alibi:
-                distance = tl.abs(rows[:, None] + (keys - queries) - j[None, :])
-                scores -= slope * distance.to(tl.float32)
-            scores = scores * LOG2E
+            scores, flat = with_terms(scores, rows[:, None], j[None, :], queries, keys, scale, soft_cap, bias, bias_row,
+                                      has_bias, slope, has_alibi, False)
         elif MASKED:
             scores = scores * scale
         if MASKED:
-            d = (rows + diagonal)[:, None]
-            seen = (j < keys)[None, :] & (j[None, :] <= d + right) & (j[None, :] >= d - left)
+            seen = seen_by(rows[:, None], j[None, :], keys, diagonal, left, right)
             scores = tl.where(seen, scores, float("-inf"))
             now = tl.maximum(largest, tl.max(scores, 1))
             shift = tl.where(now == float("-inf"), 0.0, now)
@@ -111,8 +68,8 @@ def take_keys(
         total = total * fade + tl.sum(weights, 1)
         if TERMS:
             if dropout_p != 0.0:
-                threshold = (dropout_p * 4294967296.0).to(tl.uint32)
-                weights = tl.where(kept(seed, offset, head, rows, start, threshold, BLOCK_M, BLOCK_N), weights, 0.0)
+                keep = kept(seed, offset, head, rows, start, threshold_of(dropout_p), BLOCK_M, BLOCK_N)
+                weights = tl.where(keep, weights, 0.0)
         acc = acc * fade[:, None]
         if MAPPED:
             v_tile = v.load([at_batch, at_head, start, 0]).reshape(BLOCK_N, BLOCK_DV)
@@ -154,25 +111,12 @@ def attention_forward(
     head dims. MAPPED: k and v are host tensor descriptors of [batch, heads_kv, seqlen_k, dim]. PLAIN: dense, no windows
     but the mask's, no sinks. TERMS: soft cap, bias, ALiBi and dropout are possible, and every tile is masked."""
     tile, h, b = place(heads, batch, queries_max, group, BLOCK_M)
-    queries = queries_max
-    keys = keys_max
-    first_query = tl.zeros([], tl.int64)
-    first_key = tl.zeros([], tl.int64)
-    entry = b.to(tl.int64)  # what the batch strides of q, out and lse count
-    entry_k = b.to(tl.int64)
-    if not PLAIN:
-        if has & 8:
-            first_query = tl.load(cu_seqlens_q + b).to(tl.int64)
-            queries = (tl.load(cu_seqlens_q + b + 1) - first_query).to(tl.int32)
-            entry = tl.zeros([], tl.int64)
-        if has & 16:
-            first_key = tl.load(cu_seqlens_k + b).to(tl.int64)
-            keys = (tl.load(cu_seqlens_k + b + 1) - first_key).to(tl.int32)
-            entry_k = tl.zeros([], tl.int64)
-        if has & 32:
-            queries = tl.load(seqused_q + b)
-        if has & 64:
-            keys = tl.load(seqused_k + b)
+    lengths = has
+    if PLAIN:
+        lengths = 0
+    # `entry` is what the batch strides of q, out and lse count.
+    queries, keys, first_query, first_key, entry, entry_k = place_sequence(
+        b, lengths, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, queries_max, keys_max)
     begin = tile * BLOCK_M
     if not PLAIN:
         if begin >= queries:
@@ -311,24 +255,8 @@ def attention_split(
     tile = tl.program_id(1)
     h_kv = tl.program_id(2) % heads_kv
     b = tl.program_id(2) // heads_kv
-    queries = queries_max
-    keys = keys_max
-    first_query = tl.zeros([], tl.int64)
-    first_key = tl.zeros([], tl.int64)
-    entry = b.to(tl.int64)
-    entry_k = b.to(tl.int64)
-    if has & 8:
-        first_query = tl.load(cu_seqlens_q + b).to(tl.int64)
-        queries = (tl.load(cu_seqlens_q + b + 1) - first_query).to(tl.int32)
-        entry = tl.zeros([], tl.int64)
-    if has & 16:
-        first_key = tl.load(cu_seqlens_k + b).to(tl.int64)
-        keys = (tl.load(cu_seqlens_k + b + 1) - first_key).to(tl.int32)
-        entry_k = tl.zeros([], tl.int64)
-    if has & 32:
-        queries = tl.load(seqused_q + b)
-    if has & 64:
-        keys = tl.load(seqused_k + b)
+    queries, keys, first_query, first_key, entry, entry_k = place_sequence(
+        b, has, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, queries_max, keys_max)
     share = heads // heads_kv
     begin = tile * BLOCK_M // share
     if begin >= queries:
