@@ -1,0 +1,257 @@
+// Hopper's instructions as functions: bulk tensor copies, transaction barriers, warpgroup matrix products.
+// Names, operands and layouts: PTX ISA 8.x, chapters "wgmma", "cp.async.bulk.tensor" and "mbarrier".
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace hopper {
+
+using i32 = int;
+using u32 = unsigned;
+using i64 = long long;
+using u64 = unsigned long long;
+
+/// A CUtensorMap, opaque.
+struct alignas(64) tensor_map {
+  unsigned char bytes[128];
+};
+
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+/// One thread of a converged warp.
+__device__ __forceinline__ bool elect_one() {
+  u32 chosen;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.b32 %0, 1, 0, p;\n}\n"
+      : "=r"(chosen));
+  return chosen != 0;
+}
+
+// Transaction barriers, by their address in shared memory.
+
+__device__ __forceinline__ void init_barrier(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+
+/// Makes initialised barriers known to the copy engine.
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void arrive_expecting(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+
+/// Waits until the phase of this parity has completed.
+__device__ __forceinline__ void wait(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Named barriers of the block.
+
+__device__ __forceinline__ void named_sync(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void named_arrive(u32 id, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Bulk tensor copies.
+
+__device__ __forceinline__ void prefetch(const tensor_map& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// A box of a tensor of four dimensions; x is the innermost coordinate. Signals its bytes to the barrier.
+__device__ __forceinline__ void copy_box(u32 to, const tensor_map& map, u32 barrier, i32 x, i32 y, i32 z,
+                                         i32 w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+/// Orders ordinary stores to shared memory before later reads by tensor cores or the copy engine.
+__device__ __forceinline__ void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+template <u32 Registers>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+template <u32 Registers>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// Warpgroup matrix products.
+
+__device__ __forceinline__ void product_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void product_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// Waits until at most `Pending` of the committed groups run.
+template <int Pending>
+__device__ __forceinline__ void product_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+/// Keeps the compiler from moving uses of registers across this point.
+template <int Count>
+__device__ __forceinline__ void pin(float (&values)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+
+template <int Count>
+__device__ __forceinline__ void pin(u32 (&values)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
+
+/// A matrix in shared memory, in panels of 128-byte rows with the 128-byte swizzle; a panel's address is a
+/// multiple of 1024. `panel_bytes` is the distance between panels, which matters only where they lie along
+/// the dimension that the product keeps (values).
+__device__ __forceinline__ u64 swizzled_operand(u32 address, u32 panel_bytes) {
+  constexpr u64 group_of_rows = 1024 >> 4;
+  return (u64{1} << 62) | (group_of_rows << 32) | (u64{panel_bytes >> 4} << 16) | ((address & 0x3FFFF) >> 4);
+}
+
+/// Two numbers rounded into one register, the first in the low half.
+template <class T>
+__device__ __forceinline__ u32 pack(float low, float high);
+
+template <>
+__device__ __forceinline__ u32 pack<__half>(float low, float high) {
+  u32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+template <>
+__device__ __forceinline__ u32 pack<__nv_bfloat16>(float low, float high) {
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+// d, 64 x N, holds for thread t of the warpgroup, with r = 16 (t / 32) + t % 32 / 4 and c = 2 (t % 4):
+//   d[4 j + 0], d[4 j + 1]  row r,     columns 8 j + c, 8 j + c + 1
+//   d[4 j + 2], d[4 j + 3]  row r + 8, the same columns
+
+/// d = a b^T, or d += a b^T: a is 64 x 16 and b is N x 16, both in shared memory with the summed dimension
+/// innermost.
+template <class T, int N>
+struct shared_product;
+
+/// d += a b: a is 64 x 16 in registers, b is 16 x N in shared memory with N innermost.
+template <class T, int N>
+struct register_product;
+
+#define HOPPER_OUT_8(i)                                                                       \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define HOPPER_OUT_32 HOPPER_OUT_8(0), HOPPER_OUT_8(8), HOPPER_OUT_8(16), HOPPER_OUT_8(24)
+#define HOPPER_OUT_40 HOPPER_OUT_32, HOPPER_OUT_8(32)
+#define HOPPER_OUT_48 HOPPER_OUT_40, HOPPER_OUT_8(40)
+#define HOPPER_OUT_56 HOPPER_OUT_48, HOPPER_OUT_8(48)
+#define HOPPER_OUT_64 HOPPER_OUT_56, HOPPER_OUT_8(56)
+#define HOPPER_OUT_72 HOPPER_OUT_64, HOPPER_OUT_8(64)
+#define HOPPER_OUT_80 HOPPER_OUT_72, HOPPER_OUT_8(72)
+#define HOPPER_OUT_88 HOPPER_OUT_80, HOPPER_OUT_8(80)
+#define HOPPER_OUT_96 HOPPER_OUT_88, HOPPER_OUT_8(88)
+#define HOPPER_OUT_128 \
+  HOPPER_OUT_96, HOPPER_OUT_8(96), HOPPER_OUT_8(104), HOPPER_OUT_8(112), HOPPER_OUT_8(120)
+
+#define HOPPER_NAMES_32              \
+  "%0,%1,%2,%3,%4,%5,%6,%7,"         \
+  "%8,%9,%10,%11,%12,%13,%14,%15,"   \
+  "%16,%17,%18,%19,%20,%21,%22,%23," \
+  "%24,%25,%26,%27,%28,%29,%30,%31"
+#define HOPPER_NAMES_40 HOPPER_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define HOPPER_NAMES_48 HOPPER_NAMES_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define HOPPER_NAMES_56 HOPPER_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define HOPPER_NAMES_64 HOPPER_NAMES_56 ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define HOPPER_NAMES_72 HOPPER_NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71"
+#define HOPPER_NAMES_80 HOPPER_NAMES_72 ",%72,%73,%74,%75,%76,%77,%78,%79"
+#define HOPPER_NAMES_88 HOPPER_NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87"
+#define HOPPER_NAMES_96 HOPPER_NAMES_88 ",%88,%89,%90,%91,%92,%93,%94,%95"
+#define HOPPER_NAMES_128                     \
+  HOPPER_NAMES_96                            \
+  ",%96,%97,%98,%99,%100,%101,%102,%103"     \
+  ",%104,%105,%106,%107,%108,%109,%110,%111" \
+  ",%112,%113,%114,%115,%116,%117,%118,%119" \
+  ",%120,%121,%122,%123,%124,%125,%126,%127"
+
+#define HOPPER_SHARED_PRODUCT(T, TYPE, N, COUNT, A, B, KEEP)                                                 \
+  template <>                                                                                                \
+  struct shared_product<T, N> {                                                                              \
+    __device__ __forceinline__ static void run(float (&d)[COUNT], u64 a, u64 b, bool keep) {                 \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                            \
+                   ", 0;\n"                                                                                  \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" HOPPER_NAMES_##COUNT \
+                   "}, " A ", " B ", keep, 1, 1, 0, 0;\n}\n"                                                 \
+                   : HOPPER_OUT_##COUNT                                                                      \
+                   : "l"(a), "l"(b), "r"(static_cast<i32>(keep)));                                           \
+    }                                                                                                        \
+  };
+
+#define HOPPER_REGISTER_PRODUCT(T, TYPE, N, COUNT, A0, A1, A2, A3, B, KEEP)                                  \
+  template <>                                                                                                \
+  struct register_product<T, N> {                                                                            \
+    __device__ __forceinline__ static void run(float (&d)[COUNT], const u32* a, u64 b, bool keep = true) {   \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                            \
+                   ", 0;\n"                                                                                  \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" HOPPER_NAMES_##COUNT \
+                   "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " B ", keep, 1, 1, 1;\n}\n"                         \
+                   : HOPPER_OUT_##COUNT                                                                      \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<i32>(keep)));       \
+    }                                                                                                        \
+  };
+
+#define HOPPER_BOTH(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5) \
+  HOPPER_SHARED_PRODUCT(T, TYPE, N, COUNT, I0, I1, I2)         \
+  HOPPER_REGISTER_PRODUCT(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5)
+
+#define HOPPER_PRODUCTS(T, TYPE)                                            \
+  HOPPER_BOTH(T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")    \
+  HOPPER_BOTH(T, TYPE, 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")    \
+  HOPPER_BOTH(T, TYPE, 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")    \
+  HOPPER_BOTH(T, TYPE, 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")   \
+  HOPPER_BOTH(T, TYPE, 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")   \
+  HOPPER_BOTH(T, TYPE, 144, 72, "%72", "%73", "%74", "%75", "%76", "%77")   \
+  HOPPER_BOTH(T, TYPE, 160, 80, "%80", "%81", "%82", "%83", "%84", "%85")   \
+  HOPPER_BOTH(T, TYPE, 176, 88, "%88", "%89", "%90", "%91", "%92", "%93")   \
+  HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101") \
+  HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133")
+
+HOPPER_PRODUCTS(__half, "f16")
+HOPPER_PRODUCTS(__nv_bfloat16, "bf16")
+
+}  // namespace hopper
