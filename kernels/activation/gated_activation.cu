@@ -80,6 +80,7 @@ struct gated_index {
 template <class T, gate Function, int Width, int Threads, int Vectors, bool Dense>
 __device__ __forceinline__ void gated_forward(const T* gate_in, const T* up_in, T* out, i64 rows, i64 columns,
                                               i64 gate_stride, i64 up_stride, i64 out_stride) {
+  begin_kernel();
   const i64 vectors_in_row = columns / Width;
   const i64 total = rows * vectors_in_row;
   const i64 first = static_cast<i64>(block_index()) * (Threads * Vectors) + thread_index();
@@ -124,6 +125,7 @@ __device__ __forceinline__ void gated_backward(const T* grad_out, const T* gate_
                                                T* grad_gate, T* grad_up, i64 rows, i64 columns,
                                                i64 grad_out_stride, i64 gate_stride, i64 up_stride,
                                                i64 grad_gate_stride, i64 grad_up_stride) {
+  begin_kernel();
   const i64 vectors_in_row = columns / Width;
   const i64 total = rows * vectors_in_row;
   const i64 first = static_cast<i64>(block_index()) * (Threads * Vectors) + thread_index();

@@ -33,6 +33,7 @@ using u16 = unsigned short;
 using u32 = unsigned int;
 using i32 = int;
 using i64 = long long;
+using u64 = unsigned long long;
 
 /// Element types: storage only, arithmetic is f32.
 struct f16 {
@@ -76,6 +77,14 @@ __device__ __forceinline__ float shuffle_xor(float value, int mask) {
   const int lane = static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0U)));
   return __builtin_bit_cast(float,
                             __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, __builtin_bit_cast(int, value)));
+}
+
+/// The value of the first of every `Lanes` lanes.
+template <int Lanes>
+__device__ __forceinline__ float shuffle_first(float value) {
+  const int lane = static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0U)));
+  return __builtin_bit_cast(
+      float, __builtin_amdgcn_ds_bpermute((lane & ~(Lanes - 1)) << 2, __builtin_bit_cast(int, value)));
 }
 
 __device__ __forceinline__ float exp2_approximate(float x) {
@@ -132,6 +141,11 @@ __device__ __forceinline__ void block_barrier() {
 
 __device__ __forceinline__ float shuffle_xor(float value, int mask) {
   return __shfl_xor_sync(0xFFFFFFFFU, value, mask);
+}
+
+template <int Lanes>
+__device__ __forceinline__ float shuffle_first(float value) {
+  return __shfl_sync(0xFFFFFFFFU, value, 0, Lanes);
 }
 
 __device__ __forceinline__ float exp2_approximate(float x) {
@@ -298,6 +312,17 @@ __device__ __forceinline__ void store_streaming(T* address, const quad& value) {
 #endif
 }
 
+/// First thing in a kernel that may be launched while the one before it on the stream still runs
+/// (programmatic dependent launch): lets the next kernel's blocks take their places as this one's leave, and
+/// waits until all that was launched before is done and its writes are seen. Launched in the ordinary way it
+/// does nothing.
+__device__ __forceinline__ void begin_kernel() {
+#if !defined(SWITCHYARD_HIP_DEVICE) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /// Starts a copy of 16 bytes into shared memory; where the device has no such copy, it is done at once.
 template <class T>
 __device__ __forceinline__ void copy_async(quad* shared, const T* address) {
@@ -334,7 +359,8 @@ __device__ __forceinline__ int cluster_rank() {
   return static_cast<int>(rank);
 }
 
-/// Waits for all blocks of the cluster; writes to shared memory before are seen after.
+/// Waits for all blocks of the cluster, and until this thread's writes, to global memory too, are seen by
+/// all.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n\t"
@@ -342,12 +368,61 @@ __device__ __forceinline__ void cluster_barrier() {
           : "memory");
 }
 
-/// Writes to the same place in the shared memory of another block of the cluster.
-__device__ __forceinline__ void store_remote(float* shared, int rank, float value) {
-  const u32 local = static_cast<u32>(__cvta_generic_to_shared(shared));
-  u32 remote;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
+/// A barrier in shared memory that is passed when one thread has arrived and the bytes that it announced have
+/// come from the cluster's blocks. Unlike cluster_barrier() it does not wait for a thread's writes to global
+/// memory. A cluster_barrier() must follow its making.
+__device__ __forceinline__ void make_mailbox(u64* mailbox) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
+      "fence.mbarrier_init.release.cluster;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(mailbox)))
+      : "memory");
+}
+
+/// Arrives and announces what must come before the barrier is passed.
+__device__ __forceinline__ void expect_mail(u64* mailbox, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   static_cast<u32>(__cvta_generic_to_shared(mailbox))),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Waits until the barrier has been passed for the first, third ... (phase 0) or second, fourth ... (1) time.
+__device__ __forceinline__ void await_mail(u64* mailbox, int phase) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred passed;\n"
+      "again:\n\t"
+      "mbarrier.try_wait.parity.shared::cta.b64 passed, [%0], %1;\n\t"
+      "@!passed bra again;\n\t"
+      "}" ::"r"(static_cast<u32>(__cvta_generic_to_shared(mailbox))),
+      "r"(phase)
+      : "memory");
+}
+
+/// Writes to the same place in the shared memory of another block of the cluster, and counts the bytes to the
+/// same mailbox there.
+template <int Values>
+__device__ __forceinline__ void send(float* slot, u64* mailbox, int rank, const float (&values)[Values]) {
+  static_assert(Values == 1 || Values == 2);
+  u32 remote_slot;
+  u32 remote_mailbox;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(remote_slot)
+      : "r"(static_cast<u32>(__cvta_generic_to_shared(slot))), "r"(rank));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(remote_mailbox)
+      : "r"(static_cast<u32>(__cvta_generic_to_shared(mailbox))), "r"(rank));
+  if constexpr (Values == 1) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(remote_slot),
+        "r"(__float_as_uint(values[0])), "r"(remote_mailbox)
+        : "memory");
+  } else {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
+                     remote_slot),
+                 "r"(__float_as_uint(values[0])), "r"(__float_as_uint(values[1])), "r"(remote_mailbox)
+                 : "memory");
+  }
 }
 
 #else
@@ -356,7 +431,11 @@ __device__ __forceinline__ int cluster_rank() {
   return 0;
 }
 __device__ __forceinline__ void cluster_barrier() {}
-__device__ __forceinline__ void store_remote(float*, int, float) {}
+__device__ __forceinline__ void make_mailbox(u64*) {}
+__device__ __forceinline__ void expect_mail(u64*, int) {}
+__device__ __forceinline__ void await_mail(u64*, int) {}
+template <int Values>
+__device__ __forceinline__ void send(float*, u64*, int, const float (&)[Values]) {}
 
 #endif
 

@@ -88,30 +88,46 @@ struct row_place {
   }
 };
 
-/// Exchanges values that the warps of a row hold: after give() and a look at take(), every lane l below
-/// merge_lanes has the values of partials l, l + merge_lanes, …
+/// Exchanges values that the warps of a row hold: after give(), every thread finds the values of partial p at
+/// mine[p * Values].
 template <class Shape, int Values>
 struct row_exchange {
-  static constexpr int floats = 2 * Shape::rows * Shape::partials * Values;
+  static constexpr bool clustered = Shape::cluster > 1;
 
-  float* memory;
-  int parity = 0;
+  /// In shared memory, of a size that leaves the rows behind it on a line: a warp's 16-byte accesses that
+  /// straddle lines cost up to a tenth of a kernel's rate. Halves are used in turn: whoever writes to one has
+  /// seen that all others have given to the other half since, and so are done with reading the first.
+  struct alignas(128) storage {
+    float values[2][Shape::rows][Shape::partials * Values];
+    u64 mailboxes[clustered ? 2 : 1];
+  };
+
+  storage& memory;
+  int half = 0;
+  int phase = 0;
   const float* mine = nullptr;
 
-  __device__ __forceinline__ explicit row_exchange(float* shared) : memory{shared} {
-    if constexpr (Shape::cluster > 1) cluster_barrier();  // its memory is written only once a block runs
+  __device__ __forceinline__ explicit row_exchange(storage& shared) : memory{shared} {
+    if constexpr (clustered) {
+      if (thread_index() == 0) {
+        make_mailbox(&memory.mailboxes[0]);
+        make_mailbox(&memory.mailboxes[1]);
+      }
+      cluster_barrier();  // a block's memory is written only once it runs
+    }
   }
 
   __device__ __forceinline__ void give(const row_place<Shape>& place, const float (&values)[Values]) {
-    float* row = memory + (parity * Shape::rows + place.row_in_block) * Shape::partials * Values;
+    float* row = memory.values[half][place.row_in_block];
     const int lane = place.lane_in_row % Shape::lanes;
     float* slot = row + (place.rank * Shape::warps + place.warp_in_row) * Values;
-    if constexpr (Shape::cluster > 1) {
-      if (lane < Shape::cluster) {
-#pragma unroll
-        for (int i = 0; i < Values; ++i) store_remote(slot + i, lane, values[i]);
-      }
-      cluster_barrier();
+    if constexpr (clustered) {
+      u64* mailbox = &memory.mailboxes[half];
+      if (thread_index() == 0)
+        expect_mail(mailbox, Shape::partials * Values * static_cast<int>(sizeof(float)));
+      if (lane < Shape::cluster) send(slot, mailbox, lane, values);
+      await_mail(mailbox, phase);
+      phase ^= half;
     } else {
       if (lane == 0) {
 #pragma unroll
@@ -120,8 +136,7 @@ struct row_exchange {
       block_barrier();
     }
     mine = row;
-    // The other half is used next: one barrier then lies between a reading and the writing that follows it.
-    parity ^= 1;
+    half ^= 1;
   }
 };
 
@@ -148,36 +163,160 @@ __device__ __forceinline__ void row_sum(row_exchange<Shape, Values>& exchange, c
   }
 }
 
-/// The ring of rows to come, for `Inputs` tensors of one element type.
+/// Walks over a block's rows of `Inputs` tensors of one element type and holds the row at hand, in registers
+/// or in its slot of the ring. Name the inputs, then start(), then for each row take() it, get() what it
+/// holds, and refill() its slot.
 template <class T, class Shape, int Inputs>
-struct row_ring {
+class row_reader {
+ public:
   static constexpr int width = width_of<T>;
   static constexpr int vectors = Shape::elements / width;
+  static constexpr bool ringed = Shape::stages > 0;
+
+  __device__ __forceinline__ row_reader(quad* shared, const row_place<Shape>& place, i64 rows, int count)
+      : place_{place},
+        slots_{shared + thread_index()},
+        rows_{rows},
+        count_{count},
+        group_{place.first_group} {}
+
+  __device__ __forceinline__ void input(int index, const T* data, i64 stride) {
+    from_[index] = data;
+    stride_[index] = stride;
+  }
+
+  __device__ __forceinline__ void start() {
+    if constexpr (ringed) {
+#pragma unroll
+      for (int s = 0; s < Shape::stages; ++s) {
+        fill(row_of(group_ + s * place_.group_step));
+        advance();
+      }
+    }
+  }
+
+  /// Without a ring there is one turn: the grid has a block for every one.
+  [[nodiscard]] __device__ __forceinline__ bool more() const {
+    return ringed ? group_ * Shape::rows < rows_ : !turned_;
+  }
+  __device__ __forceinline__ void next() {
+    group_ += place_.group_step;
+    turned_ = true;
+  }
+
+  /// The row of this thread in this turn, and in the next.
+  [[nodiscard]] __device__ __forceinline__ i64 row() const {
+    return row_of(group_);
+  }
+  [[nodiscard]] __device__ __forceinline__ i64 next_row() const {
+    return row_of(group_ + place_.group_step);
+  }
+
+  /// Whether there is a row to take, and this thread has a vector j of it.
+  [[nodiscard]] __device__ __forceinline__ bool has(int j) const {
+    return exists_ && place_.inside(place_.template vector<vectors>(j), count_);
+  }
+
+  [[nodiscard]] __device__ __forceinline__ bool exists() const {
+    return exists_;
+  }
+
+  /// Waits for the row, and moves it to registers unless it is held in its slot.
+  __device__ __forceinline__ void take() {
+    exists_ = place_.exists(row(), rows_);
+    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
+    if constexpr (!Shape::hold) {
+#pragma unroll
+      for (int input = 0; input < Inputs; ++input) {
+#pragma unroll
+        for (int j = 0; j < vectors; ++j) {
+          if (has(j)) {
+            kept_[input][j] = ringed ? *slot(input, j)
+                                     : load_streaming(from_[input] + row() * stride_[input] +
+                                                      place_.template vector<vectors>(j) * width);
+          }
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] __device__ __forceinline__ quad get(int input, int j) const {
+    if constexpr (Shape::hold) {
+      return *slot(input, j);
+    } else {
+      return kept_[input][j];
+    }
+  }
+
+  /// Puts another value in the place of the first input's.
+  __device__ __forceinline__ void put(int j, const quad& value) {
+    if constexpr (Shape::hold) {
+      *slot(0, j) = value;
+    } else {
+      kept_[0][j] = value;
+    }
+  }
+
+  /// Starts the copy of a later row into the slot.
+  __device__ __forceinline__ void refill() {
+    if constexpr (ringed) {
+      fill(later_row());
+      advance();
+    }
+  }
+
+  /// The same for this thread's vector j alone; refilled() must follow the last.
+  __device__ __forceinline__ void refill(int j) {
+    if (later_row() < rows_) fill(later_row(), j);
+  }
+  __device__ __forceinline__ void refilled() {
+    commit_copies();
+    advance();
+  }
+
+ private:
   static constexpr int stage_quads = Inputs * vectors * Shape::block_threads;
 
-  quad* memory;  ///< of this thread
-  int stage = 0;
-
-  __device__ __forceinline__ explicit row_ring(quad* shared) : memory{shared + thread_index()} {}
-
+  [[nodiscard]] __device__ __forceinline__ i64 row_of(i64 group) const {
+    return group * Shape::rows + place_.row_in_block;
+  }
+  [[nodiscard]] __device__ __forceinline__ i64 later_row() const {
+    return row_of(group_ + Shape::stages * place_.group_step);
+  }
   [[nodiscard]] __device__ __forceinline__ quad* slot(int input, int j) const {
-    return memory + stage * stage_quads + (input * vectors + j) * Shape::block_threads;
+    return slots_ + stage_ * stage_quads + (input * vectors + j) * Shape::block_threads;
+  }
+  __device__ __forceinline__ void advance() {
+    stage_ = stage_ + 1 == Shape::stages ? 0 : stage_ + 1;
   }
 
-  __device__ __forceinline__ void advance() { stage = stage + 1 == Shape::stages ? 0 : stage + 1; }
-
-  /// Starts the copy of this thread's vector j of a row into the current stage.
-  __device__ __forceinline__ void fill(const row_place<Shape>& place, int input, int j, const T* row,
-                                       int count) {
-    const int v = place.template vector<vectors>(j);
-    if (place.inside(v, count)) copy_async(slot(input, j), row + static_cast<i64>(v) * width);
-  }
-
-  /// The same for all of them.
-  __device__ __forceinline__ void fill(const row_place<Shape>& place, int input, const T* row, int count) {
+  __device__ __forceinline__ void fill(i64 row, int j) {
+    const int v = place_.template vector<vectors>(j);
+    if (!place_.inside(v, count_)) return;
 #pragma unroll
-    for (int j = 0; j < vectors; ++j) fill(place, input, j, row, count);
+    for (int input = 0; input < Inputs; ++input) {
+      copy_async(slot(input, j), from_[input] + row * stride_[input] + static_cast<i64>(v) * width);
+    }
   }
+  __device__ __forceinline__ void fill(i64 row) {
+    if (row < rows_) {
+#pragma unroll
+      for (int j = 0; j < vectors; ++j) fill(row, j);
+    }
+    commit_copies();
+  }
+
+  const row_place<Shape>& place_;
+  quad* slots_;  ///< of this thread
+  int stage_ = 0;
+  i64 rows_;
+  int count_;
+  i64 group_;
+  bool exists_ = false;
+  bool turned_ = false;
+  const T* from_[Inputs];
+  i64 stride_[Inputs];
+  quad kept_[Inputs][Shape::hold ? 1 : vectors];
 };
 
 }  // namespace sy

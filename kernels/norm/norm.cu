@@ -1,75 +1,13 @@
 // RMSNorm and LayerNorm, forward and backward, for rows that a block or a cluster of blocks holds. Semantics:
 // operators/rms_norm.hpp, layer_norm.hpp and their backwards. What other shapes need is in norm_any.cu.
 #include "../gpu/row.hpp"
+#include "shared.hpp"
 
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 549  // rows in registers are set under the same conditions as they are used
 #endif
 
 namespace sy {
-
-/// The weights that belong to 16 bytes of elements of type T.
-template <class T, class G>
-struct weight_vector {
-  static constexpr int width = width_of<T>;
-  static constexpr int quads = width * static_cast<int>(sizeof(G)) / 16;
-  quad packed[quads];
-
-  /// Null weights are `absent`.
-  __device__ __forceinline__ void load(const G* weights, int vector, float absent) {
-#pragma unroll
-    for (int q = 0; q < quads; ++q) {
-      if (weights != nullptr) {
-        packed[q] = load_quad(weights + static_cast<i64>(vector) * width + q * width_of<G>);
-      } else {
-        float values[width_of<G>];
-#pragma unroll
-        for (int e = 0; e < width_of<G>; ++e) values[e] = absent;
-        packed[q] = pack<G>(values);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void get(float (&values)[width]) const {
-#pragma unroll
-    for (int q = 0; q < quads; ++q) {
-      float part[width_of<G>];
-      unpack<G>(packed[q], part);
-#pragma unroll
-      for (int e = 0; e < width_of<G>; ++e) values[q * width_of<G> + e] = part[e];
-    }
-  }
-};
-
-/// Weights of a thread, kept in registers where there is room and loaded again for each row where not.
-template <class T, class G, int Vectors, bool Keep>
-struct thread_weights {
-  const G* weights;
-  float absent;
-  weight_vector<T, G> kept[Keep ? Vectors : 1];
-
-  template <class Place>
-  __device__ __forceinline__ thread_weights(const G* from, float value, const Place& place, int count)
-      : weights{from}, absent{value} {
-    if constexpr (Keep) {
-#pragma unroll
-      for (int j = 0; j < Vectors; ++j) {
-        const int v = place.template vector<Vectors>(j);
-        kept[j].load(place.inside(v, count) ? weights : nullptr, v, absent);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void get(int j, int vector, float (&values)[width_of<T>]) const {
-    if constexpr (Keep) {
-      kept[j].get(values);
-    } else {
-      weight_vector<T, G> loaded;
-      loaded.load(weights, vector, absent);
-      loaded.get(values);
-    }
-  }
-};
 
 /// Elements that the lanes of one warp hold of a row of `count` vectors.
 template <class Shape, int Vectors, int Width>
@@ -84,11 +22,6 @@ __device__ __forceinline__ float warp_elements(int rank, int warp, int count) {
   return static_cast<float>(held * Width);
 }
 
-/// Whether a thread has registers for weights of `Tensors` tensors beside `Others`.
-template <class G, class Shape, int Tensors, int Others>
-inline constexpr bool weights_fit = Tensors* Shape::elements* static_cast<int>(sizeof(G)) / 4 + Others
-                                    <= Shape::registers;
-
 template <bool Centred, bool Residual, class T, class G, class Shape>
 __device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta,
                                              T* out, T* residual_out, float* mean_out, float* rstd_out,
@@ -100,35 +33,28 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   constexpr int inputs = Residual ? 2 : 1;
   constexpr bool ringed = Shape::stages > 0;
   constexpr int row_registers = Shape::hold ? 0 : Shape::elements * static_cast<int>(sizeof(T)) / 4;
-  constexpr bool keep_weights = weights_fit<G, Shape, (Centred ? 2 : 1), row_registers + (ringed ? 34 : 44)>;
+  constexpr weights_held weights =
+      weights_fit<G, Shape, (Centred ? 2 : 1), row_registers + (ringed ? 34 : 44)>;
   constexpr int values = Centred ? 2 : 1;
   constexpr int merged = (Shape::partials + Shape::merge_lanes - 1) / Shape::merge_lanes;
 
+  begin_kernel();
   extern __shared__ quad dynamic_shared[];
-  __shared__ float exchanged[row_exchange<Shape, values>::floats];
+  __shared__ typename row_exchange<Shape, values>::storage exchanged;
 
   const row_place<Shape> place;
   row_exchange<Shape, values> exchange{exchanged};
-  row_ring<T, Shape, inputs> ring{dynamic_shared};
   const int count = columns / width;
   const float inverse_columns = 1.0F / static_cast<float>(columns);
-  const thread_weights<T, G, vectors, keep_weights> scale{gamma, 1.0F, place, count};
-  const thread_weights<T, G, Centred ? vectors : 1, Centred && keep_weights> shift{beta, 0.0F, place, count};
-  if (gamma == nullptr) gamma_offset = 0.0F;
+  const thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
+  const thread_weights<T, G, Centred ? vectors : 1, Centred ? weights : weights_held::nowhere, false> shift{
+      beta, 0.0F, 0.0F, place, count};
 
-  float own_share = 0.0F;     // 1 over the elements of this warp
-  float thread_share = 0.0F;  // and of this thread
-  float thread_elements = 0.0F;
-  float elements[merged];
+  float own_share = 0.0F;  // Centred: 1 over the elements of this warp
+  float elements[merged];  // and the elements of the warps whose sums this lane merges
   if constexpr (Centred) {
     const float held = warp_elements<Shape, vectors, width>(place.rank, place.warp_in_row, count);
     own_share = held > 0.0F ? 1.0F / held : 0.0F;
-#pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      if (place.inside(place.template vector<vectors>(j), count))
-        thread_elements += static_cast<float>(width);
-    }
-    thread_share = thread_elements > 0.0F ? 1.0F / thread_elements : 0.0F;
 #pragma unroll
     for (int m = 0; m < merged; ++m) {
       const int partial = m * Shape::merge_lanes + place.lane_in_row % Shape::merge_lanes;
@@ -138,78 +64,40 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
     }
   }
 
-  const i64 groups = (rows + Shape::rows - 1) / Shape::rows;
-  const auto fill = [&](i64 group) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    if (row < rows) {
-      ring.fill(place, 0, x + row * x_stride, count);
-      if constexpr (Residual) ring.fill(place, 1, residual + row * residual_stride, count);
-    }
-    commit_copies();
-  };
-  if constexpr (ringed) {
-#pragma unroll
-    for (int s = 0; s < Shape::stages; ++s) {
-      fill(place.first_group + s * place.group_step);
-      ring.advance();
-    }
-  }
+  row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
+  reader.input(0, x, x_stride);
+  if constexpr (Residual) reader.input(1, residual, residual_stride);
+  reader.start();
 
-  for (i64 group = place.first_group; group < groups; group += place.group_step) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = place.exists(row, rows);
-    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
-    quad kept[Shape::hold ? 1 : vectors];
-    const auto h = [&](int j) -> quad {
-      if constexpr (Shape::hold) {
-        return *ring.slot(0, j);
-      } else {
-        return kept[j];
-      }
-    };
-    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
-    if constexpr (!Shape::hold) {
-#pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (valid && place.inside(v, count))
-          kept[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
-      }
-    }
-    quad added[Residual && !ringed ? vectors : 1];
-    if constexpr (Residual && !ringed) {
-#pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (valid && place.inside(v, count))
-          added[j] = load_streaming(residual + row * residual_stride + v * width);
-      }
-    }
-
+  for (; reader.more(); reader.next()) {
+    const i64 row = reader.row();
+    reader.take();
     float sum = 0.0F;
     float square = 0.0F;
-    float pivot = 0.0F;  // Centred: sums are around the thread's first element
+    float pivot = 0.0F;
+    if constexpr (Centred) {
+      if (reader.has(0)) {
+        pivot = leading_mean<T>(reader.get(0, 0));
+        if constexpr (Residual) pivot += leading_mean<T>(reader.get(1, 0));
+      }
+      pivot = shuffle_first<Shape::lanes>(pivot);
+    }
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && place.inside(v, count)) {
+      if (reader.has(j)) {
         float value[width];
-        unpack<T>(h(j), value);
+        unpack<T>(reader.get(0, j), value);
         if constexpr (Residual) {
           float more[width];
-          unpack<T>(ringed ? *ring.slot(inputs - 1, j) : added[ringed ? 0 : j], more);
+          unpack<T>(reader.get(1, j), more);
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += more[e];
           const quad rounded = pack<T>(value);
           store_streaming(residual_out + row * residual_out_stride + v * width, rounded);
-          if constexpr (Shape::hold) {
-            *ring.slot(0, j) = rounded;
-          } else {
-            kept[j] = rounded;
-          }
+          reader.put(j, rounded);
           unpack<T>(rounded, value);
         }
-        if (Centred && j == 0) pivot = value[0];
 #pragma unroll
         for (int e = 0; e < width; ++e) {
           const float difference = value[e] - pivot;
@@ -218,21 +106,16 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
         }
       }
     }
-    if constexpr (ringed && !Shape::hold) {
-      fill(group + Shape::stages * place.group_step);
-      ring.advance();
-    }
+    if constexpr (!Shape::hold) reader.refill();
 
     float mean = 0.0F;
     if constexpr (Centred) {
-      // Means and squared distances of threads, then of warps, are merged around the common mean: Chan, Golub
-      // and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
-      const float offset = sum * thread_share;
-      const float thread_mean = pivot + offset;
-      mean = lane_sum<Shape::lanes>(thread_elements * thread_mean) * own_share;
-      const float apart = thread_mean - mean;
-      square = square - sum * offset + thread_elements * apart * apart;
-      square = lane_sum<Shape::lanes>(square);
+      sum = lane_sum<Shape::lanes>(sum);
+      const float offset = sum * own_share;
+      mean = pivot + offset;
+      square = maximum(lane_sum<Shape::lanes>(square) - sum * offset, 0.0F);
+      // Means and squared distances of warps are merged around the common mean: Chan, Golub and LeVeque,
+      // Updating formulae and a pairwise algorithm for computing sample variances, 1979.
       if constexpr (Shape::partials > 1) {
         exchange.give(place, {mean, square});
         mean = 0.0F;
@@ -266,37 +149,29 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && place.inside(v, count)) {
+      if (reader.has(j)) {
         float value[width];
         float factor[width];
-        unpack<T>(h(j), value);
+        unpack<T>(reader.get(0, j), value);
         scale.get(j, v, factor);
         if constexpr (Centred) {
           float term[width];
           shift.get(j, v, term);
 #pragma unroll
           for (int e = 0; e < width; ++e) {
-            value[e] = (value[e] * rstd + start) * (factor[e] + gamma_offset) + term[e];
+            value[e] = (value[e] * rstd + start) * factor[e] + term[e];
           }
         } else {
 #pragma unroll
-          for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + gamma_offset);
+          for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * factor[e];
         }
         store_streaming(out + row * out_stride + v * width, pack<T>(value));
       }
       // The slot is free: what was read from it has been stored.
-      if constexpr (Shape::hold) {
-        if (later_row < rows) {
-          ring.fill(place, 0, j, x + later_row * x_stride, count);
-          if constexpr (Residual) ring.fill(place, 1, j, residual + later_row * residual_stride, count);
-        }
-      }
+      if constexpr (Shape::hold) reader.refill(j);
     }
-    if constexpr (Shape::hold) {
-      commit_copies();
-      ring.advance();
-    }
-    if (valid && place.lane_in_row == 0 && place.rank == 0) {
+    if constexpr (Shape::hold) reader.refilled();
+    if (reader.exists() && place.lane_in_row == 0 && place.rank == 0) {
       if (Centred && mean_out != nullptr) mean_out[row] = mean;
       if (rstd_out != nullptr) rstd_out[row] = rstd;
     }
@@ -315,7 +190,8 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
   using shape = row_shape<Threads, width_of<T>, 1, 0, 1, 1, false, false>;
   constexpr int width = width_of<T>;
   constexpr int values = Centred ? 3 : 1;
-  __shared__ float exchanged[row_exchange<shape, values>::floats];
+  begin_kernel();
+  __shared__ typename row_exchange<shape, values>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, values> exchange{exchanged};
   const int count = columns / width;
@@ -457,24 +333,21 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 3 : 2;
-  constexpr bool ringed = Shape::stages > 0;
-  constexpr bool keep_rows = !Shape::hold;
   constexpr int values = Centred ? 2 : 1;
   constexpr int other_registers =
       values * Shape::elements +
-      (keep_rows ? inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4 : 0) + 40;
-  constexpr bool keep_weights = weights_fit<G, Shape, 1, other_registers>;
+      (Shape::hold ? 0 : inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4) + 40;
+  constexpr weights_held weights = weights_fit<G, Shape, 1, other_registers>;
 
+  begin_kernel();
   extern __shared__ quad dynamic_shared[];
-  __shared__ float exchanged[row_exchange<Shape, values>::floats];
+  __shared__ typename row_exchange<Shape, values>::storage exchanged;
 
   const row_place<Shape> place;
   row_exchange<Shape, values> exchange{exchanged};
-  row_ring<T, Shape, inputs> ring{dynamic_shared};
   const int count = columns / width;
   const float inverse_columns = 1.0F / static_cast<float>(columns);
-  const thread_weights<T, G, vectors, keep_weights> scale{gamma, 1.0F, place, count};
-  if (gamma == nullptr) gamma_offset = 0.0F;
+  const thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
 
   float gamma_sums[vectors * width];
   float beta_sums[Centred ? vectors * width : 1];
@@ -485,70 +358,29 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
     for (int i = 0; i < vectors * width; ++i) beta_sums[i] = 0.0F;
   }
 
-  const i64 groups = (rows + Shape::rows - 1) / Shape::rows;
-  const auto fill = [&](i64 group) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    if (row < rows) {
-      ring.fill(place, 0, grad_out + row * grad_out_stride, count);
-      ring.fill(place, 1, h + row * h_stride, count);
-      if constexpr (Residual) ring.fill(place, 2, grad_residual + row * grad_residual_stride, count);
-    }
-    commit_copies();
-  };
-  if constexpr (ringed) {
-#pragma unroll
-    for (int s = 0; s < Shape::stages; ++s) {
-      fill(place.first_group + s * place.group_step);
-      ring.advance();
-    }
-  }
+  row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
+  reader.input(0, grad_out, grad_out_stride);
+  reader.input(1, h, h_stride);
+  if constexpr (Residual) reader.input(2, grad_residual, grad_residual_stride);
+  reader.start();
 
   // The statistics of the next row are loaded a row ahead.
   float next_mean = 0.0F;
   float next_rstd = 0.0F;
-  const auto prefetch = [&](i64 group) {
-    const i64 row = group * Shape::rows + place.row_in_block;
+  const auto prefetch = [&](i64 row) {
     if (row < rows) {
       next_rstd = rstd_in[row];
       if constexpr (Centred) next_mean = mean_in[row];
     }
   };
-  prefetch(place.first_group);
+  prefetch(reader.row());
 
-  for (i64 group = place.first_group; group < groups; group += place.group_step) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = place.exists(row, rows);
+  for (; reader.more(); reader.next()) {
+    const i64 row = reader.row();
     const float mean = next_mean;
     const float rstd = next_rstd;
-    prefetch(group + place.group_step);
-
-    quad kept[inputs][keep_rows ? vectors : 1];
-    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
-    if constexpr (keep_rows) {
-#pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (valid && place.inside(v, count)) {
-          if constexpr (ringed) {
-#pragma unroll
-            for (int input = 0; input < inputs; ++input) kept[input][j] = *ring.slot(input, j);
-          } else {
-            kept[0][j] = load_streaming(grad_out + row * grad_out_stride + v * width);
-            kept[1][j] = load_streaming(h + row * h_stride + v * width);
-            if constexpr (Residual) {
-              kept[inputs - 1][j] = load_streaming(grad_residual + row * grad_residual_stride + v * width);
-            }
-          }
-        }
-      }
-    }
-    const auto get = [&](int input, int j) -> quad {
-      if constexpr (keep_rows) {
-        return kept[input][j];
-      } else {
-        return *ring.slot(input, j);
-      }
-    };
+    prefetch(reader.next_row());
+    reader.take();
 
     float sums[values];
 #pragma unroll
@@ -556,49 +388,48 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && place.inside(v, count)) {
+      if (reader.has(j)) {
         float gradient[width];
         float value[width];
         float factor[width];
-        unpack<T>(get(0, j), gradient);
-        unpack<T>(get(1, j), value);
+        unpack<T>(reader.get(0, j), gradient);
+        unpack<T>(reader.get(1, j), value);
         scale.get(j, v, factor);
 #pragma unroll
         for (int e = 0; e < width; ++e) {
-          const float weighted = gradient[e] * (factor[e] + gamma_offset);
+          const float weighted = gradient[e] * factor[e];
           sums[0] += weighted * (Centred ? value[e] - mean : value[e]);
           if constexpr (Centred) sums[1] += weighted;
         }
       }
     }
-    if constexpr (ringed && keep_rows) {
-      fill(group + Shape::stages * place.group_step);
-      ring.advance();
-    }
+    if constexpr (!Shape::hold) reader.refill();
     row_sum(exchange, place, sums);
-    const float slope = sums[0] * inverse_columns * rstd;  // of the normalised value
-    const float level = Centred ? sums[values - 1] * inverse_columns : 0.0F;
+    // grad_x is rstd x (weighted gradient - its mean - normalised value x mean of their product).
+    const float slope = sums[0] * inverse_columns * rstd * rstd;
+    const float level = Centred ? sums[values - 1] * inverse_columns * rstd : 0.0F;
+    const float start = -mean * rstd;
 
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && place.inside(v, count)) {
+      if (reader.has(j)) {
         float gradient[width];
         float value[width];
         float factor[width];
-        unpack<T>(get(0, j), gradient);
-        unpack<T>(get(1, j), value);
+        unpack<T>(reader.get(0, j), gradient);
+        unpack<T>(reader.get(1, j), value);
         scale.get(j, v, factor);
 #pragma unroll
         for (int e = 0; e < width; ++e) {
-          const float normal = (Centred ? value[e] - mean : value[e]) * rstd;
+          const float normal = Centred ? value[e] * rstd + start : value[e] * rstd;
           gamma_sums[j * width + e] += gradient[e] * normal;
           if constexpr (Centred) beta_sums[j * width + e] += gradient[e];
-          value[e] = rstd * (gradient[e] * (factor[e] + gamma_offset) - level - normal * slope);
+          value[e] = gradient[e] * factor[e] * rstd - (Centred ? normal * slope + level : normal * slope);
         }
         if constexpr (Residual) {
           float past[width];
-          unpack<T>(get(inputs - 1, j), past);
+          unpack<T>(reader.get(2, j), past);
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += past[e];
         }
@@ -606,10 +437,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
       }
     }
     // Not vector by vector as in the forward: the addresses would take the registers of the sums.
-    if constexpr (Shape::hold) {
-      fill(group + Shape::stages * place.group_step);
-      ring.advance();
-    }
+    if constexpr (Shape::hold) reader.refill();
   }
 
   if (partial == nullptr) return;

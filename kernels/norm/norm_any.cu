@@ -10,6 +10,7 @@ namespace sy {
 template <class G>
 __device__ __forceinline__ void sum_partials(const float* partial, G* first, G* second, i32 parts,
                                              i32 columns) {
+  begin_kernel();
   constexpr int lanes = 32;
   constexpr int groups = 32;
   __shared__ float sums[groups][lanes + 1];
@@ -40,7 +41,7 @@ __device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, 
                                                  i64 out_stride, i64 residual_out_stride, float epsilon,
                                                  float gamma_offset) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
-  __shared__ float exchanged[row_exchange<shape, 1>::floats];
+  __shared__ typename row_exchange<shape, 1>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 1> exchange{exchanged};
   const float inverse_columns = 1.0F / static_cast<float>(columns);
@@ -126,7 +127,7 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
                                                   i64 grad_out_stride, i64 h_stride, i64 grad_residual_stride,
                                                   i64 grad_x_stride, float gamma_offset) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
-  __shared__ float exchanged[row_exchange<shape, 2>::floats];
+  __shared__ typename row_exchange<shape, 2>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};
   const float inverse_columns = 1.0F / static_cast<float>(columns);

@@ -150,6 +150,7 @@ requires(Width <= 2) struct rotary_chunk<T, Width> {
 
 template <class T, class Table, bool Interleaved, int Width, int Threads, int Tokens, int Heads>
 __device__ __forceinline__ void rotate(const rotary_call& call) {
+  begin_kernel();
   constexpr int pairs = Interleaved ? Width / 2 : Width;
   constexpr int parts = Interleaved ? 1 : 2;  // chunks that a thread turns together
   const i32 half = call.rotary_dim / 2;

@@ -1,6 +1,7 @@
 // Softmax of rows, forward and backward, for rows that a block or a cluster of blocks holds, and for rows of
 // any length and alignment. Semantics: operators/softmax.hpp and softmax_backward.hpp.
 #include "../gpu/row.hpp"
+#include "exponential_sum.hpp"
 
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 549  // rows in registers are set under the same conditions as they are used
@@ -8,65 +9,36 @@
 
 namespace sy {
 
-inline constexpr float log2_e = 1.4426950408889634F;
-inline constexpr float infinity = __builtin_huge_valf();
-
-/// A maximum and the sum of 2^(t - maximum), as Milakov and Gimelshein, arXiv:1805.02867, merge them.
-struct exponential_sum {
-  float maximum;
-  float sum;
-
-  __device__ __forceinline__ void merge(float other_maximum, float other_sum) {
-    const float both = sy::maximum(maximum, other_maximum);
-    const float anchor = both == -infinity ? 0.0F : both;
-    sum = sum * exp2_approximate(maximum - anchor) + other_sum * exp2_approximate(other_maximum - anchor);
-    maximum = both;
-  }
-};
-
 template <class T, class Shape>
 __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i32 columns, i64 x_stride,
                                                 i64 out_stride, float scale) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
-  constexpr bool ringed = Shape::stages > 0;
 
+  begin_kernel();
   extern __shared__ quad dynamic_shared[];
-  __shared__ float exchanged[row_exchange<Shape, 2>::floats];
+  __shared__ typename row_exchange<Shape, 2>::storage exchanged;
 
   const row_place<Shape> place;
   row_exchange<Shape, 2> exchange{exchanged};
-  row_ring<T, Shape, 1> ring{dynamic_shared};
-  const int count = columns / width;
   const float factor = scale * log2_e;
 
-  const i64 groups = (rows + Shape::rows - 1) / Shape::rows;
-  const auto fill = [&](i64 group) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    if (row < rows) ring.fill(place, 0, x + row * x_stride, count);
-    commit_copies();
-  };
-  if constexpr (ringed) {
-#pragma unroll
-    for (int s = 0; s < Shape::stages; ++s) {
-      fill(place.first_group + s * place.group_step);
-      ring.advance();
-    }
-  }
+  row_reader<T, Shape, 1> reader{dynamic_shared, place, rows, columns / width};
+  reader.input(0, x, x_stride);
+  reader.start();
 
-  for (i64 group = place.first_group; group < groups; group += place.group_step) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = place.exists(row, rows);
+  for (; reader.more(); reader.next()) {
+    const i64 row = reader.row();
+    reader.take();
     float value[Shape::hold ? 1 : vectors * width];  // held rows take their powers of two twice instead
-    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
     float top = -infinity;
     float sum = 0.0F;
     if constexpr (Shape::hold) {
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
-        if (valid && place.inside(place.template vector<vectors>(j), count)) {
+        if (reader.has(j)) {
           float part[width];
-          unpack<T>(*ring.slot(0, j), part);
+          unpack<T>(reader.get(0, j), part);
           float higher = top;
 #pragma unroll
           for (int e = 0; e < width; ++e) {
@@ -84,29 +56,17 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
       sum *= exp2_approximate(top - (highest == -infinity ? 0.0F : highest));
       top = highest;
     } else {
-      quad packed[vectors];
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
-        if (valid && place.inside(v, count)) {
-          packed[j] = ringed ? *ring.slot(0, j) : load_streaming(x + row * x_stride + v * width);
-        }
-      }
-#pragma unroll
-      for (int j = 0; j < vectors; ++j) {
-        const int v = place.template vector<vectors>(j);
         float part[width];
-        unpack<T>(packed[j], part);
+        unpack<T>(reader.get(0, j), part);
 #pragma unroll
         for (int e = 0; e < width; ++e) {
-          value[j * width + e] = valid && place.inside(v, count) ? part[e] * factor : -infinity;
+          value[j * width + e] = reader.has(j) ? part[e] * factor : -infinity;
           top = maximum(top, value[j * width + e]);
         }
       }
-      if constexpr (ringed) {
-        fill(group + Shape::stages * place.group_step);
-        ring.advance();
-      }
+      reader.refill();
       // One maximum for the lanes of a warp, so that each element's power of two is taken once.
       top = lane_max<Shape::lanes>(top);
       const float anchor = top == -infinity ? 0.0F : top;
@@ -127,24 +87,17 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
           total.merge(exchange.mine[2 * (partial + lane)], exchange.mine[2 * (partial + lane) + 1]);
         }
       }
-#pragma unroll
-      for (int mask = Shape::merge_lanes / 2; mask > 0; mask /= 2) {
-        const float other_maximum = shuffle_xor(total.maximum, mask);
-        const float other_sum = shuffle_xor(total.sum, mask);
-        total.merge(other_maximum, other_sum);
-      }
+      total = lane_merge<Shape::merge_lanes>(total);
     }
     // An empty sum makes this infinite and the row NaN.
     const float share = (Shape::hold ? 1.0F : exp2_approximate(top - total.maximum)) * (1.0F / total.sum);
-    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
-
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && place.inside(v, count)) {
+      if (reader.has(j)) {
         float part[width];
         if constexpr (Shape::hold) {
-          unpack<T>(*ring.slot(0, j), part);
+          unpack<T>(reader.get(0, j), part);
 #pragma unroll
           for (int e = 0; e < width; ++e)
             part[e] = exp2_approximate(part[e] * factor - total.maximum) * share;
@@ -155,14 +108,9 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
         store_streaming(out + row * out_stride + v * width, pack<T>(part));
       }
       // The slot is free: what was read from it has been stored.
-      if constexpr (Shape::hold) {
-        if (later_row < rows) ring.fill(place, 0, j, x + later_row * x_stride, count);
-      }
+      if constexpr (Shape::hold) reader.refill(j);
     }
-    if constexpr (Shape::hold) {
-      commit_copies();
-      ring.advance();
-    }
+    if constexpr (Shape::hold) reader.refilled();
   }
 }
 
@@ -172,104 +120,52 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
                                                  i64 grad_x_stride, float scale) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
-  constexpr bool ringed = Shape::stages > 0;
 
+  begin_kernel();
   extern __shared__ quad dynamic_shared[];
-  __shared__ float exchanged[row_exchange<Shape, 1>::floats];
+  __shared__ typename row_exchange<Shape, 1>::storage exchanged;
 
   const row_place<Shape> place;
   row_exchange<Shape, 1> exchange{exchanged};
-  row_ring<T, Shape, 2> ring{dynamic_shared};
-  const int count = columns / width;
 
-  const i64 groups = (rows + Shape::rows - 1) / Shape::rows;
-  const auto fill = [&](i64 group) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    if (row < rows) {
-      ring.fill(place, 0, grad_out + row * grad_out_stride, count);
-      ring.fill(place, 1, out + row * out_stride, count);
-    }
-    commit_copies();
-  };
-  if constexpr (ringed) {
-#pragma unroll
-    for (int s = 0; s < Shape::stages; ++s) {
-      fill(place.first_group + s * place.group_step);
-      ring.advance();
-    }
-  }
+  row_reader<T, Shape, 2> reader{dynamic_shared, place, rows, columns / width};
+  reader.input(0, grad_out, grad_out_stride);
+  reader.input(1, out, out_stride);
+  reader.start();
 
-  for (i64 group = place.first_group; group < groups; group += place.group_step) {
-    const i64 row = group * Shape::rows + place.row_in_block;
-    const bool valid = place.exists(row, rows);
-    quad gradients[Shape::hold ? 1 : vectors];
-    quad values[Shape::hold ? 1 : vectors];
-    const auto gradient_of = [&](int j) -> quad {
-      if constexpr (Shape::hold) {
-        return *ring.slot(0, j);
-      } else {
-        return gradients[j];
-      }
-    };
-    const auto value_of = [&](int j) -> quad {
-      if constexpr (Shape::hold) {
-        return *ring.slot(1, j);
-      } else {
-        return values[j];
-      }
-    };
-    if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
-#pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      const int v = place.template vector<vectors>(j);
-      if (!Shape::hold && valid && place.inside(v, count)) {
-        gradients[j] =
-            ringed ? *ring.slot(0, j) : load_streaming(grad_out + row * grad_out_stride + v * width);
-        values[j] = ringed ? *ring.slot(1, j) : load_streaming(out + row * out_stride + v * width);
-      }
-    }
+  for (; reader.more(); reader.next()) {
+    const i64 row = reader.row();
+    reader.take();
     float sums[1] = {0.0F};
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
-      if (valid && place.inside(place.template vector<vectors>(j), count)) {
+      if (reader.has(j)) {
         float gradient[width];
         float value[width];
-        unpack<T>(gradient_of(j), gradient);
-        unpack<T>(value_of(j), value);
+        unpack<T>(reader.get(0, j), gradient);
+        unpack<T>(reader.get(1, j), value);
 #pragma unroll
         for (int e = 0; e < width; ++e) sums[0] += gradient[e] * value[e];
       }
     }
-    if constexpr (ringed && !Shape::hold) {
-      fill(group + Shape::stages * place.group_step);
-      ring.advance();
-    }
+    if constexpr (!Shape::hold) reader.refill();
     row_sum(exchange, place, sums);
-    const i64 later_row = (group + Shape::stages * place.group_step) * Shape::rows + place.row_in_block;
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
-      if (valid && place.inside(v, count)) {
+      if (reader.has(j)) {
         float gradient[width];
         float value[width];
-        unpack<T>(gradient_of(j), gradient);
-        unpack<T>(value_of(j), value);
+        unpack<T>(reader.get(0, j), gradient);
+        unpack<T>(reader.get(1, j), value);
 #pragma unroll
         for (int e = 0; e < width; ++e) value[e] = scale * value[e] * (gradient[e] - sums[0]);
         store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
       // The slots are free: what was read from them has been stored.
-      if constexpr (Shape::hold) {
-        if (later_row < rows) {
-          ring.fill(place, 0, j, grad_out + later_row * grad_out_stride, count);
-          ring.fill(place, 1, j, out + later_row * out_stride, count);
-        }
-      }
+      if constexpr (Shape::hold) reader.refill(j);
     }
-    if constexpr (Shape::hold) {
-      commit_copies();
-      ring.advance();
-    }
+    if constexpr (Shape::hold) reader.refilled();
   }
 }
 
@@ -279,7 +175,8 @@ __device__ __forceinline__ void softmax_forward_stream(const T* x, T* out, i64 r
                                                        i64 x_stride, i64 out_stride, float scale) {
   using shape = row_shape<Threads, width_of<T>, 1, 0, 1, 1, false, false>;
   constexpr int width = width_of<T>;
-  __shared__ float exchanged[row_exchange<shape, 2>::floats];
+  begin_kernel();
+  __shared__ typename row_exchange<shape, 2>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};
   const int count = columns / width;
@@ -320,12 +217,7 @@ __device__ __forceinline__ void softmax_forward_stream(const T* x, T* out, i64 r
     const int lane = place.lane_in_row % shape::merge_lanes;
     exponential_sum total{-infinity, 0.0F};
     if (lane < shape::partials) total = {exchange.mine[2 * lane], exchange.mine[2 * lane + 1]};
-#pragma unroll
-    for (int mask = shape::merge_lanes / 2; mask > 0; mask /= 2) {
-      const float other_maximum = shuffle_xor(total.maximum, mask);
-      const float other_sum = shuffle_xor(total.sum, mask);
-      total.merge(other_maximum, other_sum);
-    }
+    total = lane_merge<shape::merge_lanes>(total);
     const float share = 1.0F / total.sum;
     for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
       quad packed[Unroll];
@@ -356,7 +248,7 @@ template <class T, int Threads>
 __device__ __forceinline__ void softmax_forward_any(const T* x, T* out, i64 rows, i64 columns, i64 x_stride,
                                                     i64 out_stride, float scale) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
-  __shared__ float exchanged[row_exchange<shape, 2>::floats];
+  __shared__ typename row_exchange<shape, 2>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};
   const float factor = scale * log2_e;
@@ -364,12 +256,7 @@ __device__ __forceinline__ void softmax_forward_any(const T* x, T* out, i64 rows
     const T* from = x + row * x_stride;
     exponential_sum total{-infinity, 0.0F};
     for (i64 c = place.lane_in_row; c < columns; c += Threads) total.merge(to_float(from[c]) * factor, 1.0F);
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) {
-      const float other_maximum = shuffle_xor(total.maximum, mask);
-      const float other_sum = shuffle_xor(total.sum, mask);
-      total.merge(other_maximum, other_sum);
-    }
+    total = lane_merge<32>(total);
     exchange.give(place, {total.maximum, total.sum});
     total = {-infinity, 0.0F};
     for (int partial = 0; partial < shape::partials; ++partial) {
@@ -388,7 +275,7 @@ __device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T*
                                                      i64 columns, i64 grad_out_stride, i64 out_stride,
                                                      i64 grad_x_stride, float scale) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
-  __shared__ float exchanged[row_exchange<shape, 1>::floats];
+  __shared__ typename row_exchange<shape, 1>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 1> exchange{exchanged};
   for (i64 row = block_index(); row < rows; row += block_count()) {
