@@ -6,6 +6,8 @@
 
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
@@ -60,8 +62,9 @@ void print_all() {
 
 int main() {
   namespace operators = switchyard::operators;
-  print_all<scaled_sum, operators::attention_backward, operators::attention_forward,
-            operators::gated_activation, operators::gated_activation_backward, operators::layer_norm,
-            operators::layer_norm_backward, operators::rms_norm, operators::rms_norm_backward,
-            operators::rotary, operators::softmax, operators::softmax_backward>();
+  print_all<scaled_sum, operators::attention_backward, operators::attention_decode,
+            operators::attention_dropout_mask, operators::attention_forward, operators::gated_activation,
+            operators::gated_activation_backward, operators::layer_norm, operators::layer_norm_backward,
+            operators::rms_norm, operators::rms_norm_backward, operators::rotary, operators::softmax,
+            operators::softmax_backward>();
 }

@@ -16,9 +16,9 @@
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/memory.hpp>
+#include <switchyard/tune/reference/element.hpp>
 
 #include "catch.hpp"
-#include "reference/element.hpp"
 
 namespace switchyard::test {
 

@@ -11,10 +11,11 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/tune/reference/activation.hpp>
+#include <switchyard/tune/reference/norm.hpp>
+#include <switchyard/tune/reference/softmax.hpp>
+
 #include "operator_test.hpp"
-#include "reference/activation.hpp"
-#include "reference/norm.hpp"
-#include "reference/softmax.hpp"
 
 namespace sy = switchyard;
 namespace ops = switchyard::operators;

@@ -1,7 +1,10 @@
 // Attention forward on the GPU, through catalog and dispatcher: random calls over all axes, each run by every
 // variant that may serve it, against the f64 reference. SWITCHYARD_TEST_CALLS says how many calls,
 // SWITCHYARD_TEST_SEED from which seed on.
+#include <switchyard/cuda/driver.hpp>
+
 #include "catch.hpp"
+#include "device_memory.hpp"
 #include "random_call.hpp"
 
 TEST_CASE("attention forward on the GPU: random calls by every variant", "[attention]") {

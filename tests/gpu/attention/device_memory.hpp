@@ -1,0 +1,42 @@
+// Memory of the GPU for tests.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "cuda/raw.hpp"
+
+namespace {
+
+/// Device memory full of 0xFF, which is NaN, or a copy of host memory. Freed all at once.
+class device_memory {
+ public:
+  device_memory() = default;
+  device_memory(const device_memory&) = delete;
+  device_memory& operator=(const device_memory&) = delete;
+  ~device_memory() {
+    for (const unsigned long long address : addresses_) raw::try_call("cuMemFree_v2", address);
+  }
+  [[nodiscard]] std::byte* poisoned(std::size_t bytes) {
+    unsigned long long address = 0;
+    raw::call("cuMemAlloc_v2", &address, std::max<std::size_t>(bytes, 16));
+    addresses_.push_back(address);
+    raw::call("cuMemsetD8_v2", address, static_cast<unsigned char>(0xFF), std::max<std::size_t>(bytes, 16));
+    return reinterpret_cast<std::byte*>(address);
+  }
+  template <class Value>
+  [[nodiscard]] Value* copy(const std::vector<Value>& values) {
+    std::byte* const to = poisoned(values.size() * sizeof(Value));
+    if (!values.empty()) {
+      raw::call("cuMemcpyHtoD_v2", reinterpret_cast<unsigned long long>(to),
+                static_cast<const void*>(values.data()), values.size() * sizeof(Value));
+    }
+    return reinterpret_cast<Value*>(to);
+  }
+
+ private:
+  std::vector<unsigned long long> addresses_;
+};
+
+}  // namespace

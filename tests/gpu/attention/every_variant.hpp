@@ -1,0 +1,65 @@
+// What tests through catalog and dispatcher share: a dispatcher for each variant, and settings.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/catalog.hpp>
+#include <switchyard/dispatcher.hpp>
+
+namespace {
+
+namespace sy = switchyard;
+
+/// A dispatcher for each variant, which is forced there.
+template <class Operator>
+class every_variant {
+ public:
+  explicit every_variant(sy::device where) : where_{std::move(where)}, free_{catalog_, where_} {}
+
+  [[nodiscard]] std::vector<std::string> serving(const typename Operator::arguments& a) {
+    std::vector<std::string> result;
+    for (const sy::candidate_report& each : free_.explain(a).candidates) {
+      if (each.admissible) result.push_back(each.variant);
+    }
+    std::sort(result.begin(), result.end());
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    return result;
+  }
+  [[nodiscard]] sy::dispatcher<Operator>& free() { return free_; }
+  [[nodiscard]] sy::dispatcher<Operator>& forced(const std::string& id) {
+    auto& entry = forced_[id];
+    if (entry == nullptr) {
+      sy::catalog_options options;
+      options.settings.forced = {{std::string{Operator::name}, id}};
+      entry = std::make_unique<one>(std::move(options), where_);
+    }
+    return entry->dispatcher;
+  }
+
+ private:
+  struct one {
+    one(sy::catalog_options options, const sy::device& where)
+        : catalog{std::move(options)}, dispatcher{catalog, where} {}
+    sy::catalog catalog;
+    sy::dispatcher<Operator> dispatcher;
+  };
+  sy::device where_;
+  sy::catalog catalog_;
+  sy::dispatcher<Operator> free_;
+  std::map<std::string, std::unique_ptr<one>> forced_;
+};
+
+/// The value of an environment variable.
+[[maybe_unused]] std::uint32_t number(const char* variable, std::uint32_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+}  // namespace

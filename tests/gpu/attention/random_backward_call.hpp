@@ -1,0 +1,174 @@
+// Random calls of attention backward: a random forward call with its results, and what follows.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/tune/reference/attention_backward.hpp>
+
+#include "random_call.hpp"
+
+namespace {
+
+using sy::operators::attention_backward;
+
+/// A forward call with its results, and the backward call that follows.
+struct backward_call {
+  call forward;
+  attention_backward::arguments a;
+  std::vector<std::byte> out, dout;
+  std::vector<float> lse;
+  std::array<std::vector<double>, 4> expected;  ///< of dq, dk, dv, dbias; NaN where nothing is written
+  std::array<double, 4> limits{};
+
+  explicit backward_call(std::uint32_t seed) : forward{seed, false} {
+    forward.compute();
+    const arguments& f = forward.a;
+    const auto elements = static_cast<std::size_t>(forward.out_elements);
+    out.resize((elements + 16) * static_cast<std::size_t>(sy::size_of(f.dtype)));
+    dout = out;
+    std::mt19937 random{seed};
+    std::normal_distribution<double> normal;
+    for (std::size_t i = 0; i < elements; ++i) {
+      sy::reference::store(f.dtype, out.data(), static_cast<std::int64_t>(i), forward.expected[i]);
+      sy::reference::store(f.dtype, dout.data(), static_cast<std::int64_t>(i), normal(random));
+    }
+    for (const double value : forward.expected_lse) lse.push_back(static_cast<float>(value));
+
+    const auto before = forward.first * sy::size_of(f.dtype);
+    a.q = f.q;
+    a.k = f.k;
+    a.v = f.v;
+    a.out = out.data() + before;
+    a.dout = dout.data() + before;
+    a.lse = lse.data();
+    a.dq = const_cast<void*>(f.q);  // for check(); results go elsewhere
+    a.dk = const_cast<void*>(f.k);
+    a.dv = const_cast<void*>(f.v);
+    a.bias = f.bias;
+    a.alibi_slopes = f.alibi_slopes;
+    a.cu_seqlens_q = f.cu_seqlens_q;
+    a.cu_seqlens_k = f.cu_seqlens_k;
+    a.seqused_q = f.seqused_q;
+    a.seqused_k = f.seqused_k;
+    a.dropout_state = f.dropout_state;
+    a.batch = f.batch;
+    a.heads = f.heads;
+    a.heads_kv = f.heads_kv;
+    a.seqlen_q = f.seqlen_q;
+    a.seqlen_k = f.seqlen_k;
+    a.head_dim = f.head_dim;
+    a.head_dim_v = f.head_dim_v;
+    a.q_stride_batch = a.dq_stride_batch = f.q_stride_batch;
+    a.q_stride_head = a.dq_stride_head = f.q_stride_head;
+    a.q_stride_token = a.dq_stride_token = f.q_stride_token;
+    a.k_stride_batch = a.dk_stride_batch = f.k_stride_batch;
+    a.k_stride_head = a.dk_stride_head = f.k_stride_head;
+    a.k_stride_token = a.dk_stride_token = f.k_stride_token;
+    a.v_stride_batch = a.dv_stride_batch = f.v_stride_batch;
+    a.v_stride_head = a.dv_stride_head = f.v_stride_head;
+    a.v_stride_token = a.dv_stride_token = f.v_stride_token;
+    a.out_stride_batch = a.dout_stride_batch = f.out_stride_batch;
+    a.out_stride_head = a.dout_stride_head = f.out_stride_head;
+    a.out_stride_token = a.dout_stride_token = f.out_stride_token;
+    a.bias_stride_batch = f.bias_stride_batch;
+    a.bias_stride_head = f.bias_stride_head;
+    a.bias_stride_row = f.bias_stride_row;
+    a.lse_stride_batch = f.lse_stride_batch;
+    a.lse_stride_head = f.lse_stride_head;
+    a.scale = f.scale;
+    a.soft_cap = f.soft_cap;
+    a.dropout_p = f.dropout_p;
+    a.window_left = f.window_left;
+    a.window_right = f.window_right;
+    a.dropout_seed = f.dropout_seed;
+    a.dropout_offset = f.dropout_offset;
+    a.dtype = f.dtype;
+    a.mask = f.mask;
+    const auto chance = [&](int percent) { return std::uniform_int_distribution{0, 99}(random) < percent; };
+    a.deterministic = chance(40);
+    if (a.bias != nullptr && chance(70)) {
+      // Broadcast over any of batch, heads and rows, whatever the bias is.
+      std::int64_t step = a.seqlen_k + (chance(50) ? 3 : 0);
+      const auto stride = [&](std::int64_t count) {
+        if (chance(40)) return std::int64_t{0};
+        return std::exchange(step, step * std::max<std::int64_t>(count, 1));
+      };
+      a.dbias_stride_row = stride(a.seqlen_q);
+      a.dbias_stride_head = stride(a.heads);
+      a.dbias_stride_batch = stride(a.batch);
+      dbias_elements_ = static_cast<std::size_t>(step);
+      a.dbias = const_cast<void*>(a.bias);
+    }
+
+    // Four times the errors of the formulas carried out plainly in float and rounded once; for what is
+    // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'
+    // size; four times what is left where dP and delta cancel; and, because a weight is off by as much
+    // as its score, units of float at the size of the scores of normal numbers, and the roundings of the LSE
+    // and of what is near it.
+    const double score = std::abs(static_cast<double>(f.scale)) * std::sqrt(static_cast<double>(f.head_dim));
+    double size_lse = 0;
+    for (const float value : lse) {
+      if (std::isfinite(value)) size_lse = std::max(size_lse, static_cast<double>(std::abs(value)));
+    }
+    std::array<double, 4> noise{};
+    const auto exact = compute<double>(&noise);
+    const auto plain = compute<float>();
+    const double unit = f.dtype == dtype::f32 ? 0x1p-19 : f.dtype == dtype::f16 ? 0x1p-10 : 0x1p-7;
+    for (std::size_t n = 0; n < expected.size(); ++n) {
+      double error = 0;
+      double size = 0;
+      for (std::size_t i = 0; i < exact[n].size(); ++i) {
+        if (std::isnan(exact[n][i])) continue;
+        size = std::max(size, std::abs(exact[n][i]));
+        error = std::max(error, std::abs(exact[n][i] - sy::reference::rounded(f.dtype, plain[n][i])));
+      }
+      const double work = f.dtype == dtype::f32 ? 0x1p-20 : unit;  // f32 products are three of tf32
+      limits[n] = 4 * error + 2 * unit * size + 4 * work * noise[n] +
+                  (0x1p-19 * score + 0x1p-23 * size_lse) * size + unit * 0x1p-6;
+      expected[n] = exact[n];
+    }
+  }
+
+  [[nodiscard]] std::size_t bytes(std::size_t n) const {
+    return expected[n].size() * static_cast<std::size_t>(sy::size_of(a.dtype));
+  }
+
+ private:
+  template <class Real>
+  [[nodiscard]] std::array<std::vector<double>, 4> compute(std::array<double, 4>* noise = nullptr) const {
+    const auto bytes_each = static_cast<std::size_t>(sy::size_of(a.dtype));
+    const auto first = static_cast<std::size_t>(forward.first);
+    const auto fresh = [&](const std::vector<std::byte>& like) {
+      return std::vector<Real>(like.size() / bytes_each - first, std::numeric_limits<Real>::quiet_NaN());
+    };
+    sy::reference::attention_gradients<Real> gradients{
+        fresh(forward.q), fresh(forward.k), fresh(forward.v),
+        std::vector<Real>(dbias_elements_, std::numeric_limits<Real>::quiet_NaN())};
+    sy::reference::attention_backward<Real>(a, gradients);
+    if (noise != nullptr) {
+      *noise = {static_cast<double>(gradients.noise_dq), static_cast<double>(gradients.noise_dk), 0,
+                static_cast<double>(gradients.noise_dbias)};
+    }
+    std::array<std::vector<double>, 4> result;
+    const std::array<const std::vector<Real>*, 4> from{&gradients.dq, &gradients.dk, &gradients.dv,
+                                                       &gradients.dbias};
+    for (std::size_t n = 0; n < result.size(); ++n) {
+      if (n < 3) result[n].assign(first, nan);
+      for (const Real value : *from[n]) result[n].push_back(static_cast<double>(value));
+    }
+    return result;
+  }
+
+  std::size_t dbias_elements_ = 0;
+};
+
+}  // namespace

@@ -1,0 +1,193 @@
+// Rotary through manifest and launch path: every variant against f64, with tables and computed angles, dense
+// and packed, in place and not, padded and misaligned.
+//
+// Allowance: results are rounded to their type once, twice half a unit in the last place. Before it, two f32
+// products of values below 1 and their sum, and a sine and a cosine good to four f32 units.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <switchyard/tune/reference/rotary.hpp>
+
+#include "operator_test.hpp"
+
+namespace sy = switchyard;
+using switchyard::dtype;
+using switchyard::operators::rotary_style;
+using switchyard::test::tensor;
+using arguments = switchyard::operators::rotary::arguments;
+
+namespace {
+
+enum class source { offset, sequence_offsets, ids };
+
+struct options {
+  dtype type;
+  dtype table;  ///< only with tables
+  bool tables;
+  rotary_style style;
+  std::int64_t head_dim;
+  std::int64_t rotary_dim;
+  source positions;
+  bool packed;
+  bool in_place;
+  bool inverse;
+  std::int64_t gap;    ///< elements between tokens
+  std::int64_t first;  ///< elements before the tensors: breaks their alignment
+};
+
+/// Integers in memory of the device.
+template <class Integer>
+sy::tune::device_buffer upload(const std::vector<Integer>& values) {
+  sy::tune::device_buffer out{sy::test::tested_device().driver(), values.size() * sizeof(Integer)};
+  out.upload(values.data(), values.size() * sizeof(Integer));
+  return out;
+}
+
+/// q or k, where it goes, and what must come out: NaN between tokens.
+struct half_of_call {
+  tensor in;
+  tensor out;
+  std::vector<double> wanted;
+
+  half_of_call(const options& with, std::int64_t count)
+      : in{tensor::random(with.type, count, with.first)},
+        out{tensor::poisoned(with.type, count, with.first)},
+        wanted(static_cast<std::size_t>(count), std::nan("")) {}
+
+  /// Poisons the output; a call in place finds its input there.
+  void prepare(bool in_place) {
+    out.poison();
+    if (!in_place) return;
+    const auto size = static_cast<std::size_t>(sy::size_of(in.type()));
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (std::isnan(wanted[i])) continue;
+      std::memcpy(static_cast<std::byte*>(out.host()) + i * size,
+                  static_cast<std::byte*>(in.host()) + i * size, size);
+    }
+    out.upload();
+  }
+};
+
+void require_values(tensor& found, const std::vector<double>& wanted, const std::string& what) {
+  found.download();
+  sy::test::worst_error error;
+  std::size_t written_gaps = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double value = found.at(static_cast<std::int64_t>(i));
+    if (std::isnan(wanted[i])) {
+      written_gaps += std::isnan(value) ? 0U : 1U;
+    } else {
+      error.add(value, wanted[i], sy::test::epsilon(found.type()),
+                16 * 0x1p-24 + sy::test::smallest(found.type()));
+    }
+  }
+  INFO(what);
+  CHECK(error.share() <= 1);
+  CHECK(written_gaps == 0);
+}
+
+void test_rotary(const options& with) {
+  constexpr std::int64_t batch = 3;
+  constexpr std::int64_t seqlen = 21;
+  constexpr std::int64_t heads_q = 5;
+  constexpr std::int64_t heads_k = 3;
+  const std::vector<std::int32_t> cu_seqlens{0, 7, 28, 33};
+  const std::vector<std::int32_t> offsets{4, 0, 9};
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < batch * seqlen; ++i) ids.push_back((i * 17 + 3) % 61);
+  const auto device_cu_seqlens = upload(cu_seqlens);
+  const auto device_offsets = upload(offsets);
+  const auto device_ids = upload(ids);
+
+  const std::int64_t tokens = with.packed ? cu_seqlens.back() : batch * seqlen;
+  const std::int64_t q_token = heads_q * with.head_dim + with.gap;
+  const std::int64_t k_token = heads_k * with.head_dim + with.gap;
+  half_of_call q{with, tokens * q_token};
+  half_of_call k{with, tokens * k_token};
+  tensor cosines = tensor::random(with.table, 64 * with.rotary_dim / 2);
+  tensor sines = tensor::random(with.table, 64 * with.rotary_dim / 2);
+
+  arguments host;
+  host.dtype = with.type;
+  host.table_dtype = with.table;
+  host.style = with.style;
+  host.inverse = with.inverse;
+  host.batch = batch;
+  host.seqlen = seqlen;
+  host.heads_q = heads_q;
+  host.heads_k = heads_k;
+  host.head_dim = with.head_dim;
+  host.rotary_dim = with.rotary_dim;
+  host.offset = 11;
+  host.scaling = with.tables ? 1.0F : 0.75F;
+  host.q_stride_head = host.q_out_stride_head = host.k_stride_head = host.k_out_stride_head = with.head_dim;
+  host.q_stride_token = host.q_out_stride_token = q_token;
+  host.k_stride_token = host.k_out_stride_token = k_token;
+  host.q_stride_batch = host.q_out_stride_batch = seqlen * q_token;
+  host.k_stride_batch = host.k_out_stride_batch = seqlen * k_token;
+  arguments device = host;
+  const auto point = [&](arguments& a, bool at_host) {
+    a.q = at_host ? q.in.host() : q.in.device();
+    a.k = at_host ? k.in.host() : k.in.device();
+    if (with.tables) {
+      a.cos = at_host ? cosines.host() : cosines.device();
+      a.sin = at_host ? sines.host() : sines.device();
+      a.table_stride = with.rotary_dim / 2;
+    }
+    if (with.packed) a.cu_seqlens = at_host ? cu_seqlens.data() : device_cu_seqlens.data<std::int32_t>();
+    if (with.positions == source::sequence_offsets)
+      a.sequence_offsets = at_host ? offsets.data() : device_offsets.data<std::int32_t>();
+    if (with.positions == source::ids) a.positions = at_host ? ids.data() : device_ids.data<std::int64_t>();
+  };
+  point(host, true);
+  point(device, false);
+  sy::reference::rotary(host, [&](bool is_key, std::int64_t offset, double value) {
+    (is_key ? k : q).wanted[static_cast<std::size_t>(offset)] = value;
+  });
+
+  const std::string what = "head_dim " + std::to_string(with.head_dim) + ", rotary_dim " +
+                           std::to_string(with.rotary_dim) + ", tables " + std::to_string(with.tables) +
+                           ", packed " + std::to_string(with.packed) + ", in place " +
+                           std::to_string(with.in_place) + ", gap " + std::to_string(with.gap) + ", first " +
+                           std::to_string(with.first) + ", ";
+  device.q_out = q.out.device();
+  device.k_out = k.out.device();
+  if (with.in_place) {
+    device.q = device.q_out;
+    device.k = device.k_out;
+  }
+  const std::size_t count =
+      sy::test::for_each_variant<sy::operators::rotary>(device, [&](const std::string& id, const auto& run) {
+        q.prepare(with.in_place);
+        k.prepare(with.in_place);
+        run();
+        require_values(q.out, q.wanted, what + id + " q");
+        require_values(k.out, k.wanted, what + id + " k");
+      });
+  INFO(what);
+  CHECK(count >= sy::test::least_variants);
+}
+
+}  // namespace
+
+TEST_CASE("rotary is right in every variant") {
+  for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16}) {
+    for (const auto style : {rotary_style::half, rotary_style::interleaved}) {
+      for (const bool inverse : {false, true}) {
+        test_rotary({type, type, true, style, 128, 128, source::offset, false, inverse, inverse, 0, 0});
+        test_rotary({type, dtype::f32, true, style, 64, 32, source::ids, false, false, inverse, 16, 0});
+        test_rotary(
+            {type, dtype::f32, true, style, 80, 80, source::sequence_offsets, true, true, inverse, 3, 1});
+        test_rotary(
+            {type, dtype::f32, false, style, 128, 96, source::sequence_offsets, true, false, inverse, 8, 0});
+        test_rotary({type, dtype::f32, false, style, 64, 64, source::offset, false, true, inverse, 0, 0});
+        test_rotary({type, dtype::f32, false, style, 34, 18, source::ids, true, false, inverse, 5, 1});
+      }
+    }
+  }
+}
