@@ -19,6 +19,7 @@
 #include <switchyard/parse_value.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/workloads/attention_backward.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
 #include <switchyard/tune/workloads/rows.hpp>
@@ -110,9 +111,9 @@ int main() {
     if (line.empty() || line[0] == '#') continue;
     try {
       namespace ops = sy::operators;
-      time_line<ops::rotary, ops::attention_forward, ops::gated_activation, ops::gated_activation_backward,
-                ops::rms_norm, ops::rms_norm_backward, ops::layer_norm, ops::layer_norm_backward,
-                ops::softmax, ops::softmax_backward>(line, catalog, device);
+      time_line<ops::rotary, ops::attention_forward, ops::attention_backward, ops::gated_activation,
+                ops::gated_activation_backward, ops::rms_norm, ops::rms_norm_backward, ops::layer_norm,
+                ops::layer_norm_backward, ops::softmax, ops::softmax_backward>(line, catalog, device);
     } catch (const sy::error& problem) {
       std::fprintf(stderr, "%s: %s\n", line.c_str(), problem.what());
       ++failed;

@@ -1,10 +1,10 @@
 """Measures the host path and prints each figure beside its budget; exit status 1 when a budget is missed.
 
-  host_path.py PROGRAM COMPILER INCLUDE_FOLDER
+  host_path.py PROGRAM LAUNCHES COMPILER INCLUDE_FOLDER
 
 Times come from the program's own clock; instructions from callgrind, as the difference between 11,000 and 1,000
 calls, less the bare launch; the cost of the headers from the compiler. On a busy machine only instructions and lines
-mean much.
+mean much. LAUNCHES is launch_instructions: the same through the cuda backend, for which FAKE_CUDA_LIBRARY names a driver.
 """
 
 import concurrent.futures
@@ -46,20 +46,31 @@ def instructions(program, what, calls):
     return int(re.search(r"Collected : (\d+)", run.stderr).group(1))
 
 
-def count_instructions(program):
+def instructions_of(program, whats):
+    """Instructions of one call of each."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        few = pool.map(lambda what: instructions(program, what, 1000), whats)
+        many = pool.map(lambda what: instructions(program, what, 11000), whats)
+        return {what: (last - first) / 10000 for what, first, last in zip(whats, few, many)}
+
+
+def count_instructions(program, launches):
     if shutil.which("valgrind") is None:
         print("instructions: skipped, valgrind is not installed")
         return
-    names = {"sixteen": "16 parameters", "rotary": "all of rotary", "attention": "all of attention_forward"}
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for which, name in names.items():
-            each = {}
-            for how in ("dispatched", "bare", "empty"):
-                few, many = pool.map(lambda calls, how=how: instructions(program, f"{which}-{how}", calls),
-                                     (1000, 11000))
-                each[how] = (many - few) / 10000
-            show(f"warm launch, {name}, instructions over bare", each["dispatched"] - each["bare"], "")
-            show(f"warm launch, {name}, instructions of the bare launch", each["bare"] - each["empty"], "")
+    for which, name in {"sixteen": "16 parameters", "rotary": "all of rotary",
+                        "attention": "all of attention_forward"}.items():
+        each = instructions_of(program, [f"{which}-{how}" for how in ("dispatched", "bare", "empty")])
+        bare = each[f"{which}-bare"]
+        show(f"warm launch, {name}, instructions over bare", each[f"{which}-dispatched"] - bare, "")
+        show(f"warm launch, {name}, instructions of the bare launch", bare - each[f"{which}-empty"], "")
+    each = instructions_of(launches, ["sixteen-bare", "sixteen-bound", "sixteen-routed", "sixteen-bare_null",
+                                      "sixteen-routed_null", "maps-bare", "maps-bound"])
+    for what, name in {"sixteen-bound": "16 parameters, a CUDA stream", "sixteen-routed": "the same, routed by the stream",
+                       "maps-bound": "4 tensor maps of 16 arguments"}.items():
+        show(f"warm launch, {name}, instructions over the backend", each[what] - each[what.split("-")[0] + "-bare"], "")
+    show("warm launch, routed on the null stream, instructions over the backend",
+         each["sixteen-routed_null"] - each["sixteen-bare_null"], "")
 
 
 def compile_cost(compiler, include):
@@ -81,8 +92,8 @@ def compile_cost(compiler, include):
 
 
 def main():
-    program, compiler, include = sys.argv[1:]
-    count_instructions(program)
+    program, launches, compiler, include = sys.argv[1:]
+    count_instructions(program, launches)
     with subprocess.Popen([program], text=True, stdout=subprocess.PIPE) as run:
         for line in run.stdout:
             name, value, unit = line.rstrip("\n").split("\t")
