@@ -1,0 +1,156 @@
+"""Makes the tables of a device from the study's data.   make_tables.py KERNELS FOLDER [ROWS]
+
+KERNELS is the folder of the manifests that were measured: their blobs' hashes go along. FOLDER has the tables, one
+folder an operator; groups of types that were not measured stay as they are. Of each grid the ROWS rows are kept (at
+most; 80 by default) that the others would predict worst; ties are settled by both runs of the study.
+"""
+
+import datetime
+import glob
+import json
+import math
+import os
+import sys
+
+from regret_test import match_of, studies
+from real import type_of
+
+VARIANTS = 6
+
+
+def next_pow2(value):
+    return 1 << max(0, (value - 1).bit_length())
+
+
+def placing(study):
+    """The place of sizes in the metric of the study's tables."""
+    rules = match_of(study.operator)
+    quantities = []
+    for key in list(study.axes) + [key for key in rules if key not in study.axes]:
+        how = rules.get(key, "log")
+        if how == "ignore":
+            continue
+        kind, unit = (how, 1) if isinstance(how, str) else next(iter(how.items()))
+        code = compile(key, key, "eval")
+        quantities.append((code, kind, unit))
+
+    def place(at):
+        names = dict(zip(study.axes, at), next_pow2=next_pow2)
+        out = []
+        for code, kind, unit in quantities:
+            value = int(eval(code, {"__builtins__": {}}, names))  # of this project's own match.json
+            out.append(math.log2(max(1, value)) / unit if kind == "log" else value / unit)
+        return out
+    return place
+
+
+def predict(rows, here, allowed):
+    """As select.hpp does: slowdowns over the nearest rows' best, by 1 / distance^4."""
+    near = sorted((sum((a - b) ** 2 for a, b in zip(here, place)), i) for i, (place, _) in enumerate(rows))[:8]
+    totals = {}
+    for squared, i in near:
+        kept = [(v, t) for v, t in rows[i][1] if v in allowed][:VARIANTS]
+        if not kept:
+            continue
+        weight = 1 / (squared + 1e-3) ** 2
+        last = kept[-1][1] - kept[0][1]
+        for variant, time in kept:
+            totals[variant] = totals.get(variant, 0.0) + weight * (time - kept[0][1] - last)
+    return min(totals, key=totals.get) if totals else None
+
+
+def thin(study, most):
+    """The shapes of the grid whose rows are kept."""
+    place = placing(study)
+    rows = {id(shape): (place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS])
+            for shape in study.grid}
+    kept = study.grid[::max(1, len(study.grid) // (most // 3))][:most // 3]
+    while len(kept) < min(most, len(study.grid)):
+        left = [shape for shape in study.grid if shape not in kept]
+        regrets = []
+        for shape in left:
+            variant = predict([rows[id(each)] for each in kept], rows[id(shape)][0], shape.times)
+            regrets.append((shape.regret(variant) if variant else 2.0, shape))
+        regrets.sort(key=lambda pair: -pair[0])
+        if regrets[0][0] < 1.01:
+            break
+        kept = kept + [shape for _, shape in regrets[:max(1, (most - len(kept)) // 6)]]
+    return kept
+
+
+def fingerprints(kernels, operator):
+    out = {}
+    for path in glob.glob(os.path.join(kernels, operator, "cuda-*", "manifest.json")):
+        with open(path, encoding="utf-8") as file:
+            for variant in json.load(file)["variants"]:
+                hashes = "".join(each["sha256"][:16] for each in variant["launches"] if "blob" in each)
+                out.setdefault(variant["id"], []).append((variant["type"], hashes))
+    return out
+
+
+def blob_of(found, variant, type_):
+    for has, hashes in found.get(variant, []):
+        if all(has.get(axis, value) == value for axis, value in type_.items()):
+            return hashes
+    return None
+
+
+def formatted(table):
+    """As write_table.hpp writes it: groups and rows sorted, one row a line."""
+    lines = []
+    for key in ("schema", "operator", "device", "measured", "match", "neighbours", "envelope", "deny", "pin"):
+        if key in table:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(table[key])}")
+    groups = []
+    for group in sorted(table["groups"], key=lambda each: json.dumps(each["type"])):
+        out = [f'{{"type": {json.dumps(group["type"])}', f'     "axes": {json.dumps(group["axes"])}']
+        if group.get("blobs"):
+            out.append(f'     "blobs": {json.dumps(dict(sorted(group["blobs"].items())))}')
+        rows = [json.dumps(dict(row, times_us=dict(sorted(row["times_us"].items()))))
+                for row in sorted(group["rows"], key=lambda row: row["at"])]
+        out.append('     "rows": [\n       ' + ",\n       ".join(rows) + "]}")
+        groups.append(",\n".join(out))
+    lines.append('  "groups": [\n    ' + ",\n    ".join(groups) + "\n  ]")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main():
+    kernels, folder, *words = sys.argv[1:]
+    most = int(words[0]) if words else 80
+    by_operator = {}
+    for name, study in studies().items():
+        type_ = {axis: value for axis, value in type_of(study).items() if axis != "in_place" and value is not False}
+        key = (study.operator, json.dumps(type_))
+        by_operator.setdefault(study.operator, {}).setdefault(key, (type_, []))[1].append((name, study))
+    for operator, groups in by_operator.items():
+        path = os.path.join(folder, operator, "nvidia-h200.json")
+        table = {"schema": "switchyard.table/1", "operator": operator, "groups": []}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                table = json.load(file)
+        found = fingerprints(kernels, operator)
+        for type_, members in groups.values():
+            axes, rows, blobs = members[0][1].axes, {}, {}
+            for _, study in members:
+                for shape in thin(study, most):
+                    best = sorted(shape.times.items(), key=lambda pair: pair[1])[:VARIANTS]
+                    rows[tuple(shape.at)] = {v: float(f"{t:.4g}") for v, t in best}
+                    for variant, _ in best:
+                        if hashes := blob_of(found, variant, type_):
+                            blobs[variant] = hashes
+            table["groups"] = [each for each in table["groups"] if each["type"] != type_]
+            table["groups"].append({"type": type_, "axes": axes, "blobs": blobs,
+                                    "rows": [{"at": list(at), "times_us": times} for at, times in rows.items()]})
+            print(operator, type_, len(rows), "rows")
+        device = next(iter(groups.values()))[1][0][1].device
+        table["device"] = {key: device[key] for key in ("backend", "arch", "name", "multiprocessors", "memory_bandwidth")}
+        table["measured"] = {"date": datetime.date.today().isoformat(),
+                             "repeat": "two runs, medians of 9 samples in turns, behind a fill, tensors rotated past the L2 cache"}
+        table["match"], table["neighbours"], table["envelope"] = match_of(operator), 8, 2
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(formatted(table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""The study of matching rules: writes tables/README.md's figures and its plot.   study.py CHOOSE FOLDER [--write]
+
+CHOOSE is the program that asks the real selector; FOLDER takes its inputs. Without --write the figures are only
+printed.
+"""
+
+import os
+import random
+import sys
+
+from regret_test import match_of, measure, studies
+from rules import RULES, Table, summary
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+BEGIN, END = "<!-- figures: tests/selection/study.py -->\n", "<!-- end of figures -->\n"
+
+
+def logarithms(study_or_operator):
+    """The metric of a table that says nothing: each axis' logarithm."""
+    return {}
+
+
+def table_of(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def figures(regrets):
+    mean, p99, worst = summary(regrets)
+    return [f"{mean:.4f}", f"{p99:.3f}", f"{worst:.2f}", f"{100 * sum(r > 1.05 for r in regrets) / len(regrets):.1f} %"]
+
+
+def long_enough(pairs):
+    return [regret for regret, shape in pairs if shape.best >= 4]
+
+
+def compare_rules(program, folder, all_studies):
+    """Every rule over the same rows: all regrets by rule, and those of each study."""
+    by_rule = {}
+    for name, rule in RULES.items():
+        pairs = []
+        for study in all_studies.values():
+            table = Table(study.grid)
+            for query in study.held_out:
+                chosen = rule(table, query) or query.first
+                pairs.append((query.regret(chosen), query))
+        by_rule[name] = pairs
+    real = measure(program, folder, all_studies, match=logarithms)
+    by_rule["this library, logarithms of the axes"] = [each for one in real.values() for each in one]
+    real = measure(program, folder, all_studies, neighbours=1)
+    by_rule["nearest, the tables' metric"] = [each for one in real.values() for each in one]
+    real = measure(program, folder, all_studies)
+    by_rule["this library, the tables' metric"] = [each for one in real.values() for each in one]
+    return by_rule, real
+
+
+def thinning(program, folder, all_studies):
+    """Regret when only a share of the rows is kept, or fewer variants a row."""
+    rows = []
+    for share in (1, 0.5, 0.25, 0.125):
+        def kept(study, share=share):
+            shapes = list(study.grid)
+            random.Random(1).shuffle(shapes)
+            return shapes[:max(4, round(len(shapes) * share))]
+        found = measure(program, folder, all_studies, shapes=kept)
+        rows.append((f"{100 * share:g} % of the rows", [e for one in found.values() for e in one]))
+    for most in (1, 2, 4, 8, 16):
+        found = measure(program, folder, all_studies, most=most)
+        rows.append((f"all rows, {most} variants in each", [e for one in found.values() for e in one]))
+    return rows
+
+
+def axes_that_matter(program, folder, all_studies):
+    """Regret when the table ignores one axis or quantity."""
+    rows = []
+    for family, operators in (("rows", [s.operator for s in all_studies.values() if "rows" in s.axes]),
+                              ("rotary", ["rotary"]),
+                              ("attention", [s.operator for s in all_studies.values() if "seqlen_q" in s.axes])):
+        chosen = {name: study for name, study in all_studies.items() if study.operator in operators}
+        full = match_of(next(iter(chosen.values())).operator)
+        for left_out in [None] + [key for key, how in full.items() if how != "ignore"]:
+            def match(_, left_out=left_out, full=full):
+                return {key: "ignore" if key == left_out else how for key, how in full.items()}
+            found = measure(program, folder, chosen, match=match)
+            pairs = [e for one in found.values() for e in one]
+            rows.append((family, left_out, pairs))
+    return rows
+
+
+def flips(all_studies):
+    """How many winners a second run changes, and what the first run's winner costs there."""
+    rows = []
+    for name, study in all_studies.items():
+        count, changed, costs, kept = 0, 0, [], []
+        for shape, first, second in zip(study.shapes, study.first_run, study.second_run):
+            if not second:
+                continue
+            winner = min(first, key=first.get)
+            if winner not in second or second[winner] > 1.5 * first[winner]:
+                continue  # a hiccup of one run
+            count += 1
+            best = min(second.values())
+            changed += second[winner] > best
+            costs.append(second[winner] / best)
+            # A tie, within 2 %, goes to the variant that the shape's neighbours like best: here, to the one with the
+            # smallest mean of both runs, which is what more measuring would tell.
+            ties = [v for v in first if first[v] <= 1.02 * first[winner] and v in second]
+            settled = min(ties, key=lambda v, shape=shape: shape.times[v])
+            kept.append(second[settled] / best)
+        if count:
+            rows.append((name, count, changed, summary(costs), summary(kept)))
+    return rows
+
+
+def plot(by_rule):
+    """Regret of each rule over the share of shapes, as SVG."""
+    width, height, left, top, high = 640, 300, 60, 20, 1.3
+    colours = ["#999999", "#e69f00", "#cc79a7", "#56b4e9", "#009e73", "#8c564b", "#b2a900", "#0072b2", "#d55e00"]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 300} {height + 70}" font-family="sans-serif" '
+           f'font-size="12"><rect width="100%" height="100%" fill="#fff"/>']
+
+    def y_of(value):
+        return top + height * (1 - (min(value, high) - 1) / (high - 1))
+    for i in range(7):
+        value = 1 + i * 0.05
+        out.append(f'<line x1="{left}" x2="{left + width}" y1="{y_of(value):.1f}" y2="{y_of(value):.1f}" stroke="#ddd"/>'
+                   f'<text x="{left - 6}" y="{y_of(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
+    for share in (50, 60, 70, 80, 90, 95, 99, 100):
+        x = left + width * (share - 50) / 50
+        out.append(f'<text x="{x:.0f}" y="{top + height + 18}" text-anchor="middle">{share}</text>')
+    out.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">share of the shapes held out, %</text>')
+    out.append(f'<text x="16" y="{top + height / 2}" transform="rotate(-90 16 {top + height / 2})" '
+               f'text-anchor="middle">chosen over best</text>')
+    for i, (name, pairs) in enumerate(by_rule.items()):
+        ordered = sorted(long_enough(pairs))
+        points = []
+        for step in range(101):
+            share = 0.5 + step / 200
+            points.append(f"{left + width * step / 100:.1f},{y_of(ordered[min(len(ordered) - 1, int(share * len(ordered)))]):.1f}")
+        out.append(f'<polyline fill="none" stroke="{colours[i % 9]}" stroke-width="{3 if name.startswith("this library, the") else 2 if "metric" in name else 1.5}" '
+                   f'points="{" ".join(points)}"/>')
+        out.append(f'<rect x="{left + width + 14}" y="{top + 20 * i}" width="12" height="12" fill="{colours[i % 9]}"/>'
+                   f'<text x="{left + width + 32}" y="{top + 20 * i + 10}">{name}</text>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def main():
+    program, folder, *words = sys.argv[1:]
+    all_studies = studies()
+    shapes = sum(len(s.held_out) for s in all_studies.values())
+    grid = sum(len(s.grid) for s in all_studies.values())
+    by_rule, real = compare_rules(program, folder, all_studies)
+    text = (f"{len(all_studies)} studies of one operator and type each, {grid} shapes in their grids, {shapes} held out, "
+            f"{sum(len(s.variants) for s in all_studies.values())} variants. Chosen over best, by the geometric mean:\n\n")
+    text += table_of(["rule, over the same rows", "mean", "p99", "worst", "over 5 %", "mean, 4 us and longer", "p99"],
+                     [[name] + figures([r for r, _ in pairs]) + figures(long_enough(pairs))[:2]
+                      for name, pairs in by_rule.items()])
+    text += "\nThe last rule, by study:\n\n"
+    text += table_of(["study", "mean", "p99", "worst", "over 5 %", "the worst shape, and its best time"],
+                     [[name] + figures([r for r, _ in pairs]) +
+                      [f"{max(pairs, key=lambda e: e[0])[1].at}, {max(pairs, key=lambda e: e[0])[1].best:.1f} us"]
+                      for name, pairs in real.items()])
+    text += "\nFewer rows, and fewer variants in a row:\n\n"
+    text += table_of(["table", "mean", "p99", "worst", "over 5 %"],
+                     [[name] + figures([r for r, _ in pairs]) for name, pairs in thinning(program, folder, all_studies)])
+    text += "\nWithout one axis or quantity of the metric:\n\n"
+    text += table_of(["operators", "ignored", "mean", "p99", "worst", "over 5 %"],
+                     [[family, f"`{left_out}`" if left_out else "nothing"] + figures([r for r, _ in pairs])
+                      for family, left_out, pairs in axes_that_matter(program, folder, all_studies)])
+    text += "\nA second exhaustive run of every shape, and what the first run's winner costs in it:\n\n"
+    text += table_of(["study", "shapes", "other winners", "mean cost", "p99", "mean cost, ties within 2 % settled by both runs"],
+                     [[name, str(count), str(changed), f"{cost[0]:.4f}", f"{cost[1]:.3f}", f"{kept[0]:.4f}"]
+                      for name, count, changed, cost, kept in flips(all_studies)])
+    print(text)
+    if "--write" in words:
+        path = os.path.join(ROOT, "tables", "README.md")
+        with open(path, encoding="utf-8") as file:
+            readme = file.read()
+        head, rest = readme.split(BEGIN)
+        tail = rest.split(END)[1]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(head + BEGIN + "\n" + text + "\n" + END + tail)
+        with open(os.path.join(ROOT, "tables", "regret.svg"), "w", encoding="utf-8") as file:
+            file.write(plot(by_rule))
+
+
+if __name__ == "__main__":
+    main()
