@@ -111,8 +111,9 @@ def expand_for(args, toolchains):
             kept = [variant for variant in plan["variants"] if all(
                 kinds.get(launch.get("blob")) != toolchain for launch in variant["launches"])]
             used = {launch.get("blob") for variant in kept for launch in variant["launches"]}
-            messages.append(f"{plan['operator']} {target}: {len(plan['variants']) - len(kept)} variants left out: "
-                            f"{toolchains[toolchain]} does not know {plan['arch']}")
+            if len(kept) < len(plan["variants"]):
+                messages.append(f"{plan['operator']} {target}: {len(plan['variants']) - len(kept)} variants left out: "
+                                f"{toolchains[toolchain]} does not know {plan['arch']}")
             if kept:
                 remaining.append({**plan, "variants": kept, "blobs": [blob for blob in plan["blobs"] if blob["file"] in used]})
         plans = remaining

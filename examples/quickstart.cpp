@@ -1,12 +1,14 @@
 // The main job: runs the rotary and attention calls of a layer of Llama-3.1-8B on the best device of the
 // machine, checks every one against a reference in double precision, then replaces the tuning tables on disk
-// and shows that this very process chooses otherwise.
+// and shows that this very process chooses otherwise. Memory-bound calls are printed beside the speed of a
+// copy.
 //
 //   quickstart [--host]      --host: on the CPU, whatever else there is
 //
 // Exit status: 0 when every call was right and the new tables were followed; 1 otherwise; 2 when nothing
 // could run.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -16,7 +18,9 @@
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
+#include <switchyard/tune/measure.hpp>
 
+#include "quickstart/copy_speed.hpp"
 #include "quickstart/layer.hpp"
 #include "quickstart/tree.hpp"
 #include "quickstart/verify.hpp"
@@ -46,35 +50,11 @@ struct layer {
   }
 };
 
-/// Median time of a call, over at least 3 runs and about a third of a second.
+/// Median time of a call in microseconds, over a third of a second.
 template <class Call>
 [[nodiscard]] double time_call(sy::dispatcher<typename Call::operator_type>& run, const Call& call) {
-  sy::device_driver& driver = *run.where().driver();
-  struct event {
-    sy::device_driver& of;
-    sy::event_handle handle = of.create_event();
-    ~event() { of.destroy_event(handle); }
-  };
-  const event begin{driver};
-  const event end{driver};
-  const auto require = [&driver](sy::status result) {
-    if (result != 0)
-      throw sy::driver_error{sy::error_code::driver_failed, "timing: " + driver.describe(result)};
-  };
-  run({}, call.arguments);
-  require(driver.synchronize({}));
-  std::vector<double> times;
-  const auto start = std::chrono::steady_clock::now();
-  while (times.size() < 3 ||
-         (times.size() < 1000 && seconds{std::chrono::steady_clock::now() - start}.count() < 0.3)) {
-    require(driver.record(begin.handle, {}));
-    run({}, call.arguments);
-    require(driver.record(end.handle, {}));
-    times.push_back(0);
-    require(driver.elapsed(begin.handle, end.handle, times.back()));
-  }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
+  const sy::tune::timing_options options{.warm_up_us = 30'000, .sample_us = 30'000, .samples = 9};
+  return sy::tune::time_call(run.where().driver(), options, [&] { run({}, call.arguments); }).microseconds;
 }
 
 struct outcome {
@@ -83,17 +63,32 @@ struct outcome {
   bool right = false;
 };
 
+/// What a call that moves memory reaches of the speed at which this device copies as many bytes; blank for
+/// one that computes.
+template <class Call>
+[[nodiscard]] std::string share_of_copy(const Call& call, double microseconds,
+                                        const quickstart::copy_speed& copies) {
+  if (!Call::moves_memory) return std::string(26, ' ');
+  std::array<char, 64> text{};
+  const double ceiling = copies.of(call.work());
+  std::snprintf(text.data(), text.size(), "%3.0f %% of a copy's %7.1f",
+                100 * call.work() / microseconds / 1e3 / ceiling, ceiling);
+  return text.data();
+}
+
 /// Runs, checks and times a call, and prints its line.
 template <class Call>
-[[nodiscard]] outcome run_call(sy::dispatcher<typename Call::operator_type>& run, Call& call) {
+[[nodiscard]] outcome run_call(sy::dispatcher<typename Call::operator_type>& run, Call& call,
+                               const quickstart::copy_speed& copies) {
   const sy::explanation why = run.explain(call.arguments);
   call.reset();
   run({}, call.arguments);
   const quickstart::verdict verdict = verify(call);
   const double microseconds = time_call(run, call);
-  std::printf("%-26s %-24s %-12s %10.1f us %8.1f %-8s %.1e of %.1e, %lld rows: %s\n", call.name.c_str(),
+  std::printf("%-26s %-24s %-12s %10.1f us %8.1f %-8s %s  %.1e of %.1e, %lld rows: %s\n", call.name.c_str(),
               why.variant.c_str(), std::string{to_string(why.chosen.why)}.c_str(), microseconds,
-              call.work() / microseconds / 1e3, Call::work_unit, verdict.error, verdict.tolerance,
+              call.work() / microseconds / 1e3, Call::work_unit,
+              share_of_copy(call, microseconds, copies).c_str(), verdict.error, verdict.tolerance,
               static_cast<long long>(verdict.rows), verdict.holds() ? "right" : "WRONG");
   std::fflush(stdout);
   return {call.name, why.variant, verdict.holds()};
@@ -104,12 +99,13 @@ struct dispatchers {
   sy::dispatcher<sy::operators::attention_forward> attention;
 };
 
-[[nodiscard]] std::vector<outcome> run_layer(dispatchers& run, layer& what) {
-  std::printf("%-26s %-24s %-12s %13s %17s %s\n", "call", "variant", "reason", "median time", "achieved",
-              "  error of what is allowed");
+[[nodiscard]] std::vector<outcome> run_layer(dispatchers& run, layer& what,
+                                             const quickstart::copy_speed& copies) {
+  std::printf("%-26s %-24s %-12s %13s %17s %-26s  %s\n", "call", "variant", "reason", "median time",
+              "achieved", "beside a copy of its bytes", "error of what is allowed");
   std::vector<outcome> out;
-  for (rotary_call& each : what.rotary) out.push_back(run_call(run.rotary, each));
-  for (attention_call& each : what.attention) out.push_back(run_call(run.attention, each));
+  for (rotary_call& each : what.rotary) out.push_back(run_call(run.rotary, each, copies));
+  for (attention_call& each : what.attention) out.push_back(run_call(run.attention, each, copies));
   return out;
 }
 
@@ -204,12 +200,15 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
   sy::catalog catalog{std::move(options)};
   dispatchers dispatch{{catalog, device}, {catalog, device}};
   layer calls{device};
-  std::printf("a layer of Llama-3.1-8B in bf16 on %s (%s %s)\n\n", device.properties().name.c_str(),
+  std::printf("a layer of Llama-3.1-8B in bf16 on %s (%s %s)\n", device.properties().name.c_str(),
               device.properties().backend.c_str(), device.properties().arch.c_str());
+  const quickstart::copy_speed copies{device};
+  std::printf("copying %.1f GB moves %.1f GB/s, counting what is read and what is written\n\n",
+              copies.most_bytes() / 2e9, copies.of(copies.most_bytes()));
   write_missing_table(tree.folder(), catalog, dispatch.rotary, calls.rotary);
   write_missing_table(tree.folder(), catalog, dispatch.attention, calls.attention);
   (void)catalog.reload();
-  const std::vector<outcome> before = run_layer(dispatch, calls);
+  const std::vector<outcome> before = run_layer(dispatch, calls, copies);
   const auto all_right = [](const std::vector<outcome>& all) {
     return std::all_of(all.begin(), all.end(), [](const outcome& each) { return each.right; });
   };
@@ -226,7 +225,7 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
       write_table(tree.folder(), catalog, dispatch.rotary, calls.rotary, pick_other) +
       write_table(tree.folder(), catalog, dispatch.attention, calls.attention, pick_other);
   if (!wait_for_change(dispatch, calls, before)) return 1;
-  const std::vector<outcome> after = run_layer(dispatch, calls);
+  const std::vector<outcome> after = run_layer(dispatch, calls, copies);
   std::size_t changed = 0;
   for (std::size_t i = 0; i < after.size(); ++i) changed += after[i].variant != before[i].variant ? 1U : 0U;
   good = good && all_right(after) && changed == rows && rows > 0;

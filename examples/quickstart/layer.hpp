@@ -142,6 +142,7 @@ struct rotary_call {
     return tokens * static_cast<double>((heads + heads_kv) * head_dim * 2 * 2 + table_bytes);
   }
   static constexpr const char* work_unit = "GB/s";
+  static constexpr bool moves_memory = true;
 };
 
 /// Causal attention of `seqlen_q` queries, the last of `seqlen_k` tokens.
@@ -200,6 +201,7 @@ struct attention_call {
     return 4 * seen * static_cast<double>(heads * head_dim);
   }
   static constexpr const char* work_unit = "GFLOP/s";
+  static constexpr bool moves_memory = false;
 };
 
 }  // namespace quickstart

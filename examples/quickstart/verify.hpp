@@ -13,10 +13,11 @@
 #include <span>
 #include <vector>
 
+#include <switchyard/tune/reference/attention.hpp>
+#include <switchyard/tune/reference/element.hpp>
+#include <switchyard/tune/reference/rotary.hpp>
+
 #include "layer.hpp"
-#include "reference/attention.hpp"
-#include "reference/element.hpp"
-#include "reference/rotary.hpp"
 
 namespace quickstart {
 
