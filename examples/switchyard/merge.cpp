@@ -148,11 +148,11 @@ class gathered_group {
       const auto first = out.times.begin() + static_cast<std::ptrdiff_t>(begin);
       std::stable_sort(first, out.times.end(), faster);
       // The newest table's preference among variants that cannot be told apart, where that still holds.
-      const auto preferred = std::find_if(first, out.times.end(), [&](const sy::measured_time& each) {
-        return out.ids[each.variant] == row.preferred &&
-               static_cast<double>(each.microseconds) <=
-                   static_cast<double>(first->microseconds) * (1 + row.uncertainty);
-      });
+      const double tied_up_to = static_cast<double>(first->microseconds) * (1 + row.uncertainty);
+      const auto preferred = std::find_if(
+          first, out.times.end(), [&out, &wanted = row.preferred, tied_up_to](const sy::measured_time& each) {
+            return out.ids[each.variant] == wanted && static_cast<double>(each.microseconds) <= tied_up_to;
+          });
       if (preferred != out.times.end()) std::rotate(first, preferred, preferred + 1);
       if (row.uncertainty > 0) {
         out.uncertainty.resize(out.row_count());
