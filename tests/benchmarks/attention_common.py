@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-COLOURS = {"Switchyard": "#c0392b", "cuDNN": "#2c7fb8", "FlashAttention-2": "#41ab5d"}
+COLOURS = {"Switchyard": "#c0392b", "cuDNN": "#2c7fb8", "FlashAttention-2": "#41ab5d", "Triton tutorial": "#8856a7"}
 
 
 def records_of(command, text=None):

@@ -1,9 +1,16 @@
 """Times attention of PyTorch, by FlashAttention-2 and by cuDNN, forward and backward, and prints a JSON line for each:
-  attention_peers.py < shapes     a line: operator axis=value ... of gpu_operators, dense, heads_kv as heads
+
+  attention_peers.py [--tutorial FILE] < shapes     a line: operator axis=value ... of gpu_operators, dense
+
+FILE is a copy of Triton's python/tutorials/06-fused-attention.py: its `attention` is timed too, where it takes the shape.
 """
 
+import argparse
+import importlib.util
+import inspect
 import json
 import sys
+import types
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -28,28 +35,67 @@ def microseconds(call, samples=10):
     return sorted(times)[len(times) // 2]
 
 
+def through_torch(backend):
+    def attend(q, k, v, causal):
+        with sdpa_kernel(backend):
+            return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return attend
+
+
+def tutorial(path):
+    """The tutorial's attention as a function like those above. It writes f16 whatever it reads, and wants its tensors
+    contiguous, as many KV heads as heads, and lengths that its blocks divide."""
+    sys.modules.setdefault("pytest", types.SimpleNamespace(mark=types.SimpleNamespace(
+        parametrize=lambda *_, **__: lambda function: function)))  # its tests, which are not run
+    spec = importlib.util.spec_from_file_location("fused_attention", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    # Newer ones specialise warps unless told otherwise, which they themselves do on Blackwell only.
+    extra = [False] if "warp_specialize" in inspect.signature(module._attention.forward).parameters else []
+
+    def attend(q, k, v, causal):
+        if q.dtype != torch.float16 or q.shape[1] != k.shape[1]:
+            raise RuntimeError("the tutorial takes f16 with as many KV heads as heads")
+        return module.attention(q, k, v, causal, q.shape[-1] ** -0.5, *extra)
+
+    return attend
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tutorial", default="")
+    options = parser.parse_args()
+    peers = {name: through_torch(backend) for name, backend in PEERS.items()}
+    if options.tutorial:
+        peers["Triton tutorial"] = tutorial(options.tutorial)
+
     for line in sys.stdin:
         operator, *words = line.split()
         axes = dict(word.split("=") for word in words)
-        shape = [int(axes["batch"]), int(axes["seqlen_q"]), int(axes["heads"]), int(axes["head_dim"])]
+        batch, seqlen, heads, head_dim = (int(axes[axis]) for axis in ("batch", "seqlen_q", "heads", "head_dim"))
+        heads_kv = int(axes.get("heads_kv", heads))
         causal = axes.get("mask", "none") != "none"
         backward = operator == "attention_backward"
-        q, k, v = (torch.randn(shape, device="cuda", dtype=TYPES[axes["dtype"]]).transpose(1, 2).requires_grad_(backward)
-                   for _ in range(3))
-        gradient = torch.randn_like(q)
-        for name, backend in PEERS.items():
+        for name, attend in peers.items():
+            contiguous = name == "Triton tutorial"
+
+            def tensor(heads, contiguous=contiguous, dtype=TYPES[axes["dtype"]]):
+                shape = [batch, heads, seqlen, head_dim] if contiguous else [batch, seqlen, heads, head_dim]
+                made = torch.randn(shape, device="cuda", dtype=dtype)
+                return (made if contiguous else made.transpose(1, 2)).requires_grad_(backward)
+
+            q, k, v = tensor(heads), tensor(heads_kv), tensor(heads_kv)
             record = {"shape": line.strip(), "peer": name}
             try:
-                with sdpa_kernel(backend):
-                    if backward:
-                        out = scaled_dot_product_attention(q, k, v, is_causal=causal)
-                        record["us"] = microseconds(
-                            lambda out=out: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))
-                    else:
-                        record["us"] = microseconds(lambda: scaled_dot_product_attention(q, k, v, is_causal=causal))
-            except RuntimeError as problem:
-                record["error"] = str(problem).splitlines()[0]
+                if backward:
+                    out = attend(q, k, v, causal)
+                    gradient = torch.randn_like(q)
+                    record["us"] = microseconds(
+                        lambda out=out: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))
+                else:
+                    record["us"] = microseconds(lambda attend=attend: attend(q, k, v, causal))
+            except Exception as problem:  # pylint: disable=broad-except  (a compiler's errors have no common base)
+                record["error"] = (str(problem) or type(problem).__name__).splitlines()[0]
             print(json.dumps(record), flush=True)
 
 
