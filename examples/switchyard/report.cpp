@@ -522,7 +522,7 @@ td.id { text-align: left; font-family: ui-monospace, monospace; } .note { color:
 .legend i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
 )";
 
-struct summary {
+struct file_summary {
   std::string path;
   std::size_t groups = 0;
   std::size_t rows = 0;
@@ -531,7 +531,7 @@ struct summary {
 };
 
 [[nodiscard]] std::string write_overview(const std::vector<table_file>& tables,
-                                         const std::vector<summary>& sums) {
+                                         const std::vector<file_summary>& sums) {
   std::string out =
       "<table class=\"overview\"><thead><tr><th>table</th><th>device</th><th>date</th>"
       "<th>groups</th><th>rows</th><th>KiB</th><th>regret, mean</th><th>p99</th><th>worst</th>"
@@ -556,11 +556,11 @@ struct summary {
 void run(const report_arguments& arguments, const session& session) {
   std::vector<table_file> tables;
   for (const std::string& path : arguments.paths) tables.push_back(read_table_file(path));
-  std::vector<summary> sums;
+  std::vector<file_summary> sums;
   std::string body;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const table_file& table = tables[i];
-    summary& sum = sums.emplace_back();
+    file_summary& sum = sums.emplace_back();
     sum.path = table.content.path;
     sum.bytes = sy::read_file(sum.path, sy::max_json_bytes).size();
     sum.groups = table.content.groups.size();
