@@ -7,18 +7,18 @@
 
 namespace {
 
-thread_local std::uint64_t made = 0;
+thread_local std::uint64_t allocations = 0;
 
 void* count(void* address) {
   if (address == nullptr) throw std::bad_alloc{};
-  ++made;
+  ++allocations;
   return address;
 }
 
 }  // namespace
 
 std::uint64_t test::allocations_of_this_thread() noexcept {
-  return made;
+  return allocations;
 }
 std::int64_t test::live_bytes() noexcept {
   return static_cast<std::int64_t>(::mallinfo2().uordblks);
@@ -34,7 +34,7 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 }
 // A sanitizer's own would not match the operators delete below.
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
-  ++made;
+  ++allocations;
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void operator delete(void* address) noexcept {

@@ -25,12 +25,12 @@ std::string variant_of(const std::string& members, const std::string& launch_mem
   return R"({"id": "v")" + members + R"(, "launches": [)" + launch_of(launch_members) + "]}";
 }
 
-manifest read(const std::string& text, warnings& warned) {
+manifest manifest_from(const std::string& text, warnings& warned) {
   return parse_manifest(text, "kernels/scale/host-any/manifest.json", sample::description(), warned);
 }
 variant sound(const std::string& variant_text) {
   warnings warned;
-  manifest out = read(manifest_of(variant_text), warned);
+  manifest out = manifest_from(manifest_of(variant_text), warned);
   INFO((warned.messages.empty() ? std::string{} : warned.messages[0]));
   REQUIRE(out.variants.size() == 1);
   return out.variants[0];
@@ -40,7 +40,7 @@ parameter parameter_of(const std::string& text, const std::string& members = "")
 }
 std::string refusal(const std::string& variant_text) {
   warnings warned;
-  const manifest out = read(manifest_of(variant_text), warned);
+  const manifest out = manifest_from(manifest_of(variant_text), warned);
   CHECK(out.variants.empty());
   REQUIRE(warned.messages.size() == 1);
   return warned.messages[0];
@@ -64,7 +64,7 @@ std::int64_t at(const expression& each,
 
 TEST_CASE("a manifest's members are read") {
   warnings warned;
-  const manifest out = read(
+  const manifest out = manifest_from(
       R"json({"schema": "switchyard.manifest/1", "operator": "scale", "built_by": "g++ 12",
           "target": {"backend": "cuda", "arch": "sm_90a"}, "later": {"unknown": [1]},
           "variants": [{
@@ -195,9 +195,9 @@ TEST_CASE("pointers with offsets, zero bytes, structs and tensor maps are laid o
 TEST_CASE("config stands before axes and arguments of the same name, and ends with its variant") {
   warnings warned;
   const manifest out =
-      read(manifest_of(variant_of(R"(, "config": {"rows": 7})", R"(, "parameters": [])") + "," +
-                       R"({"id": "w", "launches": [)" + launch_of(R"(, "parameters": [])") + "]}"),
-           warned);
+      manifest_from(manifest_of(variant_of(R"(, "config": {"rows": 7})", R"(, "parameters": [])") + "," +
+                                R"({"id": "w", "launches": [)" + launch_of(R"(, "parameters": [])") + "]}"),
+                    warned);
   REQUIRE(out.variants.size() == 2);
   CHECK(at(out.variants[0].launches[0].grid[0], {{"rows", 3}}) == 7);
   CHECK(at(out.variants[1].launches[0].grid[0], {{"rows", 3}}) == 3);
@@ -309,7 +309,7 @@ TEST_CASE("a bad variant is left out and the others serve, in their order") {
   const auto named = [&](const char* id, const char* members) {
     return R"({"id": ")" + std::string{id} + "\"" + members + R"(, "launches": [)" + launch_of(p) + "]}";
   };
-  const manifest out = read(
+  const manifest out = manifest_from(
       manifest_of(named("a", "") + "," + named("b", R"(, "requires": ["x"])") + ", 7, " + named("c", "") +
                   "," + named("a", "") + "," + named("a", R"(, "type": {"dtype": "f16"})")),
       warned);

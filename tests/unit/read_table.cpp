@@ -9,7 +9,7 @@ using namespace switchyard;
 
 namespace {
 
-table read(const std::string& members, warnings& warned) {
+table table_from(const std::string& members, warnings& warned) {
   return parse_table(R"({"schema": "switchyard.table/1", "operator": "scale")" + members + "}",
                      "tables/scale/card.json", sample::description(), warned);
 }
@@ -19,7 +19,7 @@ std::string group(const std::string& rows) {
 std::string refusal(const std::string& members, error_code code = error_code::invalid_entry) {
   warnings warned;
   try {
-    (void)read(members, warned);
+    (void)table_from(members, warned);
   } catch (const file_error& problem) {
     CHECK(problem.code() == code);
     return problem.what();
@@ -29,7 +29,7 @@ std::string refusal(const std::string& members, error_code code = error_code::in
 /// The one warning that a table's entry gives.
 std::string warning(const std::string& members) {
   warnings warned;
-  (void)read(members, warned);
+  (void)table_from(members, warned);
   REQUIRE(warned.messages.size() == 1);
   return warned.messages[0];
 }
@@ -38,7 +38,7 @@ std::string warning(const std::string& members) {
 
 TEST_CASE("a table's members are read") {
   warnings warned;
-  const table out = read(
+  const table out = table_from(
       R"(, "device": {"backend": "cuda", "arch": "sm_90", "name": "NVIDIA H200", "multiprocessors": 132, "mood": "x"},
           "match": {"rows": "linear", "columns": {"linear": 256}}, "neighbours": 4, "envelope": 0.75,
           "blobs": {"a": "1111", "b": "2222"},
@@ -81,7 +81,7 @@ TEST_CASE("a table's members are read") {
 
 TEST_CASE("axes that match does not name are logarithmic") {
   warnings warned;
-  const table out = read("", warned);
+  const table out = table_from("", warned);
   CHECK(out.match.axes.size() == sample::description().axes.size());
   CHECK(out.match.axes[5] == axis_rule{axis_metric::log, 1});
   CHECK(out.match.neighbours == 8);
@@ -112,9 +112,9 @@ TEST_CASE("a bad row is left out with its place, and the rest of the group serve
           "/rows/1/at: a row for these sizes stands in the group already"});
   INFO(each.row);
   warnings warned;
-  const table out = read(group(R"({"at": [4, 4], "times_us": {"a": 1, "b": 2}},)" + std::string{each.row} +
-                               R"(, {"at": [8, 8], "times_us": {"b": 3}})"),
-                         warned);
+  const table out = table_from(group(R"({"at": [4, 4], "times_us": {"a": 1, "b": 2}},)" +
+                                     std::string{each.row} + R"(, {"at": [8, 8], "times_us": {"b": 3}})"),
+                               warned);
   REQUIRE(warned.messages.size() == 1);
   CHECK_THAT(warned.messages[0], has_text("tables/scale/card.json: ") && has_text(each.message));
   REQUIRE(out.groups.size() == 1);
@@ -154,9 +154,9 @@ TEST_CASE("a bad group, denial or pin is left out with its place") {
   CHECK_THAT(warning(R"(, "pin": [{"variant": "a", "at": {"lines": 5}}])"), has_text("has no axis 'lines'"));
   CHECK_THAT(warning(R"(, "blobs": {"a": 5})"), has_text("/blobs/a: expected a string, got 5"));
   warnings warned;
-  const table out = read(R"(, "deny": [1, {"variant": "a"}], "pin": [1, {"variant": "b"}],
+  const table out = table_from(R"(, "deny": [1, {"variant": "a"}], "pin": [1, {"variant": "b"}],
       "groups": [1, {"axes": [], "rows": [{"at": [], "times_us": {"a": 1}}]}])",
-                         warned);
+                               warned);
   CHECK(warned.messages.size() == 3);
   CHECK(out.denials.size() == 1);
   CHECK(out.pins.size() == 1);
