@@ -10,7 +10,7 @@ namespace {
 const std::string path = "folder/file.json";
 
 template <class Function>
-std::string refusal(const Function& read, error_code expected = error_code::invalid_entry) {
+std::string refusal_of(const Function& read, error_code expected = error_code::invalid_entry) {
   try {
     (void)read();
   } catch (const file_error& problem) {
@@ -44,20 +44,20 @@ TEST_CASE("a missing member and a wrong kind are named with file, pointer and wh
   const auto rows = file.at("rows");
   const auto first = rows.at(std::size_t{0});
   const auto at = first.at("at");
-  CHECK(refusal([&] { return first.at("times_us").integer(); }) ==
+  CHECK(refusal_of([&] { return first.at("times_us").integer(); }) ==
         "[switchyard.107] folder/file.json: /rows/0: 'times_us' is missing");
-  CHECK(refusal([&] { return at.integer(); }) ==
+  CHECK(refusal_of([&] { return at.integer(); }) ==
         "[switchyard.107] folder/file.json: /rows/0/at: expected an integer, got \"x\"");
-  CHECK(refusal([&] { return at.array_size(); }) ==
+  CHECK(refusal_of([&] { return at.array_size(); }) ==
         "[switchyard.107] folder/file.json: /rows/0/at: expected an array, got \"x\"");
   const auto second = rows.at(std::size_t{1});
-  CHECK_THAT(refusal([&] { return second.at("x").integer(); }),
+  CHECK_THAT(refusal_of([&] { return second.at("x").integer(); }),
              has_text("expected an object, got an array of 2"));
-  CHECK_THAT(refusal([&] { return second.string(); }), has_text("expected a string, got an array of 2"));
-  CHECK_THAT(refusal([&] { return first.number(); }), has_text("expected a number, got an object"));
+  CHECK_THAT(refusal_of([&] { return second.string(); }), has_text("expected a string, got an array of 2"));
+  CHECK_THAT(refusal_of([&] { return first.number(); }), has_text("expected a number, got an object"));
   const auto third = rows.at(std::size_t{2});
-  CHECK_THAT(refusal([&] { return third.boolean(); }), has_text("expected true or false, got null"));
-  CHECK_THAT(refusal([&] { return third.object().size(); }), has_text("expected an object, got null"));
+  CHECK_THAT(refusal_of([&] { return third.boolean(); }), has_text("expected true or false, got null"));
+  CHECK_THAT(refusal_of([&] { return third.object().size(); }), has_text("expected an object, got null"));
 }
 
 TEST_CASE("integers are whole and fit 64 bits") {
@@ -67,9 +67,9 @@ TEST_CASE("integers are whole and fit 64 bits") {
   const auto at = [&file](std::size_t i) { return file.at(i); };
   CHECK(at(0).integer() == INT64_MAX);
   CHECK(at(1).integer() == INT64_MIN);
-  CHECK_THAT(refusal([&] { return at(2).integer(); }), has_text("/2: the number does not fit 64 bits"));
-  CHECK_THAT(refusal([&] { return at(3).integer(); }), has_text("/3: expected an integer, got 1.0"));
-  CHECK_THAT(refusal([&] { return at(4).integer(); }), has_text("/4: expected an integer"));
+  CHECK_THAT(refusal_of([&] { return at(2).integer(); }), has_text("/2: the number does not fit 64 bits"));
+  CHECK_THAT(refusal_of([&] { return at(3).integer(); }), has_text("/3: expected an integer, got 1.0"));
+  CHECK_THAT(refusal_of([&] { return at(4).integer(); }), has_text("/4: expected an integer"));
   CHECK(at(4).number() == 18446744073709551616.0);
 }
 
@@ -78,18 +78,18 @@ TEST_CASE("messages stay short and whole characters, whatever the file holds") {
                                 {std::string(1 << 20, 'k'), 1}};
   const json_place file{document, path};
   const auto id = file.at("id");
-  const std::string said = refusal([&] { return id.integer(); });
+  const std::string said = refusal_of([&] { return id.integer(); });
   CHECK(said.size() < 200);
   CHECK_THAT(said, has_text("..."));
   CHECK(said.find('\xc3') == std::string::npos);
   const std::string long_key(1 << 20, 'k');
   const auto entry = file.at(long_key.c_str());
-  CHECK(refusal([&] { return entry.string(); }).size() < 600);
+  CHECK(refusal_of([&] { return entry.string(); }).size() < 600);
 }
 
 TEST_CASE("text that is no JSON is refused with the place of the mistake") {
   const auto of = [](std::string_view text) {
-    return refusal([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+    return refusal_of([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
   };
   CHECK_THAT(of("{\"a\": 1,\n \"b\": }"),
              has_text("folder/file.json: is not JSON: parse error at line 2, column 7"));
@@ -107,9 +107,9 @@ TEST_CASE("nesting is counted before anything is parsed, and not inside strings"
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   CHECK(parse_json(nested(max_json_depth), path).is_array());
   CHECK_THAT(
-      refusal([&] { return parse_json(nested(max_json_depth + 1), path); }, error_code::malformed_json),
+      refusal_of([&] { return parse_json(nested(max_json_depth + 1), path); }, error_code::malformed_json),
       has_text("nests 65 levels deep; at most 64 are read"));
-  CHECK_THAT(refusal([&] { return parse_json(nested(1'000'000), path); }, error_code::malformed_json),
+  CHECK_THAT(refusal_of([&] { return parse_json(nested(1'000'000), path); }, error_code::malformed_json),
              has_text("nests 1000000 levels deep"));
   CHECK(parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", path).size() == 1);
 }
@@ -118,7 +118,7 @@ TEST_CASE("the schema's name and major version are checked") {
   const auto check = [](const char* schema, error_code expected) {
     const nlohmann::json document{{"schema", schema}};
     const json_place file{document, path};
-    return refusal(
+    return refusal_of(
         [&] {
           check_schema(file, "table");
           return 0;

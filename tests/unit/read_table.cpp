@@ -16,7 +16,7 @@ table table_from(const std::string& members, warnings& warned) {
 std::string group(const std::string& rows) {
   return R"(, "groups": [{"type": {"dtype": "f16"}, "axes": ["rows", "columns"], "rows": [)" + rows + "]}]";
 }
-std::string refusal(const std::string& members, error_code code = error_code::invalid_entry) {
+std::string table_refusal(const std::string& members, error_code code = error_code::invalid_entry) {
   warnings warned;
   try {
     (void)table_from(members, warned);
@@ -164,19 +164,19 @@ TEST_CASE("a bad group, denial or pin is left out with its place") {
 }
 
 TEST_CASE("what is wrong with the table's rule or device refuses the table") {
-  CHECK_THAT(refusal(R"(, "match": {"seqlen": "log"})", error_code::unknown_axis),
+  CHECK_THAT(table_refusal(R"(, "match": {"seqlen": "log"})", error_code::unknown_axis),
              has_text("/match: operator 'scale' has no axis 'seqlen'"));
-  CHECK_THAT(refusal(R"(, "match": {"rows": "cubic"})"),
+  CHECK_THAT(table_refusal(R"(, "match": {"rows": "cubic"})"),
              has_text("/match/rows: expected \"log\", \"linear\", \"exact\", \"ignore\""));
-  CHECK_THAT(refusal(R"(, "match": {"rows": {"linear": 0}})"),
+  CHECK_THAT(table_refusal(R"(, "match": {"rows": {"linear": 0}})"),
              has_text("/match/rows/linear: the unit must be positive"));
-  CHECK_THAT(refusal(R"(, "match": {"rows": {}})"), has_text("'linear' is missing"));
-  CHECK_THAT(refusal(R"(, "neighbours": 0)"), has_text("/neighbours: expected 1 to 32, got 0"));
-  CHECK_THAT(refusal(R"(, "neighbours": 33)"), has_text("got 33"));
-  CHECK_THAT(refusal(R"(, "envelope": -1)"), has_text("/envelope: must not be negative"));
-  CHECK_THAT(refusal(R"(, "device": [])"), has_text("/device: expected an object, got an array of 0"));
-  CHECK_THAT(refusal(R"(, "device": {"name": 5})"), has_text("/device/name: expected a string, got 5"));
-  CHECK_THAT(refusal(R"(, "groups": {})"), has_text("/groups: expected an array, got an object"));
+  CHECK_THAT(table_refusal(R"(, "match": {"rows": {}})"), has_text("'linear' is missing"));
+  CHECK_THAT(table_refusal(R"(, "neighbours": 0)"), has_text("/neighbours: expected 1 to 32, got 0"));
+  CHECK_THAT(table_refusal(R"(, "neighbours": 33)"), has_text("got 33"));
+  CHECK_THAT(table_refusal(R"(, "envelope": -1)"), has_text("/envelope: must not be negative"));
+  CHECK_THAT(table_refusal(R"(, "device": [])"), has_text("/device: expected an object, got an array of 0"));
+  CHECK_THAT(table_refusal(R"(, "device": {"name": 5})"), has_text("/device/name: expected a string, got 5"));
+  CHECK_THAT(table_refusal(R"(, "groups": {})"), has_text("/groups: expected an array, got an object"));
 }
 
 TEST_CASE("a table of another operator is refused with a remedy") {
