@@ -12,26 +12,15 @@
 #include "allocation_counter.hpp"
 #include "catch.hpp"
 #include "forwarding_driver.hpp"
+#include "sanitized.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SWITCHYARD_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SWITCHYARD_TEST_SANITIZED 1
-#endif
-#endif
 
 namespace {
 
 using namespace test;
 
-#ifdef SWITCHYARD_TEST_SANITIZED
-constexpr int default_replacements = 500;
-#else
-constexpr int default_replacements = 10'000;
-#endif
+constexpr int default_replacements = sanitized ? 500 : 10'000;
 
 int replacements() {
   const char* wanted = std::getenv("SWITCHYARD_TEST_REPLACEMENTS");  // NOLINT(concurrency-mt-unsafe)

@@ -1,5 +1,7 @@
 """Every kind of call that the tuner can make, with the CPU's kernels: each variant passes its check, so what a
-workload expects is what its operator's kernels compute.   test_workloads.py TOOL DATA FOLDER
+workload expects is what its operator's kernels compute.   test_workloads.py TOOL DATA FOLDER [TYPE...]
+
+With types, only those of the element types that are tried otherwise.
 """
 
 import json
@@ -9,8 +11,8 @@ import shutil
 import subprocess
 import sys
 
-TOOL, DATA, FOLDER = sys.argv[1:]
-TYPES = "dtype=f32,f16,bf16"
+TOOL, DATA, FOLDER, *GIVEN = sys.argv[1:]
+TYPES = "dtype=" + ",".join(GIVEN or ["f32", "f16", "bf16"])
 ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads_q=4"]
 FORWARD = ["attention_forward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 BACKWARD = ["attention_backward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fake_files.hpp"
+#include "../cuda/fake_files.hpp"
 
 namespace {
 
