@@ -1,0 +1,91 @@
+"""What ptxas made of the Hopper kernels of attention.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
+
+Disassembles every attention_hopper_*.cubin under ROOT and prints what matters of each: warpgroup products (HGMMA), waits for
+them, accesses to local memory, registers. Fails where a kernel spills, uses other tensor instructions, or where ptxas has put
+the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
+without such a cubin or without nvdisasm (CUDA toolkit, or Triton's wheel).
+"""
+
+import collections
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+REGISTERS = re.compile(r"\bR(\d{1,3})\b")
+LOCAL = {"LDL", "STL"}
+OTHER_PRODUCTS = {"HMMA", "IMMA", "QGMMA", "IGMMA", "BGMMA"}
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def find_nvdisasm(python):
+    found = shutil.which("nvdisasm")
+    folders = [os.path.join(os.environ.get("CUDA_PATH", "/usr/local/cuda"), "bin")]
+    if python:
+        where = "import importlib.util as util; print(util.find_spec('triton').submodule_search_locations[0])"
+        run = subprocess.run([python, "-c", where], capture_output=True, text=True, check=False)
+        folders.append(os.path.join(run.stdout.strip(), "backends", "nvidia", "bin"))
+    return found or next(filter(None, (shutil.which("nvdisasm", path=folder) for folder in folders)), None)
+
+
+def disassemble(nvdisasm, path):
+    run = subprocess.run([nvdisasm, "-c", path], capture_output=True, text=True, check=False)
+    return run.stdout
+
+
+def look_at(text):
+    """Counts of instructions, and the lengths of the chains of products between two waits."""
+    counts, chains, length = collections.Counter(), [], 0
+    for name in INSTRUCTION.findall(text):
+        counts[name.split(".")[0]] += 1
+        if name.startswith("HGMMA"):
+            length += 1
+        elif name.startswith("WARPGROUP.DEPBAR"):
+            chains.append(length)
+            length = 0
+    return counts, chains + [length]
+
+
+def main():
+    root, python = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    paths = sorted(glob.glob(os.path.join(root, "**", "attention_hopper_*.cubin"), recursive=True))
+    if not paths:
+        skip(f"no Hopper kernel under {root}: they need nvcc")
+    nvdisasm = find_nvdisasm(python)
+    if not nvdisasm:
+        skip("no nvdisasm, neither in PATH nor in /usr/local/cuda/bin nor in Triton's wheel")
+    failures = 0
+    print("HGMMA  at once  waits  local  registers")
+    for path in paths:
+        text = disassemble(nvdisasm, path)
+        counts, chains = look_at(text)
+        if not counts:
+            skip(f"{nvdisasm} does not know {os.path.basename(path)}: it is older than the compiler")
+        name = os.path.basename(path)
+        head_dim, block_n = (int(re.search(rf"_{letter}(\d+)_", name).group(1)) for letter in "dn")
+        # Scores and values of one block of keys, 16 deep each, are started before the first of them is waited for.
+        chain = (head_dim + 15) // 16 + block_n // 16
+        local = sum(counts[each] for each in LOCAL)
+        others = sum(counts[each] for each in OTHER_PRODUCTS)
+        wrong = [what for what, holds in (
+            (f"at least {chain} products started at once were expected", max(chains) < chain),
+            ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
+            ("registers are spilled to local memory", local > 0),
+            (f"{others} tensor instructions are not of warpgroups", others > 0)) if holds]
+        print(f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
+              f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}")
+        for what in wrong:
+            print(f"  FAILED: {what}")
+        failures += len(wrong)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
