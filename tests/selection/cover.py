@@ -96,7 +96,8 @@ def main():
             seen.add(id)
             print("{:3} {:.4f} {:6.3f} {:6.3f}  {}".format(count, *summary(regrets), id))
         print("not needed:", ", ".join(sorted(names - seen)) or "none")
-        print("the space against all that was measured: mean {:.4f}, p99 {:.3f}, worst {:.3f}".format(*summary(whole)))
+        print("the space against all that was measured: mean {:.4f}, p99 {:.3f}, worst {:.3f}".format(*summary(whole))
+              + f"; {sum(each > 1 for each in whole)} shapes were won by what it lacks")
 
 
 if __name__ == "__main__":
