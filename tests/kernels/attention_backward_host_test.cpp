@@ -1,11 +1,19 @@
 // Attention backward on the CPU, through catalog and dispatcher: random calls over all axes, each by every
 // variant that may serve it, against the f64 reference, and twice for the same bits. SWITCHYARD_TEST_CALLS
 // says how many calls, SWITCHYARD_TEST_SEED from which seed on.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
 
 #include <switchyard/device.hpp>
 
 #include "catch.hpp"
+#include "gpu/attention/every_variant.hpp"
 #include "gpu/attention/random_backward_call.hpp"
 
 TEST_CASE("attention backward on the CPU: random calls by every variant", "[attention]") {
@@ -39,7 +47,7 @@ TEST_CASE("attention backward on the CPU: random calls by every variant", "[atte
       const auto found = run(variants.forced(id));
       for (std::size_t i = 0; i < found.size(); ++i) {
         const std::string wrong =
-            differences(names[i], each.expected[i], each.limits[i], each.a.dtype, found[i]);
+            differences(names[i], each.expected[i], each.limits[i], each.a.dtype, found[i].data());
         INFO(id << ": " << wrong);
         CHECK(wrong.empty());
       }

@@ -1,99 +1,77 @@
 // Attention backward on the GPU, through catalog and dispatcher: the calls of the forward test, less paging
 // and sinks, each by every variant that may serve it, against the f64 reference; deterministic ones twice,
 // for the same bits. Steered by the forward test's variables.
-#include <switchyard/cuda/driver.hpp>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "catch.hpp"
-#include "device_memory.hpp"
 #include "random_backward_call.hpp"
+#include "run_random_calls.hpp"
+
+namespace {
+
+/// A backward call in device memory.
+struct backward_on_gpu {
+  attention_backward::arguments a;
+
+  backward_on_gpu(device_memory& memory, const backward_call& call) : a{call.a}, call_{call} {
+    const auto before = call.forward.first * sy::size_of(a.dtype);
+    a.q = memory.copy(call.forward.q) + before;
+    a.k = memory.copy(call.forward.k) + before;
+    a.v = memory.copy(call.forward.v) + before;
+    a.out = memory.copy(call.out) + before;
+    a.dout = memory.copy(call.dout) + before;
+    a.lse = memory.copy(call.lse);
+    for (std::size_t n = 0; n < results_.size(); ++n) results_[n] = memory.poisoned(call.bytes(n));
+    a.dq = results_[0] + before;
+    a.dk = results_[1] + before;
+    a.dv = results_[2] + before;
+    if (a.dbias != nullptr) a.dbias = results_[3];
+    if (a.bias != nullptr) a.bias = memory.copy(call.forward.bias);
+    if (a.alibi_slopes != nullptr) a.alibi_slopes = memory.copy(call.forward.slopes);
+    if (a.cu_seqlens_q != nullptr) a.cu_seqlens_q = memory.copy(call.forward.cu_q);
+    if (a.cu_seqlens_k != nullptr) a.cu_seqlens_k = memory.copy(call.forward.cu_k);
+    if (a.seqused_q != nullptr) a.seqused_q = memory.copy(call.forward.used_q);
+    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(call.forward.used_k);
+    if (a.dropout_state != nullptr) a.dropout_state = memory.copy(call.forward.state);
+  }
+
+  [[nodiscard]] std::string wrong(const std::function<void()>& launch) const {
+    constexpr std::array<const char*, 4> names{"dq", "dk", "dv", "dbias"};
+    const auto found = run(launch);
+    for (std::size_t n = 0; n < found.size(); ++n) {
+      std::string result =
+          differences(names[n], call_.expected[n], call_.limits[n], a.dtype, found[n].data());
+      if (!result.empty()) return result;
+    }
+    if (a.deterministic && run(launch) != found) return "other bits in another run";
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::array<std::vector<std::byte>, 4> run(const std::function<void()>& launch) const {
+    for (std::size_t n = 0; n < results_.size(); ++n) poison(results_[n], call_.bytes(n));
+    launch();
+    std::array<std::vector<std::byte>, 4> found;
+    for (std::size_t n = 0; n < found.size(); ++n) found[n] = fetch(results_[n], call_.bytes(n));
+    return found;
+  }
+
+  const backward_call& call_;
+  std::array<std::byte*, 4> results_{};
+};
+
+}  // namespace
 
 TEST_CASE("attention backward on the GPU: random calls by every variant", "[attention]") {
-  if (!raw::available()) skip_program("no CUDA device");
-  raw::set_current(raw::primary_context());
-  every_variant<attention_backward> variants{sy::device{sy::cuda::open(0)}};
-  const std::uint32_t calls = number("SWITCHYARD_TEST_CALLS", 200);
-  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", std::random_device{}());
-  constexpr std::array<const char*, 4> names{"dq", "dk", "dv", "dbias"};
-  std::size_t launches = 0;
-  std::size_t failures = 0;
-  constexpr std::uint32_t portion = 64;
-  for (std::uint32_t from = 0; from < calls; from += portion) {
-    std::vector<std::unique_ptr<backward_call>> some(std::min(portion, calls - from));
-    std::atomic<std::size_t> next{0};
-    std::vector<std::thread> workers;
-    for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n) {
-      workers.emplace_back([&] {
-        for (std::size_t i = next++; i < some.size(); i = next++) {
-          some[i] = std::make_unique<backward_call>(seed + from + static_cast<std::uint32_t>(i));
-        }
+  run_random_calls<attention_backward>(
+      200, [](std::uint32_t seed) { return std::make_unique<backward_call>(seed); },
+      [](device_memory& memory, const backward_call& each) {
+        return backward_on_gpu{memory, each};
       });
-    }
-    for (std::thread& worker : workers) worker.join();
-
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const backward_call& each = *some[i];
-      REQUIRE(attention_backward::check(each.a) == "");
-      device_memory memory;
-      const auto before = each.forward.first * sy::size_of(each.a.dtype);
-      attention_backward::arguments a = each.a;
-      a.q = memory.copy(each.forward.q) + before;
-      a.k = memory.copy(each.forward.k) + before;
-      a.v = memory.copy(each.forward.v) + before;
-      a.out = memory.copy(each.out) + before;
-      a.dout = memory.copy(each.dout) + before;
-      a.lse = memory.copy(each.lse);
-      std::array<std::byte*, 4> results{};
-      for (std::size_t n = 0; n < results.size(); ++n) results[n] = memory.poisoned(each.bytes(n));
-      a.dq = results[0] + before;
-      a.dk = results[1] + before;
-      a.dv = results[2] + before;
-      if (a.dbias != nullptr) a.dbias = results[3];
-      if (a.bias != nullptr) a.bias = memory.copy(each.forward.bias);
-      if (a.alibi_slopes != nullptr) a.alibi_slopes = memory.copy(each.forward.slopes);
-      if (a.cu_seqlens_q != nullptr) a.cu_seqlens_q = memory.copy(each.forward.cu_q);
-      if (a.cu_seqlens_k != nullptr) a.cu_seqlens_k = memory.copy(each.forward.cu_k);
-      if (a.seqused_q != nullptr) a.seqused_q = memory.copy(each.forward.used_q);
-      if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.forward.used_k);
-      if (a.dropout_state != nullptr) a.dropout_state = memory.copy(each.forward.state);
-
-      const auto run = [&](sy::dispatcher<attention_backward>& dispatcher) {
-        for (std::size_t n = 0; n < results.size(); ++n) {
-          raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(results[n]),
-                    static_cast<unsigned char>(0xFF), std::max<std::size_t>(each.bytes(n), 16));
-        }
-        raw::call("cuCtxSynchronize");
-        dispatcher(sy::stream{}, a);
-        raw::call("cuCtxSynchronize");
-        ++launches;
-        std::array<std::vector<std::byte>, 4> found;
-        for (std::size_t n = 0; n < results.size(); ++n) {
-          found[n].resize(each.bytes(n));
-          if (found[n].empty()) continue;
-          raw::call("cuMemcpyDtoH_v2", static_cast<void*>(found[n].data()),
-                    reinterpret_cast<unsigned long long>(results[n]), found[n].size());
-        }
-        return found;
-      };
-      const auto check = [&](const std::string& id, sy::dispatcher<attention_backward>& dispatcher) {
-        const auto found = run(dispatcher);
-        std::string wrong;
-        for (std::size_t n = 0; n < results.size() && wrong.empty(); ++n) {
-          wrong = differences(names[n], each.expected[n], each.limits[n], a.dtype, found[n]);
-        }
-        if (wrong.empty() && a.deterministic && run(dispatcher) != found) wrong = "other bits in another run";
-        if (wrong.empty()) return;
-        ++failures;
-        UNSCOPED_INFO("seed " << seed + from + i << ": " << each.forward.text() << ", " << id << ": "
-                              << wrong);
-        if (failures < 50) CHECK(wrong.empty());
-      };
-      const std::vector<std::string> serving = variants.serving(a);
-      INFO(each.forward.text());
-      REQUIRE(!serving.empty());
-      for (const std::string& id : serving) check(id, variants.forced(id));
-      check("the chosen", variants.free());
-    }
-  }
-  std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
-  REQUIRE(failures == 0);
 }

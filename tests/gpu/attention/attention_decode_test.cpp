@@ -1,14 +1,12 @@
 // Decoding on the GPU, through catalog and dispatcher: random calls over all axes, each run by every variant
 // that may serve it, against the f64 reference; and caches of more than 2^31 elements. SWITCHYARD_TEST_CALLS
 // says how many calls, SWITCHYARD_TEST_SEED from which seed on.
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <switchyard/cuda/driver.hpp>
@@ -18,6 +16,7 @@
 #include "device_memory.hpp"
 #include "every_variant.hpp"
 #include "random_decode.hpp"
+#include "run_random_calls.hpp"
 
 namespace {
 
@@ -28,84 +27,20 @@ using arguments = attention_decode::arguments;
 }  // namespace
 
 TEST_CASE("decoding on the GPU: random calls by every variant", "[decode]") {
-  if (!raw::available()) skip_program("no CUDA device");
-  raw::set_current(raw::primary_context());
-  every_variant<attention_decode> variants{sy::device{sy::cuda::open(0)}};
-  const std::uint32_t calls = number("SWITCHYARD_TEST_CALLS", 300);
-  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", std::random_device{}());
-  std::size_t launches = 0;
-  std::size_t failures = 0;
-  constexpr std::uint32_t portion = 64;
-  for (std::uint32_t from = 0; from < calls; from += portion) {
-    std::vector<std::unique_ptr<sy::test::random_decode>> some(std::min(portion, calls - from));
-    std::atomic<std::size_t> next{0};
-    std::vector<std::thread> workers;
-    for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n) {
-      workers.emplace_back([&] {
-        for (std::size_t i = next++; i < some.size(); i = next++) {
-          some[i] = std::make_unique<sy::test::random_decode>(seed + from + static_cast<std::uint32_t>(i));
-          some[i]->compute();
-        }
-      });
-    }
-    for (std::thread& worker : workers) worker.join();
-
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const sy::test::random_decode& each = *some[i];
-      REQUIRE(attention_decode::check(each.a) == "");
-      device_memory memory;
-      arguments a = each.a;
-      const auto before = static_cast<std::size_t>(each.first);
-      const auto size = static_cast<std::size_t>(sy::size_of(a.dtype));
-      const auto kv_size = static_cast<std::size_t>(sy::size_of(a.kv_dtype));
-      a.q = memory.copy(each.q) + before * size;
-      a.k = memory.copy(each.k) + before * kv_size;
-      a.v = memory.copy(each.v) + before * kv_size;
-      const std::size_t out_bytes = static_cast<std::size_t>(each.out_elements) * size;
-      std::byte* const out = memory.poisoned(out_bytes);
-      a.out = out + before * size;
-      const std::size_t lse_bytes = static_cast<std::size_t>(each.lse_elements) * sizeof(float);
-      std::byte* const lse = memory.poisoned(lse_bytes);
-      a.lse = each.with_lse ? reinterpret_cast<float*>(lse) : nullptr;
-      if (a.k_scale != nullptr) a.k_scale = memory.copy(each.k_scales);
-      if (a.v_scale != nullptr) a.v_scale = memory.copy(each.v_scales);
-      if (a.alibi_slopes != nullptr) a.alibi_slopes = memory.copy(each.slopes);
-      if (a.sinks != nullptr) a.sinks = memory.copy(each.sinks);
-      if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.used);
-      if (a.block_table != nullptr) a.block_table = memory.copy(each.table);
-
-      const auto check = [&](const std::string& id, sy::dispatcher<attention_decode>& dispatcher) {
-        raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(out),
-                  static_cast<unsigned char>(0xFF), std::max<std::size_t>(out_bytes, 16));
-        raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(lse),
-                  static_cast<unsigned char>(0xFF), std::max<std::size_t>(lse_bytes, 16));
-        raw::call("cuCtxSynchronize");  // the kernel's stream does not wait for the fill
-        dispatcher(sy::stream{}, a);
-        raw::call("cuCtxSynchronize");
-        ++launches;
-        std::vector<std::byte> found(std::max(out_bytes, lse_bytes));
-        raw::call("cuMemcpyDtoH_v2", static_cast<void*>(found.data()),
-                  reinterpret_cast<unsigned long long>(out), out_bytes);
-        std::string wrong = sy::test::differences("out", each.expected, each.limit, a.dtype, found.data());
-        if (wrong.empty()) {
-          raw::call("cuMemcpyDtoH_v2", static_cast<void*>(found.data()),
-                    reinterpret_cast<unsigned long long>(lse), lse_bytes);
-          wrong = sy::test::differences("lse", each.expected_lse, each.limit_lse, dtype::f32, found.data());
-        }
-        if (wrong.empty()) return;
-        ++failures;
-        UNSCOPED_INFO("seed " << seed + from + i << ": " << each.text() << ", " << id << ": " << wrong);
-        if (failures < 50) CHECK(wrong.empty());
-      };
-      const std::vector<std::string> serving = variants.serving(a);
-      INFO(each.text());
-      REQUIRE(!serving.empty());
-      for (const std::string& id : serving) check(id, variants.forced(id));
-      check("the chosen", variants.free());
-    }
-  }
-  std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
-  REQUIRE(failures == 0);
+  const auto make = [](std::uint32_t seed) {
+    auto result = std::make_unique<sy::test::random_decode>(seed);
+    result->compute();
+    return result;
+  };
+  const auto put = [](device_memory& memory, const sy::test::random_decode& each) {
+    attention_on_gpu<arguments> result{memory, each};
+    arguments& a = result.a;
+    if (a.k_scale != nullptr) a.k_scale = memory.copy(each.k_scales);
+    if (a.v_scale != nullptr) a.v_scale = memory.copy(each.v_scales);
+    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.used);
+    return result;
+  };
+  run_random_calls<attention_decode>(300, make, put);
 }
 
 // A cache of NaN but for one sequence's keys, which lie behind 2^31 elements: where an offset is cut to 32
@@ -176,9 +111,7 @@ TEST_CASE("decoding on the GPU: caches of more than 2^31 elements", "[decode]") 
         variants.forced(id)(sy::stream{}, a);
         raw::call("cuCtxSynchronize");
         ++launches;
-        std::vector<std::byte> found(4096);
-        raw::call("cuMemcpyDtoH_v2", static_cast<void*>(found.data()),
-                  reinterpret_cast<unsigned long long>(out), found.size());
+        const std::vector<std::byte> found = fetch(out, 4096);
         double error = 0;
         for (std::int64_t n = 0; n < a.batch * a.heads * a.head_dim; ++n) {
           const double expected =

@@ -1,7 +1,17 @@
 // Tensors of more than 2^31 elements on the GPU: offsets of 64 bits. Every variant that may serve computes
 // all of it; sampled rows are compared with the f64 reference of the tokens that they depend on.
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <switchyard/cuda/driver.hpp>
 #include <switchyard/operators/attention_backward.hpp>
@@ -9,6 +19,7 @@
 
 #include "catch.hpp"
 #include "device_memory.hpp"
+#include "every_variant.hpp"
 #include "random_call.hpp"
 
 namespace {
@@ -89,14 +100,6 @@ void set_gradient_strides(attention_backward::arguments& a) {
   a.dout_stride_token = a.dq_stride_token = a.dk_stride_token = a.dv_stride_token = a.q_stride_token;
 }
 
-[[nodiscard]] std::vector<std::byte> fetch(const std::byte* from, std::int64_t first, std::int64_t count) {
-  std::vector<std::byte> result(static_cast<std::size_t>(count) * 2);
-  raw::call("cuMemcpyDtoH_v2", static_cast<void*>(result.data()),
-            reinterpret_cast<unsigned long long>(from) + static_cast<unsigned long long>(first) * 2,
-            result.size());
-  return result;
-}
-
 void check_shape(const shape& s) {
   INFO("batch " << s.batch << " seqlen " << s.seqlen << " heads " << s.heads << " dim " << s.dim << " window "
                 << s.window);
@@ -173,7 +176,9 @@ void check_shape(const shape& s) {
   const auto compare = [&](const char* what, const std::byte* tensor, const sample& each,
                            const std::vector<double>& expected) {
     const std::int64_t first = ((each.batch * s.seqlen + each.first + each.at) * s.heads + each.head) * s.dim;
-    const std::string wrong = differences(what, expected, 0x1p-8, dtype::f16, fetch(tensor, first, s.dim));
+    const std::string wrong =
+        differences(what, expected, 0x1p-8, dtype::f16,
+                    fetch(tensor + first * 2, static_cast<std::size_t>(s.dim) * 2).data());
     INFO(wrong);
     CHECK(wrong.empty());
   };
@@ -182,8 +187,7 @@ void check_shape(const shape& s) {
   every_variant<attention_forward> forward{device};
   for (const std::string& id : forward.serving(f)) {
     INFO(id);
-    raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(out), static_cast<unsigned char>(0xFF),
-              static_cast<std::size_t>(s.elements()) * 2);
+    poison(out, static_cast<std::size_t>(s.elements()) * 2);
     raw::call("cuCtxSynchronize");
     forward.forced(id)(sy::stream{}, f);
     raw::call("cuCtxSynchronize");
@@ -204,10 +208,7 @@ void check_shape(const shape& s) {
   every_variant<attention_backward> backward{device};
   for (const std::string& id : backward.serving(b)) {
     INFO(id);
-    for (std::byte* each : gradients) {
-      raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(each), static_cast<unsigned char>(0xFF),
-                static_cast<std::size_t>(s.elements()) * 2);
-    }
+    for (std::byte* each : gradients) poison(each, static_cast<std::size_t>(s.elements()) * 2);
     raw::call("cuCtxSynchronize");
     backward.forced(id)(sy::stream{}, b);
     raw::call("cuCtxSynchronize");

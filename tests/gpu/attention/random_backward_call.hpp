@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -114,7 +115,6 @@ struct backward_call {
     // size; four times what is left where dP and delta cancel; and, because a weight is off by as much
     // as its score, units of float at the size of the scores of normal numbers, and the roundings of the LSE
     // and of what is near it.
-    const double score = std::abs(static_cast<double>(f.scale)) * std::sqrt(static_cast<double>(f.head_dim));
     double size_lse = 0;
     for (const float value : lse) {
       if (std::isfinite(value)) size_lse = std::max(size_lse, static_cast<double>(std::abs(value)));
@@ -133,10 +133,12 @@ struct backward_call {
       }
       const double work = f.dtype == dtype::f32 ? 0x1p-20 : unit;  // f32 products are three of tf32
       limits[n] = 4 * error + 2 * unit * size + 4 * work * noise[n] +
-                  (0x1p-19 * score + 0x1p-23 * size_lse) * size + unit * 0x1p-6;
+                  (0x1p-19 * forward.score() + 0x1p-23 * size_lse) * size + unit * 0x1p-6;
       expected[n] = exact[n];
     }
   }
+
+  [[nodiscard]] std::string text() const { return forward.text(); }
 
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return expected[n].size() * static_cast<std::size_t>(sy::size_of(a.dtype));

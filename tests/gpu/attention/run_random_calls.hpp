@@ -1,0 +1,125 @@
+// Runs random calls on the GPU by every variant that may serve them: what the tests of all operators share.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <switchyard/cuda/driver.hpp>
+
+#include "catch.hpp"
+#include "device_memory.hpp"
+#include "every_variant.hpp"
+#include "random_attention.hpp"
+
+namespace {
+
+/// A call that attends, forward or decode, with what all of them have in device memory.
+template <class Arguments>
+struct attention_on_gpu {
+  Arguments a;
+
+  attention_on_gpu(device_memory& memory, const sy::test::random_attention<Arguments>& call)
+      : a{call.a},
+        call_{call},
+        out_bytes_{static_cast<std::size_t>(call.out_elements * sy::size_of(a.dtype))},
+        lse_bytes_{static_cast<std::size_t>(call.lse_elements) * sizeof(float)},
+        out_{memory.poisoned(out_bytes_)},
+        lse_{memory.poisoned(lse_bytes_)} {
+    const auto copied = [&](const std::vector<std::byte>& tensor, const void* first) {
+      return memory.copy(tensor) + (static_cast<const std::byte*>(first) - tensor.data());
+    };
+    a.q = copied(call.q, call.a.q);
+    a.k = copied(call.k, call.a.k);
+    a.v = copied(call.v, call.a.v);
+    a.out = out_ + call.first * sy::size_of(a.dtype);
+    a.lse = call.with_lse ? reinterpret_cast<float*>(lse_) : nullptr;
+    if (a.alibi_slopes != nullptr) a.alibi_slopes = memory.copy(call.slopes);
+    if (a.sinks != nullptr) a.sinks = memory.copy(call.sinks);
+    if (a.block_table != nullptr) a.block_table = memory.copy(call.table);
+  }
+
+  /// What is wrong with what `launch` writes; empty when nothing is.
+  [[nodiscard]] std::string wrong(const std::function<void()>& launch) const {
+    poison(out_, out_bytes_);
+    poison(lse_, lse_bytes_);
+    launch();
+    std::string result =
+        sy::test::differences("out", call_.expected, call_.limit, a.dtype, fetch(out_, out_bytes_).data());
+    if (result.empty()) {
+      result = sy::test::differences("lse", call_.expected_lse, call_.limit_lse, sy::dtype::f32,
+                                     fetch(lse_, lse_bytes_).data());
+    }
+    return result;
+  }
+
+ private:
+  const sy::test::random_attention<Arguments>& call_;
+  std::size_t out_bytes_, lse_bytes_;
+  std::byte *out_, *lse_;
+};
+
+/// SWITCHYARD_TEST_CALLS random calls, otherwise `usually`, from SWITCHYARD_TEST_SEED on: `make(seed)` gives
+/// one with what is expected of it, on all cores at once; `put(memory, call)` gives it with its arguments `a`
+/// in device memory and with `wrong(launch)`, what is wrong with a launch's results.
+template <class Operator, class Make, class Put>
+void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
+  if (!raw::available()) skip_program("no CUDA device");
+  raw::set_current(raw::primary_context());
+  every_variant<Operator> variants{sy::device{sy::cuda::open(0)}};
+  const std::uint32_t calls = number("SWITCHYARD_TEST_CALLS", usually);
+  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", std::random_device{}());
+  std::size_t launches = 0;
+  std::size_t failures = 0;
+  constexpr std::uint32_t portion = 64;
+  for (std::uint32_t from = 0; from < calls; from += portion) {
+    std::vector<decltype(make(seed))> some(std::min(portion, calls - from));
+    std::atomic<std::size_t> next{0};
+    std::vector<std::thread> workers;
+    for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n) {
+      workers.emplace_back([&] {
+        for (std::size_t i = next++; i < some.size(); i = next++) {
+          some[i] = make(seed + from + static_cast<std::uint32_t>(i));
+        }
+      });
+    }
+    for (std::thread& worker : workers) worker.join();
+
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const auto& each = *some[i];
+      REQUIRE(Operator::check(each.a) == "");
+      device_memory memory;
+      const auto on_gpu = put(memory, each);
+      const auto check = [&](const std::string& id, sy::dispatcher<Operator>& dispatcher) {
+        const std::string wrong = on_gpu.wrong([&] {
+          raw::call("cuCtxSynchronize");  // the kernel's stream does not wait for fills
+          dispatcher(sy::stream{}, on_gpu.a);
+          raw::call("cuCtxSynchronize");
+          ++launches;
+        });
+        if (wrong.empty()) return;
+        ++failures;
+        UNSCOPED_INFO("seed " << seed + from + i << ": " << each.text() << ", " << id << ": " << wrong);
+        if (failures < 50) CHECK(wrong.empty());
+      };
+      const std::vector<std::string> serving = variants.serving(on_gpu.a);
+      INFO(each.text());
+      REQUIRE(!serving.empty());
+      for (const std::string& id : serving) check(id, variants.forced(id));
+      check("the chosen", variants.free());
+    }
+  }
+  std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
+  REQUIRE(failures == 0);
+}
+
+}  // namespace
