@@ -3,46 +3,22 @@
   test_bench.py TOOL KERNELS FOLDER
 """
 
-import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import time
+
+import cases
+from cases import check
 
 TOOL, KERNELS, FOLDER = sys.argv[1:]
 # The kernels differ by a factor of a hundred and more: a busy machine does not change who wins.
 LOOSE = ["--confidence", "50%", "--samples", "6", "--drift", "90%", "--devices", "host"]
-problems = 0
-
-
-def check(holds, what):
-    global problems
-    if not holds:
-        problems += 1
-        print("FAILED:", what)
-    return holds
 
 
 def make_root(name, kernels):
-    """A tree with one manifest of softmax: variants by id, with the kernel that each one runs."""
-    root = os.path.join(FOLDER, name)
-    folder = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}")
-    os.makedirs(folder, exist_ok=True)
-    shutil.copy(KERNELS, os.path.join(folder, "k.so"))
-    with open(KERNELS, "rb") as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
-    variants = [{"id": each, "type": {"dtype": "f32"},
-                 "launches": [{"blob": "k.so", "sha256": digest, "kernel": "softmax_" + kernel, "grid": [1, 1, 1],
-                               "block": [1, 1, 1],
-                               "parameters": ["x", "out", {"i64": "rows"}, {"i64": "columns"}, "scale"]}]}
-                for each, kernel in kernels.items()]
-    with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
-        json.dump({"schema": "switchyard.manifest/1", "operator": "softmax",
-                   "target": {"backend": "host", "arch": os.uname().machine}, "variants": variants}, file)
-    return root
+    return cases.make_root(os.path.join(FOLDER, name), KERNELS, kernels)
 
 
 def run(root, command, *words, status=0):
@@ -203,16 +179,5 @@ def test_messages():
     check("has no rows to measure" in run(root, "bench", table, *LOOSE, status=64).stderr, "an empty table")
 
 
-def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            begin = time.monotonic()
-            test()
-            print(f"{name}: {time.monotonic() - begin:.1f} s")
-    return problems != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run_all(globals(), FOLDER))

@@ -4,18 +4,19 @@
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import pty
 import re
-import shutil
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
+
+import cases
+from cases import check
 
 TOOL, KERNELS, SCHEMA, FOLDER = sys.argv[1:]
 WIDTH = 120  # of the terminal that the bar is shown on
@@ -33,15 +34,6 @@ BAD = {
 }
 # The machine that runs this test measures other things at the same time: nothing here may depend on times.
 LOOSE = ["--confidence", "50%", "--samples", "6", "--drift", "90%"]
-problems = 0
-
-
-def check(holds, what):
-    global problems
-    if not holds:
-        problems += 1
-        print("FAILED:", what)
-    return holds
 
 
 def command_line(process):
@@ -53,22 +45,8 @@ def command_line(process):
 
 
 def make_root(name, kernels):
-    """A tree with one manifest of softmax, whose variants are the kernels named."""
-    root = os.path.join(FOLDER, name)
-    folder = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}")
-    os.makedirs(folder)
-    shutil.copy(KERNELS, os.path.join(folder, "k.so"))
-    with open(KERNELS, "rb") as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
-    variants = [{"id": each, "type": {"dtype": "f32"},
-                 "launches": [{"blob": "k.so", "sha256": digest, "kernel": "softmax_" + each, "grid": [1, 1, 1],
-                               "block": [1, 1, 1],
-                               "parameters": ["x", "out", {"i64": "rows"}, {"i64": "columns"}, "scale"]}]}
-                for each in kernels]
-    with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
-        json.dump({"schema": "switchyard.manifest/1", "operator": "softmax",
-                   "target": {"backend": "host", "arch": os.uname().machine}, "variants": variants}, file)
-    return root
+    """A tree whose variants are the kernels named."""
+    return cases.make_root(os.path.join(FOLDER, name), KERNELS, {each: each for each in kernels})
 
 
 def command(root, *words):
@@ -396,16 +374,5 @@ def test_messages():
     check("/nowhere/t.json" in done.stderr, done.stderr)
 
 
-def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            begin = time.monotonic()
-            test()
-            print(f"{name}: {time.monotonic() - begin:.1f} s")
-    return problems != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run_all(globals(), FOLDER))
