@@ -6,13 +6,12 @@
 //   decode_reference  in double, a query row a block
 //
 // A call becomes one of attention_forward's, whose parts do the rest. Compiled once for each instruction set.
-#include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include <switchyard/host/kernel.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 
+#include "attention_reference_host.hpp"
 #include "attention_rows_host.hpp"
 
 namespace {
@@ -64,57 +63,9 @@ void decode_combine(const block& where, decode_arguments a, std::int32_t splits,
   combine_parts<Element>(where, forward_of(a), splits, scales_of(a).of_v(head_kv), partial, partial_state);
 }
 
-/// Scratch: 8 * head_dim_v + 64 bytes. The grid is [queries, heads, batch].
 template <class Element, class Kv>
-void decode_reference(const block& where, decode_arguments call) {
-  const attention_arguments a = forward_of(call);
-  const sequence s{a, where.index.z};
-  const std::int64_t i = where.index.x;
-  const std::int64_t h = where.index.y;
-  const std::int64_t head_kv = h / (a.heads / a.heads_kv);
-  const kv_scales scales = scales_of(call);
-  const double scale = static_cast<double>(a.scale) * static_cast<double>(scales.of_k(head_kv));
-  const Element* q = query_row<Element>(a, s, h, i);
-  arena memory{where.scratch};
-  auto* values = memory.take<double>(a.head_dim_v);
-  std::fill_n(values, a.head_dim_v, 0.0);
-
-  constexpr double none = -std::numeric_limits<double>::infinity();
-  double largest = a.sinks != nullptr ? static_cast<double>(a.sinks[h]) : none;
-  double sum = largest != none ? 1.0 : 0.0;
-  const key_range seen = s.visible(a, i);
-  for (std::int64_t j = seen.begin; j < seen.end; ++j) {
-    const Kv* k = nullptr;
-    const Kv* v = nullptr;
-    key_rows(a, s, head_kv, {j, j + 1}, &k, &v);
-    double x = 0.0;
-    for (std::int64_t d = 0; d < a.head_dim; ++d) {
-      x += static_cast<double>(to_float(q[d])) * static_cast<double>(to_float(k[d]));
-    }
-    x *= scale;
-    if (a.soft_cap != 0.0F) {
-      x = static_cast<double>(a.soft_cap) * std::tanh(x / static_cast<double>(a.soft_cap));
-    }
-    if (a.alibi_slopes != nullptr) {
-      x -= static_cast<double>(a.alibi_slopes[h]) * std::abs(static_cast<double>(i + s.keys - s.queries - j));
-    }
-    if (x == none) continue;
-    if (x > largest) {
-      const double fade = std::exp(largest - x);
-      sum *= fade;
-      for (std::int64_t d = 0; d < a.head_dim_v; ++d) values[d] *= fade;
-      largest = x;
-    }
-    const double weight = std::exp(x - largest);
-    sum += weight;
-    for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
-      values[d] += weight * static_cast<double>(to_float(v[d]));
-    }
-  }
-  const double factor = sum == 0.0 ? 0.0 : static_cast<double>(scales.of_v(head_kv)) / sum;
-  Element* out = out_row<Element>(a, s, h, i);
-  for (std::int64_t d = 0; d < a.head_dim_v; ++d) out[d] = from_double<Element>(values[d] * factor);
-  write_lse(a, s, h, i, sum == 0.0 ? -infinity : static_cast<float>(largest + std::log(sum)));
+void decode_reference(const block& where, decode_arguments a) {
+  attend_in_double<Element, Kv>(where, forward_of(a), scales_of(a));
 }
 
 }  // namespace

@@ -10,12 +10,11 @@
 // Compiled once for each instruction set.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include <switchyard/host/kernel.hpp>
 
+#include "attention_reference_host.hpp"
 #include "attention_rows_host.hpp"
 
 namespace {
@@ -118,62 +117,9 @@ void attention_combine(const block& where, attention_arguments a, std::int32_t s
 
 // ---- in double
 
-/// Scratch: 8 * head_dim_v + 64 bytes. The grid is [queries, heads, batch].
 template <class Element>
 void attention_reference(const block& where, attention_arguments a) {
-  const sequence s{a, where.index.z};
-  const std::int64_t i = where.index.x;
-  const std::int64_t h = where.index.y;
-  if (i >= s.queries) return;
-  const std::int64_t head_kv = h / (a.heads / a.heads_kv);
-  const Element* q = query_row<Element>(a, s, h, i);
-  arena memory{where.scratch};
-  auto* values = memory.take<double>(a.head_dim_v);
-  std::fill_n(values, a.head_dim_v, 0.0);
-
-  constexpr double none = -std::numeric_limits<double>::infinity();
-  double largest = a.sinks != nullptr ? static_cast<double>(a.sinks[h]) : none;
-  double sum = largest != none ? 1.0 : 0.0;
-  const key_range seen = s.visible(a, i);
-  for (std::int64_t j = seen.begin; j < seen.end; ++j) {
-    const Element* k = nullptr;
-    const Element* v = nullptr;
-    key_rows(a, s, head_kv, {j, j + 1}, &k, &v);
-    double x = 0.0;
-    for (std::int64_t d = 0; d < a.head_dim; ++d) {
-      x += static_cast<double>(to_float(q[d])) * static_cast<double>(to_float(k[d]));
-    }
-    x *= static_cast<double>(a.scale);
-    if (a.soft_cap != 0.0F) {
-      x = static_cast<double>(a.soft_cap) * std::tanh(x / static_cast<double>(a.soft_cap));
-    }
-    if (a.bias != nullptr) {
-      x += static_cast<double>(to_float(static_cast<const Element*>(
-          a.bias)[s.batch * a.bias_stride_batch + h * a.bias_stride_head + i * a.bias_stride_row + j]));
-    }
-    if (a.alibi_slopes != nullptr) {
-      x -= static_cast<double>(a.alibi_slopes[h]) * std::abs(static_cast<double>(i + s.keys - s.queries - j));
-    }
-    if (x == none) continue;
-    if (x > largest) {
-      const double fade = std::exp(largest - x);
-      sum *= fade;
-      for (std::int64_t d = 0; d < a.head_dim_v; ++d) values[d] *= fade;
-      largest = x;
-    }
-    const double weight = std::exp(x - largest);
-    sum += weight;
-    float kept = 1.0F;
-    if (a.dropout_p != 0.0F) drop(a, s.batch * a.heads + h, i, {j, j + 1}, &kept);
-    if (kept == 0.0F) continue;
-    for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
-      values[d] += weight * static_cast<double>(to_float(v[d]));
-    }
-  }
-  const double factor = sum == 0.0 ? 0.0 : 1.0 / (sum * (1.0 - static_cast<double>(a.dropout_p)));
-  Element* out = out_row<Element>(a, s, h, i);
-  for (std::int64_t d = 0; d < a.head_dim_v; ++d) out[d] = from_double<Element>(values[d] * factor);
-  write_lse(a, s, h, i, sum == 0.0 ? -infinity : static_cast<float>(largest + std::log(sum)));
+  attend_in_double<Element, Element>(where, a, {});
 }
 
 }  // namespace

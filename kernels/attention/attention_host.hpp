@@ -21,6 +21,17 @@ namespace {
 using attention_arguments = switchyard::operators::attention_forward::arguments;
 using switchyard::operators::attention_mask;
 
+/// What the numbers of a KV head are multiplied with, beside a call's scale.
+struct kv_scales {
+  const float* k = nullptr;  ///< [heads_kv]; null: 1
+  const float* v = nullptr;
+  std::int64_t k_stride = 0;
+  std::int64_t v_stride = 0;
+
+  [[nodiscard]] float of_k(std::int64_t head) const { return k != nullptr ? k[head * k_stride] : 1.0F; }
+  [[nodiscard]] float of_v(std::int64_t head) const { return v != nullptr ? v[head * v_stride] : 1.0F; }
+};
+
 /// Keys [begin, end).
 struct key_range {
   std::int64_t begin = 0;

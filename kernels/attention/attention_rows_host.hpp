@@ -215,17 +215,6 @@ class few_rows {
   return ((split * a.batch + batch) * a.heads + h) * a.seqlen_q + i;
 }
 
-/// What the numbers of a KV head are multiplied with, beside a call's scale.
-struct kv_scales {
-  const float* k = nullptr;  ///< [heads_kv]; null: 1
-  const float* v = nullptr;
-  std::int64_t k_stride = 0;
-  std::int64_t v_stride = 0;
-
-  [[nodiscard]] float of_k(std::int64_t head) const { return k != nullptr ? k[head * k_stride] : 1.0F; }
-  [[nodiscard]] float of_v(std::int64_t head) const { return v != nullptr ? v[head * v_stride] : 1.0F; }
-};
-
 /// Rows of a KV head against all keys they see. The grid is [tiles of rows, batch * heads_kv].
 template <class Element, class Kv>
 void attend_rows(const block& where, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
