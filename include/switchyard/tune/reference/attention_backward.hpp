@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/philox.hpp>
+#include <switchyard/tune/reference/attention_terms.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
 namespace switchyard::inline v0::reference {
@@ -50,46 +52,39 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
     }
   }
   for (std::int64_t b = 0; b < a.batch; ++b) {
-    const std::int64_t first_q = a.cu_seqlens_q != nullptr ? a.cu_seqlens_q[b] : 0;
-    const std::int64_t first_k = a.cu_seqlens_k != nullptr ? a.cu_seqlens_k[b] : 0;
-    std::int64_t queries = a.cu_seqlens_q != nullptr ? a.cu_seqlens_q[b + 1] - first_q : a.seqlen_q;
-    std::int64_t keys = a.cu_seqlens_k != nullptr ? a.cu_seqlens_k[b + 1] - first_k : a.seqlen_k;
-    if (a.seqused_q != nullptr) queries = a.seqused_q[b];
-    if (a.seqused_k != nullptr) keys = a.seqused_k[b];
+    const attention_sequence s{a, b};
     const std::int64_t entry_q = a.cu_seqlens_q != nullptr ? 0 : b;
     const std::int64_t entry_k = a.cu_seqlens_k != nullptr ? 0 : b;
     for (std::int64_t h_kv = 0; h_kv < a.heads_kv; ++h_kv) {
       const auto key_row = [&](std::int64_t j, std::int64_t batch, std::int64_t head, std::int64_t token) {
-        return entry_k * batch + h_kv * head + (first_k + j) * token;
+        return entry_k * batch + h_kv * head + (s.first_k + j) * token;
       };
-      for (std::int64_t j = 0; j < keys; ++j) {
+      for (std::int64_t j = 0; j < s.keys; ++j) {
         const auto dk = key_row(j, a.dk_stride_batch, a.dk_stride_head, a.dk_stride_token);
         const auto dv = key_row(j, a.dv_stride_batch, a.dv_stride_head, a.dv_stride_token);
         for (std::int64_t d = 0; d < a.head_dim; ++d) out.dk[at(dk + d)] = 0;
         for (std::int64_t d = 0; d < a.head_dim_v; ++d) out.dv[at(dv + d)] = 0;
       }
-      std::vector<Real> noise_of_key(at(keys), Real{0});  // squared
+      std::vector<Real> noise_of_key(at(s.keys), Real{0});  // squared
       const std::int64_t share = a.heads / a.heads_kv;
       for (std::int64_t h = h_kv * share; h < (h_kv + 1) * share; ++h) {
-        for (std::int64_t i = 0; i < queries; ++i) {
+        for (std::int64_t i = 0; i < s.queries; ++i) {
           const auto query_row = [&](std::int64_t batch, std::int64_t head, std::int64_t token) {
-            return entry_q * batch + h * head + (first_q + i) * token;
+            return entry_q * batch + h * head + (s.first_q + i) * token;
           };
           const auto q = query_row(a.q_stride_batch, a.q_stride_head, a.q_stride_token);
           const auto dout = query_row(a.dout_stride_batch, a.dout_stride_head, a.dout_stride_token);
           const auto dq = query_row(a.dq_stride_batch, a.dq_stride_head, a.dq_stride_token);
           for (std::int64_t d = 0; d < a.head_dim; ++d) out.dq[at(dq + d)] = 0;
-          const std::int64_t diagonal = a.mask == attention_mask::causal_top_left ? i : i + keys - queries;
+          const std::int64_t position = i + s.keys - s.queries;
+          const std::int64_t diagonal = a.mask == attention_mask::causal_top_left ? i : position;
           constexpr Real unseen = -std::numeric_limits<Real>::infinity();
-          std::vector<Real> weights(at(keys), unseen);  // scores at first
-          std::vector<Real> flat(at(keys), Real{1});
-          std::vector<Real> slopes(at(keys), Real{0});
-          std::vector<Real> kept(at(keys), Real{1});
-          Real largest = unseen;
-          for (std::int64_t j = 0; j < keys; ++j) {
-            if (a.mask != attention_mask::none && j > diagonal) continue;
-            if (a.window_left >= 0 && j < diagonal - a.window_left) continue;
-            if (a.window_right >= 0 && j > diagonal + a.window_right) continue;
+          std::vector<Real> weights(at(s.keys), unseen);  // scores at first
+          std::vector<Real> flat(at(s.keys), Real{1});
+          std::vector<Real> slopes(at(s.keys), Real{0});
+          std::vector<Real> kept(at(s.keys), Real{1});
+          for (std::int64_t j = 0; j < s.keys; ++j) {
+            if (!sees(a, diagonal, j)) continue;
             const auto k = key_row(j, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
             Real score = 0;
             for (std::int64_t d = 0; d < a.head_dim; ++d) score += read(a.q, q + d) * read(a.k, k + d);
@@ -103,21 +98,13 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
               score +=
                   read(a.bias, b * a.bias_stride_batch + h * a.bias_stride_head + i * a.bias_stride_row + j);
             }
-            if (a.alibi_slopes != nullptr) {
-              score -=
-                  static_cast<Real>(a.alibi_slopes[h]) * static_cast<Real>(std::abs(i + keys - queries - j));
-            }
-            weights[at(j)] = score;
-            largest = std::max(largest, score);
+            weights[at(j)] = score - alibi<Real>(a.alibi_slopes, h, position - j);
           }
-          if (largest == unseen) continue;
-          Real sum = 0;
-          for (const Real score : weights) sum += std::exp(score - largest);
+          if (softmax_weights(std::span{weights}, unseen) == unseen) continue;
           Real delta = 0;
           Real noise_of_delta = 0;  // squared
-          std::vector<Real> noise(at(keys), Real{0});
-          for (std::int64_t j = 0; j < keys; ++j) {
-            weights[at(j)] = std::exp(weights[at(j)] - largest) / sum;
+          std::vector<Real> noise(at(s.keys), Real{0});
+          for (std::int64_t j = 0; j < s.keys; ++j) {
             if (weights[at(j)] == 0) continue;
             if (a.dropout_p != 0.0F) {
               const auto words =
@@ -145,7 +132,7 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
           for (std::int64_t d = 0; d < a.head_dim; ++d)
             largest_q = std::max(largest_q, std::abs(read(a.q, q + d)));
           Real noise_of_query = 0;  // squared
-          for (std::int64_t j = 0; j < keys; ++j) {
+          for (std::int64_t j = 0; j < s.keys; ++j) {
             if (weights[at(j)] == 0) continue;
             const Real factor = weights[at(j)] * flat[at(j)] * static_cast<Real>(a.scale);
             const Real slope = factor * (slopes[at(j)] - delta);

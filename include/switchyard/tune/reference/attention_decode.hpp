@@ -2,13 +2,13 @@
 // errors are). Slow and plain on purpose: every score of a row is formed, then the softmax.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
 
 #include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/tune/reference/attention_terms.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
 namespace switchyard::inline v0::reference {
@@ -19,7 +19,7 @@ namespace switchyard::inline v0::reference {
 template <class Real = double, class Visit, class Wants>
 void attention_decode(const operators::attention_decode::arguments& a, Visit&& visit, const Wants& wants) {
   constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
-  std::vector<Real> scores;
+  std::vector<Real> weights;
   std::vector<Real> values(static_cast<std::size_t>(a.head_dim_v));
   for (std::int64_t b = 0; b < a.batch; ++b) {
     const std::int64_t keys = a.seqused_k != nullptr ? a.seqused_k[b] : a.seqlen_k;
@@ -40,42 +40,28 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
         if (!wants(b, h, i)) continue;
         const std::int64_t q_row = b * a.q_stride_batch + h * a.q_stride_head + i * a.q_stride_token;
         const std::int64_t position = i + keys - a.seqlen_q;
-        scores.assign(static_cast<std::size_t>(keys), minus_infinity);
-        Real maximum = a.sinks != nullptr ? static_cast<Real>(a.sinks[h]) : minus_infinity;
+        weights.assign(static_cast<std::size_t>(keys), minus_infinity);  // scores at first
         for (std::int64_t j = 0; j < keys; ++j) {
-          if (a.mask != operators::attention_mask::none && j > position) continue;
-          if (a.window_left >= 0 && j < position - a.window_left) continue;
+          if (!sees(a, position, j)) continue;
           const std::int64_t k_row = key_row(j, h_kv, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
           Real score = 0;
           for (std::int64_t d = 0; d < a.head_dim; ++d) {
             score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
                      static_cast<Real>(load(a.kv_dtype, a.k, k_row + d));
           }
-          score *= k_scale * static_cast<Real>(a.scale);
-          if (a.soft_cap != 0.0F) {
-            const auto cap = static_cast<Real>(a.soft_cap);
-            score = cap * std::tanh(score / cap);
-          }
-          if (a.alibi_slopes != nullptr) {
-            score -= static_cast<Real>(a.alibi_slopes[h]) * static_cast<Real>(std::abs(position - j));
-          }
-          scores[static_cast<std::size_t>(j)] = score;
-          if (score > maximum || std::isnan(score)) maximum = score;
+          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a.soft_cap);
+          weights[static_cast<std::size_t>(j)] = score - alibi<Real>(a.alibi_slopes, h, position - j);
         }
+        const Real lse = softmax_weights(std::span{weights},
+                                         a.sinks != nullptr ? static_cast<Real>(a.sinks[h]) : minus_infinity);
         values.assign(values.size(), Real{0});
-        Real lse = minus_infinity;
-        if (maximum != minus_infinity) {
-          Real sum = a.sinks != nullptr ? std::exp(static_cast<Real>(a.sinks[h]) - maximum) : Real{0};
-          for (const Real score : scores) sum += std::exp(score - maximum);
-          lse = maximum + std::log(sum);
-          for (std::int64_t j = 0; j < keys; ++j) {
-            const Real weight = std::exp(scores[static_cast<std::size_t>(j)] - maximum) / sum;
-            if (weight == 0) continue;
-            const std::int64_t v_row = key_row(j, h_kv, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
-            for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
-              values[static_cast<std::size_t>(d)] +=
-                  weight * v_scale * static_cast<Real>(load(a.kv_dtype, a.v, v_row + d));
-            }
+        for (std::int64_t j = 0; j < keys; ++j) {
+          const Real weight = weights[static_cast<std::size_t>(j)];
+          if (weight == 0) continue;
+          const std::int64_t v_row = key_row(j, h_kv, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
+          for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
+            values[static_cast<std::size_t>(d)] +=
+                weight * v_scale * static_cast<Real>(load(a.kv_dtype, a.v, v_row + d));
           }
         }
         visit(b * a.out_stride_batch + h * a.out_stride_head + i * a.out_stride_token,
