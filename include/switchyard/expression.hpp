@@ -516,16 +516,11 @@ class expression_parser {
 
   // While it lives, what is parsed may stay without being evaluated.
   struct conditional {
-    conditional(expression_parser& parser, bool is) : parser_{parser}, is_{is} {
-      if (is_) ++parser_.conditional_;
-    }
-    ~conditional() {
-      if (is_) --parser_.conditional_;
-    }
+    explicit conditional(expression_parser& parser) : parser_{parser} { ++parser_.conditional_; }
+    ~conditional() { --parser_.conditional_; }
     conditional(const conditional&) = delete;
     conditional& operator=(const conditional&) = delete;
     expression_parser& parser_;
-    bool is_;
   };
 
   // Guards recursion: parentheses and unary operators nest without emitting code.
@@ -544,53 +539,62 @@ class expression_parser {
     const std::size_t start = code_.size();
     logical_or();
     if (!take("?")) return;
-    const bool known = constant_since(start);
-    const bool chosen = known && truthy(code_.back());
-    if (known) code_.pop_back();
-    --depth_;
-    const std::size_t skip = code_.size();
-    const std::size_t from_before = code_from_;
-    if (!known) {
-      emit(opcode::jump_if_zero);
-      code_from_ = code_.size();
+    const auto branch = [this] { ternary(); };
+    const auto colon = [this] {
+      if (!take(":")) fail("expected ':'");
+    };
+    if (constant_since(start)) {
+      if (take_condition()) {
+        branch();
+        colon();
+        discard(branch);
+      } else {
+        discard(branch);
+        colon();
+        branch();
+      }
+      return;
     }
-    {
-      const conditional branch{*this, !chosen};
-      ternary();
-    }
+    const conditional both{*this};
+    const std::size_t test = code_.size();
+    emit(opcode::jump_if_zero);
     --depth_;
-    if (!take(":")) fail("expected ':'");
+    code_from_ = code_.size();
+    branch();
+    --depth_;
+    colon();
     const std::size_t over = code_.size();
-    const std::size_t from_between = code_from_;
-    if (!known) {
-      emit(opcode::jump);
-      code_[skip].index = static_cast<std::uint32_t>(code_.size());
-      code_from_ = code_.size();
-    }
-    {
-      const conditional branch{*this, !known || chosen};
-      ternary();
-    }
-    if (!known) {
-      code_[over].index = static_cast<std::uint32_t>(code_.size());
-      code_from_ = code_.size();
-    } else if (chosen) {
-      code_.resize(over);
-      code_from_ = from_between;
-    } else {
-      drop(skip, over);
-      code_from_ = code_from_ > over ? code_from_ - (over - skip) : from_before;
-    }
+    emit(opcode::jump);
+    land(test);
+    branch();
+    land(over);
   }
 
-  // Removes [from, to), moving the jumps of what stands behind it.
-  void drop(std::size_t from, std::size_t to) {
-    const auto length = static_cast<std::uint32_t>(to - from);
-    for (std::size_t i = to; i < code_.size(); ++i) {
-      if (code_[i].code == opcode::jump || code_[i].code == opcode::jump_if_zero) code_[i].index -= length;
-    }
-    code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(from),
-                code_.begin() + static_cast<std::ptrdiff_t>(to));
+  // Lets a jump lead here.
+  void land(std::size_t jump) {
+    code_[jump].index = static_cast<std::uint32_t>(code_.size());
+    code_from_ = code_.size();
+  }
+
+  // Takes the constant condition that was emitted last.
+  [[nodiscard]] bool take_condition() {
+    const bool value = truthy(code_.back());
+    code_.pop_back();
+    --depth_;
+    return value;
+  }
+
+  // Parses what a constant condition keeps from being evaluated.
+  template <class Part>
+  void discard(const Part& part) {
+    const std::size_t size = code_.size();
+    const std::size_t from = code_from_;
+    const std::size_t depth = depth_;
+    const conditional dead{*this};
+    part();
+    code_.resize(size);
+    code_from_ = from;
+    depth_ = depth;
   }
 
   [[nodiscard]] bool constant_since(std::size_t start) const {
@@ -611,18 +615,12 @@ class expression_parser {
     operand();
     while (take(token)) {
       if (constant_since(start)) {
-        const bool decided = truthy(code_.back()) == stops_at;
-        code_.pop_back();
-        --depth_;
-        const std::size_t rest = code_.size();
-        const std::size_t from_before = code_from_;
-        const conditional dead{*this, decided};
-        operand();
-        operate(opcode::truth);
-        if (decided) {
-          code_.resize(rest);
-          code_from_ = from_before;
-          emit(opcode::constant, 0, literal(stops_at));
+        if (take_condition() == stops_at) {
+          discard(operand);
+          push(opcode::constant, 0, literal(stops_at));
+        } else {
+          operand();
+          operate(opcode::truth);
         }
         continue;
       }
@@ -634,20 +632,19 @@ class expression_parser {
         emit(opcode::constant, 0, literal(true));
         over = code_.size();
         emit(opcode::jump);
-        code_[test].index = static_cast<std::uint32_t>(code_.size());
+        land(test);
       }
       code_from_ = code_.size();
-      const conditional right_side{*this, true};
+      const conditional right_side{*this};
       operand();
       operate(opcode::truth);
       if (!stops_at) {
         over = code_.size();
         emit(opcode::jump);
-        code_[test].index = static_cast<std::uint32_t>(code_.size());
+        land(test);
         emit(opcode::constant, 0, literal(false));
       }
-      code_[over].index = static_cast<std::uint32_t>(code_.size());
-      code_from_ = code_.size();
+      land(over);
     }
   }
 
