@@ -104,11 +104,37 @@ void check_names_differ() {
     for (std::size_t j = 0; j < i; ++j) CHECK(op.axes[i].name != op.axes[j].name);
   }
 }
+
+/// Says what an operator has against a legal call after a change.
+template <class Operator>
+auto refusal_of(const typename Operator::arguments& legal) {
+  return [legal](auto change) {
+    auto changed = legal;
+    change(changed);
+    return Operator::check(changed);
+  };
+}
+
+template <class Operator>
+typename Operator::arguments legal_attention(void* memory) {
+  return {.q = memory,
+          .k = memory,
+          .v = memory,
+          .out = memory,
+          .batch = 1,
+          .heads = 4,
+          .heads_kv = 2,
+          .seqlen_q = 4,
+          .seqlen_k = 4,
+          .head_dim = 64,
+          .head_dim_v = 64};
+}
 }  // namespace
 
 TEST_CASE("no two fields or axes of the shipped operators share a name") {
   check_names_differ<operators::rotary>();
   check_names_differ<operators::attention_forward>();
+  check_names_differ<operators::attention_decode>();
   check_names_differ<operators::attention_backward>();
   check_names_differ<operators::attention_dropout_mask>();
 }
@@ -126,11 +152,7 @@ TEST_CASE("rotary refuses illegal calls in words") {
                                            .head_dim = 64,
                                            .rotary_dim = 64};
   CHECK(operators::rotary::check(legal).empty());
-  const auto refusal = [&](auto change) {
-    auto changed = legal;
-    change(changed);
-    return operators::rotary::check(changed);
-  };
+  const auto refusal = refusal_of<operators::rotary>(legal);
   CHECK_THAT(refusal([](auto& a) { a.seqlen = -1; }), has_text("must not be negative"));
   CHECK_THAT(refusal([](auto& a) { a.rotary_dim = 63; }), has_text("rotary_dim must be even"));
   CHECK_THAT(refusal([](auto& a) { a.rotary_dim = 128; }), has_text("at most head_dim"));
@@ -147,23 +169,9 @@ TEST_CASE("rotary refuses illegal calls in words") {
 
 TEST_CASE("attention refuses illegal calls in words") {
   alignas(16) char memory[16] = {};
-  const operators::attention_forward::arguments legal{.q = memory,
-                                                      .k = memory,
-                                                      .v = memory,
-                                                      .out = memory,
-                                                      .batch = 1,
-                                                      .heads = 4,
-                                                      .heads_kv = 2,
-                                                      .seqlen_q = 4,
-                                                      .seqlen_k = 4,
-                                                      .head_dim = 64,
-                                                      .head_dim_v = 64};
+  const auto legal = legal_attention<operators::attention_forward>(memory);
   CHECK(operators::attention_forward::check(legal).empty());
-  const auto refusal = [&](auto change) {
-    auto changed = legal;
-    change(changed);
-    return operators::attention_forward::check(changed);
-  };
+  const auto refusal = refusal_of<operators::attention_forward>(legal);
   CHECK_THAT(refusal([](auto& a) { a.batch = -1; }), has_text("must not be negative"));
   CHECK_THAT(refusal([](auto& a) { a.heads_kv = 3; }), has_text("multiple of heads_kv"));
   CHECK_THAT(refusal([](auto& a) { a.heads_kv = 0; }), has_text("multiple of heads_kv"));
@@ -179,23 +187,10 @@ TEST_CASE("attention refuses illegal calls in words") {
 
 TEST_CASE("decoding refuses illegal calls in words") {
   alignas(16) char memory[16] = {};
-  const operators::attention_decode::arguments legal{.q = memory,
-                                                     .k = memory,
-                                                     .v = memory,
-                                                     .out = memory,
-                                                     .batch = 1,
-                                                     .heads = 4,
-                                                     .heads_kv = 2,
-                                                     .seqlen_q = 16,
-                                                     .seqlen_k = 4,
-                                                     .head_dim = 64,
-                                                     .head_dim_v = 64};
+  auto legal = legal_attention<operators::attention_decode>(memory);
+  legal.seqlen_q = 16;
   CHECK(operators::attention_decode::check(legal).empty());
-  const auto refusal = [&](auto change) {
-    auto changed = legal;
-    change(changed);
-    return operators::attention_decode::check(changed);
-  };
+  const auto refusal = refusal_of<operators::attention_decode>(legal);
   CHECK_THAT(refusal([](auto& a) { a.seqlen_k = -1; }), has_text("must not be negative"));
   CHECK_THAT(refusal([](auto& a) { a.heads_kv = 3; }), has_text("multiple of heads_kv"));
   CHECK_THAT(refusal([](auto& a) { a.seqlen_q = 17; }), has_text("attention_forward takes more"));
@@ -232,11 +227,7 @@ TEST_CASE("attention backward refuses illegal calls in words") {
   legal.batch = legal.heads = legal.heads_kv = 1;
   legal.head_dim = legal.head_dim_v = 64;
   CHECK(operators::attention_backward::check(legal).empty());
-  const auto refusal = [&](auto change) {
-    auto changed = legal;
-    change(changed);
-    return operators::attention_backward::check(changed);
-  };
+  const auto refusal = refusal_of<operators::attention_backward>(legal);
   CHECK_THAT(refusal([](auto& a) { a.seqlen_k = -1; }), has_text("must not be negative"));
   CHECK_THAT(refusal([](auto& a) { a.lse = nullptr; }), has_text("lse must not be null"));
   CHECK_THAT(refusal([](auto& a) { a.dk = nullptr; }), has_text("must not be null"));
