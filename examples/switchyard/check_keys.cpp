@@ -28,8 +28,11 @@ class key_checker {
       // "$schema" is for editors; a key that begins with an underscore is a comment.
       if (known.contains(key) || key.starts_with('$') || key.starts_with('_')) continue;
       out_.add(severity::warning, path_,
-               pointer + "/" + key + ": the format has no such key, so it is ignored" +
-                   sy::text::suggestion(key, known));
+               std::string{pointer}
+                   .append("/")
+                   .append(key)
+                   .append(": the format has no such key, so it is ignored")
+                   .append(sy::text::suggestion(key, known)));
     }
   }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <switchyard/error.hpp>
@@ -41,7 +43,8 @@ class report {
     finding each{level, 0, file, std::move(message)};
     constexpr std::string_view prefix = "[switchyard.";
     if (each.message.starts_with(prefix)) {
-      each.code = std::atoi(each.message.c_str() + prefix.size());
+      std::from_chars(each.message.data() + prefix.size(), each.message.data() + each.message.size(),
+                      each.code);
       each.message.erase(0, each.message.find("] ") + 2);
     }
     if (each.message.starts_with(file + ": ")) each.message.erase(0, file.size() + 2);

@@ -68,9 +68,11 @@ struct outcome {
                  " is of '" + first.content.operator_name + "'; merge the tables of one operator");
     }
     if (const std::string difference = device_difference(first, last); !difference.empty()) {
-      refuse(sy::error_code::invalid_entry, path + ": /device: " + difference +
-                                                "; times of different devices are not comparable: keep one "
-                                                "table for each");
+      refuse(sy::error_code::invalid_entry,
+             std::string{path}
+                 .append(": /device: ")
+                 .append(difference)
+                 .append("; times of different devices are not comparable: keep one table for each"));
     }
     if (!(last.content.match == first.content.match)) {
       refuse(sy::error_code::invalid_entry,

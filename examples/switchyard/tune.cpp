@@ -32,6 +32,7 @@ namespace {
 
 [[nodiscard]] sy::tune::shard require_shard(const std::string& text) {
   if (text.empty()) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is no other thread yet
     return sy::tune::shard_of([](const char* name) { return std::getenv(name); });
   }
   sy::tune::shard out;
