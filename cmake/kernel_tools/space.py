@@ -142,7 +142,7 @@ class Space:
     """One search-space file."""
 
     ALLOWED = {"schema", "operator", "targets", "maps", "define", "blobs", "variants", "sets", "description"}
-    RULE = {"type", "config", "build", "let", "where", "targets", "id", "order", "requires", "workspace",
+    RULE = {"type", "config", "build", "let", "where", "targets", "id", "order", "requires", "cost", "workspace",
             "launches", "description"}
     BLOB = {"toolchain", "name", "sources", "include", "std", "flags", "defines", "instantiate", "requires",
             "hip_language", "source", "function", "signature", "constexprs", "divisible", "pointer_range_32",
@@ -278,6 +278,8 @@ class Plan:
                        workspace=scope.resolve(rule.get("workspace", {})), launches=launches)
         if variant["workspace"] is MISSING:
             variant["workspace"] = {}
+        if (cost := scope.resolve(rule.get("cost", MISSING))) is not MISSING:
+            variant["cost"] = cost
         order = scope.evaluate(rule.get("order", 0))
         self.variants.append({"order": order, "toolchains": sorted(set(toolchains)), "variant": variant})
 

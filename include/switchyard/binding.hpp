@@ -225,6 +225,7 @@ class binding {
     }
     line += "\"distance\":" + text::number(static_cast<double>(why.chosen.distance)) +
             ",\"predicted_us\":" + text::number(static_cast<double>(why.chosen.microseconds)) +
+            ",\"growth\":" + text::number(static_cast<double>(why.chosen.growth)) +
             ",\"stale\":" + (why.chosen.stale ? "true" : "false") + ",\"launches\":[";
     for (std::size_t i = 0; i < why.launches.size(); ++i)
       line += (i > 0 ? "," : "") + text::quote_json(why.launches[i]);

@@ -318,15 +318,7 @@ class selector_builder {
   /// The features that read nothing but what the group's type and rows say.
   void add_features(bound_group& into, const match_rule& match) {
     for (const match_feature& each : match.features) {
-      bool known = into.rules.size() < max_dimensions;
-      for (std::uint32_t axis = 0; axis < sources_.op->axes.size(); ++axis) {
-        if (!each.value.reads_axis(axis)) continue;
-        const bool is_said = std::find(into.axes.begin(), into.axes.end(), axis) != into.axes.end() ||
-                             std::any_of(into.type.begin(), into.type.end(),
-                                         [axis](const axis_value& has) { return has.axis == axis; });
-        known = known && is_said;
-      }
-      if (!known) continue;
+      if (into.rules.size() == max_dimensions || !is_said(into.type, into.axes, each.value)) continue;
       into.features.push_back(each.value);
       into.rules.push_back(each.rule);
     }
@@ -353,10 +345,11 @@ class selector_builder {
       into.at.insert(into.at.end(), at.begin(), at.end());
       for (const measured_time& time : times) {
         if (!into.named[ids[time.variant]].candidates.empty()) {
-          into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds)});
+          into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds), -1});
         }
       }
       into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));
+      add_costs(into, into.row_count() - 1, from);
       into.origins.push_back({t, g, rows.source_row[row]});
     }
   }
@@ -409,7 +402,40 @@ class selector_builder {
       out.candidates.push_back(index);
       out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(what));
     }
+    if (!out.candidates.empty()) {
+      const variant& what = *out_->candidates[out.candidates.front()].what;
+      if (!what.cost.text.empty() && is_said(rows.type, rows.axes, what.cost.value)) out.cost = &what.cost.value;
+    }
     return out;
+  }
+
+  /// Whether an expression reads no axis besides those of a group's type and rows.
+  [[nodiscard]] bool is_said(const std::vector<axis_value>& type, const std::vector<std::uint32_t>& axes,
+                             const expression& value) const {
+    for (std::uint32_t axis = 0; axis < sources_.op->axes.size(); ++axis) {
+      if (!value.reads_axis(axis)) continue;
+      const bool known =
+          std::find(axes.begin(), axes.end(), axis) != axes.end() ||
+          std::any_of(type.begin(), type.end(), [axis](const axis_value& has) { return has.axis == axis; });
+      if (!known) return false;
+    }
+    return true;
+  }
+
+  /// The costs of a row's variants on the device that it was measured on.
+  void add_costs(bound_group& into, std::size_t row, const table& from) const {
+    // A table names a few attributes of its device; where it is this one, all are known.
+    const attribute_values& attributes = into.rank == table_rank::this_device ? out_->device.attributes
+                                                                               : from.device.attributes;
+    std::vector<std::int64_t> problem(sources_.op->axes.size());
+    for (const axis_value& each : into.type) problem[each.axis] = each.value;
+    for (std::size_t i = 0; i < into.axes.size(); ++i)
+      problem[into.axes[i]] = into.at[row * into.axes.size() + i];
+    for (std::size_t t = into.first_time[row]; t < into.first_time[row + 1]; ++t) {
+      const expression* const cost = into.named[into.times[t].variant].cost;
+      if (cost != nullptr)
+        into.times[t].cost = selector::log_cost(cost->evaluate({problem, attributes, {}, nullptr}));
+    }
   }
 
   void index(bound_group& group) const {

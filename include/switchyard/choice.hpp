@@ -48,6 +48,7 @@ struct choice {
   std::uint32_t pin = no_index;
   float distance = 0;      ///< to the nearest row, in the table's metric; 0 for an exact row
   float microseconds = 0;  ///< measured or predicted; 0 when nothing is known
+  float growth = 0;        ///< the variant's cost here over its cost at `row`; 0: the manifest says none
 };
 
 }  // namespace switchyard::inline v0

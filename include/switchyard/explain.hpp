@@ -2,6 +2,7 @@
 // call.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,7 +25,7 @@ struct candidate_report {
   std::string config;  ///< "block_m=64,block_n=128"
   bool admissible = false;
   std::string obstacle;     ///< the first rule that speaks against it; empty when it may serve
-  double microseconds = 0;  ///< measured in the deciding row, or in the nearest row that has it; 0: unknown
+  double microseconds = 0;  ///< in the deciding row, or carried from the nearest by its cost; 0: unknown
 };
 
 /// A choice with everything that led to it.
@@ -85,12 +86,16 @@ namespace detail {
   return each.from->target.backend + " " + each.from->target.arch;
 }
 
-/// Time of a candidate in the nearest rows of a group, or 0.
-[[nodiscard]] inline double find_time(const bound_group& group, std::uint32_t row,
-                                      std::uint32_t candidate_index) {
+/// Time of a candidate in a row, carried to the problem by its cost, or 0.
+[[nodiscard]] inline double find_time(const selector& from, const bound_group& group, std::uint32_t row,
+                                      std::uint32_t candidate_index, problem_view problem) {
   for (const bound_time& time : group.row_times(row)) {
-    for (const std::uint32_t index : group.named[time.variant].candidates) {
-      if (index == candidate_index) return static_cast<double>(time.microseconds);
+    const named_candidates& named = group.named[time.variant];
+    for (const std::uint32_t index : named.candidates) {
+      if (index != candidate_index) continue;
+      const auto microseconds = static_cast<double>(time.microseconds);
+      const float cost = from.cost_of(group, time.variant, problem);
+      return time.cost < 0 || cost < 0 ? microseconds : microseconds * std::exp2(double{cost} - double{time.cost});
     }
   }
   return 0;
@@ -143,7 +148,7 @@ namespace detail {
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     report.admissible = report.obstacle.empty();
     if (chosen.group != no_index && chosen.row != no_index) {
-      report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, i);
+      report.microseconds = detail::find_time(from, from.groups[chosen.group], chosen.row, i, problem);
     }
     out.candidates.push_back(std::move(report));
   }
@@ -155,7 +160,9 @@ namespace detail {
   const choice& chosen = why.chosen;
   const std::string row = "row " + std::to_string(why.table_row) + " of group " +
                           std::to_string(why.table_group) + " of " + why.table + " (" + why.row_at + ")";
-  const std::string distance = " at distance " + text::number(static_cast<double>(chosen.distance));
+  std::string distance = " at distance " + text::number(static_cast<double>(chosen.distance));
+  if (chosen.growth > 0)
+    distance += ", its cost " + text::number(static_cast<double>(chosen.growth)) + " times that of the row";
   const std::string stale = chosen.stale ? "; stale: the blob changed since it was measured" : "";
   switch (chosen.why) {
     case reason::exact:

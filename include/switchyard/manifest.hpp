@@ -98,6 +98,7 @@ struct config_entry {
   std::int64_t value = 0;
 };
 
+/// An expression and how the manifest writes it.
 struct condition {
   std::string text;
   expression value;
@@ -109,6 +110,9 @@ struct variant {
   std::vector<axis_value> type;  ///< sorted by axis; an axis that is not here may have any value
   std::vector<config_entry> config;
   std::vector<condition> conditions;  ///< `requires`
+  /// What the variant's time grows with, in any unit, over axes, config and device attributes; no text: not
+  /// said. A table's time is carried to another size in proportion to it.
+  condition cost;
   std::vector<named_expression> workspace;
   std::vector<launch> launches;
 };

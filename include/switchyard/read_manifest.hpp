@@ -136,6 +136,14 @@ class manifest_reader {
         out.conditions.push_back(std::move(each));
       }
     }
+    if (place.has("cost")) {
+      const auto entry = place.at("cost");
+      out.cost = {entry.string(), parse(entry, entry.string())};
+      if (out.cost.value.reads_fields()) {
+        entry.fail(error_code::invalid_expression,
+                   "'cost' may read axes, config and device attributes only");
+      }
+    }
     if (place.has("workspace")) {
       const auto buffers = place.at("workspace");
       for (const auto& [name, unused] : buffers.object()) {

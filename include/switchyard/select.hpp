@@ -50,6 +50,7 @@ struct candidate_class {
 struct named_candidates {
   std::vector<std::uint32_t> candidates;
   std::vector<bool> stale;
+  const expression* cost = nullptr;  ///< of the first of them; null: it says none, or reads what rows do not
 };
 
 /// A row's time of one variant.
@@ -57,6 +58,7 @@ struct bound_time {
   std::uint32_t variant = 0;  ///< index into the group's ids
   float microseconds = 0;
   float logarithm = 0;  ///< binary, of the microseconds
+  float cost = -1;      ///< binary logarithm of the variant's cost at the row; negative: none
 };
 
 /// Rows made ready for a device: of one table, or of several that were measured on it.
@@ -224,6 +226,18 @@ class selector {
     return true;
   }
 
+  /// Binary logarithm of a cost; negative where it has none: a fault, or less than 1.
+  [[nodiscard]] static float log_cost(integer_result cost) noexcept {
+    return cost.why == fault::none && cost.value >= 1 ? __builtin_log2f(static_cast<float>(cost.value)) : -1;
+  }
+
+  /// Binary logarithm of the cost of an id at a problem; negative: none.
+  [[nodiscard]] float cost_of(const bound_group& group, std::uint32_t id,
+                              problem_view problem) const noexcept {
+    const expression* const cost = group.named[id].cost;
+    return cost == nullptr ? -1 : log_cost(cost->evaluate({problem, device.attributes, {}, nullptr}));
+  }
+
   /// The row that was measured at exactly these sizes, or no_index.
   [[nodiscard]] static std::uint32_t find_row(const bound_group& group, problem_view problem) noexcept {
     if (group.slots.empty()) return no_index;
@@ -247,12 +261,26 @@ class selector {
   static constexpr std::size_t counted_times = 6;
   static constexpr std::size_t max_tallies = 64;
 
+  /// How much slower than the slowest one looked at a variant is taken to be that a row does not have, as a
+  /// binary logarithm.
+  static constexpr float unseen_margin = 0.1F;
+
   /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
   struct tally {
     std::uint32_t id;
     std::uint32_t candidate;  // no_index: none that may serve
+    float cost;               // binary logarithm of its cost at the problem; negative: none
     float weighted_slowdown;  // in binary logarithms
     float unseen_penalty;     // of the rows it stands in, to be taken off the total
+  };
+
+  /// A row's times of the variants that count, carried to the problem's sizes.
+  struct carried_times {
+    std::array<std::uint32_t, counted_times> tally;
+    std::array<float, counted_times> logarithm;
+    std::size_t count = 0;
+    float best = 0;
+    float worst = 0;
   };
 
   [[nodiscard]] choice first_of(const std::vector<std::uint32_t>& list, problem_view problem,
@@ -319,9 +347,41 @@ class selector {
     return predict(group, near, problem, unusable, out);
   }
 
+  /// Times grow from the row to the problem as the variants' costs do: waves over the multiprocessors and tiles
+  /// that are not full jump between rows, and what is left is smooth enough to be averaged. A variant without
+  /// a cost grows like the row's fastest that has one.
+  [[nodiscard]] carried_times carry(std::span<const bound_time> times,
+                                    std::array<tally, max_tallies>& tallies, std::size_t& used,
+                                    const bound_group& group, problem_view problem,
+                                    unusable_flags unusable) const noexcept {
+    carried_times out;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::array<bool, counted_times> grown{};
+    float growth = 0;
+    bool any_growth = false;
+    for (std::size_t t = 0; t < times.size() && t < scanned_times && out.count < counted_times; ++t) {
+      const std::size_t at = find_tally(tallies, used, group, times[t].variant, problem, unusable);
+      if (at == max_tallies || tallies[at].candidate == no_index) continue;
+      out.tally[out.count] = static_cast<std::uint32_t>(at);
+      out.logarithm[out.count] = times[t].logarithm;
+      if (tallies[at].cost >= 0 && times[t].cost >= 0) {
+        const float mine = tallies[at].cost - times[t].cost;
+        if (!any_growth) growth = mine;
+        any_growth = grown[out.count] = true;
+        out.logarithm[out.count] += mine;
+      }
+      ++out.count;
+    }
+    for (std::size_t i = 0; i < out.count; ++i) {
+      if (!grown[i]) out.logarithm[i] += growth;
+      if (i == 0 || out.logarithm[i] < out.best) out.best = out.logarithm[i];
+      if (i == 0 || out.logarithm[i] > out.worst) out.worst = out.logarithm[i];
+    }
+    return out;
+  }
+
   // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
-  // best; in a row where it was not measured it counts as slow as the slowest one looked at there, so that a
-  // variant measured only where it shines gains nothing by it.
+  // best; in a row where it was not measured it counts as a little slower than the slowest one looked at
+  // there, so that a variant measured only where it shines gains nothing by it.
   [[nodiscard]] choice predict(const bound_group& group, const neighbour_list& near, problem_view problem,
                                unusable_flags unusable, choice out) const noexcept {
     std::array<tally, max_tallies> tallies;  // NOLINT(cppcoreguidelines-pro-type-member-init): see used
@@ -333,30 +393,22 @@ class selector {
       const neighbour& row = near.entries[n];
       if (row.squared_distance >= exact_spacing * exact_spacing / 4) break;
       const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
-      const auto times = group.row_times(row.row);
-      std::array<std::uint32_t, counted_times>
-          seen;  // NOLINT(cppcoreguidelines-pro-type-member-init): see counted
-      std::size_t counted = 0;
-      float best_log = 0;
-      float slowdown = 0;
-      for (std::size_t t = 0; t < times.size() && t < scanned_times && counted < counted_times; ++t) {
-        const std::size_t at = find_tally(tallies, used, group, times[t].variant, problem, unusable);
-        if (at == max_tallies || tallies[at].candidate == no_index) continue;
-        const float logarithm = times[t].logarithm;
-        if (counted == 0) best_log = logarithm;
-        slowdown = logarithm - best_log;
-        tallies[at].weighted_slowdown += weight * slowdown;
-        seen[counted++] = static_cast<std::uint32_t>(at);
-      }
-      if (counted == 0) continue;
+      const carried_times times =
+          carry(group.row_times(row.row), tallies, used, group, problem, unusable);
+      if (times.count == 0) continue;
       if (out.row == no_index) {
         out.row = row.row;
         out.distance = __builtin_sqrtf(row.squared_distance);
       }
-      for (std::size_t i = 0; i < counted; ++i) tallies[seen[i]].unseen_penalty += weight * slowdown;
+      const float unseen = weight * (times.worst - times.best + unseen_margin);
+      for (std::size_t i = 0; i < times.count; ++i) {
+        tally& each = tallies[times.tally[i]];
+        each.weighted_slowdown += weight * (times.logarithm[i] - times.best);
+        each.unseen_penalty += unseen;
+      }
       total_weight += weight;
-      total_penalty += weight * slowdown;
-      total_log += weight * best_log;
+      total_penalty += unseen;
+      total_log += weight * times.best;
     }
     if (total_weight == 0) return out;
     const tally* best = nullptr;
@@ -373,6 +425,7 @@ class selector {
     out.why =
         static_cast<double>(out.distance) <= group.envelope ? reason::interpolated : reason::extrapolated;
     out.microseconds = __builtin_exp2f((total_log + best_score) / total_weight);
+    out.growth = growth_from(group, out.row, *best);
     out.stale = is_stale(group, best->id, best->candidate);
     return out;
   }
@@ -384,8 +437,19 @@ class selector {
       if (tallies[i].id == id) return i;
     }
     if (used == max_tallies) return max_tallies;
-    tallies[used] = {id, serving(group, id, problem, unusable), 0, 0};
+    const std::uint32_t index = serving(group, id, problem, unusable);
+    tallies[used] = {id, index, index == no_index ? -1 : cost_of(group, id, problem), 0, 0};
     return used++;
+  }
+
+  /// The chosen one's cost at the problem over that at a row; 0 where one of them is not known.
+  [[nodiscard]] static float growth_from(const bound_group& group, std::uint32_t row,
+                                         const tally& chosen) noexcept {
+    for (const bound_time& time : group.row_times(row)) {
+      if (time.variant != chosen.id || time.cost < 0 || chosen.cost < 0) continue;
+      return __builtin_exp2f(chosen.cost - time.cost);
+    }
+    return 0;
   }
 
   [[nodiscard]] choice heuristic(problem_view problem, unusable_flags unusable) const noexcept {

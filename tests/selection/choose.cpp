@@ -1,9 +1,9 @@
-// What the real selector chooses from tables, when all that they name is installed.
+// What the real selector chooses from tables and manifests, on the tables' own device.
 //
 //   choose QUERIES
 //
-// A line of QUERIES is {"table": path} or {"problem": {axis: value}, "usable": [variant]}: problems are asked
-// of the last table named. The answer to each is a line {"variant", "reason", "distance", "us"}.
+// A line of QUERIES is {"table": path, "manifest": path} or {"problem": {axis: value}, "usable": [variant]}:
+// problems are asked of the last table named. The answer to each is a line {"variant", "reason", "distance", "us"}.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +16,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/build_selector.hpp>
 #include <switchyard/parse_value.hpp>
+#include <switchyard/read_manifest.hpp>
 #include <switchyard/select.hpp>
 
 #include "operators.hpp"
@@ -38,7 +40,19 @@ int main(int argc, char** argv) {
     const json line = json::parse(text);
     if (line.contains("table")) {
       table = std::make_unique<tool::table_file>(tool::read_table_file(line.at("table").get<std::string>()));
-      rules = tool::rules_of(*table);
+      sy::warnings warned;
+      std::vector<std::string> unknown;
+      rules = sy::build_selector({&table->op(),
+                                  table->content.device,
+                                  {std::make_shared<const sy::manifest>(sy::read_manifest(
+                                      line.at("manifest").get<std::string>(), table->op(), warned))},
+                                  {},
+                                  {std::make_shared<const sy::table>(table->content)},
+                                  {}},
+                                 unknown);
+      unknown.insert(unknown.end(), warned.messages.begin(), warned.messages.end());
+      for (const std::string& each : unknown) std::fprintf(stderr, "%s\n", each.c_str());
+      if (!unknown.empty()) return 2;
       continue;
     }
     if (rules == nullptr) return 2;
