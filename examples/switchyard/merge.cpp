@@ -43,14 +43,6 @@ struct outcome {
   std::size_t stale = 0;  ///< times of blobs that a newer table has replaced
 };
 
-/// The value of a note, empty when there is none.
-[[nodiscard]] std::string note(const table_file& of, std::string_view name) {
-  for (const auto& [key, value] : of.notes) {
-    if (key == name) return value;
-  }
-  return {};
-}
-
 [[noreturn]] void refuse(sy::error_code code, const std::string& message) {
   throw sy::file_error{code, message};
 }
@@ -81,7 +73,7 @@ struct outcome {
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const table_file& a, const table_file& b) {
-    return note(a, "date") < note(b, "date");  // as in 2026-11-21
+    return note(a.notes, "date") < note(b.notes, "date");  // as in 2026-11-21
   });
   return out;
 }
@@ -262,11 +254,24 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
       }
     }
   }
-  std::erase_if(out, [](const auto& each) { return each.first == "merged"; });
+  std::erase_if(out, [](const auto& each) { return each.first == "merged" || each.first == "rows"; });
   out.emplace_back("merged", std::to_string(shards.size()) + " tables" +
                                  (counted.repeated > 0 ? ", " + std::to_string(counted.repeated) +
                                                              " rows measured more than once: " + conflict
                                                        : std::string{}));
+  return out;
+}
+
+/// What the shards say of the commands before their last, each once, newest first.
+[[nodiscard]] std::vector<sy::measurement_notes> unite_before(const std::vector<table_file>& shards) {
+  std::vector<sy::measurement_notes> out;
+  for (const table_file& each : shards) {
+    for (const sy::measurement_notes& notes : each.before) {
+      if (std::find(out.begin(), out.end(), notes) == out.end()) out.push_back(notes);
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return note(a, "date") > note(b, "date"); });
   return out;
 }
 
@@ -297,8 +302,9 @@ void run(const merge_arguments& arguments, const session& session) {
     sy::row_group finished = each.finish(counted);
     if (finished.row_count() > 0) merged.groups.push_back(std::move(finished));
   }
-  sy::write_file(arguments.output,
-                 sy::format_table(op, merged, unite_notes(shards, arguments.conflict, counted)));
+  sy::write_file(
+      arguments.output,
+      sy::format_table(op, merged, unite_notes(shards, arguments.conflict, counted), unite_before(shards)));
   if (session.json) {
     ordered_json document{
         {"output", arguments.output},   {"operator", merged.operator_name}, {"device", merged.device.name},

@@ -568,6 +568,10 @@ void run(const report_arguments& arguments, const session& session) {
             escaped(table.content.device.name.empty() ? "any device" : table.content.device.name) +
             "</h2>\n<p class=\"note\">" + escaped(sum.path);
     for (const auto& [key, value] : table.notes) body += "; " + escaped(key) + ": " + escaped(value);
+    for (const sy::measurement_notes& notes : table.before) {
+      body += "</p>\n<p class=\"note\">before";
+      for (const auto& [key, value] : notes) body += "; " + escaped(key) + ": " + escaped(value);
+    }
     body += "</p>\n";
     for (const sy::denial& each : table.content.denials) {
       body += "<p>Denied: <code>" + escaped(each.variant) + "</code> " + escaped(each.reason) + "</p>\n";

@@ -32,13 +32,32 @@ table_file read_table_file(const std::string& path) {
     std::fprintf(stderr, "switchyard: %s: and %zu more entries that cannot be used\n", path.c_str(),
                  warned.left_out);
   }
-  if (file.has("measured")) {
-    const auto measured = file.at("measured");
-    for (const auto& [key, value] : measured.object()) {
-      out.notes.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
-    }
-  }
+  read_notes(file, out.notes, out.before);
   return out;
+}
+
+void read_notes(const sy::json_place& file, sy::measurement_notes& notes,
+                std::vector<sy::measurement_notes>& before) {
+  if (!file.has("measured")) return;
+  const auto add = [](const nlohmann::json& from, sy::measurement_notes& into) {
+    for (const auto& [key, value] : from.items()) {
+      if (key == "before" && value.is_array()) continue;
+      into.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  };
+  const auto measured = file.at("measured");
+  add(measured.object(), notes);
+  if (!measured.has("before") || !measured.at("before").value().is_array()) return;
+  for (const nlohmann::json& each : measured.at("before").value()) {
+    if (each.is_object()) add(each, before.emplace_back());
+  }
+}
+
+std::string note(const sy::measurement_notes& of, std::string_view name) {
+  for (const auto& [key, value] : of) {
+    if (key == name) return value;
+  }
+  return {};
 }
 
 std::vector<std::int64_t> problem_of_row(const sy::operator_description& op, const sy::row_group& group,

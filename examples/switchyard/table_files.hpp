@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <switchyard/json.hpp>
 #include <switchyard/select.hpp>
 #include <switchyard/table.hpp>
 #include <switchyard/write_table.hpp>
@@ -17,7 +19,8 @@ namespace tool {
 struct table_file {
   const known_operator* known = nullptr;
   switchyard::table content;
-  switchyard::measurement_notes notes;  ///< what "measured" says, by name
+  switchyard::measurement_notes notes;                ///< what "measured" says, by name
+  std::vector<switchyard::measurement_notes> before;  ///< and of the commands before, newest first
 
   [[nodiscard]] const switchyard::operator_description& op() const { return *known->description; }
 };
@@ -25,6 +28,13 @@ struct table_file {
 /// Reads a table of any operator that this program knows. Entries that cannot be used are named on standard
 /// error. Throws switchyard::file_error.
 [[nodiscard]] table_file read_table_file(const std::string& path);
+
+/// What a table's file says of how it was measured.
+void read_notes(const switchyard::json_place& file, switchyard::measurement_notes& notes,
+                std::vector<switchyard::measurement_notes>& before);
+
+/// The value of a note, empty when there is none.
+[[nodiscard]] std::string note(const switchyard::measurement_notes& of, std::string_view name);
 
 /// A row's problem. Axes of which neither the group's type nor its rows speak are 0.
 [[nodiscard]] std::vector<std::int64_t> problem_of_row(const switchyard::operator_description& op,

@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -23,6 +26,7 @@
 #include <switchyard/tune/ties.hpp>
 #include <switchyard/write_table.hpp>
 
+#include "table_files.hpp"
 #include "tune_journal.hpp"
 #include "tune_measure.hpp"
 #include "tune_problems.hpp"
@@ -78,22 +82,42 @@ class clock_range {
     widen(celsius_, answer.at("celsius").get<unsigned>());
     slowdowns_ |= answer.at("slowdowns").get<std::uint64_t>();
   }
+  /// Takes in what an earlier part of the run wrote.
+  void add(const std::string& text) {
+    const std::size_t memory = text.find("memory ");
+    const std::size_t celsius = text.rfind("MHz, ");
+    if (memory == std::string::npos || celsius == std::string::npos) return;
+    known_ = true;
+    widen(clock_, text);
+    widen(memory_, text.substr(memory + 7));
+    widen(celsius_, text.substr(celsius + 5));
+    if (text.find("limited by power") != std::string::npos) slowdowns_ |= power;
+    if (text.find("limited by temperature") != std::string::npos) slowdowns_ |= thermal;
+  }
   [[nodiscard]] std::string text(const std::string& backend) const {
     if (!known_) {
       return backend == "cuda" ? "not known: libnvidia-ml cannot be opened"
                                : "not known for backend " + backend;
     }
     std::string out = range(clock_) + " MHz, memory " + range(memory_) + " MHz, " + range(celsius_) + " C";
-    // nvmlClocksThrottleReason...: software and hardware power caps and thermal limits.
-    constexpr std::uint64_t power = 0x4 | 0x80;
-    constexpr std::uint64_t thermal = 0x20 | 0x40;
     if ((slowdowns_ & power) != 0) out += ", at times limited by power";
     if ((slowdowns_ & thermal) != 0) out += ", at times limited by temperature";
     return out;
   }
 
  private:
+  // nvmlClocksThrottleReason...: software and hardware power caps and thermal limits.
+  static constexpr std::uint64_t power = 0x4 | 0x80;
+  static constexpr std::uint64_t thermal = 0x20 | 0x40;
+
   using range_of = std::pair<unsigned, unsigned>;
+  /// By a text that begins as range() writes one.
+  static void widen(range_of& of, const std::string& text) {
+    range_of read{};
+    const int found = std::sscanf(text.c_str(), "%u to %u", &read.first, &read.second);
+    if (found >= 1) widen(of, read.first);
+    if (found == 2) widen(of, read.second);
+  }
   static void widen(range_of& of, unsigned value) {
     of = of.second == 0 ? range_of{value, value}
                         : range_of{std::min(of.first, value), std::max(of.second, value)};
@@ -106,6 +130,31 @@ class clock_range {
   bool known_ = false;
   range_of clock_{}, memory_{}, celsius_{};
   std::uint64_t slowdowns_ = 0;
+};
+
+/// How variants' results were checked, by problems.
+struct checked_counts {
+  std::size_t whole = 0;
+  std::size_t all = 0;
+  std::size_t reduced = 0;
+
+  static constexpr std::string_view what = "each variant against the definition in f64 before it was timed, ";
+
+  [[nodiscard]] std::string text() const {
+    return std::string{what} + std::to_string(whole) + " of " + std::to_string(all) +
+           " problems as a whole, " + std::to_string(reduced) + " by a smaller one, the others by rows";
+  }
+  /// Takes in what an earlier part of the run wrote.
+  void add(const std::string& text) {
+    checked_counts read;
+    if (text.rfind(what, 0) != 0 ||
+        std::sscanf(text.c_str() + what.size(), "%zu of %zu problems as a whole, %zu by", &read.whole,
+                    &read.all, &read.reduced) != 3)
+      return;
+    whole += read.whole;
+    all += read.all;
+    reduced += read.reduced;
+  }
 };
 
 /// What all workers of a run share.
@@ -148,9 +197,11 @@ class shared_run {
     std::error_code ignored;
     if (!settings.again && fs::exists(path, ignored)) {
       sy::warnings warned;
-      table = sy::read_table(path, op, warned);
+      const std::string text = sy::read_file(path, sy::max_json_bytes);
+      table = sy::parse_table(text, path, op, warned);
       for (const std::string& message : warned.messages)
         std::fprintf(stderr, "switchyard: %s\n", message.c_str());
+      read_earlier(sy::parse_json(text, path));
       if (!table.device.name.empty() && table.device.name != device.name) {
         throw usage_error{path + " was measured on " + table.device.name + ", and this is " + device.name +
                           "; name another file, or say --again to begin anew"};
@@ -198,6 +249,7 @@ class shared_run {
       });
     });
     if (times.empty()) return;
+    rows_.insert(key(problem));
     sy::tune::put_row(table, op, full, problem.type, std::move(times), uncertainty, settings.most);
     sy::row_group& group = *sy::tune::find_group(table, op, problem.type);
     for (std::size_t i = 0; i < group.ids.size(); ++i) {
@@ -227,9 +279,9 @@ class shared_run {
   }
   void add_checked(const std::string& how) {
     const std::scoped_lock lock{mutex_};
-    whole_checks_ += how == "every value" ? 1U : 0U;
-    reduced_checks_ += how.find("smaller problem") != std::string::npos ? 1U : 0U;
-    ++checks_;
+    checked_.whole += how == "every value" ? 1U : 0U;
+    checked_.reduced += how.find("smaller problem") != std::string::npos ? 1U : 0U;
+    ++checked_.all;
   }
 
   /// Brings the file up to date.
@@ -262,15 +314,25 @@ class shared_run {
     sy::measurement_notes out{
         {"date", today()},
         {"repeat", "medians, 95 % certain to " + percent(settings.how.confidence) + " or after " +
-                       std::to_string(settings.how.samples) + " samples; " + cache},
-        {"checked", "each variant against the definition in f64 before it was timed, " +
-                        std::to_string(whole_checks_) + " of " + std::to_string(checks_) +
-                        " problems as a whole, " + std::to_string(reduced_checks_) +
-                        " by a smaller one, the others by rows"},
-        {"clocks", clocks_.text(device.backend)}};
+                       std::to_string(settings.how.samples) + " samples; " + cache}};
     if (device.attribute("driver_version") > 0)
       out.insert(out.begin(), {"driver", std::to_string(device.attribute("driver_version"))});
-    sy::write_file(path, sy::format_table(op, table, out));
+    // Rows of other commands keep the word of how those measured.
+    std::vector<sy::measurement_notes> before;
+    checked_counts checked = checked_;
+    clock_range clocks = clocks_;
+    std::size_t rows = rows_.size();
+    if (rows < row_count()) before = earlier_;
+    if (!before.empty() && continues(before.front(), out)) {
+      checked.add(note(before.front(), "checked"));
+      clocks.add(note(before.front(), "clocks"));
+      rows = std::min(rows + std::strtoull(note(before.front(), "rows").c_str(), nullptr, 10), row_count());
+      before.erase(before.begin());
+    }
+    out.emplace_back("checked", checked.text());
+    out.emplace_back("clocks", clocks.text(device.backend));
+    if (!before.empty()) out.emplace_back("rows", std::to_string(rows));
+    sy::write_file(path, sy::format_table(op, table, out, before));
     changed_ = false;
     written_ = clock::now();
     write_time_ = written_ - begin;
@@ -286,10 +348,33 @@ class shared_run {
     }
   }
 
+  /// What the table says of the commands that measured the rows it has, newest first, each with a count of
+  /// rows.
+  void read_earlier(const json& document) {
+    sy::measurement_notes last;
+    read_notes(sy::json_place{document, path}, last, earlier_);
+    if (last.empty()) return;
+    if (note(last, "rows").empty()) last.emplace_back("rows", std::to_string(row_count()));
+    earlier_.insert(earlier_.begin(), std::move(last));
+  }
+
+  /// Whether a command measures as an earlier one did that day: one that was stopped and goes on.
+  [[nodiscard]] static bool continues(const sy::measurement_notes& earlier,
+                                      const sy::measurement_notes& now) {
+    return note(earlier, "driver") == note(now, "driver") && note(earlier, "date") == note(now, "date") &&
+           note(earlier, "repeat") == note(now, "repeat");
+  }
+
+  [[nodiscard]] std::size_t row_count() const {
+    std::size_t out = 0;
+    for (const sy::row_group& each : table.groups) out += each.row_count();
+    return out;
+  }
+
   clock_range clocks_;
-  std::size_t checks_ = 0;
-  std::size_t whole_checks_ = 0;
-  std::size_t reduced_checks_ = 0;
+  checked_counts checked_;
+  std::set<std::string> rows_;                  ///< of this command
+  std::vector<sy::measurement_notes> earlier_;  ///< of the commands before
   bool changed_ = false;
   clock::time_point written_{};
   clock::duration write_time_{};

@@ -404,7 +404,8 @@ class selector_builder {
     }
     if (!out.candidates.empty()) {
       const variant& what = *out_->candidates[out.candidates.front()].what;
-      if (!what.cost.text.empty() && is_said(rows.type, rows.axes, what.cost.value)) out.cost = &what.cost.value;
+      if (!what.cost.text.empty() && is_said(rows.type, rows.axes, what.cost.value))
+        out.cost = &what.cost.value;
     }
     return out;
   }
@@ -425,8 +426,8 @@ class selector_builder {
   /// The costs of a row's variants on the device that it was measured on.
   void add_costs(bound_group& into, std::size_t row, const table& from) const {
     // A table names a few attributes of its device; where it is this one, all are known.
-    const attribute_values& attributes = into.rank == table_rank::this_device ? out_->device.attributes
-                                                                               : from.device.attributes;
+    const attribute_values& attributes =
+        into.rank == table_rank::this_device ? out_->device.attributes : from.device.attributes;
     std::vector<std::int64_t> problem(sources_.op->axes.size());
     for (const axis_value& each : into.type) problem[each.axis] = each.value;
     for (std::size_t i = 0; i < into.axes.size(); ++i)

@@ -86,16 +86,28 @@ namespace detail {
   return each.from->target.backend + " " + each.from->target.arch;
 }
 
-/// Time of a candidate in a row, carried to the problem by its cost, or 0.
-[[nodiscard]] inline double find_time(const selector& from, const bound_group& group, std::uint32_t row,
-                                      std::uint32_t candidate_index, problem_view problem) {
+/// Binary logarithm of how much a row's times grow to the problem by the word of the fastest that has a cost.
+[[nodiscard]] inline float find_growth(const selector& from, const bound_group& group, std::uint32_t row,
+                                       problem_view problem, selector::unusable_flags unusable) {
   for (const bound_time& time : group.row_times(row)) {
-    const named_candidates& named = group.named[time.variant];
-    for (const std::uint32_t index : named.candidates) {
+    const float cost = from.cost_of(group, time.variant, problem);
+    if (time.cost < 0 || cost < 0) continue;
+    for (const std::uint32_t index : group.named[time.variant].candidates) {
+      if (from.admissible(index, problem, unusable)) return cost - time.cost;
+    }
+  }
+  return 0;
+}
+
+/// Time of a candidate in a row, carried to the problem as select.hpp does, or 0.
+[[nodiscard]] inline double find_time(const selector& from, const bound_group& group, std::uint32_t row,
+                                      std::uint32_t candidate_index, problem_view problem, float growth) {
+  for (const bound_time& time : group.row_times(row)) {
+    for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index != candidate_index) continue;
-      const auto microseconds = static_cast<double>(time.microseconds);
       const float cost = from.cost_of(group, time.variant, problem);
-      return time.cost < 0 || cost < 0 ? microseconds : microseconds * std::exp2(double{cost} - double{time.cost});
+      if (time.cost >= 0 && cost >= 0) growth = cost - time.cost;
+      return static_cast<double>(time.microseconds) * std::exp2(static_cast<double>(growth));
     }
   }
   return 0;
@@ -140,6 +152,9 @@ namespace detail {
   } else if (chosen.why == reason::forced) {
     out.note = "SWITCHYARD_FORCE=" + out.operator_name + ":" + from.force_text;
   }
+  const bool has_row = chosen.group != no_index && chosen.row != no_index;
+  const float growth =
+      has_row ? detail::find_growth(from, from.groups[chosen.group], chosen.row, problem, unusable) : 0;
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     candidate_report report;
     report.variant = from.candidates[i].what->id;
@@ -147,8 +162,9 @@ namespace detail {
     report.config = format_config(*from.candidates[i].what);
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     report.admissible = report.obstacle.empty();
-    if (chosen.group != no_index && chosen.row != no_index) {
-      report.microseconds = detail::find_time(from, from.groups[chosen.group], chosen.row, i, problem);
+    if (has_row) {
+      report.microseconds =
+          detail::find_time(from, from.groups[chosen.group], chosen.row, i, problem, growth);
     }
     out.candidates.push_back(std::move(report));
   }
@@ -161,8 +177,8 @@ namespace detail {
   const std::string row = "row " + std::to_string(why.table_row) + " of group " +
                           std::to_string(why.table_group) + " of " + why.table + " (" + why.row_at + ")";
   std::string distance = " at distance " + text::number(static_cast<double>(chosen.distance));
-  if (chosen.growth > 0)
-    distance += ", its cost " + text::number(static_cast<double>(chosen.growth)) + " times that of the row";
+  if (chosen.growth > 0 && (chosen.growth < 0.995F || chosen.growth > 1.005F))
+    distance += ", its cost here " + text::number(static_cast<double>(chosen.growth)) + " times the row's";
   const std::string stale = chosen.stale ? "; stale: the blob changed since it was measured" : "";
   switch (chosen.why) {
     case reason::exact:

@@ -140,8 +140,7 @@ class manifest_reader {
       const auto entry = place.at("cost");
       out.cost = {entry.string(), parse(entry, entry.string())};
       if (out.cost.value.reads_fields()) {
-        entry.fail(error_code::invalid_expression,
-                   "'cost' may read axes, config and device attributes only");
+        entry.fail(error_code::invalid_expression, "'cost' may read axes, config and device attributes only");
       }
     }
     if (place.has("workspace")) {

@@ -347,9 +347,9 @@ class selector {
     return predict(group, near, problem, unusable, out);
   }
 
-  /// Times grow from the row to the problem as the variants' costs do: waves over the multiprocessors and tiles
-  /// that are not full jump between rows, and what is left is smooth enough to be averaged. A variant without
-  /// a cost grows like the row's fastest that has one.
+  /// Times grow from the row to the problem as the variants' costs do: waves over the multiprocessors and
+  /// tiles that are not full jump between rows, and what is left is smooth enough to be averaged. A variant
+  /// without a cost grows like the row's fastest that has one.
   [[nodiscard]] carried_times carry(std::span<const bound_time> times,
                                     std::array<tally, max_tallies>& tallies, std::size_t& used,
                                     const bound_group& group, problem_view problem,
@@ -393,8 +393,7 @@ class selector {
       const neighbour& row = near.entries[n];
       if (row.squared_distance >= exact_spacing * exact_spacing / 4) break;
       const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
-      const carried_times times =
-          carry(group.row_times(row.row), tallies, used, group, problem, unusable);
+      const carried_times times = carry(group.row_times(row.row), tallies, used, group, problem, unusable);
       if (times.count == 0) continue;
       if (out.row == no_index) {
         out.row = row.row;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,16 +28,14 @@ class table_writer {
  public:
   table_writer(const operator_description& op, const table& what) : op_{op}, what_{what} {}
 
-  [[nodiscard]] std::string write(const measurement_notes& notes) {
+  [[nodiscard]] std::string write(const measurement_notes& notes, std::span<const measurement_notes> before) {
     out_ = "{\n  \"schema\": \"switchyard.table/1\",\n  \"operator\": " + text::quote_json(op_.name) + ",\n";
     write_device();
     if (!notes.empty()) {
-      out_ += "  \"measured\": {";
-      for (std::size_t i = 0; i < notes.size(); ++i) {
-        out_ +=
-            (i > 0 ? ", " : "") + text::quote_json(notes[i].first) + ": " + text::quote_json(notes[i].second);
-      }
-      out_ += "},\n";
+      out_ += "  \"measured\": {" + members_of(notes);
+      for (std::size_t i = 0; i < before.size(); ++i)
+        out_ += (i > 0 ? "},\n    {" : ", \"before\": [\n    {") + members_of(before[i]);
+      out_ += before.empty() ? "},\n" : "}]},\n";
     }
     write_match();
     write_denials();
@@ -69,6 +68,15 @@ class table_writer {
       }
     }
     out_ += "},\n";
+  }
+
+  [[nodiscard]] static std::string members_of(const measurement_notes& notes) {
+    std::string out;
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      out +=
+          (i > 0 ? ", " : "") + text::quote_json(notes[i].first) + ": " + text::quote_json(notes[i].second);
+    }
+    return out;
   }
 
   void write_match() {
@@ -238,10 +246,11 @@ class table_writer {
 
 }  // namespace detail
 
-/// A table as text.
+/// A table as text. `before`: what measured those of its rows that are older, newest first.
 [[nodiscard]] inline std::string format_table(const operator_description& op, const table& what,
-                                              const measurement_notes& notes) {
-  return detail::table_writer{op, what}.write(notes);
+                                              const measurement_notes& notes,
+                                              std::span<const measurement_notes> before = {}) {
+  return detail::table_writer{op, what}.write(notes, before);
 }
 
 }  // namespace switchyard::inline v0

@@ -3,7 +3,8 @@
 //   choose QUERIES
 //
 // A line of QUERIES is {"table": path, "manifest": path} or {"problem": {axis: value}, "usable": [variant]}:
-// problems are asked of the last table named. The answer to each is a line {"variant", "reason", "distance", "us"}.
+// problems are asked of the last table named. The answer to each is a line {"variant", "reason", "distance",
+// "us"}.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>

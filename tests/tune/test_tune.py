@@ -281,6 +281,37 @@ def test_refresh():
     check(new["groups"][0]["type"] == {"dtype": "f32"}, "a refresh changes the type")
 
 
+def test_measured():
+    # Each row keeps the word of how it was measured, though several commands measured the table.
+    root = make_root("measured", ["right", "slow"])
+    table = os.path.join(root, "t.json")
+
+    def tune(rows_of, samples, *words):
+        run(root, "softmax", "dtype=f32", f"rows={rows_of}", "columns=16", "-o", table, "--confidence", "50%", "--drift", "90%",
+            "--samples", str(samples), *words)
+        return read_table(table)["measured"]
+
+    first = tune("2,4", 6)
+    check("before" not in first and "rows" not in first, first)
+    check("0 of 2 problems" in first["checked"] or "2 of 2 problems" in first["checked"], first)
+    # The same command with more to do goes on with what it began.
+    second = tune("2,4,8", 6)
+    check("before" not in second and " of 3 problems" in second["checked"], second)
+    third = tune("16", 4)
+    check("after 4 samples" in third["repeat"] and third["rows"] == "1" and " of 1 problems" in third["checked"], third)
+    check(third["before"] == [dict(second, rows="3")], third)
+    fourth = tune("32,64", 8)
+    check(fourth["rows"] == "2" and [each["rows"] for each in fourth["before"]] == ["1", "3"], fourth)
+    check(fourth["before"][1] == dict(second, rows="3") and "before" not in fourth["before"][0], fourth)
+    # What is measured again by none of them says nothing any more, and a merged table loses nothing.
+    done = subprocess.run([TOOL, "merge", table, "-o", table + ".merged"], capture_output=True, text=True, check=False)
+    check(done.returncode == 0, done.stderr)
+    check(read_table(table + ".merged")["measured"]["before"] == fourth["before"], "merging loses how rows were measured")
+    run(root, "--refresh", table, *LOOSE)
+    check("before" not in read_table(table)["measured"], "no row is as old as what is said of it")
+    check("before" not in tune("2", 4, "--again"), "a new table says how another was measured")
+
+
 def test_recording():
     root = make_root("recording", ["right"])
     recording = os.path.join(root, "record.jsonl")

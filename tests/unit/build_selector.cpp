@@ -7,6 +7,8 @@
 #include <string>
 
 #include <switchyard/build_selector.hpp>
+#include <switchyard/explain.hpp>
+#include <switchyard/read_manifest.hpp>
 
 #include "sample_operator.hpp"
 
@@ -178,6 +180,98 @@ TEST_CASE("a variant measured only where it shines gains nothing by it") {
   CHECK(chosen.why == reason::interpolated);
   CHECK(chosen.variant == 1);  // near its own row the rare one counts
   CHECK(rules->select(sample::problem({{"rows", 16}, {"columns", 1024}})).variant == 1);
+}
+
+TEST_CASE("times are carried to a problem in proportion to the variants' costs") {
+  // Tiles of 64 and of 16 rows over 4 multiprocessors: at 256 rows both fill them, at 272 the larger tiles
+  // need a second wave.
+  auto measured = empty_table({"coarse", "fine", "plain"});
+  measured->device.set("multiprocessors", 4);
+  add_row(measured->groups[0], 256, 1024, {10.0F, 10.4F, 12.0F});
+  const auto rules_with = [&](const char* coarse, const char* fine, const char* plain,
+                              std::int64_t multiprocessors, const char* name = "Card 90") {
+    auto variants = std::make_shared<manifest>(*manifest_with({"coarse", "fine", "plain"}));
+    std::size_t i = 0;
+    for (const char* text : {coarse, fine, plain}) {
+      if (*text != 0) {
+        variants->variants[i].cost = {text,
+                                      expression::parse(text, detail::make_scope(sample::description()))};
+      }
+      ++i;
+    }
+    device_properties device = card();
+    device.name = name;
+    device.set("multiprocessors", multiprocessors);
+    std::vector<std::string> warned;
+    auto rules = build_selector({&sample::description(), device, {variants}, {}, {measured}, ""}, warned);
+    CHECK(warned.empty());
+    return rules;
+  };
+  constexpr const char* coarse = "ceil_div(ceil_div(rows, 64), multiprocessors)";
+  constexpr const char* fine = "ceil_div(ceil_div(rows, 16), multiprocessors)";
+  const auto problem = sample::problem({{"rows", 272}, {"columns", 1024}});
+
+  const choice blind = rules_with("", "", "", 4)->select(problem);
+  CHECK(blind.variant == 0);
+  CHECK(blind.growth == 0);
+  CHECK(blind.microseconds == Approx(10));
+
+  // 20 us and 13 us; what has no cost grows like the row's fastest that has one, to 24 us.
+  const auto seeing = rules_with(coarse, fine, "", 4);
+  const choice seen = seeing->select(problem);
+  CHECK(seen.variant == 1);
+  CHECK(seen.why == reason::interpolated);
+  CHECK(seen.growth == Approx(1.25));
+  CHECK(seen.microseconds == Approx(13));
+  CHECK_THAT(format_reason(explain(*seeing, problem, seen)),
+             Catch::Matchers::Contains("at distance 0.0875, its cost here 1.25 times the row's"));
+  CHECK(explain(*seeing, problem, seen).candidates[0].microseconds == Approx(20));
+  const choice exact = seeing->select(sample::problem({{"rows", 256}, {"columns", 1024}}));
+  CHECK(exact.variant == 0);
+  CHECK(exact.growth == 0);
+
+  // A row's cost is that on the device it was measured on: 10 us, 10.4 * 3 / 4 us.
+  const choice other = rules_with(coarse, fine, "", 8, "Card 91")->select(problem);
+  CHECK(other.why == reason::other_device);
+  CHECK(other.variant == 1);
+  CHECK(other.growth == Approx(0.75));
+  CHECK(other.microseconds == Approx(7.8));
+
+  // One that has no cost wins where its time grows least by another's word.
+  const choice borrowed = rules_with("", "", "rows", 4)->select(problem);
+  CHECK(borrowed.variant == 0);
+  CHECK(borrowed.growth == 0);
+  CHECK(borrowed.microseconds == Approx(10 * 272.0 / 256));
+
+  // What rows do not say, and what cannot be computed, is no cost.
+  for (const char* none :
+       {"rows * width", "rows / (columns - 1024)", "0", "-rows", "rows * rows * rows << 40"}) {
+    INFO(none);
+    const choice chosen = rules_with(none, none, none, 4)->select(problem);
+    CHECK(chosen.variant == 0);
+    CHECK(chosen.growth == 0);
+    CHECK(chosen.microseconds == Approx(10));
+  }
+  CHECK(rules_with(coarse, fine, "", 0)->select(problem).variant == 0);
+}
+
+TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
+  // Each of two rows, equally far, lacks the other's winner: what loses by less where it was measured wins.
+  auto measured = empty_table({"a", "b", "both"});
+  row_group& group = measured->groups[0];
+  const auto add = [&group](std::int64_t rows, const std::vector<measured_time>& times) {
+    group.at.push_back(rows);
+    group.at.push_back(1024);
+    group.times.insert(group.times.end(), times.begin(), times.end());
+    group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
+    group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
+  };
+  add(16, {{0, 1.0F}, {2, 1.04F}});
+  add(64, {{1, 1.0F}, {2, 1.04F}});
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"a", "b", "both"})}, {}, {measured}, ""}, warned);
+  CHECK(rules->select(sample::problem({{"rows", 32}, {"columns", 1024}})).variant == 2);
 }
 
 TEST_CASE("selection does not depend on the order of overlays' and tables' groups") {

@@ -235,6 +235,12 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
              has_text("reads an argument that no axis holds, so a choice could not depend on it"));
   CHECK_THAT(refusal(variant_of(R"(, "requires": [1])", p)),
              has_text("/requires/0: expected a string, got 1"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost": "rows * colums")", p)),
+             has_text("/cost: 'rows * colums': column 8: 'colums' names nothing; did you mean 'columns'?"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost": "stride * rows")", p)),
+             has_text("[switchyard.111] " + where +
+                      "/cost: 'cost' may read axes, config and device attributes only"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost": 4)", p)), has_text("/cost: expected a string, got 4"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": "stride * 4"})", p)),
              has_text("/workspace/w: a workspace's size may read"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": 1.5})", p)),
