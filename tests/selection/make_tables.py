@@ -16,6 +16,7 @@ from regret_test import match_of, studies
 from real import type_of
 
 VARIANTS = 6
+UNSEEN_MARGIN = 0.1  # as in select.hpp
 
 
 def next_pow2(value):
@@ -45,7 +46,7 @@ def placing(study):
 
 
 def predict(rows, here, allowed):
-    """As select.hpp does: slowdowns over the nearest rows' best, by 1 / distance^4."""
+    """As select.hpp does where variants have no costs: slowdowns over the nearest rows' best, by 1 / distance^4."""
     near = sorted((sum((a - b) ** 2 for a, b in zip(here, place)), i) for i, (place, _) in enumerate(rows))[:8]
     totals = {}
     for squared, i in near:
@@ -53,7 +54,7 @@ def predict(rows, here, allowed):
         if not kept:
             continue
         weight = 1 / (squared + 1e-3) ** 2
-        last = kept[-1][1] - kept[0][1]
+        last = kept[-1][1] - kept[0][1] + UNSEEN_MARGIN
         for variant, time in kept:
             totals[variant] = totals.get(variant, 0.0) + weight * (time - kept[0][1] - last)
     return min(totals, key=totals.get) if totals else None
