@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <time.h>
@@ -158,10 +159,6 @@ json take_all(const char* kernel) {
              {"parameters", names}}}}};
 }
 
-nothing::arguments sixteen_call() {
-  return {.e = 4, .f = 32, .g = 1024, .h = 1024, .l = 128};
-}
-
 rotary::arguments rotary_call(void* memory) {
   rotary::arguments call;
   call.q = call.k = call.q_out = call.k_out = memory;
@@ -204,7 +201,7 @@ void visit_warm(std::string_view which, const Visitor& visit) {
   const disk files;
   if (which == "sixteen") {
     files.put_manifest("nothing", {nothing_variant("all")});
-    visit(warm<nothing>{files, "nothing_16", sixteen_call()}, "warm launch, 16 parameters");
+    visit(warm<nothing>{files, "nothing_16", nothing::call()}, "warm launch, 16 parameters");
   } else if (which == "rotary") {
     files.put_manifest("rotary", {take_all<rotary>("nothing_rotary")});
     visit(warm<rotary>{files, "nothing_rotary", rotary_call(some_memory.data())},
@@ -214,8 +211,7 @@ void visit_warm(std::string_view which, const Visitor& visit) {
     visit(warm<attention_forward>{files, "nothing_attention_forward", attention_call(some_memory.data())},
           "warm launch, all of attention_forward");
   } else {
-    std::fprintf(stderr, "unknown: %.*s\n", static_cast<int>(which.size()), which.data());
-    std::exit(2);
+    throw std::invalid_argument{"unknown: " + std::string{which}};
   }
 }
 
@@ -261,7 +257,7 @@ void measure_first_choice() {
   sy::catalog catalog{files.options()};
   const auto driver = std::make_shared<sy::host::driver>(1);
   sy::dispatcher<nothing> on{catalog, sy::device{driver}};
-  auto call = sixteen_call();
+  auto call = nothing::call();
   on.prepare(call, {{"batch", 1, 256}, {"heads", 1, 128}, {"seqlen_q", 1, 32768}, {"seqlen_k", 1, 131072}});
   std::vector<double> times;
   std::vector<double> pure;
@@ -386,7 +382,7 @@ void measure_opening() {
     sy::catalog catalog{large.options()};
     const std::int64_t begin = processor_now();
     sy::dispatcher<nothing> on{catalog, sy::device{driver}};
-    on(nullptr, sixteen_call());
+    on(nullptr, nothing::call());
     times.push_back(static_cast<double>(processor_now() - begin) / 1e6);
   }
   print("first use, 1,000 variants and 10,000 rows, median", at_quantile(times, 0.5), "ms");
@@ -410,7 +406,7 @@ void measure_decoding() {
   for (int pass = 0; pass <= passes; ++pass) {
     sy::catalog catalog{files.options()};
     sy::dispatcher<nothing> on{catalog, sy::device{std::make_shared<sy::host::driver>(1)}};
-    auto call = sixteen_call();
+    auto call = nothing::call();
     on.prepare(call, {{"seqlen_k", 1, steps + 1}});
     call.g = 1;
     std::vector<double> times(steps);

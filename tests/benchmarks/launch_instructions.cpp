@@ -13,39 +13,23 @@
 #include <vector>
 
 #include "../cuda/fake_files.hpp"
+#include "../kernels_for_tests/nothing.hpp"
 
 namespace {
 
 using namespace fake_cuda;
 
-/// Sixteen parameters, taken as they are.
-struct sixteen {
-  static constexpr std::string_view name = "sixteen";
-  struct arguments {
-    const void *a = nullptr, *b = nullptr, *c = nullptr, *d = nullptr;
-    std::int64_t e = 4, f = 32, g = 1024, h = 1024, i = 0, j = 0, k = 0, l = 128;
-    float m = 0, n = 0;
-    sy::dtype dtype = sy::dtype::f16;
-    std::int32_t p = 0;
-  };
-  static constexpr auto fields =
-      sy::fields<&arguments::a, &arguments::b, &arguments::c, &arguments::d, &arguments::e, &arguments::f,
-                 &arguments::g, &arguments::h, &arguments::i, &arguments::j, &arguments::k, &arguments::l,
-                 &arguments::m, &arguments::n, &arguments::dtype, &arguments::p>;
-  static constexpr auto axes =
-      sy::axes(sy::type_axis<&arguments::dtype>(), sy::type_axis<&arguments::l>("head_dim"),
-               sy::size_axis<&arguments::e>("batch"), sy::size_axis<&arguments::f>("heads"),
-               sy::size_axis<&arguments::g>("seqlen_q"), sy::size_axis<&arguments::h>("seqlen_k"));
-  static std::vector<json> variants() {
-    json names = json::array();
-    std::string kernel = "take";
-    for (const auto& field : sy::describe<sixteen>().fields) {
-      names.push_back(field.name);
-      kernel += "_" + std::to_string(sy::size_of(field.kind));
-    }
-    return {{{"id", "all"}, {"launches", {{{"kernel", kernel}, {"parameters", names}}}}}};
+using test::nothing;
+
+std::vector<json> nothing_variants() {
+  json names = json::array();
+  std::string kernel = "take";
+  for (const auto& field : sy::describe<nothing>().fields) {
+    names.push_back(field.name);
+    kernel += "_" + std::to_string(sy::size_of(field.kind));
   }
-};
+  return {{{"id", "all"}, {"launches", {{{"kernel", kernel}, {"parameters", names}}}}}};
+}
 
 /// Attention's four tensors as tensor maps, each with three strides of the call, and four scalars.
 struct maps {
@@ -70,30 +54,31 @@ struct maps {
   static constexpr auto axes =
       sy::axes(sy::size_axis<&arguments::batch>(), sy::size_axis<&arguments::heads>(),
                sy::size_axis<&arguments::seqlen_q>(), sy::size_axis<&arguments::seqlen_k>());
-  static std::vector<json> variants() {
-    json parameters = json::array();
-    for (const std::string each : {"q", "k", "v", "out"}) {
-      const bool is_query = each == "q" || each == "out";
-      parameters.push_back(
-          {{"tensor_map",
-            {{"of", each},
-             {"dtype", "f16"},
-             {"extents", {"128", is_query ? "seqlen_q" : "seqlen_k", "heads", "batch"}},
-             {"strides", {"2 * " + each + "_token", "2 * " + each + "_head", "2 * " + each + "_batch"}},
-             {"box", {64, 128, 1, 1}},
-             {"swizzle", "128B"}}}});
-    }
-    for (const char* each : {"scale", "window", "seqlen_q", "seqlen_k"}) parameters.push_back(each);
-    return {{{"id", "all"},
-             {"launches", {{{"kernel", "take_128_128_128_128_4_4_8_8"}, {"parameters", parameters}}}}}};
-  }
 };
 
-std::array<std::byte, 1 << 12> memory;
+std::vector<json> maps_variants() {
+  json parameters = json::array();
+  for (const std::string each : {"q", "k", "v", "out"}) {
+    const bool is_query = each == "q" || each == "out";
+    parameters.push_back(
+        {{"tensor_map",
+          {{"of", each},
+           {"dtype", "f16"},
+           {"extents", {"128", is_query ? "seqlen_q" : "seqlen_k", "heads", "batch"}},
+           {"strides", {"2 * " + each + "_token", "2 * " + each + "_head", "2 * " + each + "_batch"}},
+           {"box", {64, 128, 1, 1}},
+           {"swizzle", "128B"}}}});
+  }
+  for (const char* each : {"scale", "window", "seqlen_q", "seqlen_k"}) parameters.push_back(each);
+  return {{{"id", "all"},
+           {"launches", {{{"kernel", "take_128_128_128_128_4_4_8_8"}, {"parameters", parameters}}}}}};
+}
 
+/// Whether every launch was taken.
 template <class Operator>
-void count(std::string_view how, std::int64_t calls) {
-  const fake_files files{Operator::name, Operator::variants()};
+[[nodiscard]] bool count(const std::vector<json>& variants, typename Operator::arguments call,
+                         std::string_view how, std::int64_t calls) {
+  const fake_files files{Operator::name, variants};
   sy::catalog catalog{files.options()};
   const sy::device first = fake_device(0);
   sy::dispatcher<Operator> bound{catalog, first};
@@ -101,11 +86,6 @@ void count(std::string_view how, std::int64_t calls) {
   const fake_stream own{primary(0)};
   const sy::stream where = how.ends_with("_null") ? sy::stream{} : own.get();
   set_current(primary(0));
-  typename Operator::arguments call;
-  if constexpr (requires { call.q; }) {
-    call.q = memory.data(), call.k = memory.data() + 256, call.v = memory.data() + 512;
-    call.out = memory.data() + 768;
-  }
   for (int i = 0; i < 3; ++i) {
     bound(where, call);
     routed(where, call);
@@ -131,7 +111,7 @@ void count(std::string_view how, std::int64_t calls) {
     repeat([&] { routed(where, call); });
   }
   driver.unload(module);
-  if (failures != 0) std::exit(1);
+  return failures == 0;
 }
 
 }  // namespace
@@ -144,10 +124,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::int64_t calls = std::strtoll(argv[3], nullptr, 10);
+  const std::string_view how = what.substr(dash + 1);
+  bool good = false;
   if (what.substr(0, dash) == "maps") {
-    count<maps>(what.substr(dash + 1), calls);
+    alignas(256) static std::array<std::byte, 1024> memory;
+    std::byte* const at = memory.data();
+    good = count<maps>(maps_variants(), {.q = at, .k = at + 256, .v = at + 512, .out = at + 768}, how, calls);
   } else {
-    count<sixteen>(what.substr(dash + 1), calls);
+    good = count<nothing>(nothing_variants(), nothing::call(), how, calls);
   }
-  return 0;
+  return good ? 0 : 1;
 }

@@ -11,6 +11,7 @@
 #include <switchyard/switchyard.hpp>
 
 #include "../kernels_for_tests/echo.hpp"
+#include "../kernels_for_tests/nothing.hpp"
 
 namespace test {
 
@@ -94,27 +95,6 @@ struct echo {
                  &arguments::pointer, &arguments::out>;
   static constexpr auto axes =
       sy::axes(sy::type_axis<&arguments::dtype>(), sy::size_axis<&arguments::size>());
-};
-
-/// Sixteen parameters, taken as they are.
-struct nothing {
-  static constexpr std::string_view name = "nothing";
-  struct arguments {
-    const void *a = nullptr, *b = nullptr;
-    void *c = nullptr, *d = nullptr;
-    std::int64_t e = 0, f = 0, g = 0, h = 0, i = 0, j = 0, k = 0, l = 0;
-    float m = 0, n = 0;
-    sy::dtype dtype = sy::dtype::f16;
-    std::int32_t p = 0;
-  };
-  static constexpr auto fields =
-      sy::fields<&arguments::a, &arguments::b, &arguments::c, &arguments::d, &arguments::e, &arguments::f,
-                 &arguments::g, &arguments::h, &arguments::i, &arguments::j, &arguments::k, &arguments::l,
-                 &arguments::m, &arguments::n, &arguments::dtype, &arguments::p>;
-  static constexpr auto axes =
-      sy::axes(sy::type_axis<&arguments::dtype>(), sy::type_axis<&arguments::l>("head_dim"),
-               sy::size_axis<&arguments::e>("batch"), sy::size_axis<&arguments::f>("heads"),
-               sy::size_axis<&arguments::g>("seqlen_q"), sy::size_axis<&arguments::h>("seqlen_k"));
 };
 
 /// A variant of `stamp` that writes `number`.
