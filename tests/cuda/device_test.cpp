@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -18,29 +17,18 @@
 #include <switchyard/target.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
+#include "hopper.hpp"
 #include "raw.hpp"
 
 namespace {
 
 namespace sy = switchyard;
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  if (value == nullptr) throw std::runtime_error{std::string{name} + " is not set"};
-  return value;
-}
-
-/// First thing in every case.
-void need_hopper() {
-  if (!raw::available()) skip_program("no CUDA device");
-  const auto device = sy::cuda::open(0);
-  if (device->compute_capability() != 90)
-    skip_program("the kernels are for sm_90a, the device is " + device->properties().arch);
-  raw::set_current(raw::primary_context());
-}
+using cuda_test::need_hopper;
+using sy::test::required_variable;
 
 std::vector<std::byte> read_file(const std::string& name) {
-  const std::string path = variable("TEST_KERNELS") + "/" + name;
+  const std::string path = required_variable("TEST_KERNELS") + "/" + name;
   std::ifstream file{path, std::ios::binary};
   if (!file) throw std::runtime_error{path + " cannot be read"};
   const std::vector<char> characters{std::istreambuf_iterator<char>{file}, {}};
@@ -60,10 +48,10 @@ struct cuda_backend {
 
 struct hip_backend {
   static std::shared_ptr<sy::device_driver> open() {
-    return sy::hip::open(0, {.library = variable("HIP_OVER_CUDA_LIBRARY")});
+    return sy::hip::open(0, {.library = required_variable("HIP_OVER_CUDA_LIBRARY")});
   }
   static std::shared_ptr<sy::device_driver> of(sy::stream where) {
-    return sy::hip::of(where, {.library = variable("HIP_OVER_CUDA_LIBRARY")});
+    return sy::hip::of(where, {.library = required_variable("HIP_OVER_CUDA_LIBRARY")});
   }
 };
 
@@ -604,7 +592,7 @@ TEMPLATE_TEST_CASE("threads load and launch at once", "", cuda_backend, hip_back
 
 TEST_CASE("hip over cuda tells what it is") {
   need_hopper();
-  const auto device = sy::hip::open(0, {.library = variable("HIP_OVER_CUDA_LIBRARY")});
+  const auto device = sy::hip::open(0, {.library = required_variable("HIP_OVER_CUDA_LIBRARY")});
   const auto cuda = sy::cuda::open(0);
   CHECK(device->properties().backend == "hip");
   CHECK(device->properties().name == cuda->properties().name);

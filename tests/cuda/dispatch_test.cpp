@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -22,6 +21,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "environment.hpp"
+#include "hopper.hpp"
 #include "raw.hpp"
 #include "timed_driver.hpp"
 #include "written_files.hpp"
@@ -64,19 +65,9 @@ struct tile {
 constexpr int elements = 1000;
 
 std::string read_blob() {
-  const char* const folder = std::getenv("TEST_KERNELS");  // NOLINT(concurrency-mt-unsafe)
-  if (folder == nullptr) throw std::runtime_error{"TEST_KERNELS is not set"};
-  std::ifstream file{std::string{folder} + "/kernels.sm_90a.cubin", std::ios::binary};
+  const std::string folder = sy::test::required_variable("TEST_KERNELS");
+  std::ifstream file{folder + "/kernels.sm_90a.cubin", std::ios::binary};
   return {std::istreambuf_iterator<char>{file}, {}};
-}
-
-/// First thing in every case.
-void need_hopper() {
-  if (!raw::available()) skip_program("no CUDA device");
-  const auto device = sy::cuda::open(0);
-  if (device->compute_capability() != 90)
-    skip_program("the kernels are for sm_90a, the device is " + device->properties().arch);
-  raw::set_current(raw::primary_context());
 }
 
 class files {

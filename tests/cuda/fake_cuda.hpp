@@ -3,11 +3,11 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
-#include <stdexcept>
 #include <string>
 
 #include <switchyard/cuda/driver.hpp>
 
+#include "../environment.hpp"
 #include "fake_driver.hpp"
 
 namespace fake_cuda {
@@ -15,11 +15,7 @@ namespace fake_cuda {
 namespace sy = switchyard;
 
 inline const std::string& fake_library() {
-  static const std::string path = [] {
-    const char* const value = std::getenv("FAKE_CUDA_LIBRARY");  // NOLINT(concurrency-mt-unsafe)
-    if (value == nullptr) throw std::runtime_error{"FAKE_CUDA_LIBRARY is not set"};
-    return std::string{value};
-  }();
+  static const std::string path = sy::test::required_variable("FAKE_CUDA_LIBRARY");
   return path;
 }
 

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -22,6 +21,8 @@
 #include <vector>
 
 #include <switchyard/cuda/api.hpp>
+
+#include "../environment.hpp"
 
 struct CUctx_st {
   int device = 0;
@@ -55,12 +56,12 @@ thread_local std::vector<CUctx_st*> stack;
 thread_local int capture_mode = 0;
 
 bool misbehaves(std::string_view how) {
-  const char* const value = std::getenv("FAKE_CUDA");
+  const char* const value = switchyard::test::variable("FAKE_CUDA");
   return value != nullptr && how == value;
 }
 
 bool lacks(std::string_view function) {
-  const char* const value = std::getenv("FAKE_CUDA");
+  const char* const value = switchyard::test::variable("FAKE_CUDA");
   return value != nullptr && std::string_view{value}.starts_with("lacks=") &&
          std::string_view{value}.substr(6) == function;
 }

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -21,6 +20,7 @@
 #include <switchyard/cuda/driver.hpp>
 #include <switchyard/hip/driver.hpp>
 
+#include "../environment.hpp"
 #include "raw.hpp"
 #include "written_files.hpp"
 
@@ -73,8 +73,8 @@ int main() {
     return 77;
   }
   raw::set_current(raw::primary_context());
-  const char* const folder = std::getenv("TEST_KERNELS");
-  const char* const library = std::getenv("HIP_OVER_CUDA_LIBRARY");
+  const char* const folder = sy::test::variable("TEST_KERNELS");
+  const char* const library = sy::test::variable("HIP_OVER_CUDA_LIBRARY");
   if (folder == nullptr || library == nullptr) {
     std::puts("TEST_KERNELS or HIP_OVER_CUDA_LIBRARY is not set");
     return 2;

@@ -2,7 +2,6 @@
 // well.
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "allocation_counter.hpp"
 #include "catch.hpp"
+#include "environment.hpp"
 #include "forwarding_driver.hpp"
 #include "sanitized.hpp"
 #include "test_disk.hpp"
@@ -20,11 +20,10 @@ namespace {
 
 using namespace test;
 
-constexpr int default_replacements = sanitized ? 500 : 10'000;
+constexpr std::uint32_t default_replacements = sanitized ? 500 : 10'000;
 
 int replacements() {
-  const char* wanted = std::getenv("SWITCHYARD_TEST_REPLACEMENTS");  // NOLINT(concurrency-mt-unsafe)
-  return wanted == nullptr ? default_replacements : static_cast<int>(std::strtol(wanted, nullptr, 10));
+  return static_cast<int>(sy::test::number("SWITCHYARD_TEST_REPLACEMENTS", default_replacements));
 }
 
 }  // namespace

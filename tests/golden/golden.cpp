@@ -2,7 +2,6 @@
 // the text beside it. With SWITCHYARD_UPDATE_GOLDEN=1 the texts are written instead; read the difference.
 #include <algorithm>
 #include <catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include <switchyard/read_manifest.hpp>
 #include <switchyard/read_table.hpp>
 
+#include "../environment.hpp"
 #include "../unit/sample_operator.hpp"
 
 namespace sy = switchyard;
@@ -89,7 +89,8 @@ std::string answer(const nlohmann::json& asked) {
       const std::uint32_t axis = sy::find_axis(*sources.op, name);
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       problem.at(axis) = sy::parse_value(sources.op->axes[axis], text).value();
-      shown += (shown.empty() ? "" : " ") + name + "=" + text;
+      if (!shown.empty()) shown += ' ';
+      shown.append(name).append("=").append(text);
     }
     const sy::choice chosen = from->select(problem, unusable);
     const sy::explanation why = sy::explain(*from, problem, chosen, unusable);
@@ -112,7 +113,7 @@ std::string answer(const nlohmann::json& asked) {
 }  // namespace
 
 TEST_CASE("files and problems give the choices, grounds and warnings written down for them") {
-  const bool update = std::getenv("SWITCHYARD_UPDATE_GOLDEN") != nullptr;
+  const bool update = sy::test::variable("SWITCHYARD_UPDATE_GOLDEN") != nullptr;
   std::vector<std::filesystem::path> cases;
   for (const auto& each : std::filesystem::directory_iterator{SWITCHYARD_GOLDEN}) {
     if (each.path().extension() == ".json") cases.push_back(each.path());

@@ -12,21 +12,17 @@
 
 #include "catch.hpp"
 #include "cuda/fake_cuda.hpp"
+#include "environment.hpp"
 
 namespace {
 
 namespace sy = switchyard;
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  if (value == nullptr) throw std::runtime_error{std::string{name} + " is not set"};
-  return value;
-}
+using sy::test::required_variable;
 
 /// Another name of the same library, so that it is asked anew: an opened library is remembered by its name.
 sy::hip::options renamed() {
   static int count = 0;
-  const std::string path = variable("HIP_OVER_CUDA_LIBRARY");
+  const std::string path = required_variable("HIP_OVER_CUDA_LIBRARY");
   const auto slash = path.rfind('/');
   return {.library = path.substr(0, slash) + std::string(static_cast<std::size_t>(++count), '/') +
                      path.substr(slash)};
@@ -34,10 +30,12 @@ sy::hip::options renamed() {
 
 class setting {
  public:
-  setting(const char* name, const char* value) : name_{name} { ::setenv(name, value, 1); }
+  setting(const char* name, const char* value) : name_{name} {
+    ::setenv(name, value, 1);  // NOLINT(concurrency-mt-unsafe): beside no other thread
+  }
   setting(const setting&) = delete;
   setting& operator=(const setting&) = delete;
-  ~setting() { ::unsetenv(name_); }
+  ~setting() { ::unsetenv(name_); }  // NOLINT(concurrency-mt-unsafe)
 
  private:
   const char* name_;
@@ -77,7 +75,7 @@ TEST_CASE("a library that cannot be used says why") {
   CHECK(other.code() == sy::error_code::driver_absent);
   CHECK(contains(other.what(), "libm.so.6 is not a HIP library: it lacks hipInit"));
 
-  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
   {
     const setting version{"HIP_OVER_CUDA_VERSION", "40500000"};
     const auto old = error_of([] { (void)sy::hip::open(0, renamed()); });
@@ -107,7 +105,7 @@ TEST_CASE("AMD's own library opens, or says that there is no device") {
 }
 
 TEST_CASE("properties are read as expressions know them") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
   const auto how = renamed();
   const auto device = sy::hip::open(0, how);
   const auto& properties = device->properties();
@@ -128,7 +126,7 @@ TEST_CASE("properties are read as expressions know them") {
 }
 
 TEST_CASE("loading, launching and memory") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
   const auto device = sy::hip::open(0, renamed());
   const auto second = sy::hip::open(1, renamed());
   auto* const module = device->load(image(), "blob.hsaco");
@@ -169,7 +167,7 @@ TEST_CASE("loading, launching and memory") {
 }
 
 TEST_CASE("copies and events") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
   const auto device = sy::hip::open(0, renamed());
   const int before = 41;
   int after = 0;
@@ -190,7 +188,7 @@ TEST_CASE("copies and events") {
 }
 
 TEST_CASE("a code object's kernels are known by their notes") {
-  const char* const path = std::getenv("HSACO");
+  const char* const path = sy::test::variable("HSACO");
   if (path == nullptr) {
     WARN("skipped: HSACO is not set");
     return;
@@ -200,7 +198,7 @@ TEST_CASE("a code object's kernels are known by their notes") {
   const auto* const begin = reinterpret_cast<const std::byte*>(file.data());
   const std::vector<std::byte> bytes{begin, begin + file.size()};
 
-  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
   const setting arch{"HIP_OVER_CUDA_ARCH", "gfx942:sramecc+:xnack-"};
   const auto device = sy::hip::open(0, renamed());
   CHECK(device->properties().arch == "gfx942:sramecc+:xnack-");
@@ -224,7 +222,7 @@ TEST_CASE("a code object's kernels are known by their notes") {
 }
 
 TEST_CASE("streams are told apart by their devices, at each call") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", variable("FAKE_CUDA_LIBRARY").c_str()};
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
   const auto how = renamed();
   sy::hip::router streams{how};
   CHECK_FALSE(streams.refuses_foreign_streams());

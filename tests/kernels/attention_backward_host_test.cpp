@@ -6,20 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <switchyard/device.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
 #include "gpu/attention/every_variant.hpp"
 #include "gpu/attention/random_backward_call.hpp"
 
 TEST_CASE("attention backward on the CPU: random calls by every variant", "[attention]") {
   every_variant<attention_backward> variants{sy::device::host()};
-  const std::uint32_t calls = number("SWITCHYARD_TEST_CALLS", 120);
-  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", std::random_device{}());
+  const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", 120);
+  const std::uint32_t seed = sy::test::fresh_seed();
   constexpr std::array<const char*, 4> names{"dq", "dk", "dv", "dbias"};
   std::size_t launches = 0;
   for (std::uint32_t n = 0; n < calls; ++n) {

@@ -2,7 +2,6 @@
 // calls over all axes. SWITCHYARD_TEST_CALLS says how many.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <string>
@@ -11,6 +10,7 @@
 #include <switchyard/operators/attention_decode.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
 #include "kernels/host_blobs.hpp"
 #include "random_decode.hpp"
 
@@ -87,8 +87,7 @@ std::vector<way> ways() {
 }  // namespace
 
 TEST_CASE("decoding on the CPU: random calls", "[decode]") {
-  const char* const given = std::getenv("SWITCHYARD_TEST_CALLS");
-  const std::uint32_t calls = given == nullptr ? 150 : static_cast<std::uint32_t>(std::atoi(given));
+  const std::uint32_t calls = test::number("SWITCHYARD_TEST_CALLS", 150);
   const std::uint32_t seed = test::fresh_seed();
   std::size_t launches = 0;
   for (std::uint32_t n = 0; n < calls; ++n) {

@@ -23,6 +23,8 @@
 #include <switchyard/host/kernel.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
+#include "environment.hpp"
+
 namespace switchyard::test {
 
 /// A shared object of kernels.
@@ -30,6 +32,7 @@ class blob {
  public:
   explicit blob(const std::filesystem::path& path)
       : name_{path.stem().string()}, handle_{::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)} {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     if (handle_ == nullptr) throw std::runtime_error{path.string() + ": " + ::dlerror()};
   }
 
@@ -63,7 +66,7 @@ class blob {
 [[nodiscard]] inline const std::vector<blob>& blobs(std::string_view stem) {
   static std::map<std::string, std::vector<blob>, std::less<>> known;
   const auto open_all = [&stem] {
-    const char* folder = std::getenv("SWITCHYARD_TEST_BLOBS");
+    const char* folder = variable("SWITCHYARD_TEST_BLOBS");
 #if defined(SWITCHYARD_TEST_BLOBS_FOLDER)
     if (folder == nullptr) folder = SWITCHYARD_TEST_BLOBS_FOLDER;
 #endif
@@ -179,13 +182,6 @@ inline constexpr std::array<dtype, 3> element_types{dtype::f32, dtype::f16, dtyp
 
 [[nodiscard]] inline std::string type_name(dtype type) {
   return std::string{enumerator_names<dtype>[static_cast<std::size_t>(type)]};
-}
-
-[[nodiscard]] inline std::uint32_t fresh_seed() {
-  if (const char* given = std::getenv("SWITCHYARD_TEST_SEED")) {
-    return static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));
-  }
-  return std::random_device{}();
 }
 
 }  // namespace switchyard::test

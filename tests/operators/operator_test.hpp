@@ -19,6 +19,7 @@
 #include <switchyard/tune/reference/element.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
 
 namespace switchyard::test {
 
@@ -46,7 +47,7 @@ namespace switchyard::test {
 /// Seeds of a run: fresh each time, or SWITCHYARD_TEST_SEED to repeat one.
 [[nodiscard]] inline std::mt19937_64& random_source() {
   static std::mt19937_64 generator = [] {
-    const char* given = std::getenv("SWITCHYARD_TEST_SEED");
+    const char* given = variable("SWITCHYARD_TEST_SEED");
     const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
     std::printf("SWITCHYARD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
     return std::mt19937_64{seed};

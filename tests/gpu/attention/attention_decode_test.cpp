@@ -14,6 +14,7 @@
 
 #include "catch.hpp"
 #include "device_memory.hpp"
+#include "environment.hpp"
 #include "every_variant.hpp"
 #include "random_decode.hpp"
 #include "run_random_calls.hpp"
@@ -49,7 +50,7 @@ TEST_CASE("decoding on the GPU: caches of more than 2^31 elements", "[decode]") 
   if (!raw::available()) skip_program("no CUDA device");
   raw::set_current(raw::primary_context());
   every_variant<attention_decode> variants{sy::device{sy::cuda::open(0)}};
-  std::mt19937 random{number("SWITCHYARD_TEST_SEED", std::random_device{}())};
+  std::mt19937 random{sy::test::fresh_seed()};
   std::size_t launches = 0;
   for (const bool paged : {false, true}) {
     for (const dtype kv_dtype : {dtype::f16, dtype::f8_e4m3}) {

@@ -1,9 +1,7 @@
-// What tests through catalog and dispatcher share: a dispatcher for each variant, and settings.
+// What tests through catalog and dispatcher share: a dispatcher for each variant.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -55,11 +53,5 @@ class every_variant {
   sy::dispatcher<Operator> free_;
   std::map<std::string, std::unique_ptr<one>> forced_;
 };
-
-/// The value of an environment variable.
-[[maybe_unused]] std::uint32_t number(const char* variable, std::uint32_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
-}
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +17,7 @@
 
 #include "catch.hpp"
 #include "device_memory.hpp"
+#include "environment.hpp"
 #include "every_variant.hpp"
 #include "random_attention.hpp"
 
@@ -76,8 +76,8 @@ void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
   if (!raw::available()) skip_program("no CUDA device");
   raw::set_current(raw::primary_context());
   every_variant<Operator> variants{sy::device{sy::cuda::open(0)}};
-  const std::uint32_t calls = number("SWITCHYARD_TEST_CALLS", usually);
-  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", std::random_device{}());
+  const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", usually);
+  const std::uint32_t seed = sy::test::fresh_seed();
   std::size_t launches = 0;
   std::size_t failures = 0;
   constexpr std::uint32_t portion = 64;

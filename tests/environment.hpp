@@ -1,0 +1,34 @@
+// The environment variables that steer tests.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+namespace switchyard::test {
+
+/// Its value; null where it is not set.
+[[nodiscard]] inline const char* variable(const char* name) {
+  return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no test sets variables beside other threads
+}
+
+/// The value of one that the test is run with.
+[[nodiscard]] inline std::string required_variable(const char* name) {
+  const char* const value = variable(name);
+  if (value == nullptr) throw std::runtime_error{std::string{name} + " is not set"};
+  return value;
+}
+
+[[nodiscard]] inline std::uint32_t number(const char* name, std::uint32_t otherwise) {
+  const char* const text = variable(name);
+  return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+/// SWITCHYARD_TEST_SEED, to repeat a run; else another one each time.
+[[nodiscard]] inline std::uint32_t fresh_seed() {
+  return number("SWITCHYARD_TEST_SEED", std::random_device{}());
+}
+
+}  // namespace switchyard::test
