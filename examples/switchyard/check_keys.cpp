@@ -47,7 +47,7 @@ class key_checker {
 
   void manifest(const nlohmann::json& file) {
     static const key_set top{"schema", "operator", "target", "built_by", "variants"};
-    static const key_set variant{"id", "type", "config", "requires", "workspace", "launches"};
+    static const key_set variant{"id", "type", "config", "requires", "cost", "workspace", "launches"};
     static const key_set launch{"blob",  "sha256",  "kernel",       "grid",
                                 "block", "cluster", "shared_bytes", "cooperative",
                                 "fill",  "byte",    "parameters",   "programmatic_dependent_launch"};

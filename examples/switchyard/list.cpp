@@ -101,6 +101,7 @@ class filter {
   for (const sy::config_entry& each : what.config) out["config"][each.name] = each.value;
   out["requires"] = ordered_json::array();
   for (const sy::condition& each : what.conditions) out["requires"].push_back(each.text);
+  if (!what.cost.text.empty()) out["cost"] = what.cost.text;
   out["launches"] = ordered_json::array();
   for (const sy::launch& each : what.launches) {
     if (each.is_fill) {

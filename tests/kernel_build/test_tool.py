@@ -96,11 +96,12 @@ class Spaces(Folder):
 
     def test_templates_conditions_and_fragments(self):
         (one, two) = self.variants(self.write(
-            maps={"ctype": {"f16": "half"}}, define={"all": ["x", "y"]},
+            maps={"ctype": {"f16": "half"}}, define={"all": ["x", "y"], "cost": "ceil_div(n, {lanes} * tile)"},
             variants=[variant_rule(
                 type={"dtype": "f16", "causal": True}, build={"isa": "avx2"}, let={"lanes": "32 / tile", "type": "ctype[dtype]"},
                 id="{isa}_{type}_{tile}_{causal}_{= causal}", requires=["n % {lanes} == 0", {"if": "tile == 2", "then": ["big"]}],
                 workspace={"if": "tile == 2", "then": {"partial": "4 * n"}},
+                cost={"if": "tile == 2", "then": {"use": "cost"}},
                 launches=[{"if": "tile == 2", "then": [{"fill": "partial", "byte": 0}]},
                           {"blob": "b", "kernel": "{ctype[dtype]}_{tile}", "grid": ["n", 1, 1], "block": ["{lanes}", 1, 1],
                            "shared_bytes": "{= lanes * 4}", "parameters": [{"use": "all"}, {"i32": "{tile}"}]}])]))
@@ -108,6 +109,7 @@ class Spaces(Folder):
         self.assertEqual(one["requires"], ["n % 32 == 0"])
         self.assertEqual(two["requires"], ["n % 16 == 0", "big"])
         self.assertEqual((one["workspace"], two["workspace"]), ({}, {"partial": "4 * n"}))
+        self.assertEqual((one.get("cost"), two["cost"]), (None, "ceil_div(n, 16 * tile)"))
         self.assertEqual(two["launches"][0], {"fill": "partial", "byte": 0})
         self.assertEqual(two["launches"][1]["block"], [16, 1, 1])
         self.assertEqual(two["launches"][1]["shared_bytes"], 64)
