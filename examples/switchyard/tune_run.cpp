@@ -326,7 +326,8 @@ class shared_run {
     if (!before.empty() && continues(before.front(), out)) {
       checked.add(note(before.front(), "checked"));
       clocks.add(note(before.front(), "clocks"));
-      rows = std::min(rows + std::strtoull(note(before.front(), "rows").c_str(), nullptr, 10), row_count());
+      rows += std::strtoul(note(before.front(), "rows").c_str(), nullptr, 10);
+      rows = std::min(rows, row_count());
       before.erase(before.begin());
     }
     out.emplace_back("checked", checked.text());
