@@ -24,6 +24,11 @@ using Catch::Approx;
 }
 #endif
 
+/// Matches the empty string: what is there instead is shown.
+[[nodiscard]] inline auto no_text() {
+  return Catch::Matchers::Equals("");
+}
+
 /// Ends the program as skipped: for programs that need a device, first thing in each of their cases.
 [[noreturn]] inline void skip_program(std::string_view reason) {
   std::printf("skipped: %.*s\n", static_cast<int>(reason.size()), reason.data());

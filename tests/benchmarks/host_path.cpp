@@ -169,8 +169,8 @@ rotary::arguments rotary_call(void* memory) {
   call.heads_k = 8;
   call.head_dim = call.rotary_dim = 128;
   call.offset = 2048;
-  call.q_stride_token = call.q_out_stride_token = 32 * 128;
-  call.k_stride_token = call.k_out_stride_token = 8 * 128;
+  call.q_stride_token = call.q_out_stride_token = std::int64_t{32} * 128;
+  call.k_stride_token = call.k_out_stride_token = std::int64_t{8} * 128;
   call.q_stride_head = call.q_out_stride_head = call.k_stride_head = call.k_out_stride_head = 128;
   call.table_stride = 64;
   call.dtype = sy::dtype::bf16;
@@ -186,8 +186,8 @@ attention_forward::arguments attention_call(void* memory) {
   call.seqlen_q = 1;
   call.seqlen_k = 2048;
   call.head_dim = call.head_dim_v = 128;
-  call.q_stride_token = call.out_stride_token = 32 * 128;
-  call.k_stride_token = call.v_stride_token = 8 * 128;
+  call.q_stride_token = call.out_stride_token = std::int64_t{32} * 128;
+  call.k_stride_token = call.v_stride_token = std::int64_t{8} * 128;
   call.q_stride_head = call.k_stride_head = call.v_stride_head = call.out_stride_head = 128;
   call.scale = 0.0884F;
   call.dtype = sy::dtype::bf16;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -123,7 +125,7 @@ TEST_CASE("a CUDA device tells its properties") {
   CHECK(properties.backend == "cuda");
   CHECK(!properties.name.empty());
   CHECK(properties.attribute("multiprocessors") > 0);
-  CHECK(properties.attribute("shared_bytes_per_block") > 48 * 1024);
+  CHECK(properties.attribute("shared_bytes_per_block") > std::int64_t{48} * 1024);
   CHECK(properties.attribute("memory_bandwidth") > 100'000'000'000);
   for (const char* const name :
        {"memory_bytes", "l2_bytes", "shared_bytes_per_multiprocessor", "registers_per_multiprocessor",
@@ -369,7 +371,7 @@ TEST_CASE("tensor maps") {
   need_hopper();
   const auto driver = sy::cuda::open(0);
   const loaded module{driver};
-  std::vector<float> values(64 * 128);
+  std::vector<float> values(std::size_t{64} * 128);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const raw::buffer<float> tensor{values};
   sy::tensor_map_request request;
@@ -378,7 +380,7 @@ TEST_CASE("tensor maps") {
   request.element_type = 7;  // CU_TENSOR_MAP_DATA_TYPE_FLOAT32
   request.extents[0] = 128;
   request.extents[1] = 64;
-  request.stride_bytes[0] = 128 * 4;
+  request.stride_bytes[0] = std::uint64_t{128} * 4;
   request.box[0] = 32;
   request.box[1] = 16;
   request.element_strides[0] = request.element_strides[1] = 1;

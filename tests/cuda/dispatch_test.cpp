@@ -281,7 +281,7 @@ TEST_CASE("calls follow their streams from context to context") {
       std::unique_ptr<raw::own_stream> stream;
       std::unique_ptr<raw::buffer<float>> x, y;
     };
-    const auto values = random_values(64 * 128);
+    const auto values = random_values(std::size_t{64} * 128);
     std::vector<place> places;
     for (CUctx_st* const context : {raw::primary_context(), own}) {
       raw::set_current(context);
@@ -305,7 +305,7 @@ TEST_CASE("calls follow their streams from context to context") {
           tiles(each.stream->get(), {.matrix = each.x->get(), .out = each.y->get(), .x = 64, .y = 48});
           const auto copied = each.y->read();
           bool right = true;
-          for (std::size_t at = 0; at < 16 * 32; ++at)
+          for (std::size_t at = 0; at < std::size_t{16} * 32; ++at)
             right = right && copied[at] == values[(48 + at / 32) * 128 + 64 + at % 32];
           CHECK(right);
         }
@@ -347,7 +347,7 @@ TEST_CASE("a tensor map follows its matrix") {
   sy::catalog catalog{disk.options()};
   sy::dispatcher<tile> run{catalog};
   const raw::own_stream stream;
-  const raw::buffer<float> out{16 * 32};
+  const raw::buffer<float> out{std::size_t{16} * 32};
   for (int i = 0; i < 4; ++i) {
     const std::int64_t stride = i % 2 == 0 ? 128 : 160;
     const auto values = random_values(static_cast<std::size_t>(64 * stride));
@@ -357,7 +357,7 @@ TEST_CASE("a tensor map follows its matrix") {
       run(stream.get(), {.matrix = matrix.get(), .out = out.get(), .x = x, .y = 16, .stride = stride});
       const auto copied = out.read();
       bool right = true;
-      for (std::size_t at = 0; at < 16 * 32; ++at) {
+      for (std::size_t at = 0; at < std::size_t{16} * 32; ++at) {
         right = right && copied[at] == values[(16 + at / 32) * static_cast<std::size_t>(stride) +
                                               static_cast<std::size_t>(x) + at % 32];
       }

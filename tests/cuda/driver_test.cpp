@@ -1,5 +1,6 @@
 // The cuda backend without a device: over a fake driver, whose path the program is given in
 // FAKE_CUDA_LIBRARY.
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -102,7 +103,7 @@ TEST_CASE("properties are read as expressions know them") {
   CHECK(properties.attribute("compute_capability") == 90);
   CHECK(properties.attribute("multiprocessors") == 10);
   CHECK(properties.attribute("memory_bandwidth") == 256'000'000'000);  // 1 GHz, both edges, 128 bytes
-  CHECK(properties.attribute("shared_bytes_per_block") == 100 * 1024);
+  CHECK(properties.attribute("shared_bytes_per_block") == std::int64_t{100} * 1024);
   CHECK(properties.attribute("memory_bytes") == std::int64_t{8} << 30U);
   CHECK(properties.attribute("driver_version") == 13000);
   for (const char* const name :

@@ -258,7 +258,7 @@ TEST_CASE("threads with arguments of their own are given their own tensor maps")
         // Few rows of many, so that entries are found, made and displaced all the time.
         const product::arguments call{.a = memory.data() + 16 * (random() % 400),
                                       .b = memory.data() + 16 * (random() % 2),
-                                      .c = memory.data() + t * 64,
+                                      .c = memory.data() + std::size_t{t} * 64,
                                       .stride_b = 64 + static_cast<std::int64_t>(random() % 2),
                                       .rows = 16 + static_cast<std::int64_t>(random() % 20)};
         run(stream.get(), call);

@@ -1,5 +1,7 @@
 // The hip backend without a device: over tests/hip_over_cuda over the fake CUDA driver. The program is given
 // HIP_OVER_CUDA_LIBRARY and FAKE_CUDA_LIBRARY, and HSACO when there is a code object.
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -114,7 +116,7 @@ TEST_CASE("properties are read as expressions know them") {
   CHECK(properties.name == "Fake A");
   CHECK(properties.attribute("multiprocessors") == 10);
   CHECK(properties.attribute("memory_bandwidth") == 256'000'000'000);
-  CHECK(properties.attribute("shared_bytes_per_block") == 100 * 1024);
+  CHECK(properties.attribute("shared_bytes_per_block") == std::int64_t{100} * 1024);
   CHECK(properties.attribute("warp_size") == 32);
   CHECK(properties.attribute("cooperative_launch") == 1);
   CHECK(properties.attribute("cluster_launch") == 0);

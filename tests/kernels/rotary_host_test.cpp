@@ -197,7 +197,7 @@ void check(const options& o) {
   INFO(describe(o, seed));
   std::mt19937 random{seed};
   problem p{o, random};
-  REQUIRE(operators::rotary::check(p.a) == "");
+  REQUIRE_THAT(operators::rotary::check(p.a), no_text());
   const outcome expected = compute<double>(p);
   const outcome plain = compute<float>(p);
 
@@ -354,9 +354,9 @@ TEST_CASE("rotary: every 16-bit value is read and rounded as the scalar conversi
       return type == dtype::f16 ? f16_from(wide) : bf16_from(wide);
     };
     // All values as the first halves of heads of 64 whose second halves are zero; each token has its factor.
-    std::vector<std::uint16_t> in(65536 * 2, 0);
+    std::vector<std::uint16_t> in(std::size_t{65536} * 2, 0);
     for (std::size_t n = 0; n < 65536; ++n) in[n / 32 * 64 + n % 32] = static_cast<std::uint16_t>(n);
-    std::vector<float> cos(32 * 32);
+    std::vector<float> cos(std::size_t{32} * 32);
     for (float& value : cos) value = std::exp2(exponent(random)) * (random() % 2 == 0 ? 1.0F : -1.0F);
     const std::vector<float> sin(cos.size(), 0.0F);
     std::vector<std::uint16_t> out(in.size());
@@ -371,7 +371,7 @@ TEST_CASE("rotary: every 16-bit value is read and rounded as the scalar conversi
     a.heads_q = 64;
     a.head_dim = a.rotary_dim = 64;
     a.q_stride_head = a.q_out_stride_head = 64;
-    a.q_stride_token = a.q_out_stride_token = 64 * 64;
+    a.q_stride_token = a.q_out_stride_token = std::int64_t{64} * 64;
     a.dtype = type;
     for (const test::blob& blob : test::blobs("rotary")) {
       INFO(blob.name());

@@ -96,7 +96,7 @@ void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
 
     for (std::size_t i = 0; i < some.size(); ++i) {
       const auto& each = *some[i];
-      REQUIRE(Operator::check(each.a) == "");
+      REQUIRE_THAT(Operator::check(each.a), no_text());
       device_memory memory;
       const auto on_gpu = put(memory, each);
       const auto check = [&](const std::string& id, sy::dispatcher<Operator>& dispatcher) {
