@@ -42,8 +42,10 @@ progress::progress(std::FILE* out, std::size_t total, std::size_t done, std::opt
 
 void progress::update(std::size_t worker, const std::string& doing, const std::string& best) {
   const std::scoped_lock lock{mutex_};
-  workers_[worker] = {doing, best};
-  draw(false);
+  auto& state = workers_[worker];
+  const bool is_news = !best.empty() && best != state.best;
+  state = {doing, best};
+  draw(is_news);
 }
 
 void progress::finished(std::size_t worker, const std::string& line) {

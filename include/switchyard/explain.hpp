@@ -2,7 +2,6 @@
 // call.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -107,7 +106,7 @@ namespace detail {
       if (index != candidate_index) continue;
       const float cost = from.cost_of(group, time.variant, problem);
       if (time.cost >= 0 && cost >= 0) growth = cost - time.cost;
-      return static_cast<double>(time.microseconds) * std::exp2(static_cast<double>(growth));
+      return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(growth));
     }
   }
   return 0;
