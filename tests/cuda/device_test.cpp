@@ -335,7 +335,7 @@ TEST_CASE("clusters") {
     INFO(size << " blocks a cluster: " << driver->describe(code));
     REQUIRE(code == 0);
     const auto places = out.read();
-    for (std::uint32_t block = 0; block < 32; ++block) {
+    for (std::size_t block = 0; block < 32; ++block) {
       CHECK(places[2 * block] == static_cast<int>(block % size));
       CHECK(places[2 * block + 1] == static_cast<int>(size));
     }
@@ -389,7 +389,7 @@ TEST_CASE("tensor maps") {
   INFO(driver->describe(code));
   REQUIRE(code == 0);
 
-  const raw::buffer<float> out{std::vector<float>(16 * 32, -1.0F)};
+  const raw::buffer<float> out{std::vector<float>(std::size_t{16} * 32, -1.0F)};
   float* const address = out.get();
   const int x = 64;
   const int y = 48;
@@ -522,7 +522,7 @@ TEST_CASE("blobs that cannot be loaded say why") {
   need_hopper();
   const auto device = sy::cuda::open(0);
   const auto load = [&](const std::vector<std::byte>& image, const std::string& name) {
-    const auto error = error_of([&] { device->unload(device->load(image, name)); });
+    auto error = error_of([&] { device->unload(device->load(image, name)); });
     std::printf("%s\n", error.what());
     return error;
   };

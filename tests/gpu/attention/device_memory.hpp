@@ -40,12 +40,12 @@ class device_memory {
 };
 
 /// Fills device memory with 0xFF. A kernel's stream does not wait for it: synchronize before a launch.
-[[maybe_unused]] void poison(std::byte* memory, std::size_t bytes) {
+[[maybe_unused]] inline void poison(std::byte* memory, std::size_t bytes) {
   raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(memory), static_cast<unsigned char>(0xFF),
             std::max<std::size_t>(bytes, 16));
 }
 
-[[maybe_unused]] std::vector<std::byte> fetch(const std::byte* memory, std::size_t bytes) {
+[[maybe_unused]] inline std::vector<std::byte> fetch(const std::byte* memory, std::size_t bytes) {
   std::vector<std::byte> result(bytes);
   if (bytes == 0) return result;
   raw::call("cuMemcpyDtoH_v2", static_cast<void*>(result.data()),

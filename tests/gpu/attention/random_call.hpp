@@ -25,7 +25,7 @@ using sy::operators::attention_mask;
 using sy::test::differences;
 using arguments = attention_forward::arguments;
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// A random call.
 struct call : sy::test::random_attention<arguments> {
