@@ -16,7 +16,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from attention_common import attention_flops, line_of, markdown, overview, plot, records_of, write_csv
+from common import attention_flops, line_of, markdown, overview, plot, records_of, write_csv
 
 OPERATORS = ("attention_forward", "attention_backward")
 

@@ -10,13 +10,14 @@ the best peer.
 
 import argparse
 import json
-import subprocess
 import sys
+
+from common import line_of, records_of
 
 AXES = {"rotary": ("batch", "seqlen", "heads_q", "heads_k", "head_dim")}
 
 
-def line_of(record):
+def line_of_peer(record):
     """A peer's record as a shape line of GPU_OPERATORS."""
     operator, _, function = record["operator"].partition("/")
     values = dict(zip(AXES.get(operator, ("rows", "columns")), record["shape"]))
@@ -24,15 +25,7 @@ def line_of(record):
         values["function"] = function
     if operator in ("rms_norm", "layer_norm"):
         values["gamma_dtype"] = record["dtype"]
-    words = [f"{axis}={value}" for axis, value in values.items()]
-    return " ".join([operator, f"dtype={record['dtype']}", *words])
-
-
-def records_of(command, text=None):
-    run = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=False)
-    if run.returncode != 0:
-        print(f"{command[0]} ended with status {run.returncode}", file=sys.stderr)
-    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    return line_of(operator, dtype=record["dtype"], **values)
 
 
 def main():
@@ -48,7 +41,7 @@ def main():
     best = {}
     for record in peers:
         if "operator" in record:
-            best.setdefault(line_of(record), {})[record["peer"]] = record.get("microseconds")
+            best.setdefault(line_of_peer(record), {})[record["peer"]] = record.get("microseconds")
     ours = records_of([options.gpu_operators], "\n".join(best) + "\n")
     copy = max([copy] + [record["copy_bytes_per_second"] for record in ours if "copy_bytes_per_second" in record])
 

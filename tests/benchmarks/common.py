@@ -1,4 +1,4 @@
-"""What the benchmarks of attention share: running our program and the peers, tables and plots."""
+"""What the benchmarks share: running our program and the peers, tables and plots."""
 
 import csv
 import json
