@@ -1,16 +1,14 @@
-"""The shapes that the study of selection measures.   plan.py OUTPUT [--small]
+"""The shapes that the study of selection measures.   plan.py OUTPUT [--tables] [--small] [PREFIX...]
 
 For each study a dense grid, which tables are made from, and random shapes held out of every table. The two are mixed
-in the order of measuring, so that time running out costs both alike.
+in the order of measuring, so that time running out costs both alike. --tables plans the types that have rows in the
+shipped tables and are no studies: smaller grids, and nothing held out. PREFIX keeps what is named so.
 """
 
 import json
 import math
 import random
 import sys
-
-GIGABYTE = 1 << 30
-
 
 def log_uniform(generator, low, high):
     return math.exp(generator.uniform(math.log(low), math.log(high)))
@@ -31,10 +29,14 @@ def row_shapes(generator, bytes_each, grid_rows, grid_columns, count, low=1024, 
     return grid, held_out
 
 
-# Columns lie between powers of two as well: which variant is fastest changes where a row outgrows a block.
-ROWS = [1, 16, 64, 256, 1024, 4096, 16384, 65536]
-COLUMNS = [128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 8192, 10240,
-           12288, 16384, 20480, 24576, 32768, 49152, 65536]
+# Rows by octaves from a quarter wave of blocks to several waves; columns by powers of two and the middles between, as
+# which variant is fastest changes where a row outgrows a block.
+ROWS = [1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536]
+COLUMNS = [128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536]
+LONG = [[rows, columns] for columns in (131072, 262144) for rows in (1, 16, 64, 256, 1024, 2048)]
+# What memory_bound_peers.py times.
+BENCHMARKED = [[131072, 128], [1048576, 128], [65536, 512], [262144, 512], [65536, 1024], [32768, 4096], [32768, 8192], [16384, 16384],
+               [8192, 32768], [4096, 65536], [2048, 131072], [1024, 262144]]
 HEADS = [(32, 8), (32, 32), (8, 1), (64, 8), (16, 16), (40, 40), (12, 2), (28, 4), (48, 8)]
 
 
@@ -56,23 +58,27 @@ def rotary_shapes(generator, count):
     return grid, held_out
 
 
+def benchmarked_prompts(head_dim):
+    """What attention.py times, masked and not."""
+    grid = [[16384 // n, 2048 // head_dim, 2048 // head_dim, n, n] for n in (512, 1024, 2048, 4096, 8192, 16384)]
+    if head_dim == 64:
+        grid += [[4, 48, 48, 1024 << n, 1024 << n] for n in range(6)]
+    return grid + ([[2, 64, 8, 8192, 8192], [1, 64, 8, 16384, 16384]] if head_dim == 128 else [])
+
+
 def prefill_shapes(generator, count, most_flops, head_dim):
     """batch, heads, heads_kv, seqlen_q, seqlen_k of prompts, some with keys before them."""
     def fits(s):
         return 4 * s[0] * s[1] * s[3] * s[4] * head_dim <= most_flops
-    grid = [[b, h, k, n, n] for h, k in ((32, 8), (32, 32), (16, 16), (8, 1))
-            for b, n in ((1, 128), (1, 256), (1, 512), (1, 1024), (1, 2048), (1, 4096), (1, 8192), (2, 2048), (4, 512),
-                         (4, 1024), (8, 256), (8, 1024), (16, 128), (32, 512))]
-    grid += [[b, h, k, n, n] for h, k in ((32, 8), (8, 1))
-             for b, n in ((1, 64), (1, 384), (1, 768), (1, 1536), (1, 3072), (2, 1024), (3, 1024), (8, 2048), (16, 512),
-                          (4, 4096), (2, 256))]
-    # Lengths that no tile divides, and counts of heads that fill the device unevenly.
-    grid += [[b, h, k, n, n] for h, k in ((32, 8), (40, 40), (12, 2))
-             for b, n in ((1, 40), (1, 100), (1, 200), (1, 500), (1, 900), (1, 2000), (4, 40), (4, 100), (4, 200),
-                          (4, 500), (8, 70), (16, 40), (16, 130), (16, 300))]
-    grid += [[b, 32, 8, n, m] for b, n, m in ((1, 50, 700), (1, 100, 3000), (1, 400, 5000), (4, 100, 1000))]
-    grid += [[1, 32, 8, n, m] for n, m in ((16, 1024), (64, 4096), (128, 8192), (512, 4096), (512, 16384))]
+    # Batch and heads by how many sequences of one head they make; lengths that tiles divide and that none does.
+    shapes = [(1, 8, 1), (1, 12, 2), (1, 16, 16), (1, 28, 4), (1, 32, 8), (1, 40, 40), (2, 32, 8), (3, 32, 8), (4, 32, 8), (6, 28, 4),
+              (8, 32, 8), (8, 40, 40), (16, 32, 8), (64, 12, 2), (32, 32, 32)]
+    lengths = (40, 64, 100, 128, 180, 256, 384, 500, 700, 1024, 1500, 2048, 3000, 4096, 6000, 8192)
+    grid = [[*shape, n, n] for shape in shapes for n in lengths]
+    grid += [[*shape, n, n + before] for shape in ((1, 8, 1), (1, 32, 8), (4, 28, 4), (16, 12, 2))
+             for n in (16, 50, 128, 400, 1024, 3000) for before in (256, 1000, 4096, 14000)]
     grid = [s for s in grid if fits(s)]
+    grid += benchmarked_prompts(head_dim)
     held_out = []
     while len(held_out) < count:
         h, k = generator.choice(HEADS)
@@ -85,10 +91,14 @@ def prefill_shapes(generator, count, most_flops, head_dim):
 
 
 def decode_shapes(generator, count):
-    # One block for each sequence and key head: every count of them up to a wave, since splits fill the rest.
-    counts = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
-    grid = [[b, h, k, 1, m] for h, k, batches in ((8, 1, counts), (32, 8, (1, 3, 8, 32)), (32, 32, (1, 4, 16)))
-            for b in batches for m in (256, 1024, 4096, 16384, 131072) if b * k * m <= 1 << 22]
+    """batch, heads, heads_kv, seqlen_q, seqlen_k of one query a sequence."""
+    # One block for each sequence and key head: counts of them up to several waves, since splits fill the rest.
+    shapes = [(1, 8, 1), (2, 8, 1), (3, 8, 1), (4, 8, 1), (3, 12, 2), (1, 32, 8), (3, 28, 4), (2, 64, 8), (3, 32, 8), (4, 32, 8),
+              (1, 40, 40), (6, 32, 8), (8, 64, 8), (12, 32, 8), (8, 16, 16), (24, 32, 8), (64, 28, 4), (48, 48, 8), (16, 32, 32),
+              (128, 32, 8)]
+    grid = [[*shape, 1, context] for shape in shapes
+            for context in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+            if shape[0] * shape[2] * context <= 1 << 22]
     held_out = []
     while len(held_out) < count:
         h, k = generator.choice(HEADS)
@@ -98,30 +108,38 @@ def decode_shapes(generator, count):
     return grid, held_out
 
 
+ATTENTION = ["batch", "heads", "heads_kv", "seqlen_q", "seqlen_k"]
+ROTARY = ["batch", "seqlen", "heads_q", "heads_k"]
+
+
+def study(name, operator, type_, axes, shapes):
+    grid, held_out = shapes
+    order = [(i / len(grid), 0, s) for i, s in enumerate(random.Random(name).sample(grid, len(grid)))]
+    order += [(i / len(held_out), 1, s) for i, s in enumerate(held_out)]
+    order.sort()
+    return {"name": name, "operator": operator, "type": type_, "axes": axes, "shapes": [s for _, _, s in order],
+            "held_out": [held for _, held, _ in order]}
+
+
 def studies():
-    attention = ["batch", "heads", "heads_kv", "seqlen_q", "seqlen_k"]
     rows = ["rows", "columns"]
 
-    def study(name, operator, type_, axes, shapes):
-        grid, held_out = shapes
-        order = [(i / len(grid), 0, s) for i, s in enumerate(random.Random(name).sample(grid, len(grid)))]
-        order += [(i / len(held_out), 1, s) for i, s in enumerate(held_out)]
-        order.sort()
-        return {"name": name, "operator": operator, "type": type_, "axes": axes, "shapes": [s for _, _, s in order],
-                "held_out": [held for _, held, _ in order]}
-
     def seeded(name):
-        return random.Random("selection " + name)
+        return random.Random("second selection " + name)
 
-    out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1},
-                 ["batch", "seqlen", "heads_q", "heads_k"], rotary_shapes(seeded("rotary"), 100)),
-           study("rotary_f16_d64", "rotary", {"dtype": "f16", "style": "half", "head_dim": 64, "in_place": 1},
-                 ["batch", "seqlen", "heads_q", "heads_k"], rotary_shapes(seeded("rotary f16"), 100))]
+    def row_study(name, operator, type_, count, **options):
+        grid, held_out = row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, count, **options)
+        more = [at for at in LONG + BENCHMARKED if at not in grid]
+        return study(name, operator, type_, rows, (grid + more, held_out))
+
+    out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1}, ROTARY,
+                 rotary_shapes(seeded("rotary"), 100)),
+           study("rotary_f16_d64", "rotary", {"dtype": "f16", "style": "half", "head_dim": 64, "in_place": 1}, ROTARY,
+                 rotary_shapes(seeded("rotary f16"), 100))]
     for operator in ("gated_activation", "gated_activation_backward"):
         for packed in (0, 1):
             name = operator + ("_packed" if packed else "")
-            out.append(study(name, operator, {"dtype": "bf16", "function": "silu", "packed": packed}, rows,
-                             row_shapes(seeded(name), 2, ROWS, COLUMNS, 80, high=1 << 28)))
+            out.append(row_study(name, operator, {"dtype": "bf16", "function": "silu", "packed": packed}, 80, high=1 << 28))
     for operator, type_, high in (("rms_norm", {"dtype": "bf16"}, 3 << 28),
                                   ("rms_norm", {"dtype": "bf16", "with_residual": 1}, 1 << 28),
                                   ("rms_norm_backward", {"dtype": "bf16"}, 1 << 28),
@@ -132,36 +150,82 @@ def studies():
                                   ("softmax", {"dtype": "f32"}, 3 << 28),
                                   ("softmax_backward", {"dtype": "bf16"}, 1 << 28)):
         name = "_".join([operator, type_["dtype"]] + (["residual"] if "with_residual" in type_ else []))
-        out.append(study(name, operator, type_, rows,
-                         row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, 100, high=high,
-                                    odd=0.2 if operator == "softmax" else 0.0)))
+        out.append(row_study(name, operator, type_, 100, high=high, odd=0.2 if operator == "softmax" else 0.0))
     for dtype, dim, mask in (("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")):
-        out.append(study(f"attention_forward_{dtype}_d{dim}", "attention_forward",
-                         {"dtype": dtype, "head_dim": dim, "mask": mask}, attention,
+        type_ = {"dtype": dtype, "head_dim": dim, "mask": mask}
+        out.append(study(f"attention_forward_{dtype}_d{dim}", "attention_forward", type_, ATTENTION,
                          prefill_shapes(seeded("attention" + dtype), 100, 1.2e12, dim)))
-        out.append(study(f"attention_backward_{dtype}_d{dim}", "attention_backward",
-                         {"dtype": dtype, "head_dim": dim, "mask": mask}, attention,
-                         prefill_shapes(seeded("backward" + dtype), 60, 4e11, dim)))
-    for operator in ("attention_forward", "attention_decode"):
-        out.append(study(operator + "_one_token" if operator == "attention_forward" else operator, operator,
-                         {"dtype": "bf16", "head_dim": 128, "mask": "causal_bottom_right"}, attention,
-                         decode_shapes(seeded("decode"), 100)))
+        out.append(study(f"attention_backward_{dtype}_d{dim}", "attention_backward", type_, ATTENTION,
+                         prefill_shapes(seeded("backward" + dtype), 60, 2e11, dim)))
+    out.append(study("attention_forward_one_token", "attention_forward",
+                     {"dtype": "bf16", "head_dim": 128, "mask": "causal_bottom_right"}, ATTENTION,
+                     decode_shapes(seeded("one token"), 100)))
+    out.append(study("attention_decode", "attention_decode",
+                     {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
+                     decode_shapes(seeded("decode"), 100)))
+    return out
+
+
+def table_types():
+    out = []
+
+    def add(operator, type_, axes, grid):
+        out.append(study("_".join([operator] + [str(value) for value in type_.values()]), operator, type_, axes, (grid, [])))
+
+    def rows(operator, type_, high=1 << 29):
+        each = 4 if type_["dtype"] == "f32" else 2
+        grid = [[r, c] for r in (1, 16, 64, 256, 1024, 4096, 32768)
+                for c in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144) if r * c * each <= high]
+        add(operator, type_, ["rows", "columns"], grid)
+
+    for operator in ("rms_norm", "rms_norm_backward", "layer_norm", "layer_norm_backward", "softmax", "softmax_backward"):
+        for dtype in ("f16", "f32"):
+            if (operator, dtype) not in (("layer_norm", "f32"), ("softmax", "f32")):
+                rows(operator, {"dtype": dtype})
+    for operator in ("gated_activation", "gated_activation_backward"):
+        for dtype, function in (("f16", "silu"), ("f32", "silu"), ("bf16", "gelu"), ("bf16", "gelu_tanh"), ("f16", "gelu_tanh")):
+            for packed in (0, 1):
+                rows(operator, {"dtype": dtype, "function": function, "packed": packed}, 1 << 28)
+    tokens = [[1, n, *heads] for heads in ((32, 8), (64, 8), (8, 1)) for n in (1, 16, 64, 256, 1024, 4096, 16384)]
+    for dtype, style in (("bf16", "interleaved"), ("f16", "half"), ("f16", "interleaved"), ("f32", "half")):
+        add("rotary", {"dtype": dtype, "style": style, "head_dim": 128, "in_place": 1}, ROTARY, tokens)
+    caches = [[batch, *heads, 1, context] for heads in ((32, 8), (64, 8)) for batch in (1, 4, 8, 32, 128)
+              for context in (512, 1024, 4096, 16384, 65536, 131072)]
+    for dtype, kv_dtype, head_dim, kv in (("f16", "f16", 128, "dense"), ("bf16", "bf16", 64, "dense"), ("bf16", "bf16", 128, "paged"),
+                                          ("bf16", "f8_e4m3", 128, "dense"), ("bf16", "f8_e4m3", 128, "paged"),
+                                          ("f16", "f16", 128, "paged"), ("bf16", "bf16", 64, "paged")):
+        # Of pages no more than measure's small uploads hold.
+        add("attention_decode", {"dtype": dtype, "kv_dtype": kv_dtype, "head_dim": head_dim, "kv": kv}, ATTENTION,
+            [at for at in caches if at[0] * at[4] <= 1 << 22])
+    prompts = [[batch, 32, 8, n, n] for batch in (1, 4) for n in (100, 128, 300, 1024, 3000)]
+    for head_dim in (64, 128, 256):
+        for dtype in ("f16", "bf16"):
+            for mask in ("none", "causal_bottom_right"):
+                if (dtype, head_dim, mask) not in (("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")):
+                    add("attention_forward", {"dtype": dtype, "head_dim": head_dim, "mask": mask}, ATTENTION,
+                        prompts + benchmarked_prompts(head_dim))
+    # The caches of the benchmark that are larger than the study's.
+    add("attention_decode", {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
+        [at for at in caches if at[0] * at[2] * at[4] > 1 << 22])
     return out
 
 
 def main():
     output, *words = sys.argv[1:]
-    all_studies = studies()
+    planned = table_types() if "--tables" in words else studies()
+    prefixes = tuple(word for word in words if not word.startswith("--"))
+    if prefixes:
+        planned = [each for each in planned if each["name"].startswith(prefixes)]
     if "--small" in words:  # what a CPU can do, to try the pipeline
-        for each in all_studies:
+        for each in planned:
             keep = [i for i, s in enumerate(each["shapes"]) if math.prod(s) <= 1 << 20][:24]
             each["shapes"] = [each["shapes"][i] for i in keep]
             each["held_out"] = [each["held_out"][i] for i in keep]
             each["type"] = {k: "f32" if k == "dtype" else v for k, v in each["type"].items()}
     with open(output, "w", encoding="utf-8") as file:
-        json.dump({"studies": all_studies}, file, separators=(",", ":"))
-    for each in all_studies:
-        print(f"{each['name']:32} {each['held_out'].count(0):4} grid {each['held_out'].count(1):4} held out")
+        json.dump({"studies": planned}, file, separators=(",", ":"))
+    for each in planned:
+        print(f"{each['name']:40} {each['held_out'].count(0):4} grid {each['held_out'].count(1):4} held out")
 
 
 if __name__ == "__main__":
