@@ -279,6 +279,13 @@ __device__ __forceinline__ float round_to(float x) {
   return to_float(rounded);
 }
 
+/// Leaves the value as it is and the compiler not knowing what it was computed from.
+__device__ __forceinline__ void hide_origin(quad& value) {
+#if !defined(SWITCHYARD_HIP_DEVICE)
+  asm volatile("" : "+r"(value.word[0]), "+r"(value.word[1]), "+r"(value.word[2]), "+r"(value.word[3]));
+#endif
+}
+
 template <class T>
 __device__ __forceinline__ quad load_quad(const T* address) {
 #if defined(SWITCHYARD_HIP_DEVICE)

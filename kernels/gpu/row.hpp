@@ -140,6 +140,24 @@ struct row_exchange {
   }
 };
 
+/// Sums over the partials of a row, of which partial p's are at partials[p * Values].
+template <class Shape, int Values>
+__device__ __forceinline__ void merge_partials(const row_place<Shape>& place, const float* partials,
+                                               float (&values)[Values]) {
+  const int lane = place.lane_in_row % Shape::merge_lanes;
+#pragma unroll
+  for (int i = 0; i < Values; ++i) values[i] = 0.0F;
+#pragma unroll
+  for (int partial = 0; partial < Shape::partials; partial += Shape::merge_lanes) {
+    if (partial + lane < Shape::partials) {
+#pragma unroll
+      for (int i = 0; i < Values; ++i) values[i] += partials[(partial + lane) * Values + i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < Values; ++i) values[i] = lane_sum<Shape::merge_lanes>(values[i]);
+}
+
 /// Sums over a row; every thread gets them.
 template <class Shape, int Values>
 __device__ __forceinline__ void row_sum(row_exchange<Shape, Values>& exchange, const row_place<Shape>& place,
@@ -148,18 +166,7 @@ __device__ __forceinline__ void row_sum(row_exchange<Shape, Values>& exchange, c
   for (int i = 0; i < Values; ++i) values[i] = lane_sum<Shape::lanes>(values[i]);
   if constexpr (Shape::partials > 1) {
     exchange.give(place, values);
-    const int lane = place.lane_in_row % Shape::merge_lanes;
-#pragma unroll
-    for (int i = 0; i < Values; ++i) values[i] = 0.0F;
-#pragma unroll
-    for (int partial = 0; partial < Shape::partials; partial += Shape::merge_lanes) {
-      if (partial + lane < Shape::partials) {
-#pragma unroll
-        for (int i = 0; i < Values; ++i) values[i] += exchange.mine[(partial + lane) * Values + i];
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < Values; ++i) values[i] = lane_sum<Shape::merge_lanes>(values[i]);
+    merge_partials<Shape>(place, exchange.mine, values);
   }
 }
 

@@ -9,19 +9,6 @@
 
 namespace sy {
 
-/// Elements that the lanes of one warp hold of a row of `count` vectors.
-template <class Shape, int Vectors, int Width>
-__device__ __forceinline__ float warp_elements(int rank, int warp, int count) {
-  if constexpr (Shape::full) return static_cast<float>(Vectors * Shape::lanes * Width);
-  int held = 0;
-#pragma unroll
-  for (int j = 0; j < Vectors; ++j) {
-    const int left = count - (rank * Shape::threads * Vectors + j * Shape::threads + warp * Shape::lanes);
-    held += left < 0 ? 0 : (left > Shape::lanes ? Shape::lanes : left);
-  }
-  return static_cast<float>(held * Width);
-}
-
 template <bool Centred, bool Residual, class T, class G, class Shape>
 __device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta,
                                              T* out, T* residual_out, float* mean_out, float* rstd_out,
@@ -36,7 +23,6 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   constexpr weights_held weights =
       weights_fit<G, Shape, (Centred ? 2 : 1), row_registers + (ringed ? 34 : 44)>;
   constexpr int values = Centred ? 2 : 1;
-  constexpr int merged = (Shape::partials + Shape::merge_lanes - 1) / Shape::merge_lanes;
 
   begin_kernel();
   extern __shared__ quad dynamic_shared[];
@@ -50,19 +36,7 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   const thread_weights<T, G, Centred ? vectors : 1, Centred ? weights : weights_held::nowhere, false> shift{
       beta, 0.0F, 0.0F, place, count};
 
-  float own_share = 0.0F;  // Centred: 1 over the elements of this warp
-  float elements[merged];  // and the elements of the warps whose sums this lane merges
-  if constexpr (Centred) {
-    const float held = warp_elements<Shape, vectors, width>(place.rank, place.warp_in_row, count);
-    own_share = held > 0.0F ? 1.0F / held : 0.0F;
-#pragma unroll
-    for (int m = 0; m < merged; ++m) {
-      const int partial = m * Shape::merge_lanes + place.lane_in_row % Shape::merge_lanes;
-      elements[m] = partial < Shape::partials ? warp_elements<Shape, vectors, width>(
-                                                    partial / Shape::warps, partial % Shape::warps, count)
-                                              : 0.0F;
-    }
-  }
+  row_moments<Centred, Shape, vectors, width> moments{place, count};
 
   row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
   reader.input(0, x, x_stride);
@@ -110,33 +84,10 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 
     float mean = 0.0F;
     if constexpr (Centred) {
-      sum = lane_sum<Shape::lanes>(sum);
-      const float offset = sum * own_share;
-      mean = pivot + offset;
-      square = maximum(lane_sum<Shape::lanes>(square) - sum * offset, 0.0F);
-      // Means and squared distances of warps are merged around the common mean: Chan, Golub and LeVeque,
-      // Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+      moments.close_warp(pivot, sum, square, mean);
       if constexpr (Shape::partials > 1) {
         exchange.give(place, {mean, square});
-        mean = 0.0F;
-        square = 0.0F;
-        const int lane = place.lane_in_row % Shape::merge_lanes;
-        float means[merged];
-#pragma unroll
-        for (int m = 0; m < merged; ++m) {
-          const int partial = m * Shape::merge_lanes + lane;
-          means[m] = partial < Shape::partials ? exchange.mine[2 * partial] : 0.0F;
-          mean += elements[m] * means[m];
-        }
-        mean = lane_sum<Shape::merge_lanes>(mean) * inverse_columns;
-#pragma unroll
-        for (int m = 0; m < merged; ++m) {
-          const int partial = m * Shape::merge_lanes + lane;
-          if (partial < Shape::partials) {
-            square += exchange.mine[2 * partial + 1] + elements[m] * (means[m] - mean) * (means[m] - mean);
-          }
-        }
-        square = lane_sum<Shape::merge_lanes>(square);
+        moments.merge(place, exchange.mine, inverse_columns, mean, square);
       }
     } else {
       float sums[1] = {square};
@@ -253,7 +204,7 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
 
     float mean = 0.0F;
     if constexpr (Centred) {
-      // Merged as in norm_forward; here the warps' element counts travel with their means.
+      // Merged as in row_moments; here the warps' element counts travel with their means.
       const float warp_held = lane_sum<shape::lanes>(held);
       const float offset = held > 0.0F ? sum / held : 0.0F;
       const float warp_mean =

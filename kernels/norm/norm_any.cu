@@ -20,11 +20,23 @@ __device__ __forceinline__ void sum_partials(const float* partial, G* first, G* 
   const int group = thread_index() / lanes;
   const i64 column = static_cast<i64>(block_index()) * lanes + lane;
   const float* plane = partial + static_cast<i64>(block_index_y()) * parts * columns;
+  // Loads of one turn are under way together: enough for the 528 parts of four blocks on each of 132
+  // multiprocessors, so that the launch lasts hardly longer than one load.
+  constexpr int unroll = 17;
   float sum = 0.0F;
   if (column < columns) {
-#pragma unroll 4
-    for (int part = group; part < parts; part += groups)
-      sum += plane[static_cast<i64>(part) * columns + column];
+    const i64 step = static_cast<i64>(groups) * columns;
+    const float* from = plane + static_cast<i64>(group) * columns + column;
+    for (int left = parts - group; left > 0; left -= groups * unroll) {
+      float loaded[unroll];
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) {
+        loaded[u] = u * groups < left ? *from : 0.0F;
+        from += step;
+      }
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) sum += loaded[u];
+    }
   }
   sums[group][lane] = sum;
   block_barrier();
@@ -32,6 +44,53 @@ __device__ __forceinline__ void sum_partials(const float* partial, G* first, G* 
   total = lane_sum<32>(total);
   const i64 written = static_cast<i64>(block_index()) * lanes + group;
   if (lane == 0 && written < columns) from_float(total, out[written]);
+}
+
+/// The same for long rows, with few parts of each column, whose number is a multiple of 4: grid (columns /
+/// 128, planes), 256 threads. A block a column group of 32 would spend most of its time on being launched.
+template <class G>
+__device__ __forceinline__ void sum_partials_wide(const float* partial, G* first, G* second, i32 parts,
+                                                  i32 columns) {
+  begin_kernel();
+  constexpr int lanes = 32;
+  constexpr int groups = 8;
+  constexpr int unroll = 8;
+  constexpr int block_columns = 4 * lanes;
+  __shared__ quad sums[groups][lanes];
+  G* out = block_index_y() == 0 ? first : second;
+  if (out == nullptr) return;
+  const int lane = thread_index() % lanes;
+  const int group = thread_index() / lanes;
+  const i64 column = static_cast<i64>(block_index()) * block_columns + 4 * lane;
+  float sum[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+  if (column < columns) {
+    const i64 step = static_cast<i64>(groups) * columns;
+    const float* from = partial + (static_cast<i64>(block_index_y()) * parts + group) * columns + column;
+    for (int left = parts - group; left > 0; left -= groups * unroll) {
+      quad loaded[unroll];
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) {
+        loaded[u] = u * groups < left ? load_quad(from) : quad{};
+        from += step;
+      }
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) {
+        float part[4];
+        unpack<f32>(loaded[u], part);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[e] += part[e];
+      }
+    }
+  }
+  sums[group][lane] = pack<f32>(sum);
+  block_barrier();
+  const i64 written = static_cast<i64>(block_index()) * block_columns + thread_index();
+  if (thread_index() < block_columns && written < columns) {
+    float total = 0.0F;
+#pragma unroll
+    for (int g = 0; g < groups; ++g) total += reinterpret_cast<const float*>(sums[g])[thread_index()];
+    from_float(total, out[written]);
+  }
 }
 
 template <bool Centred, class T, class G, int Threads>
@@ -162,6 +221,12 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
   extern "C" SY_KERNEL(1024, 1)                                                                         \
       name(const float* partial, sy::G* grad_gamma, sy::G* grad_beta, sy::i32 parts, sy::i32 columns) { \
     sy::sum_partials<sy::G>(partial, grad_gamma, grad_beta, parts, columns);                            \
+  }
+
+#define SY_SUM_PARTIALS_WIDE(name, G)                                                                   \
+  extern "C" SY_KERNEL(256, 1)                                                                          \
+      name(const float* partial, sy::G* grad_gamma, sy::G* grad_beta, sy::i32 parts, sy::i32 columns) { \
+    sy::sum_partials_wide<sy::G>(partial, grad_gamma, grad_beta, parts, columns);                       \
   }
 
 #define SY_RMS_NORM_ANY(name, T, G, threads)                                                           \

@@ -1,7 +1,7 @@
-// What all kernels of a norm share: the weights as threads hold them, and the point to sum around.
+// What all kernels of a norm share: the weights as threads hold them, and means and variances of rows.
 #pragma once
 
-#include "../gpu/portable.hpp"
+#include "../gpu/row.hpp"
 
 namespace sy {
 
@@ -87,6 +87,17 @@ struct thread_weights {
     }
   }
 
+  /// In a loop over rows: keeps the compiler from unpacking the weights before it, into twice the registers.
+  __device__ __forceinline__ void stay_packed() {
+    if constexpr (Held == weights_held::packed) {
+#pragma unroll
+      for (int j = 0; j < Vectors; ++j) {
+#pragma unroll
+        for (int q = 0; q < weight_vector<T, G>::quads; ++q) hide_origin(packed[j].packed[q]);
+      }
+    }
+  }
+
   __device__ __forceinline__ void get(int j, int vector, float (&values)[width]) const {
     if constexpr (Held == weights_held::floats) {
 #pragma unroll
@@ -112,5 +123,74 @@ __device__ __forceinline__ float leading_mean(const quad& packed) {
   unpack<T>(packed, value);
   return 0.25F * ((value[0] + value[1]) + (value[2] + value[3]));
 }
+
+/// Elements that the lanes of one warp hold of a row of `count` vectors.
+template <class Shape, int Vectors, int Width>
+__device__ __forceinline__ float warp_elements(int rank, int warp, int count) {
+  if constexpr (Shape::full) return static_cast<float>(Vectors * Shape::lanes * Width);
+  int held = 0;
+#pragma unroll
+  for (int j = 0; j < Vectors; ++j) {
+    const int left = count - (rank * Shape::threads * Vectors + j * Shape::threads + warp * Shape::lanes);
+    held += left < 0 ? 0 : (left > Shape::lanes ? Shape::lanes : left);
+  }
+  return static_cast<float>(held * Width);
+}
+
+/// Means and sums of squared distances from them, of a warp's elements and merged over the warps of a row.
+template <bool Centred, class Shape, int Vectors, int Width>
+struct row_moments {
+  static constexpr int merged = (Shape::partials + Shape::merge_lanes - 1) / Shape::merge_lanes;
+  float own_share = 0.0F;  ///< 1 over the elements of this warp
+  float elements[merged];  ///< of the warps whose sums this lane merges
+
+  __device__ __forceinline__ row_moments(const row_place<Shape>& place, int count) {
+    if constexpr (Centred) {
+      const float held = warp_elements<Shape, Vectors, Width>(place.rank, place.warp_in_row, count);
+      own_share = held > 0.0F ? 1.0F / held : 0.0F;
+#pragma unroll
+      for (int m = 0; m < merged; ++m) {
+        const int partial = m * Shape::merge_lanes + place.lane_in_row % Shape::merge_lanes;
+        elements[m] = partial < Shape::partials ? warp_elements<Shape, Vectors, Width>(
+                                                      partial / Shape::warps, partial % Shape::warps, count)
+                                                : 0.0F;
+      }
+    }
+  }
+
+  /// From a thread's sums of differences from the pivot and of their squares to the warp's mean and its sum
+  /// of squared distances from the mean.
+  __device__ __forceinline__ void close_warp(float pivot, float& sum, float& square, float& mean) const {
+    sum = lane_sum<Shape::lanes>(sum);
+    const float offset = sum * own_share;
+    mean = pivot + offset;
+    square = maximum(lane_sum<Shape::lanes>(square) - sum * offset, 0.0F);
+  }
+
+  /// The row's, of the warps' at partials[2 p] and [2 p + 1]. They are merged around the common mean: Chan,
+  /// Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+  __device__ __forceinline__ void merge(const row_place<Shape>& place, const float* partials,
+                                        float inverse_columns, float& mean, float& square) const {
+    mean = 0.0F;
+    square = 0.0F;
+    const int lane = place.lane_in_row % Shape::merge_lanes;
+    float means[merged];
+#pragma unroll
+    for (int m = 0; m < merged; ++m) {
+      const int partial = m * Shape::merge_lanes + lane;
+      means[m] = partial < Shape::partials ? partials[2 * partial] : 0.0F;
+      mean += elements[m] * means[m];
+    }
+    mean = lane_sum<Shape::merge_lanes>(mean) * inverse_columns;
+#pragma unroll
+    for (int m = 0; m < merged; ++m) {
+      const int partial = m * Shape::merge_lanes + lane;
+      if (partial < Shape::partials) {
+        square += partials[2 * partial + 1] + elements[m] * (means[m] - mean) * (means[m] - mean);
+      }
+    }
+    square = lane_sum<Shape::merge_lanes>(square);
+  }
+};
 
 }  // namespace sy

@@ -386,6 +386,19 @@ TEST_CASE("norms are right in every variant") {
   }
 }
 
+// A kernel whose blocks stay for many rows uses the places of its exchanges again.
+TEST_CASE("norms are right where each block or cluster has many rows") {
+  if (sy::test::tested_device().properties().backend == "host") return;
+  const norm_case with{sy::dtype::bf16, sy::dtype::bf16, true, false, true};
+  for (const shape& of : {shape{800, 32768, 0, 0}, shape{400, 65536, 0, 0}, shape{200, 131072, 0, 0},
+                          shape{100, 262144, 0, 0}}) {
+    test_norm<ops::rms_norm>(with, of);
+    test_norm<ops::layer_norm>(with, of);
+    test_norm_backward<ops::rms_norm_backward>(with, of);
+    test_norm_backward<ops::layer_norm_backward>(with, of);
+  }
+}
+
 TEST_CASE("norms' gradients are right in every variant") {
   for (const norm_case& with : norm_cases()) {
     for (const shape& of : shapes()) {
