@@ -33,7 +33,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
 
   /// Fills expected values, and the errors that are allowed.
   void compute() {
-    expect(run<float>(), run<double>());
+    expect(run<float>(), run<double>(), size_of_terms(a.kv_dtype, [this] { return run<double>(); }));
     limit_lse += 0x1p-20 * score();
   }
 

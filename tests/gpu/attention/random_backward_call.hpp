@@ -112,9 +112,9 @@ struct backward_call {
 
     // Four times the errors of the formulas carried out plainly in float and rounded once; for what is
     // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'
-    // size; four times what is left where dP and delta cancel; and, because a weight is off by as much
-    // as its score, units of float at the size of the scores of normal numbers, and the roundings of the LSE
-    // and of what is near it.
+    // size; four times what is left where dP and delta cancel, an eighth of that for the weights of dv, which
+    // are rounded once; and, because a weight is off by as much as its score, units of float at the size of
+    // the scores of normal numbers, and the roundings of the LSE and of what is near it.
     double size_lse = 0;
     for (const float value : lse) {
       if (std::isfinite(value)) size_lse = std::max(size_lse, static_cast<double>(std::abs(value)));
@@ -157,8 +157,8 @@ struct backward_call {
         std::vector<Real>(dbias_elements_, std::numeric_limits<Real>::quiet_NaN())};
     sy::reference::attention_backward<Real>(a, gradients);
     if (noise != nullptr) {
-      *noise = {static_cast<double>(gradients.noise_dq), static_cast<double>(gradients.noise_dk), 0,
-                static_cast<double>(gradients.noise_dbias)};
+      *noise = {static_cast<double>(gradients.noise_dq), static_cast<double>(gradients.noise_dk),
+                static_cast<double>(gradients.noise_dv) / 8, static_cast<double>(gradients.noise_dbias)};
     }
     std::array<std::vector<double>, 4> result;
     const std::array<const std::vector<Real>*, 4> from{&gradients.dq, &gradients.dk, &gradients.dv,

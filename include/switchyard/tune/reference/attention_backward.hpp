@@ -23,8 +23,8 @@ struct attention_gradients {
   std::vector<Real> dq, dk, dv, dbias;
   /// Largest error of an element of dq, dk or dbias, in units of an element's rounding, when every product is
   /// rounded by itself: dP - delta cancels, to nothing for a row with one key, and leaves what both were
-  /// rounded by.
-  Real noise_dq = 0, noise_dk = 0, noise_dbias = 0;
+  /// rounded by. Of dv when every weight is: the rows that a key is seen by may cancel.
+  Real noise_dq = 0, noise_dk = 0, noise_dv = 0, noise_dbias = 0;
 };
 
 /// The vectors of `out` have the sizes of the tensors behind the call's pointers.
@@ -65,7 +65,8 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
         for (std::int64_t d = 0; d < a.head_dim; ++d) out.dk[at(dk + d)] = 0;
         for (std::int64_t d = 0; d < a.head_dim_v; ++d) out.dv[at(dv + d)] = 0;
       }
-      std::vector<Real> noise_of_key(at(s.keys), Real{0});  // squared
+      std::vector<Real> noise_of_key(at(s.keys), Real{0});    // squared
+      std::vector<Real> noise_of_value(at(s.keys), Real{0});  // squared
       const std::int64_t share = a.heads / a.heads_kv;
       for (std::int64_t h = h_kv * share; h < (h_kv + 1) * share; ++h) {
         for (std::int64_t i = 0; i < s.queries; ++i) {
@@ -116,13 +117,17 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
             }
             const auto v = key_row(j, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
             const auto dv = key_row(j, a.dv_stride_batch, a.dv_stride_head, a.dv_stride_token);
+            const Real weight = weights[at(j)] * kept[at(j)];
+            Real largest_dout = 0;
             for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
               const Real upstream = read(a.dout, dout + d);
               const Real product = upstream * read(a.v, v + d);
               slopes[at(j)] += product;
               noise[at(j)] += product * product;
-              out.dv[at(dv + d)] += weights[at(j)] * kept[at(j)] * upstream;
+              out.dv[at(dv + d)] += weight * upstream;
+              largest_dout = std::max(largest_dout, std::abs(upstream));
             }
+            noise_of_value[at(j)] += weight * weight * largest_dout * largest_dout;
             slopes[at(j)] *= kept[at(j)];
             noise[at(j)] *= kept[at(j)] * kept[at(j)];
             noise_of_delta += weights[at(j)] * weights[at(j)] * noise[at(j)];
@@ -157,6 +162,7 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
         }
       }
       for (const Real squared : noise_of_key) out.noise_dk = std::max(out.noise_dk, std::sqrt(squared));
+      for (const Real squared : noise_of_value) out.noise_dv = std::max(out.noise_dv, std::sqrt(squared));
     }
   }
   for (const Real squared : noise_of_bias) out.noise_dbias = std::max(out.noise_dbias, std::sqrt(squared));
