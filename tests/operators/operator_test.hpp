@@ -44,15 +44,20 @@ namespace switchyard::test {
   return shared;
 }
 
-/// Seeds of a run: fresh each time, or SWITCHYARD_TEST_SEED to repeat one.
 [[nodiscard]] inline std::mt19937_64& random_source() {
   static std::mt19937_64 generator = [] {
-    const char* given = variable("SWITCHYARD_TEST_SEED");
-    const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-    std::printf("SWITCHYARD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    const std::uint32_t seed = fresh_seed();
+    std::printf("SWITCHYARD_TEST_SEED=%u\n", seed);
     return std::mt19937_64{seed};
   }();
   return generator;
+}
+
+/// Whether to run a variant on this call: SWITCHYARD_TEST_SHARE times of a hundred, always unless that is
+/// set, for tools under which a launch takes a second.
+[[nodiscard]] inline bool sampled() {
+  static const std::uint32_t share = number("SWITCHYARD_TEST_SHARE", 100);
+  return random_source()() % 100 < share;
 }
 
 /// A tensor on the host and its twin on the device.
@@ -116,7 +121,8 @@ inline constexpr std::size_t least_variants = std::string_view{SWITCHYARD_TEST_D
 #endif
 
 /// Calls `each(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
-/// its end. Returns how many there were.
+/// its end. Where calls are sampled, each variant is run on the first that it serves. Returns how many there
+/// were.
 template <operator_type Operator, class Each>
 std::size_t for_each_variant(const typename Operator::arguments& call, const Each& each) {
   static const catalog::contents files = tested_catalog().files(describe<Operator>());
@@ -126,6 +132,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
     return build_selector({&describe<Operator>(), tested_device().properties(), files.manifests, {}, {}, {}},
                           warned);
   }();
+  static std::set<std::string> met;
   const auto problem = make_problem<Operator>(call);
   std::vector<std::string> done;
   for (std::uint32_t i = 0; i < rules->candidates.size(); ++i) {
@@ -133,6 +140,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
     const std::string& id = rules->candidates[i].what->id;
     if (std::find(done.begin(), done.end(), id) != done.end()) continue;
     done.push_back(id);
+    if (!met.insert(id).second && !sampled()) continue;
     tune::forced_source source{files, id, modules};
     dispatcher<Operator> run{source, tested_device()};
     each(id, [&] {
