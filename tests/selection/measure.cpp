@@ -342,7 +342,7 @@ class study_of final : public study {
           static_cast<void>(sample(each.variant, 1, 0));
         }
         const double first = sample(each.variant, 1, 0);
-        if (best > 0 && first > 20 * best) {
+        if (best > 0 && first > (best > 100 ? 2.5 : 20) * best) {  // a long kernel's first call is no hiccup
           each.quick = first;
           continue;
         }
@@ -357,7 +357,8 @@ class study_of final : public study {
     std::erase_if(all, [](const contender& each) { return each.quick == 0; });
     std::stable_sort(all.begin(), all.end(),
                      [](const contender& a, const contender& b) { return a.quick < b.quick; });
-    const std::size_t rounds = best < 6 ? 15 : 9;  // short kernels vary more from sample to sample
+    // Short kernels vary more from sample to sample.
+    const std::size_t rounds = best < 6 ? 15 : best < 2000 ? 9 : 5;
     for (std::size_t round = 0; round < rounds; ++round) {
       double leader = 0;
       for (const contender& each : all) {

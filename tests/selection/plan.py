@@ -68,8 +68,8 @@ def benchmarked_prompts(head_dim):
 
 def prefill_shapes(generator, count, most_flops, head_dim):
     """batch, heads, heads_kv, seqlen_q, seqlen_k of prompts, some with keys before them."""
-    def fits(s):
-        return 4 * s[0] * s[1] * s[3] * s[4] * head_dim <= most_flops
+    def fits(s, room=1):
+        return 4 * s[0] * s[1] * s[3] * s[4] * head_dim <= room * most_flops
     # Batch and heads by how many sequences of one head they make; lengths that tiles divide and that none does.
     shapes = [(1, 8, 1), (1, 12, 2), (1, 16, 16), (1, 28, 4), (1, 32, 8), (1, 40, 40), (2, 32, 8), (3, 32, 8), (4, 32, 8), (6, 28, 4),
               (8, 32, 8), (8, 40, 40), (16, 32, 8), (64, 12, 2), (32, 32, 32)]
@@ -77,8 +77,7 @@ def prefill_shapes(generator, count, most_flops, head_dim):
     grid = [[*shape, n, n] for shape in shapes for n in lengths]
     grid += [[*shape, n, n + before] for shape in ((1, 8, 1), (1, 32, 8), (4, 28, 4), (16, 12, 2))
              for n in (16, 50, 128, 400, 1024, 3000) for before in (256, 1000, 4096, 14000)]
-    grid = [s for s in grid if fits(s)]
-    grid += benchmarked_prompts(head_dim)
+    grid = [s for s in grid if fits(s)] + [s for s in benchmarked_prompts(head_dim) if fits(s, 4)]
     held_out = []
     while len(held_out) < count:
         h, k = generator.choice(HEADS)
