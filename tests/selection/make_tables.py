@@ -1,18 +1,20 @@
-"""Makes the tables of a device from the study's data.   make_tables.py KERNELS FOLDER [ROWS]
+"""Makes the tables of a device from measured times.   make_tables.py KERNELS FOLDER [--rows ROWS] [DATA...]
 
 KERNELS is the folder of the manifests that were measured: their blobs' hashes go along. FOLDER has the tables, one
-folder an operator; groups of types that were not measured stay as they are. Of each grid the ROWS rows are kept (at
-most; 80 by default) that the others would predict worst; ties are settled by both runs of the study.
+folder an operator; groups of types that were not measured stay as they are. DATA are folders that pack.py has filled
+(data beside this file by default). Of each grid the ROWS rows are kept (at most; 80 by default) that the others would
+predict worst, and whatever a benchmark asks for; ties are settled by both runs of a study.
 """
 
+import argparse
 import datetime
 import glob
 import json
 import math
 import os
-import sys
 
-from regret_test import match_of, studies
+from plan import benchmarked
+from regret_test import DATA, match_of, studies
 from real import type_of
 
 VARIANTS = 6
@@ -65,7 +67,9 @@ def thin(study, most):
     place = placing(study)
     rows = {id(shape): (place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS])
             for shape in study.grid}
-    kept = study.grid[::max(1, len(study.grid) // (most // 3))][:most // 3]
+    asked = benchmarked(study.operator, study.type)
+    kept = [shape for shape in study.grid if shape.at in asked]
+    kept += [shape for shape in study.grid[::max(1, len(study.grid) // (most // 3))][:most // 3] if shape not in kept]
     while len(kept) < min(most, len(study.grid)):
         left = [shape for shape in study.grid if shape not in kept]
         regrets = []
@@ -116,13 +120,18 @@ def formatted(table):
 
 
 def main():
-    kernels, folder, *words = sys.argv[1:]
-    most = int(words[0]) if words else 80
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels")
+    parser.add_argument("folder")
+    parser.add_argument("data", nargs="*", default=[DATA])
+    parser.add_argument("--rows", type=int, default=80)
+    options = parser.parse_args()
+    kernels, folder, most = options.kernels, options.folder, options.rows
     by_operator = {}
-    for name, study in studies().items():
+    for study in (study for data in options.data for study in studies(data).values()):
         type_ = {axis: value for axis, value in type_of(study).items() if axis != "in_place" and value is not False}
         key = (study.operator, json.dumps(type_))
-        by_operator.setdefault(study.operator, {}).setdefault(key, (type_, []))[1].append((name, study))
+        by_operator.setdefault(study.operator, {}).setdefault(key, (type_, []))[1].append(study)
     for operator, groups in by_operator.items():
         path = os.path.join(folder, operator, "nvidia-h200.json")
         table = {"schema": "switchyard.table/1", "operator": operator, "groups": []}
@@ -131,8 +140,8 @@ def main():
                 table = json.load(file)
         found = fingerprints(kernels, operator)
         for type_, members in groups.values():
-            axes, rows, blobs = members[0][1].axes, {}, {}
-            for _, study in members:
+            axes, rows, blobs = members[0].axes, {}, {}
+            for study in members:
                 for shape in thin(study, most):
                     best = sorted(shape.times.items(), key=lambda pair: pair[1])[:VARIANTS]
                     rows[tuple(shape.at)] = {v: float(f"{t:.4g}") for v, t in best}
@@ -143,10 +152,10 @@ def main():
             table["groups"].append({"type": type_, "axes": axes, "blobs": blobs,
                                     "rows": [{"at": list(at), "times_us": times} for at, times in rows.items()]})
             print(operator, type_, len(rows), "rows")
-        device = next(iter(groups.values()))[1][0][1].device
+        device = next(iter(groups.values()))[1][0].device
         table["device"] = {key: device[key] for key in ("backend", "arch", "name", "multiprocessors", "memory_bandwidth")}
         table["measured"] = {"date": datetime.date.today().isoformat(),
-                             "repeat": "two runs, medians of 9 samples in turns, behind a fill, tensors rotated past the L2 cache"}
+                             "repeat": "two runs, medians of 5 to 15 samples in turns, behind a fill, tensors rotated past the L2 cache"}
         table["match"], table["neighbours"], table["envelope"] = match_of(operator), 8, 2
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

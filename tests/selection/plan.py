@@ -66,6 +66,20 @@ def benchmarked_prompts(head_dim):
     return grid + ([[2, 64, 8, 8192, 8192], [1, 64, 8, 16384, 16384]] if head_dim == 128 else [])
 
 
+# What attention_decode.py times.
+BENCHMARKED_CACHES = [[batch, heads, 8, 1, context] for heads in (32, 64) for batch in (1, 8, 32, 128)
+                      for context in (1024, 4096, 16384, 65536, 131072)]
+
+
+def benchmarked(operator, type_):
+    """The shapes that a benchmark times for an operator and type."""
+    if operator == "attention_decode":
+        return BENCHMARKED_CACHES
+    if operator.startswith("attention"):
+        return benchmarked_prompts(type_["head_dim"])
+    return [] if operator == "rotary" else BENCHMARKED
+
+
 def prefill_shapes(generator, count, most_flops, head_dim):
     """batch, heads, heads_kv, seqlen_q, seqlen_k of prompts, some with keys before them."""
     def fits(s, room=1):
@@ -203,9 +217,8 @@ def table_types():
                 if (dtype, head_dim, mask) not in (("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")):
                     add("attention_forward", {"dtype": dtype, "head_dim": head_dim, "mask": mask}, ATTENTION,
                         prompts + benchmarked_prompts(head_dim))
-    # The caches of the benchmark that are larger than the study's.
     add("attention_decode", {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
-        [at for at in caches if at[0] * at[2] * at[4] > 1 << 22])
+        BENCHMARKED_CACHES)
     return out
 
 

@@ -15,6 +15,7 @@ from rules import Study, Table, summary
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BOUNDS = os.path.join(HERE, "bounds.json")
+DATA = os.path.join(HERE, "data")
 
 
 def match_of(operator):
@@ -24,9 +25,9 @@ def match_of(operator):
     return rules.get(family, rules["rows"])
 
 
-def studies():
+def studies(folder=DATA):
     return {os.path.basename(path)[:-len(".json.xz")]: Study(path)
-            for path in sorted(glob.glob(os.path.join(HERE, "data", "*.json.xz")))}
+            for path in sorted(glob.glob(os.path.join(folder, "*.json.xz")))}
 
 
 def held_out(study):
