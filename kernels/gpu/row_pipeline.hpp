@@ -10,13 +10,16 @@
 
 namespace sy {
 
-/// Exchanges values that the warps of a row hold, with a turn between give() and take(). A block of no
-/// cluster is a cluster of one.
+/// Exchanges values that the warps of a row hold, with a turn between give() and take(). Needs a launch in
+/// clusters of two blocks or more: st.async is an illegal instruction (seen on an H200) where a block has no
+/// cluster.
 template <class Shape, int Values>
 struct pipelined_exchange {
   /// A warp gives its values of turn t + 4 when it has taken turn t + 2, to which every warp has given after
   /// it took turn t: so four places suffice, and three would not.
   static constexpr int places = 4;
+
+  static_assert(Shape::cluster > 1);
 
   /// Of a size that leaves the rows behind it on a line, as in row_exchange.
   struct alignas(128) storage {

@@ -1,6 +1,6 @@
-// RMSNorm and LayerNorm, forward and backward, for long rows in the software pipeline of row_pipeline.hpp:
+// RMSNorm and LayerNorm, and RMSNorm's backward, for long rows in the software pipeline of row_pipeline.hpp:
 // one block a multiprocessor, whose registers hold its columns' weights and sums of gradients over all of its
-// rows. Semantics: operators/rms_norm.hpp, layer_norm.hpp and their backwards, without a residual.
+// rows. Semantics: operators/rms_norm.hpp, layer_norm.hpp, rms_norm_backward.hpp, without a residual.
 #include "../gpu/row_pipeline.hpp"
 #include "shared.hpp"
 
@@ -115,23 +115,22 @@ __device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamm
 }
 
 /// `partial` as in norm_backward.
-template <bool Centred, class T, class G, class Shape>
-__device__ __forceinline__ void norm_backward_pipelined(const T* grad_out, const T* h, const G* gamma,
-                                                        const float* mean_in, const float* rstd_in, T* grad_x,
-                                                        float* partial, i32 rows, i32 columns,
-                                                        i64 grad_out_stride, i64 h_stride, i64 grad_x_stride,
-                                                        float gamma_offset) {
+template <class T, class G, class Shape>
+__device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, const T* h, const G* gamma,
+                                                            const float* rstd_in, T* grad_x, float* partial,
+                                                            i32 rows, i32 columns, i64 grad_out_stride,
+                                                            i64 h_stride, i64 grad_x_stride,
+                                                            float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
-  constexpr int values = Centred ? 2 : 1;
   // Floats would leave too few registers to the loads from shared memory.
-  constexpr weights_held weights =
-      weights_fit<G, Shape, 1, values * Shape::elements + 46> == weights_held::nowhere ? weights_held::nowhere
-                                                                                       : weights_held::packed;
+  constexpr weights_held weights = weights_fit<G, Shape, 1, Shape::elements + 46> == weights_held::nowhere
+                                       ? weights_held::nowhere
+                                       : weights_held::packed;
 
   begin_kernel();
   extern __shared__ quad dynamic_shared[];
-  __shared__ typename pipelined_exchange<Shape, values>::storage exchanged;
+  __shared__ typename pipelined_exchange<Shape, 1>::storage exchanged;
 
   const row_place<Shape> place;
   const int count = columns / width;
@@ -142,46 +141,28 @@ __device__ __forceinline__ void norm_backward_pipelined(const T* grad_out, const
   pipeline.input(1, h, h_stride);
   pipeline.start();
 
-  pipelined_exchange<Shape, values> exchange{exchanged};
+  pipelined_exchange<Shape, 1> exchange{exchanged};
   thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
 
   float gamma_sums[vectors * width];
-  float beta_sums[Centred ? vectors * width : 1];
 #pragma unroll
   for (int i = 0; i < vectors * width; ++i) gamma_sums[i] = 0.0F;
-  if constexpr (Centred) {
-#pragma unroll
-    for (int i = 0; i < vectors * width; ++i) beta_sums[i] = 0.0F;
-  }
 
   // Statistics are loaded a row ahead of their first use.
-  struct statistics {
-    float mean = 0.0F;
-    float rstd = 0.0F;
-  };
-  const auto load = [&](i32 row) {
-    statistics loaded;
-    if (row < rows) {
-      loaded.rstd = rstd_in[row];
-      if constexpr (Centred) loaded.mean = mean_in[row];
-    }
-    return loaded;
-  };
+  const auto load = [&](i32 row) { return row < rows ? rstd_in[row] : 0.0F; };
   const i32 step = static_cast<i32>(place.group_step);
-  statistics next = load(static_cast<i32>(place.first_group));
-  statistics here;
+  float next = load(static_cast<i32>(place.first_group));
+  float here = 0.0F;
 
   i32 coming = static_cast<i32>(place.first_group);
   for (int turn = 0; coming < rows + step; ++turn, coming += step, pipeline.advance()) {
-    const statistics past = here;
+    const float rstd = here;
     here = next;
     next = load(coming + step);
     scale.stay_packed();
     if (coming < rows) {
       pipeline.wait();
-      float sums[values];
-#pragma unroll
-      for (int i = 0; i < values; ++i) sums[i] = 0.0F;
+      float sum = 0.0F;
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
         const int v = place.template vector<vectors>(j);
@@ -193,26 +174,18 @@ __device__ __forceinline__ void norm_backward_pipelined(const T* grad_out, const
           unpack<T>(pipeline.coming(1, j), value);
           scale.get(j, v, factor);
 #pragma unroll
-          for (int e = 0; e < width; ++e) {
-            const float weighted = gradient[e] * factor[e];
-            sums[0] += weighted * (Centred ? value[e] - here.mean : value[e]);
-            if constexpr (Centred) sums[1] += weighted;
-          }
+          for (int e = 0; e < width; ++e) sum += gradient[e] * factor[e] * value[e];
         }
       }
-#pragma unroll
-      for (int i = 0; i < values; ++i) sums[i] = lane_sum<Shape::lanes>(sums[i]);
-      exchange.give(place, turn, sums);
+      exchange.give(place, turn, {lane_sum<Shape::lanes>(sum)});
     }
 
     if (turn == 0) continue;
     const i32 row = coming - step;
-    float sums[values];
+    float sums[1];
     merge_partials<Shape>(place, exchange.take(turn - 1), sums);
     // As in norm_backward.
-    const float slope = sums[0] * inverse_columns * past.rstd * past.rstd;
-    const float level = Centred ? sums[values - 1] * inverse_columns * past.rstd : 0.0F;
-    const float start = -past.mean * past.rstd;
+    const float slope = sums[0] * inverse_columns * rstd * rstd;
     scale.stay_packed();
 
 #pragma unroll
@@ -227,11 +200,9 @@ __device__ __forceinline__ void norm_backward_pipelined(const T* grad_out, const
         scale.get(j, v, factor);
 #pragma unroll
         for (int e = 0; e < width; ++e) {
-          const float normal = Centred ? value[e] * past.rstd + start : value[e] * past.rstd;
+          const float normal = value[e] * rstd;
           gamma_sums[j * width + e] += gradient[e] * normal;
-          if constexpr (Centred) beta_sums[j * width + e] += gradient[e];
-          value[e] =
-              gradient[e] * factor[e] * past.rstd - (Centred ? normal * slope + level : normal * slope);
+          value[e] = gradient[e] * factor[e] * rstd - normal * slope;
         }
         store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
@@ -240,21 +211,17 @@ __device__ __forceinline__ void norm_backward_pipelined(const T* grad_out, const
   }
 
   if (partial == nullptr) return;
+  float* sums = partial + place.first_group * columns;
 #pragma unroll
-  for (int plane = 0; plane < values; ++plane) {
-    float* sums = partial + (plane * place.group_step + place.first_group) * columns;
+  for (int j = 0; j < vectors; ++j) {
+    const int v = place.template vector<vectors>(j);
+    if (pipeline.has(j)) {
 #pragma unroll
-    for (int j = 0; j < vectors; ++j) {
-      const int v = place.template vector<vectors>(j);
-      if (pipeline.has(j)) {
+      for (int e = 0; e < width; e += 4) {
+        float four[4];
 #pragma unroll
-        for (int e = 0; e < width; e += 4) {
-          float four[4];
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            four[i] = plane == 0 ? gamma_sums[j * width + e + i] : beta_sums[Centred ? j * width + e + i : 0];
-          *reinterpret_cast<quad*>(sums + static_cast<i64>(v) * width + e) = pack<f32>(four);
-        }
+        for (int i = 0; i < 4; ++i) four[i] = gamma_sums[j * width + e + i];
+        *reinterpret_cast<quad*>(sums + static_cast<i64>(v) * width + e) = pack<f32>(four);
       }
     }
   }
@@ -282,23 +249,12 @@ __device__ __forceinline__ void norm_backward_pipelined(const T* grad_out, const
         x, gamma, beta, out, mean, rstd, rows, columns, x_stride, out_stride, epsilon, gamma_offset);       \
   }
 
-#define SY_RMS_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)            \
-  extern "C" SY_KERNEL(threads, 1)                                                                      \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd, sy::T* grad_x, \
-           float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride, sy::i64 h_stride,    \
-           sy::i64 grad_x_stride, float gamma_offset) {                                                 \
-    sy::norm_backward_pipelined<false, sy::T, sy::G,                                                    \
-                                SY_PIPELINED(threads, elements, stages, cluster, full)>(                \
-        grad_out, h, gamma, nullptr, rstd, grad_x, partial, rows, columns, grad_out_stride, h_stride,   \
-        grad_x_stride, gamma_offset);                                                                   \
-  }
-
-#define SY_LAYER_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)               \
-  extern "C" SY_KERNEL(threads, 1)                                                                           \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,  \
-           sy::T* grad_x, float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride,            \
-           sy::i64 h_stride, sy::i64 grad_x_stride, float gamma_offset) {                                    \
-    sy::norm_backward_pipelined<true, sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
-        grad_out, h, gamma, mean, rstd, grad_x, partial, rows, columns, grad_out_stride, h_stride,           \
-        grad_x_stride, gamma_offset);                                                                        \
+#define SY_RMS_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)                \
+  extern "C" SY_KERNEL(threads, 1)                                                                          \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd, sy::T* grad_x,     \
+           float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride, sy::i64 h_stride,        \
+           sy::i64 grad_x_stride, float gamma_offset) {                                                     \
+    sy::rms_norm_backward_pipelined<sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>(  \
+        grad_out, h, gamma, rstd, grad_x, partial, rows, columns, grad_out_stride, h_stride, grad_x_stride, \
+        gamma_offset);                                                                                      \
   }
