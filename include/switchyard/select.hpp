@@ -267,6 +267,13 @@ class selector {
     return cost == no_index ? -1 : log_cost(group.costs[cost].evaluate({problem, {}, {}, nullptr}));
   }
 
+  /// How times grow from a row to a problem.
+  [[nodiscard]] row_growth growth_of(const bound_group& group, std::uint32_t row, problem_view problem,
+                                     unusable_flags unusable) const noexcept {
+    tally_list tallies;
+    return carry(group.row_times(row), tallies, group, problem, unusable).growth;
+  }
+
   /// The row that was measured at exactly these sizes, or no_index.
   [[nodiscard]] static std::uint32_t find_row(const bound_group& group, problem_view problem) noexcept {
     if (group.slots.empty()) return no_index;
