@@ -402,12 +402,7 @@ class selector_builder {
     }
     for (const std::uint32_t index : found->second) {
       const variant& what = *out_->candidates[index].what;
-      const bool contradicts = std::any_of(what.type.begin(), what.type.end(), [&](const axis_value& mine) {
-        return std::any_of(rows.type.begin(), rows.type.end(), [&](const axis_value& asked) {
-          return asked.axis == mine.axis && asked.value != mine.value;
-        });
-      });
-      if (contradicts) continue;
+      if (contradict(what.type, rows.type)) continue;
       out.candidates.push_back(index);
       out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(what));
     }

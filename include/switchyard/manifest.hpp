@@ -26,6 +26,17 @@ inline constexpr std::size_t max_parameter_bytes = 32764;
   return true;
 }
 
+/// Whether two lists want different values of one axis.
+[[nodiscard]] inline bool contradict(const std::vector<axis_value>& a,
+                                     const std::vector<axis_value>& b) noexcept {
+  for (const axis_value& mine : a) {
+    for (const axis_value& other : b) {
+      if (mine.axis == other.axis && mine.value != other.value) return true;
+    }
+  }
+  return false;
+}
+
 /// A tiled view of a tensor, encoded for the tensor copy engine at launch.
 struct tensor_map_recipe {
   expression address;                       ///< integer, the value of a pointer
