@@ -14,7 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/build_selector.hpp>
+#include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
 
 #include "command.hpp"
@@ -89,8 +89,12 @@ using rows_by_shape = std::map<std::vector<std::pair<std::uint32_t, std::int64_t
 
 class comparison {
  public:
-  comparison(const diff_arguments& arguments, const table_file& before, const table_file& after)
-      : factor_{1 + arguments.threshold / 100}, before_{before}, after_{after} {
+  /// `installed`: the rules of what is installed for the tables' device.
+  comparison(const diff_arguments& arguments, const table_file& before, const table_file& after,
+             const sy::selector& installed)
+      : factor_{1 + arguments.threshold / 100},
+        before_{before},
+        rules_{rules_of(after, named_variants({&after, &before}, installed))} {
     const rows_by_shape old_rows = index_rows(before.content);
     const rows_by_shape new_rows = index_rows(after.content);
     for (const auto& [key, at] : old_rows) {
@@ -172,8 +176,7 @@ class comparison {
 
   double factor_;
   const table_file& before_;
-  const table_file& after_;
-  std::shared_ptr<const sy::selector> rules_ = rules_of(after_, {&before_});
+  std::shared_ptr<const sy::selector> rules_;
   std::vector<shape> shapes_;
   std::size_t shared_ = 0;
   double log_ratio_ = 0;
@@ -230,7 +233,8 @@ void run(const diff_arguments& arguments, session& session) {
     throw sy::file_error{sy::error_code::invalid_entry,
                          arguments.after + ": /device: " + difference + "; their times are not comparable"};
   }
-  const comparison found{arguments, before, after};
+  sy::catalog catalog{session.options()};
+  const comparison found{arguments, before, after, *catalog.rules(after.op(), after.content.device)};
   const bool worse = found.count(verdict::slower) + found.count(verdict::lost) > 0;
   if (worse || (arguments.strict && found.count(verdict::changed) > 0)) session.status = status_finding;
   if (session.json) {
@@ -269,7 +273,9 @@ void add_diff(CLI::App& app, session& session) {
       "and "
       "the old one is clearly slower now; lost where the new table has neither a row nor one within its "
       "envelope; thinned where it has none but rows near it decide: then the choice is judged by the old "
-      "times. Exit status: 0 nothing is slower or lost, 1 something is.");
+      "times. Rows near a shape decide as in a process that has the installed manifests, whose costs carry "
+      "times "
+      "between sizes. Exit status: 0 nothing is slower or lost, 1 something is.");
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

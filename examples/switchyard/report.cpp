@@ -15,7 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/build_selector.hpp>
+#include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/file.hpp>
 #include <switchyard/problem.hpp>
@@ -96,13 +96,14 @@ struct prediction {
 
 /// What the table would choose for each row if it did not have it, among the variants that the row has times
 /// of: others may not be admissible there.
-[[nodiscard]] prediction leave_one_out(const table_file& table, std::size_t group) {
+[[nodiscard]] prediction leave_one_out(const table_file& table, std::size_t group,
+                                       const std::shared_ptr<const sy::manifest>& variants) {
   constexpr std::size_t most_rows = 256;
   prediction out;
   const sy::row_group& rows = table.content.groups[group];
   const std::size_t step = (rows.row_count() + most_rows - 1) / most_rows;
   for (std::size_t row = 0; row < rows.row_count() && rows.row_count() > 1; row += step) {
-    const auto rules = rules_of(without(table, group, row));
+    const auto rules = rules_of(without(table, group, row), variants);
     std::vector<std::atomic<bool>> unusable(rules->candidates.size());
     for (std::size_t i = 0; i < unusable.size(); ++i) {
       unusable[i] = time_of(rows, row, rules->candidates[i].what->id) == 0;
@@ -162,13 +163,13 @@ struct ranking {
 /// One group's plots.
 class group_pages {
  public:
-  group_pages(const table_file& table, std::size_t group)
+  group_pages(const table_file& table, std::size_t group, const std::shared_ptr<const sy::manifest>& variants)
       : table_{table},
         op_{table.op()},
         rows_{table.content.groups[group]},
         rank_{rank(rows_)},
-        rules_{rules_of(table)},
-        predicted_{leave_one_out(table, group)} {}
+        rules_{rules_of(table, variants)},
+        predicted_{leave_one_out(table, group, variants)} {}
 
   [[nodiscard]] const prediction& predicted() const noexcept { return predicted_; }
 
@@ -526,6 +527,8 @@ struct file_summary {
   std::string path;
   std::size_t groups = 0;
   std::size_t rows = 0;
+  std::size_t variants = 0;  ///< one for each type that it has rows of
+  std::size_t costs = 0;     ///< of those, how many state what their time grows with
   std::size_t bytes = 0;
   prediction predicted;
 };
@@ -557,6 +560,7 @@ void run(const report_arguments& arguments, const session& session) {
   std::vector<table_file> tables;
   for (const std::string& path : arguments.paths) tables.push_back(read_table_file(path));
   std::vector<file_summary> sums;
+  sy::catalog catalog{session.options()};
   std::string body;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const table_file& table = tables[i];
@@ -576,9 +580,19 @@ void run(const report_arguments& arguments, const session& session) {
     for (const sy::denial& each : table.content.denials) {
       body += "<p>Denied: <code>" + escaped(each.variant) + "</code> " + escaped(each.reason) + "</p>\n";
     }
+    const auto variants = named_variants({&table}, *catalog.rules(table.op(), table.content.device));
+    sum.variants = variants->variants.size();
+    for (const sy::variant& each : variants->variants) {
+      if (!each.cost.text.empty()) ++sum.costs;
+    }
+    body += format(
+        "<p class=\"note\">Times are carried between rows by the costs that installed manifests state for "
+        "%zu of its "
+        "%zu variants.</p>\n",
+        sum.costs, sum.variants);
     for (std::size_t g = 0; g < table.content.groups.size(); ++g) {
       sum.rows += table.content.groups[g].row_count();
-      const group_pages pages{table, g};
+      const group_pages pages{table, g, variants};
       sum.predicted.add(pages.predicted());
       body += pages.write();
     }
@@ -598,6 +612,8 @@ void run(const report_arguments& arguments, const session& session) {
                                     {"device", tables[i].content.device.name},
                                     {"groups", sums[i].groups},
                                     {"rows", sums[i].rows},
+                                    {"variants", sums[i].variants},
+                                    {"variants_with_cost", sums[i].costs},
                                     {"regret_mean", sums[i].predicted.mean()},
                                     {"regret_p99", sums[i].predicted.quantile(0.99)},
                                     {"regret_worst", sums[i].predicted.worst},

@@ -1,6 +1,5 @@
 #include "table_files.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -79,30 +78,39 @@ std::string format_row(const sy::operator_description& op, const sy::row_group& 
   return out;
 }
 
-std::shared_ptr<const sy::selector> rules_of(const table_file& table,
-                                             const std::vector<const table_file*>& also_named) {
-  auto installed = std::make_shared<sy::manifest>();
-  installed->path = table.content.path;
-  installed->target = {table.content.device.backend, table.content.device.arch};
-  const auto add = [&](const table_file& from) {
-    for (const sy::row_group& group : from.content.groups) {
-      for (const std::string& id : group.ids) {
-        const bool known =
-            std::any_of(installed->variants.begin(), installed->variants.end(),
-                        [&](const sy::variant& each) { return each.id == id && each.type == group.type; });
-        if (known) continue;
-        sy::variant& what = installed->variants.emplace_back();
-        what.id = id;
-        what.type = group.type;
-      }
+std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table_file*>& tables,
+                                                   const sy::selector& installed) {
+  auto out = std::make_shared<sy::manifest>();
+  const table_file& first = *tables.front();
+  out->path = first.content.path;
+  out->target = {first.content.device.backend, first.content.device.arch};
+  const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
+    for (const sy::variant& each : out->variants) {
+      if (each.id == id && each.type == type) return;
+    }
+    sy::variant& what = out->variants.emplace_back();
+    what.id = id;
+    what.type = type;
+    for (const sy::candidate& each : installed.candidates) {
+      if (each.what->id != id || contradict(each.what->type, type)) continue;
+      what.cost = each.what->cost;
+      return;
     }
   };
-  add(table);
-  for (const table_file* each : also_named) add(*each);
+  for (const table_file* table : tables) {
+    for (const sy::row_group& group : table->content.groups) {
+      for (const std::string& id : group.ids) add(id, group.type);
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<const sy::selector> rules_of(const table_file& table,
+                                             const std::shared_ptr<const sy::manifest>& variants) {
   std::vector<std::string> ignored;  // denials of variants that no row has
   return sy::build_selector({&table.op(),
                              table.content.device,
-                             {std::move(installed)},
+                             {variants},
                              {},
                              {std::make_shared<const sy::table>(table.content)},
                              {}},

@@ -1,4 +1,5 @@
-// Tables as the commands that compare and combine them see them: files by themselves, without kernels.
+// Tables as the commands that compare and combine them see them: files by themselves. Kernels need not be
+// installed.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include <switchyard/json.hpp>
+#include <switchyard/manifest.hpp>
 #include <switchyard/select.hpp>
 #include <switchyard/table.hpp>
 #include <switchyard/write_table.hpp>
@@ -44,10 +46,15 @@ void read_notes(const switchyard::json_place& file, switchyard::measurement_note
 [[nodiscard]] std::string format_row(const switchyard::operator_description& op,
                                      const switchyard::row_group& group, std::size_t row);
 
-/// What a process on the table's own device would be told if every variant that the given tables name were
-/// installed and served the types of the groups that name it. Only the first table has a say in the choice.
+/// Every variant that tables of one operator and device name, each for the types of the groups that name it.
+/// What its time grows with is what `installed` says, the rules of what is installed for that device; one
+/// that is not there says nothing of it.
+[[nodiscard]] std::shared_ptr<const switchyard::manifest> named_variants(
+    const std::vector<const table_file*>& tables, const switchyard::selector& installed);
+
+/// What a process on the table's own device would be told if these variants were what is installed.
 [[nodiscard]] std::shared_ptr<const switchyard::selector> rules_of(
-    const table_file& table, const std::vector<const table_file*>& also_named = {});
+    const table_file& table, const std::shared_ptr<const switchyard::manifest>& variants);
 
 /// A row's time of a variant, or 0.
 [[nodiscard]] double time_of(const switchyard::row_group& group, std::size_t row, const std::string& id);

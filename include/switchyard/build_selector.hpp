@@ -292,8 +292,7 @@ class selector_builder {
           into->rank = ranked.rank;
           into->neighbours = ranked.what->match.neighbours;
           into->envelope = ranked.what->match.envelope;
-          for (const std::uint32_t axis : rows.axes) into->rules.push_back(ranked.what->match.axes[axis]);
-          add_features(*into, ranked.what->match);
+          add_dimensions(*into, ranked.what->match);
         }
         add_rows(*into, rows, *ranked.what, t, g);
       }
@@ -315,13 +314,22 @@ class selector_builder {
     for (bound_group& each : out_->groups) index(each);
   }
 
-  /// The features that read nothing but what the group's type and rows say.
-  void add_features(bound_group& into, const match_rule& match) {
-    for (const match_feature& each : match.features) {
-      if (into.rules.size() == max_dimensions || !is_said(into.type, into.axes, each.value)) continue;
-      into.features.push_back(each.value);
-      into.rules.push_back(each.rule);
+  /// The axes that are not ignored, and the quantities that read nothing but what the group's type and rows
+  /// say.
+  void add_dimensions(bound_group& into, const match_rule& match) {
+    for (const std::uint32_t axis : into.axes) {
+      if (match.axes[axis].metric != axis_metric::ignore)
+        into.dimensions.push_back({match.axes[axis], axis, {}, {}});
     }
+    for (const match_feature& each : match.features) {
+      if (into.dimensions.size() == max_dimensions) break;
+      if (each.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, each.value))
+        into.dimensions.push_back(
+            {each.rule, no_index, each.value.fold(into.type, out_->device.attributes), {}});
+    }
+    // Where all are ignored, every row is equally near: one dimension has to say so.
+    if (into.dimensions.empty() && !into.axes.empty())
+      into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
   }
 
   void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t t,
@@ -333,6 +341,7 @@ class selector_builder {
       if (known != into.ids.end()) continue;
       into.ids.push_back(rows.ids[i]);
       into.named.push_back(name_candidates(rows, i, from));
+      add_cost(into, into.named.back());
     }
     for (std::size_t row = 0; row < rows.row_count(); ++row) {
       const auto at = rows.coordinates(row);
@@ -393,21 +402,21 @@ class selector_builder {
     }
     for (const std::uint32_t index : found->second) {
       const variant& what = *out_->candidates[index].what;
-      const bool contradicts = std::any_of(what.type.begin(), what.type.end(), [&](const axis_value& mine) {
-        return std::any_of(rows.type.begin(), rows.type.end(), [&](const axis_value& asked) {
-          return asked.axis == mine.axis && asked.value != mine.value;
-        });
-      });
-      if (contradicts) continue;
+      if (contradict(what.type, rows.type)) continue;
       out.candidates.push_back(index);
       out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(what));
     }
-    if (!out.candidates.empty()) {
-      const variant& what = *out_->candidates[out.candidates.front()].what;
-      if (!what.cost.text.empty() && is_said(rows.type, rows.axes, what.cost.value))
-        out.cost = &what.cost.value;
-    }
     return out;
+  }
+
+  void add_cost(bound_group& into, named_candidates& named) const {
+    if (named.candidates.empty()) return;
+    const variant& what = *out_->candidates[named.candidates.front()].what;
+    if (what.cost.text.empty() || !is_said(into.type, into.axes, what.cost.value)) return;
+    expression cost = what.cost.value.fold(into.type, out_->device.attributes);
+    const auto known = std::find(into.costs.begin(), into.costs.end(), cost);
+    named.cost = static_cast<std::uint32_t>(known - into.costs.begin());
+    if (known == into.costs.end()) into.costs.push_back(std::move(cost));
   }
 
   /// Whether an expression reads no axis besides those of a group's type and rows.
@@ -433,42 +442,34 @@ class selector_builder {
     for (std::size_t i = 0; i < into.axes.size(); ++i)
       problem[into.axes[i]] = into.at[row * into.axes.size() + i];
     for (std::size_t t = into.first_time[row]; t < into.first_time[row + 1]; ++t) {
-      const expression* const cost = into.named[into.times[t].variant].cost;
-      if (cost != nullptr)
-        into.times[t].cost = selector::log_cost(cost->evaluate({problem, attributes, {}, nullptr}));
+      const named_candidates& named = into.named[into.times[t].variant];
+      if (named.cost == no_index) continue;
+      const expression& cost = out_->candidates[named.candidates.front()].what->cost.value;
+      into.times[t].cost = selector::log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
     }
   }
 
   void index(bound_group& group) const {
-    const std::size_t axes = group.axes.size();
-    const std::size_t dimensions = group.rules.size();
-    std::vector<std::int64_t> values(group.row_count() * dimensions);
+    const std::size_t dimensions = group.dimensions.size();
     std::vector<std::int64_t> problem(sources_.op->axes.size());
     for (const axis_value& each : group.type) problem[each.axis] = each.value;
-    for (std::size_t row = 0; row < group.row_count(); ++row) {
-      for (std::size_t axis = 0; axis < axes; ++axis) {
-        problem[group.axes[axis]] = values[row * dimensions + axis] = group.at[row * axes + axis];
+    const auto go_to = [&](std::size_t row) {
+      for (std::size_t i = 0; i < group.axes.size(); ++i)
+        problem[group.axes[i]] = group.at[row * group.axes.size() + i];
+    };
+    for (bound_dimension& along : group.dimensions) {
+      if (along.rule.metric != axis_metric::exact) continue;
+      for (std::size_t row = 0; row < group.row_count(); ++row) {
+        go_to(row);
+        along.levels.push_back(along.value(problem));
       }
-      for (std::size_t i = 0; i < group.features.size(); ++i) {
-        const integer_result value = group.features[i].evaluate({problem, {}, {}, nullptr});
-        values[row * dimensions + axes + i] = value.why == fault::none ? value.value : 0;
-      }
-    }
-    group.levels.resize(dimensions);
-    for (std::size_t axis = 0; axis < dimensions; ++axis) {
-      if (group.rules[axis].metric != axis_metric::exact) continue;
-      auto& levels = group.levels[axis];
-      for (std::size_t row = 0; row < group.row_count(); ++row)
-        levels.push_back(values[row * dimensions + axis]);
-      std::sort(levels.begin(), levels.end());
-      levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+      std::sort(along.levels.begin(), along.levels.end());
+      along.levels.erase(std::unique(along.levels.begin(), along.levels.end()), along.levels.end());
     }
     std::vector<float> points(group.row_count() * dimensions);
     for (std::size_t row = 0; row < group.row_count(); ++row) {
-      for (std::size_t axis = 0; axis < dimensions; ++axis) {
-        (void)selector::place_along(group, axis, values[row * dimensions + axis],
-                                    points[row * dimensions + axis]);
-      }
+      go_to(row);
+      (void)selector::place(group, problem, std::span{points}.subspan(row * dimensions, dimensions));
     }
     group.index = row_index_builder::build(points, dimensions);
   }

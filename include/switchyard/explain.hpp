@@ -85,28 +85,14 @@ namespace detail {
   return each.from->target.backend + " " + each.from->target.arch;
 }
 
-/// Binary logarithm of how much a row's times grow to the problem by the word of the fastest that has a cost.
-[[nodiscard]] inline float find_growth(const selector& from, const bound_group& group, std::uint32_t row,
-                                       problem_view problem, selector::unusable_flags unusable) {
-  for (const bound_time& time : group.row_times(row)) {
-    const float cost = from.cost_of(group, time.variant, problem);
-    if (time.cost < 0 || cost < 0) continue;
-    for (const std::uint32_t index : group.named[time.variant].candidates) {
-      if (from.admissible(index, problem, unusable)) return cost - time.cost;
-    }
-  }
-  return 0;
-}
-
-/// Time of a candidate in a row, carried to the problem as select.hpp does, or 0.
-[[nodiscard]] inline double find_time(const selector& from, const bound_group& group, std::uint32_t row,
-                                      std::uint32_t candidate_index, problem_view problem, float growth) {
+/// Time of a candidate in a row, carried to the problem as selection does, or 0.
+[[nodiscard]] inline double find_time(const bound_group& group, std::uint32_t row, const row_growth& growth,
+                                      std::uint32_t candidate_index, problem_view problem) {
   for (const bound_time& time : group.row_times(row)) {
     for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index != candidate_index) continue;
-      const float cost = from.cost_of(group, time.variant, problem);
-      if (time.cost >= 0 && cost >= 0) growth = cost - time.cost;
-      return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(growth));
+      const float grown = growth.of(time, selector::cost_of(group, time.variant, problem));
+      return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(grown));
     }
   }
   return 0;
@@ -152,8 +138,8 @@ namespace detail {
     out.note = "SWITCHYARD_FORCE=" + out.operator_name + ":" + from.force_text;
   }
   const bool has_row = chosen.group != no_index && chosen.row != no_index;
-  const float growth =
-      has_row ? detail::find_growth(from, from.groups[chosen.group], chosen.row, problem, unusable) : 0;
+  row_growth growth;
+  if (has_row) growth = from.growth_of(from.groups[chosen.group], chosen.row, problem, unusable);
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     candidate_report report;
     report.variant = from.candidates[i].what->id;
@@ -162,8 +148,7 @@ namespace detail {
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     report.admissible = report.obstacle.empty();
     if (has_row) {
-      report.microseconds =
-          detail::find_time(from, from.groups[chosen.group], chosen.row, i, problem, growth);
+      report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, growth, i, problem);
     }
     out.candidates.push_back(std::move(report));
   }

@@ -16,6 +16,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <switchyard/operator.hpp>
@@ -152,17 +154,14 @@ template <class Value>
 }
 
 enum class opcode : std::uint8_t {
-  constant,
-  axis,
-  field,
-  attribute,  // push
+  push,
   add,
   subtract,
   multiply,
   divide,
   modulo,
   shift_left,
-  shift_right,  // pop two, push one
+  shift_right,
   less,
   less_equal,
   greater,
@@ -172,133 +171,274 @@ enum class opcode : std::uint8_t {
   minimum,
   maximum,
   ceil_div,
-  round_up,
+  round_up,  // the last of those with two operands
   negate,
   logical_not,
   truth,
   next_pow2,
   square_root,
   logarithm2,
-  power2,  // pop one, push one
+  power2,
   jump,
   jump_if_zero,  // jump_if_zero pops
 };
 
+enum class operand : std::uint8_t { stack, constant, axis, attribute, field };
+
+// A step of a program. An operator's last operand is on the stack, or is named in the same step.
 struct instruction {
-  opcode code = opcode::constant;
+  opcode code = opcode::push;
+  operand from = operand::constant;
   std::uint32_t index = 0;   // of an axis, field or attribute, or a jump's target
   std::int64_t integer = 0;  // a constant; a real program keeps the bits of a double here
+
+  friend bool operator==(const instruction&, const instruction&) = default;
 };
 
 [[nodiscard]] constexpr int operand_count(opcode code) noexcept {
-  if (code <= opcode::attribute) return 0;
-  if (code <= opcode::round_up) return 2;
-  return 1;
+  return code <= opcode::round_up ? 2 : 1;
 }
 
-[[nodiscard]] inline integer_result apply(opcode code, std::int64_t a, std::int64_t b) noexcept {
+template <class Value>
+[[nodiscard]] inline Value load_operand(const instruction& step, const evaluation& values) noexcept {
+  if (step.from == operand::constant) return std::bit_cast<Value>(step.integer);
+  if (step.from == operand::axis) return static_cast<Value>(values.axes[step.index]);
+  if (step.from == operand::attribute) return static_cast<Value>(values.attributes[step.index]);
+  const field_description& field = values.fields[step.index];
+  const std::byte* const address = values.arguments + field.offset;
+  if constexpr (std::is_floating_point_v<Value>) {
+    return load_real(address, field.kind);
+  } else {
+    return load_integer(address, field.kind);
+  }
+}
+
+/// Applies an operator to `a` and `b`, to `a` alone where it has one operand. With a fault, `out` means
+/// nothing.
+// Always inline: a call for each step takes longer than most steps.
+[[nodiscard, gnu::always_inline]] inline fault apply(opcode code, std::int64_t a, std::int64_t b,
+                                                     std::int64_t& out) noexcept {
   constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
-  std::int64_t out = 0;
+  const auto checked = [](bool overflows) { return overflows ? fault::overflow : fault::none; };
   switch (code) {
     case opcode::add:
-      return __builtin_add_overflow(a, b, &out) ? integer_result{0, fault::overflow} : integer_result{out};
+      return checked(__builtin_add_overflow(a, b, &out));
     case opcode::subtract:
-      return __builtin_sub_overflow(a, b, &out) ? integer_result{0, fault::overflow} : integer_result{out};
+      return checked(__builtin_sub_overflow(a, b, &out));
     case opcode::multiply:
-      return __builtin_mul_overflow(a, b, &out) ? integer_result{0, fault::overflow} : integer_result{out};
+      return checked(__builtin_mul_overflow(a, b, &out));
     case opcode::divide:
     case opcode::modulo:
-      if (b == 0) return {0, fault::division_by_zero};
-      if (a == lowest && b == -1) return {0, fault::overflow};
-      return {code == opcode::divide ? a / b : a % b};
+      if (b == 0) return fault::division_by_zero;
+      if (a == lowest && b == -1) return fault::overflow;
+      out = code == opcode::divide ? a / b : a % b;
+      return fault::none;
     case opcode::shift_left:
-      if (b < 0 || b > 62) return {0, fault::out_of_range};
-      return __builtin_mul_overflow(a, std::int64_t{1} << b, &out) ? integer_result{0, fault::overflow}
-                                                                   : integer_result{out};
+      if (b < 0 || b > 62) return fault::out_of_range;
+      return checked(__builtin_mul_overflow(a, std::int64_t{1} << b, &out));
     case opcode::shift_right:
-      if (b < 0 || b > 63) return {0, fault::out_of_range};
-      return {a >> b};
+      if (b < 0 || b > 63) return fault::out_of_range;
+      out = a >> b;
+      return fault::none;
     case opcode::less:
-      return {a < b};
+      out = a < b;
+      return fault::none;
     case opcode::less_equal:
-      return {a <= b};
+      out = a <= b;
+      return fault::none;
     case opcode::greater:
-      return {a > b};
+      out = a > b;
+      return fault::none;
     case opcode::greater_equal:
-      return {a >= b};
+      out = a >= b;
+      return fault::none;
     case opcode::equal:
-      return {a == b};
+      out = a == b;
+      return fault::none;
     case opcode::not_equal:
-      return {a != b};
+      out = a != b;
+      return fault::none;
     case opcode::minimum:
-      return {a < b ? a : b};
+      out = a < b ? a : b;
+      return fault::none;
     case opcode::maximum:
-      return {a > b ? a : b};
+      out = a > b ? a : b;
+      return fault::none;
     case opcode::ceil_div:
     case opcode::round_up: {
-      if (b == 0) return {0, fault::division_by_zero};
-      if (b < 0 || a < 0) return {0, fault::out_of_range};
+      if (b == 0) return fault::division_by_zero;
+      if (b < 0 || a < 0) return fault::out_of_range;
       const std::int64_t quotient = a / b + (a % b != 0 ? 1 : 0);
-      if (code == opcode::ceil_div) return {quotient};
-      return __builtin_mul_overflow(quotient, b, &out) ? integer_result{0, fault::overflow}
-                                                       : integer_result{out};
+      if (code == opcode::round_up) return checked(__builtin_mul_overflow(quotient, b, &out));
+      out = quotient;
+      return fault::none;
     }
     case opcode::negate:
-      return a == lowest ? integer_result{0, fault::overflow} : integer_result{-a};
+      return checked(__builtin_sub_overflow(std::int64_t{0}, a, &out));
     case opcode::logical_not:
-      return {a == 0};
+      out = a == 0;
+      return fault::none;
     case opcode::truth:
-      return {a != 0};
+      out = a != 0;
+      return fault::none;
     case opcode::next_pow2:
-      if (a > (std::int64_t{1} << 62)) return {0, fault::overflow};
-      return {a <= 1 ? 1 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(a)))};
+      if (a > (std::int64_t{1} << 62)) return fault::overflow;
+      out = a <= 1 ? 1 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(a)));
+      return fault::none;
     default:
-      return {0, fault::out_of_range};
+      return fault::out_of_range;
   }
 }
 
-[[nodiscard]] inline double apply(opcode code, double a, double b) noexcept {
+[[nodiscard]] inline fault apply(opcode code, double a, double b, double& out) noexcept {
   switch (code) {
     case opcode::add:
-      return a + b;
+      out = a + b;
+      break;
     case opcode::subtract:
-      return a - b;
+      out = a - b;
+      break;
     case opcode::multiply:
-      return a * b;
+      out = a * b;
+      break;
     case opcode::divide:
-      return a / b;
+      out = a / b;
+      break;
     case opcode::less:
-      return a < b ? 1 : 0;
+      out = a < b ? 1 : 0;
+      break;
     case opcode::less_equal:
-      return a <= b ? 1 : 0;
+      out = a <= b ? 1 : 0;
+      break;
     case opcode::greater:
-      return a > b ? 1 : 0;
+      out = a > b ? 1 : 0;
+      break;
     case opcode::greater_equal:
-      return a >= b ? 1 : 0;
+      out = a >= b ? 1 : 0;
+      break;
     case opcode::equal:
-      return a == b ? 1 : 0;
+      out = a == b ? 1 : 0;
+      break;
     case opcode::not_equal:
-      return a != b ? 1 : 0;
+      out = a != b ? 1 : 0;
+      break;
     case opcode::minimum:
-      return a < b ? a : b;
+      out = a < b ? a : b;
+      break;
     case opcode::maximum:
-      return a > b ? a : b;
+      out = a > b ? a : b;
+      break;
     case opcode::negate:
-      return -a;
+      out = -a;
+      break;
     case opcode::logical_not:
-      return a == 0 ? 1 : 0;
+      out = a == 0 ? 1 : 0;
+      break;
     case opcode::truth:
-      return a != 0 ? 1 : 0;
+      out = a != 0 ? 1 : 0;
+      break;
     case opcode::square_root:
-      return __builtin_sqrt(a);
+      out = __builtin_sqrt(a);
+      break;
     case opcode::logarithm2:
-      return __builtin_log2(a);
+      out = __builtin_log2(a);
+      break;
     case opcode::power2:
-      return __builtin_exp2(a);
+      out = __builtin_exp2(a);
+      break;
     default:
-      return std::numeric_limits<double>::quiet_NaN();
+      out = std::numeric_limits<double>::quiet_NaN();
   }
+  return fault::none;
 }
+
+/// Emits a program. Operators of constants are computed at once; what is pushed for an operator alone becomes
+/// part of it.
+class program_writer {
+ public:
+  explicit program_writer(bool real) : real_{real} {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return code_.size(); }
+  [[nodiscard]] std::vector<instruction> take() noexcept { return std::move(code_); }
+
+  void push(operand from, std::uint32_t index, std::int64_t integer) {
+    code_.push_back({opcode::push, from, index, integer});
+  }
+
+  /// Returns the fault that constants lead to. The operator then stays in the program, for a condition may
+  /// keep it from being met.
+  fault operate(opcode code) {
+    const auto operands = static_cast<std::size_t>(operand_count(code));
+    if (!ends_in_constants(operands)) {
+      emit(code);
+      return fault::none;
+    }
+    const std::int64_t a = code_[code_.size() - operands].integer;
+    const std::int64_t b = code_.back().integer;
+    std::int64_t folded = 0;
+    if (real_) {
+      double value = 0;
+      (void)apply(code, std::bit_cast<double>(a), std::bit_cast<double>(b), value);
+      folded = std::bit_cast<std::int64_t>(value);
+    } else if (const fault why = apply(code, a, b, folded); why != fault::none) {
+      emit(code);
+      return why;
+    }
+    code_.resize(code_.size() - operands);
+    push(operand::constant, 0, folded);
+    return fault::none;
+  }
+
+  /// Emits a jump whose target land() gives, and begins a part that may not be evaluated.
+  [[nodiscard]] std::size_t jump(opcode code) {
+    code_.push_back({code, operand::stack});
+    part_ = code_.size();
+    return part_ - 1;
+  }
+  void land(std::size_t jump) {
+    part_ = code_.size();
+    code_[jump].index = static_cast<std::uint32_t>(part_);
+  }
+
+  /// Whether the last `count` values are constants of the same part.
+  [[nodiscard]] bool ends_in_constants(std::size_t count) const noexcept {
+    if (code_.size() < part_ + count) return false;
+    for (std::size_t i = code_.size() - count; i < code_.size(); ++i) {
+      if (code_[i].code != opcode::push || code_[i].from != operand::constant) return false;
+    }
+    return true;
+  }
+
+  /// Takes away the condition that was pushed last, a constant.
+  [[nodiscard]] bool take_condition() {
+    const std::int64_t value = code_.back().integer;
+    code_.pop_back();
+    return real_ ? std::bit_cast<double>(value) != 0 : value != 0;
+  }
+
+  /// Emits what `part` emits and takes it back.
+  template <class Part>
+  void discard(const Part& part) {
+    const std::size_t size = code_.size();
+    const std::size_t begin = part_;
+    part();
+    code_.resize(size);
+    part_ = begin;
+  }
+
+ private:
+  void emit(opcode code) {
+    if (operand_count(code) == 2 && code_.size() > part_ && code_.back().code == opcode::push) {
+      code_.back().code = code;
+    } else {
+      code_.push_back({code, operand::stack});
+    }
+  }
+
+  bool real_;
+  std::size_t part_ = 0;  // where the last conditional part begins or ends: jumps lead to no place after it
+  std::vector<instruction> code_;
+};
 
 }  // namespace detail
 
@@ -312,7 +452,8 @@ class expression {
   expression() = default;
 
   /// A constant.
-  explicit expression(std::int64_t value) : program_{{detail::opcode::constant, 0, value}} {}
+  explicit expression(std::int64_t value)
+      : program_{{detail::opcode::push, detail::operand::constant, 0, value}} {}
 
   /// Parses an integer expression. Throws expression_error.
   [[nodiscard]] static expression parse(std::string_view text, const scope& names);
@@ -321,7 +462,7 @@ class expression {
   [[nodiscard]] static expression parse_real(std::string_view text, const scope& names);
 
   [[nodiscard]] bool is_constant() const noexcept {
-    return program_.size() == 1 && program_[0].code == detail::opcode::constant;
+    return program_.size() == 1 && program_[0].from == detail::operand::constant;
   }
   /// Whether it reads arguments of the single call that no axis holds.
   [[nodiscard]] bool reads_fields() const noexcept {
@@ -334,103 +475,126 @@ class expression {
   template <class Visitor>
   void for_each_field(const Visitor& visit) const {
     for (const detail::instruction& step : program_) {
-      if (step.code == detail::opcode::field) visit(step.index);
+      if (step.from == detail::operand::field) visit(step.index);
     }
   }
   [[nodiscard]] bool reads_attributes() const noexcept {
     for (const detail::instruction& step : program_) {
-      if (step.code == detail::opcode::attribute) return true;
+      if (step.from == detail::operand::attribute) return true;
     }
     return false;
   }
   /// Whether it reads an axis, by its index.
   [[nodiscard]] bool reads_axis(std::uint32_t index) const noexcept {
     for (const detail::instruction& step : program_) {
-      if (step.code == detail::opcode::axis && step.index == index) return true;
+      if (step.from == detail::operand::axis && step.index == index) return true;
     }
     return false;
   }
 
   /// Value of an integer expression.
   [[nodiscard]] integer_result evaluate(const evaluation& values) const noexcept {
-    if (is_constant()) return {program_[0].integer};
-    std::array<std::int64_t, max_depth + 1>
-        stack;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
-    std::size_t top = 0;
-    for (std::size_t at = 0; at < program_.size(); ++at) {
-      const detail::instruction& step = program_[at];
-      switch (step.code) {
-        case detail::opcode::constant:
-          stack[top++] = step.integer;
-          break;
-        case detail::opcode::axis:
-          stack[top++] = values.axes[step.index];
-          break;
-        case detail::opcode::attribute:
-          stack[top++] = values.attributes[step.index];
-          break;
-        case detail::opcode::field: {
-          const field_description& field = values.fields[step.index];
-          stack[top++] = detail::load_integer(values.arguments + field.offset, field.kind);
-          break;
-        }
-        case detail::opcode::jump:
-          at = step.index - 1;
-          break;
-        case detail::opcode::jump_if_zero:
-          if (stack[--top] == 0) at = step.index - 1;
-          break;
-        default: {
-          const bool binary = detail::operand_count(step.code) == 2;
-          const std::int64_t b = binary ? stack[--top] : 0;
-          const integer_result result = detail::apply(step.code, stack[top - 1], b);
-          if (result.why != fault::none) return result;
-          stack[top - 1] = result.value;
-        }
-      }
-    }
-    return {stack[0]};
+    integer_result out;
+    out.why = run(values, out.value);
+    return out;
   }
 
   /// Value of a real expression.
   [[nodiscard]] double evaluate_real(const evaluation& values) const noexcept {
-    std::array<double, max_depth + 1> stack;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
-    std::size_t top = 0;
-    for (std::size_t at = 0; at < program_.size(); ++at) {
-      const detail::instruction& step = program_[at];
-      switch (step.code) {
-        case detail::opcode::constant:
-          stack[top++] = std::bit_cast<double>(step.integer);
-          break;
-        case detail::opcode::axis:
-          stack[top++] = static_cast<double>(values.axes[step.index]);
-          break;
-        case detail::opcode::attribute:
-          stack[top++] = static_cast<double>(values.attributes[step.index]);
-          break;
-        case detail::opcode::field: {
-          const field_description& field = values.fields[step.index];
-          stack[top++] = detail::load_real(values.arguments + field.offset, field.kind);
-          break;
-        }
-        case detail::opcode::jump:
-          at = step.index - 1;
-          break;
-        case detail::opcode::jump_if_zero:
-          if (stack[--top] == 0) at = step.index - 1;
-          break;
-        default: {
-          const bool binary = detail::operand_count(step.code) == 2;
-          const double b = binary ? stack[--top] : 0;
-          stack[top - 1] = detail::apply(step.code, stack[top - 1], b);
-        }
-      }
-    }
-    return stack[0];
+    double out = 0;
+    (void)run(values, out);
+    return out;
   }
+
+  /// The same integer expression for problems that have these values, on a device with these attributes: only
+  /// what depends on other axes and on arguments is left to evaluate.
+  [[nodiscard]] expression fold(std::span<const axis_value> axes,
+                                std::span<const std::int64_t> attributes) const {
+    detail::program_writer to{false};
+    fold_part({0, program_.size()}, axes, attributes, to);
+    expression out;
+    out.program_ = to.take();
+    return out;
+  }
+
+  /// Whether both compute the same in the same way.
+  friend bool operator==(const expression&, const expression&) = default;
 
  private:
   friend class expression_parser;
+
+  struct part {
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  template <class Value>
+  [[nodiscard, gnu::noinline]] fault run(const evaluation& values, Value& out) const noexcept {
+    // The uppermost value is kept in `top`, those under it here; the first to be pushed lies over none.
+    std::array<Value, max_depth + 1> stack;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
+    std::size_t under = 0;
+    Value top = 0;
+    const detail::instruction* const begin = program_.data();
+    const detail::instruction* const end = begin + program_.size();
+    for (const detail::instruction* step = begin; step != end; ++step) {
+      Value last = top;
+      if (step->from != detail::operand::stack) {
+        last = detail::load_operand<Value>(*step, values);
+        if (step->code == detail::opcode::push) {
+          stack[under++] = top;
+          top = last;
+          continue;
+        }
+      } else if (step->code >= detail::opcode::jump) {
+        if (step->code == detail::opcode::jump_if_zero) top = stack[--under];
+        if (step->code == detail::opcode::jump || last == 0) step = begin + step->index - 1;
+        continue;
+      } else if (detail::operand_count(step->code) == 2) {
+        top = stack[--under];
+      }
+      if (const fault why = detail::apply(step->code, top, last, top); why != fault::none) return why;
+    }
+    out = top;
+    return fault::none;
+  }
+
+  void fold_part(part which, std::span<const axis_value> axes, std::span<const std::int64_t> attributes,
+                 detail::program_writer& to) const {
+    for (std::size_t at = which.begin; at < which.end; ++at) {
+      const detail::instruction& step = program_[at];
+      if (step.code == detail::opcode::jump_if_zero) {
+        // What a condition chooses from: up to a jump over the second part, and the second part.
+        const part first{at + 1, step.index - 1};
+        const part second{step.index, program_[first.end].index};
+        at = second.end - 1;
+        if (to.ends_in_constants(1)) {
+          fold_part(to.take_condition() ? first : second, axes, attributes, to);
+          continue;
+        }
+        const std::size_t test = to.jump(detail::opcode::jump_if_zero);
+        fold_part(first, axes, attributes, to);
+        const std::size_t over = to.jump(detail::opcode::jump);
+        to.land(test);
+        fold_part(second, axes, attributes, to);
+        to.land(over);
+        continue;
+      }
+      if (step.from != detail::operand::stack) push_known(step, axes, attributes, to);
+      if (step.code != detail::opcode::push) (void)to.operate(step.code);
+    }
+  }
+
+  static void push_known(const detail::instruction& step, std::span<const axis_value> axes,
+                         std::span<const std::int64_t> attributes, detail::program_writer& to) {
+    if (step.from == detail::operand::attribute)
+      return to.push(detail::operand::constant, 0, attributes[step.index]);
+    if (step.from == detail::operand::axis) {
+      for (const axis_value& each : axes) {
+        if (each.axis == step.index) return to.push(detail::operand::constant, 0, each.value);
+      }
+    }
+    to.push(step.from, step.index, step.integer);
+  }
 
   std::vector<detail::instruction> program_{{}};
 };
@@ -444,17 +608,17 @@ class expression_parser {
   [[nodiscard]] expression parse() {
     if (text_.size() > expression::max_text)
       fail("is longer than " + std::to_string(expression::max_text) + " characters");
-    code_.clear();
     ternary();
     skip_space();
     if (at_ != text_.size()) fail("unexpected '" + std::string{text_.substr(at_, 1)} + "'");
     expression result;
-    result.program_ = std::move(code_);
+    result.program_ = to_.take();
     return result;
   }
 
  private:
   using opcode = detail::opcode;
+  using operand = detail::operand;
 
   [[noreturn]] void fail(const std::string& what) const {
     throw expression_error{"'" + text::shortened(text_, 80) + "': column " + std::to_string(at_ + 1) + ": " +
@@ -475,43 +639,27 @@ class expression_parser {
     return true;
   }
 
-  void emit(opcode code, std::uint32_t index = 0, std::int64_t integer = 0) {
-    if (code_.size() >= expression::max_instructions) fail("is too long");
-    code_.push_back({code, index, integer});
-  }
-
-  void push(opcode code, std::uint32_t index, std::int64_t integer = 0) {
+  void push(operand from, std::uint32_t index, std::int64_t integer = 0) {
     if (++depth_ > expression::max_depth) fail("is too deep");
-    emit(code, index, integer);
+    check_length();
+    to_.push(from, index, integer);
   }
 
-  // An operator whose operands are the constants emitted last is computed now. A jump's target never lies
-  // between them: code_from_ marks the end of the last conditional part. A fault among constants is an error,
-  // unless a condition may keep it from being met.
+  // A fault among constants is an error, unless a condition may keep it from being met.
   void operate(opcode code) {
-    const auto operands = static_cast<std::size_t>(detail::operand_count(code));
-    const std::size_t size = code_.size();
-    bool constant = size >= operands && size - operands >= code_from_;
-    for (std::size_t i = 0; constant && i < operands; ++i)
-      constant = code_[size - 1 - i].code == opcode::constant;
-    depth_ -= operands - 1;
-    if (!constant) return emit(code);
-    const std::int64_t a = code_[size - operands].integer;
-    const std::int64_t b = operands == 2 ? code_[size - 1].integer : 0;
-    std::int64_t folded = 0;
-    if (real_) {
-      folded = std::bit_cast<std::int64_t>(
-          detail::apply(code, std::bit_cast<double>(a), std::bit_cast<double>(b)));
-    } else {
-      const integer_result value = detail::apply(code, a, b);
-      if (value.why != fault::none) {
-        if (conditional_ > 0) return emit(code);
-        fail(std::string{to_string(value.why)});
-      }
-      folded = value.value;
-    }
-    code_.resize(size - operands);
-    emit(opcode::constant, 0, folded);
+    check_length();
+    depth_ -= static_cast<std::size_t>(detail::operand_count(code)) - 1;
+    const fault why = to_.operate(code);
+    if (why != fault::none && conditional_ == 0) fail(std::string{to_string(why)});
+  }
+
+  [[nodiscard]] std::size_t jump(opcode code) {
+    check_length();
+    return to_.jump(code);
+  }
+
+  void check_length() const {
+    if (to_.size() >= expression::max_instructions) fail("is too long");
   }
 
   // While it lives, what is parsed may stay without being evaluated.
@@ -536,7 +684,7 @@ class expression_parser {
 
   void ternary() {
     const nesting guard{*this};
-    const std::size_t start = code_.size();
+    const std::size_t start = to_.size();
     logical_or();
     if (!take("?")) return;
     const auto branch = [this] { ternary(); };
@@ -556,52 +704,34 @@ class expression_parser {
       return;
     }
     const conditional both{*this};
-    const std::size_t test = code_.size();
-    emit(opcode::jump_if_zero);
+    const std::size_t test = jump(opcode::jump_if_zero);
     --depth_;
-    code_from_ = code_.size();
     branch();
     --depth_;
     colon();
-    const std::size_t over = code_.size();
-    emit(opcode::jump);
-    land(test);
+    const std::size_t over = jump(opcode::jump);
+    to_.land(test);
     branch();
-    land(over);
-  }
-
-  // Lets a jump lead here.
-  void land(std::size_t jump) {
-    code_[jump].index = static_cast<std::uint32_t>(code_.size());
-    code_from_ = code_.size();
+    to_.land(over);
   }
 
   // Takes the constant condition that was emitted last.
   [[nodiscard]] bool take_condition() {
-    const bool value = truthy(code_.back());
-    code_.pop_back();
     --depth_;
-    return value;
+    return to_.take_condition();
   }
 
   // Parses what a constant condition keeps from being evaluated.
   template <class Part>
   void discard(const Part& part) {
-    const std::size_t size = code_.size();
-    const std::size_t from = code_from_;
     const std::size_t depth = depth_;
     const conditional dead{*this};
-    part();
-    code_.resize(size);
-    code_from_ = from;
+    to_.discard(part);
     depth_ = depth;
   }
 
   [[nodiscard]] bool constant_since(std::size_t start) const {
-    return code_.size() == start + 1 && code_.back().code == opcode::constant && start >= code_from_;
-  }
-  [[nodiscard]] bool truthy(const detail::instruction& step) const {
-    return real_ ? std::bit_cast<double>(step.integer) != 0 : step.integer != 0;
+    return to_.size() == start + 1 && to_.ends_in_constants(1);
   }
   [[nodiscard]] std::int64_t literal(bool value) const {
     return real_ ? std::bit_cast<std::int64_t>(value ? 1.0 : 0.0) : static_cast<std::int64_t>(value);
@@ -609,42 +739,38 @@ class expression_parser {
 
   // a && b: a; jump_if_zero no; b; truth; jump end; no: 0; end.     a || b: a; jump_if_zero rest; 1; jump
   // end; ...
-  template <class Operand>
-  void short_circuit(std::string_view token, bool stops_at, const Operand& operand) {
-    std::size_t start = code_.size();
-    operand();
+  template <class Part>
+  void short_circuit(std::string_view token, bool stops_at, const Part& part) {
+    const std::size_t start = to_.size();
+    part();
     while (take(token)) {
       if (constant_since(start)) {
         if (take_condition() == stops_at) {
-          discard(operand);
-          push(opcode::constant, 0, literal(stops_at));
+          discard(part);
+          push(operand::constant, 0, literal(stops_at));
         } else {
-          operand();
+          part();
           operate(opcode::truth);
         }
         continue;
       }
-      const std::size_t test = code_.size();
-      emit(opcode::jump_if_zero);
+      const std::size_t test = jump(opcode::jump_if_zero);
       --depth_;
       std::size_t over = 0;
       if (stops_at) {
-        emit(opcode::constant, 0, literal(true));
-        over = code_.size();
-        emit(opcode::jump);
-        land(test);
+        to_.push(operand::constant, 0, literal(true));
+        over = jump(opcode::jump);
+        to_.land(test);
       }
-      code_from_ = code_.size();
       const conditional right_side{*this};
-      operand();
+      part();
       operate(opcode::truth);
       if (!stops_at) {
-        over = code_.size();
-        emit(opcode::jump);
-        land(test);
-        emit(opcode::constant, 0, literal(false));
+        over = jump(opcode::jump);
+        to_.land(test);
+        to_.push(operand::constant, 0, literal(false));
       }
-      land(over);
+      to_.land(over);
     }
   }
 
@@ -765,7 +891,7 @@ class expression_parser {
         at_ = start;
         fail("'" + digits + "' is not a number");
       }
-      return push(opcode::constant, 0, std::bit_cast<std::int64_t>(value));
+      return push(operand::constant, 0, std::bit_cast<std::int64_t>(value));
     }
     std::int64_t value = 0;
     while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') {
@@ -775,7 +901,7 @@ class expression_parser {
       }
       ++at_;
     }
-    push(opcode::constant, 0, value);
+    push(operand::constant, 0, value);
   }
 
   void name() {
@@ -800,20 +926,20 @@ class expression_parser {
     switch (meaning->from) {
       case symbol::source::constant:
         return push(
-            opcode::constant, 0,
+            operand::constant, 0,
             real_ ? std::bit_cast<std::int64_t>(static_cast<double>(meaning->value)) : meaning->value);
       case symbol::source::real_constant:
         if (!real_) {
           at_ = start;
           fail("'" + std::string{word} + "' is real; this expression is an integer one");
         }
-        return push(opcode::constant, 0, std::bit_cast<std::int64_t>(meaning->real));
+        return push(operand::constant, 0, std::bit_cast<std::int64_t>(meaning->real));
       case symbol::source::axis:
-        return push(opcode::axis, meaning->index);
+        return push(operand::axis, meaning->index);
       case symbol::source::field:
-        return push(opcode::field, meaning->index);
+        return push(operand::field, meaning->index);
       case symbol::source::attribute:
-        return push(opcode::attribute, meaning->index);
+        return push(operand::attribute, meaning->index);
     }
   }
 
@@ -860,8 +986,7 @@ class expression_parser {
   std::size_t depth_ = 0;
   std::size_t nesting_ = 0;
   std::size_t conditional_ = 0;
-  std::size_t code_from_ = 0;
-  std::vector<detail::instruction> code_;
+  detail::program_writer to_{real_};
 };
 
 inline expression expression::parse(std::string_view text, const scope& names) {

@@ -18,20 +18,23 @@ inline constexpr std::size_t max_launches = 16;
 inline constexpr std::size_t max_parameters = 256;
 inline constexpr std::size_t max_parameter_bytes = 32764;
 
-/// An axis and the value that it must have.
-struct axis_value {
-  std::uint32_t axis = 0;
-  std::int64_t value = 0;
-
-  friend bool operator==(const axis_value&, const axis_value&) = default;
-};
-
 /// Whether a problem has all of these values.
 [[nodiscard]] inline bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept {
   for (const axis_value& each : wanted) {
     if (problem[each.axis] != each.value) return false;
   }
   return true;
+}
+
+/// Whether two lists want different values of one axis.
+[[nodiscard]] inline bool contradict(const std::vector<axis_value>& a,
+                                     const std::vector<axis_value>& b) noexcept {
+  for (const axis_value& mine : a) {
+    for (const axis_value& other : b) {
+      if (mine.axis == other.axis && mine.value != other.value) return true;
+    }
+  }
+  return false;
 }
 
 /// A tiled view of a tensor, encoded for the tensor copy engine at launch.

@@ -219,6 +219,14 @@ using problem_of = std::array<std::int64_t, axis_count<Operator>>;
 /// An erased problem.
 using problem_view = std::span<const std::int64_t>;
 
+/// An axis and the value that it must have.
+struct axis_value {
+  std::uint32_t axis = 0;
+  std::int64_t value = 0;
+
+  friend bool operator==(const axis_value&, const axis_value&) = default;
+};
+
 template <operator_type Operator>
 [[nodiscard]] constexpr problem_of<Operator> make_problem(
     const typename Operator::arguments& arguments) noexcept {

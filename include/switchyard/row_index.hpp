@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,21 +39,25 @@ class row_index {
     if (rows_.empty() || count == 0) return;
     search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
     state.point = point.data();
-    state.out = &out;
     state.wanted = count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours);
     state.waiting = 0;
+    for (std::uint32_t i = 0; i < state.wanted; ++i) state.found[i] = nothing;
     for (std::size_t axis = 0; axis < dimensions_; ++axis) state.offsets[0][axis] = 0;
     part next{};
     for (std::uint32_t visit = 0, most = max_leaves(); visit < most; ++visit) {
       std::array<float, max_dimensions>& offsets = state.offsets[visit];
       if (visit > 0) {
-        if (state.waiting == 0) return;
+        if (state.waiting == 0) break;
         next = state.parts[--state.waiting];
-        if (next.bound >= worst(state)) return;
+        if (next.bound >= worst(state)) break;
         for (std::size_t axis = 0; axis < dimensions_; ++axis) offsets[axis] = state.offsets[next.from][axis];
         offsets[next.axis] = next.offset;
       }
       descend(state, next, visit, most - visit - 1);
+    }
+    for (; out.count < state.wanted && state.found[out.count] != nothing; ++out.count) {
+      const std::uint64_t key = state.found[out.count];
+      out.entries[out.count] = {distance_of(key), static_cast<std::uint32_t>(key)};
     }
   }
 
@@ -63,10 +68,10 @@ class row_index {
 
   // A leaf's coordinates lie axis by axis, `lanes` to an axis, so that its rows are compared side by side.
   static constexpr std::size_t lanes = 32;
-  static_assert(lanes > leaf_rows && lanes % 4 == 0);
+  static_assert(lanes > leaf_rows && lanes % 16 == 0);
 
-  // In large tables fewer leaves are looked at: they come from memory, not from the cache, and rows are dense
-  // enough for the nearest of some to do.
+  // In larger tables fewer leaves are looked at: they come from memory, not from the cache, and rows are
+  // dense enough for the nearest of some to do.
   [[nodiscard]] std::uint32_t max_leaves() const noexcept {
     if (depth_ <= 9) return most_leaves;
     return depth_ >= 16 ? 3 : most_leaves - (depth_ - 9);
@@ -87,9 +92,20 @@ class row_index {
     std::uint32_t position = 0;
     std::uint32_t from = 0;  // the visit whose offsets are its own, but for the one along `axis`
   };
+  // A row found as one number that orders by distance, then by row: the bits of a float that is not negative
+  // rise with it.
+  [[nodiscard]] static std::uint64_t key_of(float squared_distance, std::uint32_t row) noexcept {
+    return std::uint64_t{std::bit_cast<std::uint32_t>(squared_distance)} << 32U | row;
+  }
+  [[nodiscard]] static float distance_of(std::uint64_t key) noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32U));
+  }
+  static constexpr std::uint64_t nothing =
+      std::uint64_t{std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max())} << 32U | 0xffffffffU;
+
   struct search {
     const float* point;
-    neighbour_list* out;
+    std::array<std::uint64_t, max_neighbours> found;  // nearest first
     std::uint32_t wanted;
     std::uint32_t waiting;
     std::array<part, most_leaves> parts;  // farthest first; no more than may still be visited
@@ -103,8 +119,7 @@ class row_index {
   }
 
   [[nodiscard]] static float worst(const search& state) noexcept {
-    return state.out->count < state.wanted ? std::numeric_limits<float>::max()
-                                           : state.out->entries[state.out->count - 1].squared_distance;
+    return distance_of(state.found[state.wanted - 1]);
   }
 
   /// Goes down to the leaf of a part that is nearest, and keeps the nearest of what it passes by.
@@ -122,7 +137,17 @@ class row_index {
         keep(state, {bound, difference, here.axis, level + 1, 2 * position + 1 - right, visit}, room);
       position = 2 * position + right;
     }
+    prefetch(position);
     scan(state, position);
+  }
+
+  /// Has a leaf on its way from memory.
+  void prefetch(std::size_t position) const noexcept {
+    constexpr std::size_t line = 16;  // values in a cache line
+    const std::size_t begin = position * lanes * dimensions_;
+    for (std::size_t i = 0; i < lanes * dimensions_; i += line) __builtin_prefetch(&points_[begin + i]);
+    for (std::size_t i = bound(position, depth_); i < bound(position + 1, depth_); i += line)
+      __builtin_prefetch(&rows_[i]);
   }
 
   /// Keeps a part in its place, and no more than the nearest `room`.
@@ -141,38 +166,45 @@ class row_index {
 
   void scan(search& state, std::size_t position) const noexcept {
     using four = float __attribute__((vector_size(16)));
-    std::array<four, lanes / 4> sums{};
-    const float* from = &points_[position * lanes * dimensions_];
-    for (std::size_t i = 16; i < lanes * dimensions_; i += 16)
-      __builtin_prefetch(from + i);  // a cache line each
-    for (std::size_t axis = 0; axis < dimensions_; ++axis) {
-      const float here = state.point[axis];
-      for (four& sum : sums) {
-        four difference;
-        __builtin_memcpy(&difference, from, sizeof difference);
-        difference -= here;
-        sum += difference * difference;
-        from += 4;
-      }
-    }
     std::array<float, lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
-    __builtin_memcpy(squared.data(), sums.data(), sizeof squared);
+    const float* const leaf = &points_[position * lanes * dimensions_];
+    for (std::size_t lane = 0; lane < lanes; lane += 16) {
+      std::array<four, 4> sums{};  // few enough to stay in registers
+      for (std::size_t axis = 0; axis < dimensions_; ++axis) {
+        std::array<four, 4> there;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+        __builtin_memcpy(there.data(), leaf + axis * lanes + lane, sizeof there);
+        const float here = state.point[axis];
+        sums[0] += (there[0] - here) * (there[0] - here);
+        sums[1] += (there[1] - here) * (there[1] - here);
+        sums[2] += (there[2] - here) * (there[2] - here);
+        sums[3] += (there[3] - here) * (there[3] - here);
+      }
+      __builtin_memcpy(squared.data() + lane, sums.data(), sizeof sums);
+    }
     const std::size_t begin = bound(position, depth_);
     const std::size_t count = bound(position + 1, depth_) - begin;
-    neighbour_list& out = *state.out;
-    float limit = worst(state);
+    // Neither step branches on a distance, for such branches cannot be foreseen.
+    std::array<std::uint32_t, lanes>
+        near;  // NOLINT(cppcoreguidelines-pro-type-member-init): up to near_count
+    std::size_t near_count = 0;
+    const float limit = worst(state);
     for (std::size_t i = 0; i < count; ++i) {
-      if (squared[i] > limit) continue;
-      const neighbour found{squared[i], rows_[begin + i]};
-      const auto before = [](const neighbour& a, const neighbour& b) {
-        return a.squared_distance != b.squared_distance ? a.squared_distance < b.squared_distance
-                                                        : a.row < b.row;
-      };
-      if (out.count == state.wanted && !before(found, out.entries[out.count - 1])) continue;
-      std::uint32_t at = out.count < state.wanted ? out.count++ : out.count - 1;
-      for (; at > 0 && before(found, out.entries[at - 1]); --at) out.entries[at] = out.entries[at - 1];
-      out.entries[at] = found;
-      limit = worst(state);
+      near[near_count] = static_cast<std::uint32_t>(i);
+      near_count += static_cast<std::size_t>(squared[i] <= limit);
+    }
+    for (std::size_t i = 0; i < near_count; ++i)
+      insert(state, key_of(squared[near[i]], rows_[begin + near[i]]));
+  }
+
+  /// Puts a row in its place; the farthest of as many as are wanted falls out.
+  static void insert(search& state, std::uint64_t key) noexcept {
+    std::uint64_t before = state.found[0];
+    state.found[0] = key < before ? key : before;
+    for (std::uint32_t i = 1; i < state.wanted; ++i) {
+      const std::uint64_t here = state.found[i];
+      const std::uint64_t nearer = key < here ? key : here;
+      state.found[i] = nearer > before ? nearer : before;
+      before = here;
     }
   }
 

@@ -50,7 +50,8 @@ struct candidate_class {
 struct named_candidates {
   std::vector<std::uint32_t> candidates;
   std::vector<bool> stale;
-  const expression* cost = nullptr;  ///< of the first of them; null: it says none, or reads what rows do not
+  /// Index of the first one's cost; no_index: it says none, or reads what rows do not.
+  std::uint32_t cost = no_index;
 };
 
 /// A row's time of one variant.
@@ -61,15 +62,48 @@ struct bound_time {
   float cost = -1;      ///< binary logarithm of the variant's cost at the row; negative: none
 };
 
+/// How times grow from a row to a problem: as the variants' costs do, for waves over the multiprocessors and
+/// tiles that are not full jump between rows, and what is left is smooth enough to be averaged. A variant
+/// without a cost grows like the row's fastest that has one.
+class row_growth {
+ public:
+  /// Takes notice of the row's next slower variant that may serve, whose cost at the problem is `cost`.
+  void add(const bound_time& time, float cost) noexcept {
+    if (is_known_ || time.cost < 0 || cost < 0) return;
+    is_known_ = true;
+    others_ = cost - time.cost;
+  }
+
+  /// Binary logarithm of what a time of the row is multiplied by.
+  [[nodiscard]] float of(const bound_time& time, float cost) const noexcept {
+    return time.cost >= 0 && cost >= 0 ? cost - time.cost : others_;
+  }
+
+ private:
+  float others_ = 0;  // binary logarithm
+  bool is_known_ = false;
+};
+
+/// What distance between problems is measured along: an axis, or a quantity of several.
+struct bound_dimension {
+  axis_rule rule;
+  std::uint32_t axis = no_index;  ///< no_index: `quantity` says it
+  expression quantity;
+  std::vector<std::int64_t> levels;  ///< of `exact`: the rows' values, rising
+
+  [[nodiscard]] std::int64_t value(problem_view problem) const noexcept {
+    return axis != no_index ? problem[axis] : quantity.evaluate({problem, {}, {}, nullptr}).value;
+  }
+};
+
 /// Rows made ready for a device: of one table, or of several that were measured on it.
 struct bound_group {
   std::vector<axis_value> type;
   std::vector<std::uint32_t> axes;
-  std::vector<expression> features;               ///< further quantities that distance is measured along
-  std::vector<axis_rule> rules;                   ///< one an axis of the group, then one a feature
-  std::vector<std::vector<std::int64_t>> levels;  ///< the values along each `exact` one, rising; else empty
+  std::vector<bound_dimension> dimensions;  ///< without what is ignored
   std::vector<std::string> ids;
   std::vector<named_candidates> named;  ///< by id
+  std::vector<expression> costs;        ///< distinct ones, folded for the type and the device
   std::vector<std::int64_t> at;
   std::vector<std::uint32_t> first_time{0};
   std::vector<bound_time> times;
@@ -179,28 +213,23 @@ class selector {
   /// A problem's place in a group's metric; false when an exact axis has no row with its value.
   [[nodiscard]] static bool place(const bound_group& group, problem_view problem,
                                   std::span<float> out) noexcept {
-    const std::size_t axes = group.axes.size();
-    for (std::size_t i = 0; i < axes; ++i) {
-      if (!place_along(group, i, problem[group.axes[i]], out[i])) return false;
-    }
-    for (std::size_t i = 0; i < group.features.size(); ++i) {
-      const integer_result value = group.features[i].evaluate({problem, {}, {}, nullptr});
-      if (!place_along(group, axes + i, value.why == fault::none ? value.value : 0, out[axes + i]))
-        return false;
+    for (std::size_t i = 0; i < group.dimensions.size(); ++i) {
+      if (!place_along(group.dimensions[i], problem, out[i])) return false;
     }
     return true;
   }
 
-  /// Place of a value along an axis of the group, or along feature `axis - axes.size()`.
-  [[nodiscard]] static bool place_along(const bound_group& group, std::size_t axis, std::int64_t value,
+  /// A problem's place along one dimension.
+  [[nodiscard]] static bool place_along(const bound_dimension& along, problem_view problem,
                                         float& out) noexcept {
-    switch (group.rules[axis].metric) {
+    const std::int64_t value = along.value(problem);
+    switch (along.rule.metric) {
       case axis_metric::log:
-        out = __builtin_log2f(static_cast<float>(value < 1 ? 1 : value)) /
-              static_cast<float>(group.rules[axis].unit);
+        out =
+            __builtin_log2f(static_cast<float>(value < 1 ? 1 : value)) / static_cast<float>(along.rule.unit);
         return true;
       case axis_metric::linear:
-        out = static_cast<float>(static_cast<double>(value) / group.rules[axis].unit);
+        out = static_cast<float>(static_cast<double>(value) / along.rule.unit);
         if (out > linear_end) out = linear_end;
         if (out < -linear_end) out = -linear_end;
         return true;
@@ -210,7 +239,7 @@ class selector {
       case axis_metric::exact:
         break;
     }
-    const std::vector<std::int64_t>& values = group.levels[axis];
+    const std::vector<std::int64_t>& values = along.levels;
     std::size_t low = 0;
     std::size_t high = values.size();
     while (low < high) {
@@ -232,10 +261,17 @@ class selector {
   }
 
   /// Binary logarithm of the cost of an id at a problem; negative: none.
-  [[nodiscard]] float cost_of(const bound_group& group, std::uint32_t id,
-                              problem_view problem) const noexcept {
-    const expression* const cost = group.named[id].cost;
-    return cost == nullptr ? -1 : log_cost(cost->evaluate({problem, device.attributes, {}, nullptr}));
+  [[nodiscard]] static float cost_of(const bound_group& group, std::uint32_t id,
+                                     problem_view problem) noexcept {
+    const std::uint32_t cost = group.named[id].cost;
+    return cost == no_index ? -1 : log_cost(group.costs[cost].evaluate({problem, {}, {}, nullptr}));
+  }
+
+  /// How times grow from a row to a problem.
+  [[nodiscard]] row_growth growth_of(const bound_group& group, std::uint32_t row, problem_view problem,
+                                     unusable_flags unusable) const noexcept {
+    tally_list tallies;
+    return carry(group.row_times(row), tallies, group, problem, unusable).growth;
   }
 
   /// The row that was measured at exactly these sizes, or no_index.
@@ -267,11 +303,18 @@ class selector {
 
   /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
   struct tally {
-    std::uint32_t id;
     std::uint32_t candidate;  // no_index: none that may serve
+    std::uint32_t cost_index;
     float cost;               // binary logarithm of its cost at the problem; negative: none
     float weighted_slowdown;  // in binary logarithms
     float unseen_penalty;     // of the rows it stands in, to be taken off the total
+  };
+
+  /// The ids that were met, in the order in which they were.
+  struct tally_list {
+    std::array<std::uint32_t, max_tallies> ids;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::array<tally, max_tallies> entries;      // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::size_t count = 0;
   };
 
   /// A row's times of the variants that count, carried to the problem's sizes.
@@ -281,6 +324,7 @@ class selector {
     std::size_t count = 0;
     float best = 0;
     float worst = 0;
+    row_growth growth;
   };
 
   [[nodiscard]] choice first_of(const std::vector<std::uint32_t>& list, problem_view problem,
@@ -338,7 +382,7 @@ class selector {
         point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
     if (!place(group, problem, point)) return out;
     neighbour_list near;
-    group.index.nearest({point.data(), group.rules.size()}, group.neighbours, near);
+    group.index.nearest({point.data(), group.dimensions.size()}, group.neighbours, near);
     // A large table is not in the cache: have all rows on their way before the first is looked at.
     for (std::uint32_t n = 0; n < near.count; ++n) __builtin_prefetch(&group.first_time[near.entries[n].row]);
     for (std::uint32_t n = 0; n < near.count; ++n) {
@@ -347,34 +391,25 @@ class selector {
     return predict(group, near, problem, unusable, out);
   }
 
-  /// Times grow from the row to the problem as the variants' costs do: waves over the multiprocessors and
-  /// tiles that are not full jump between rows, and what is left is smooth enough to be averaged. A variant
-  /// without a cost grows like the row's fastest that has one.
-  [[nodiscard]] carried_times carry(std::span<const bound_time> times,
-                                    std::array<tally, max_tallies>& tallies, std::size_t& used,
+  [[nodiscard]] carried_times carry(std::span<const bound_time> times, tally_list& tallies,
                                     const bound_group& group, problem_view problem,
                                     unusable_flags unusable) const noexcept {
     carried_times out;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
-    std::array<bool, counted_times> grown{};
-    float growth = 0;
-    bool any_growth = false;
+    std::array<const bound_time*, counted_times>
+        counted;  // NOLINT(cppcoreguidelines-pro-type-member-init): as many as out has
     for (std::size_t t = 0; t < times.size() && t < scanned_times && out.count < counted_times; ++t) {
-      const std::size_t at = find_tally(tallies, used, group, times[t].variant, problem, unusable);
-      if (at == max_tallies || tallies[at].candidate == no_index) continue;
+      const std::size_t at = find_tally(tallies, group, times[t].variant, problem, unusable);
+      if (at == max_tallies || tallies.entries[at].candidate == no_index) continue;
+      out.growth.add(times[t], tallies.entries[at].cost);
       out.tally[out.count] = static_cast<std::uint32_t>(at);
-      out.logarithm[out.count] = times[t].logarithm;
-      if (tallies[at].cost >= 0 && times[t].cost >= 0) {
-        const float mine = tallies[at].cost - times[t].cost;
-        if (!any_growth) growth = mine;
-        any_growth = grown[out.count] = true;
-        out.logarithm[out.count] += mine;
-      }
-      ++out.count;
+      counted[out.count++] = &times[t];
     }
     for (std::size_t i = 0; i < out.count; ++i) {
-      if (!grown[i]) out.logarithm[i] += growth;
-      if (i == 0 || out.logarithm[i] < out.best) out.best = out.logarithm[i];
-      if (i == 0 || out.logarithm[i] > out.worst) out.worst = out.logarithm[i];
+      const float cost = tallies.entries[out.tally[i]].cost;
+      const float logarithm = counted[i]->logarithm + out.growth.of(*counted[i], cost);
+      out.logarithm[i] = logarithm;
+      if (i == 0 || logarithm < out.best) out.best = logarithm;
+      if (i == 0 || logarithm > out.worst) out.worst = logarithm;
     }
     return out;
   }
@@ -384,8 +419,7 @@ class selector {
   // there, so that a variant measured only where it shines gains nothing by it.
   [[nodiscard]] choice predict(const bound_group& group, const neighbour_list& near, problem_view problem,
                                unusable_flags unusable, choice out) const noexcept {
-    std::array<tally, max_tallies> tallies;  // NOLINT(cppcoreguidelines-pro-type-member-init): see used
-    std::size_t used = 0;
+    tally_list tallies;
     float total_weight = 0;
     float total_penalty = 0;
     float total_log = 0;
@@ -393,7 +427,7 @@ class selector {
       const neighbour& row = near.entries[n];
       if (row.squared_distance >= exact_spacing * exact_spacing / 4) break;
       const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
-      const carried_times times = carry(group.row_times(row.row), tallies, used, group, problem, unusable);
+      const carried_times times = carry(group.row_times(row.row), tallies, group, problem, unusable);
       if (times.count == 0) continue;
       if (out.row == no_index) {
         out.row = row.row;
@@ -401,7 +435,7 @@ class selector {
       }
       const float unseen = weight * (times.worst - times.best + unseen_margin);
       for (std::size_t i = 0; i < times.count; ++i) {
-        tally& each = tallies[times.tally[i]];
+        tally& each = tallies.entries[times.tally[i]];
         each.weighted_slowdown += weight * (times.logarithm[i] - times.best);
         each.unseen_penalty += unseen;
       }
@@ -410,43 +444,50 @@ class selector {
       total_log += weight * times.best;
     }
     if (total_weight == 0) return out;
-    const tally* best = nullptr;
+    std::size_t best = tallies.count;
     float best_score = 0;
-    for (std::size_t i = 0; i < used; ++i) {
-      if (tallies[i].candidate == no_index) continue;
-      const float score = tallies[i].weighted_slowdown + total_penalty - tallies[i].unseen_penalty;
-      if (best != nullptr && score >= best_score) continue;
-      best = &tallies[i];
+    for (std::size_t i = 0; i < tallies.count; ++i) {
+      const tally& each = tallies.entries[i];
+      if (each.candidate == no_index) continue;
+      const float score = each.weighted_slowdown + total_penalty - each.unseen_penalty;
+      if (best < tallies.count && score >= best_score) continue;
+      best = i;
       best_score = score;
     }
-    if (best == nullptr) return out;
-    out.variant = best->candidate;
+    if (best == tallies.count) return out;
+    const std::uint32_t id = tallies.ids[best];
+    out.variant = tallies.entries[best].candidate;
     out.why =
         static_cast<double>(out.distance) <= group.envelope ? reason::interpolated : reason::extrapolated;
     out.microseconds = __builtin_exp2f((total_log + best_score) / total_weight);
-    out.growth = growth_from(group, out.row, *best);
-    out.stale = is_stale(group, best->id, best->candidate);
+    out.growth = growth_from(group, out.row, id, tallies.entries[best].cost);
+    out.stale = is_stale(group, id, out.variant);
     return out;
   }
 
-  [[nodiscard]] std::size_t find_tally(std::array<tally, max_tallies>& tallies, std::size_t& used,
-                                       const bound_group& group, std::uint32_t id, problem_view problem,
-                                       unusable_flags unusable) const noexcept {
-    for (std::size_t i = 0; i < used; ++i) {
-      if (tallies[i].id == id) return i;
+  [[nodiscard]] std::size_t find_tally(tally_list& tallies, const bound_group& group, std::uint32_t id,
+                                       problem_view problem, unusable_flags unusable) const noexcept {
+    for (std::size_t i = 0; i < tallies.count; ++i) {
+      if (tallies.ids[i] == id) return i;
     }
-    if (used == max_tallies) return max_tallies;
-    const std::uint32_t index = serving(group, id, problem, unusable);
-    tallies[used] = {id, index, index == no_index ? -1 : cost_of(group, id, problem), 0, 0};
-    return used++;
+    if (tallies.count == max_tallies) return max_tallies;
+    tally fresh{serving(group, id, problem, unusable), group.named[id].cost, -1, 0, 0};
+    if (fresh.candidate == no_index) fresh.cost_index = no_index;
+    if (fresh.cost_index != no_index) {
+      std::size_t same = 0;
+      while (same < tallies.count && tallies.entries[same].cost_index != fresh.cost_index) ++same;
+      fresh.cost = same < tallies.count ? tallies.entries[same].cost : cost_of(group, id, problem);
+    }
+    tallies.ids[tallies.count] = id;
+    tallies.entries[tallies.count] = fresh;
+    return tallies.count++;
   }
 
-  /// The chosen one's cost at the problem over that at a row; 0 where one of them is not known.
-  [[nodiscard]] static float growth_from(const bound_group& group, std::uint32_t row,
-                                         const tally& chosen) noexcept {
+  /// The cost of an id at the problem over that at a row; 0 where one of them is not known.
+  [[nodiscard]] static float growth_from(const bound_group& group, std::uint32_t row, std::uint32_t id,
+                                         float cost) noexcept {
     for (const bound_time& time : group.row_times(row)) {
-      if (time.variant != chosen.id || time.cost < 0 || chosen.cost < 0) continue;
-      return __builtin_exp2f(chosen.cost - time.cost);
+      if (time.variant == id && time.cost >= 0 && cost >= 0) return __builtin_exp2f(cost - time.cost);
     }
     return 0;
   }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -249,36 +250,133 @@ std::vector<json> make_variants(std::size_t count) {
   return out;
 }
 
-void measure_first_choice() {
-  const disk files;
-  files.put_manifest("nothing", make_variants(6));
-  draw random;
-  files.put_table("nothing", {make_group(make_rows(10'000, random))});
-  sy::catalog catalog{files.options()};
-  const auto driver = std::make_shared<sy::host::driver>(1);
-  sy::dispatcher<nothing> on{catalog, sy::device{driver}};
-  auto call = nothing::call();
-  on.prepare(call, {{"batch", 1, 256}, {"heads", 1, 128}, {"seqlen_q", 1, 32768}, {"seqlen_k", 1, 131072}});
-  std::vector<double> times;
-  std::vector<double> pure;
-  const auto rules = catalog.rules(sy::describe<nothing>(), driver->properties());
-  for (int i = 0; i < 50'000; ++i) {
-    call.e = random.size(8);
-    call.f = random.size(7);
-    call.g = random.size(15);
-    call.h = random.size(17);
-    const std::int64_t begin = now();
-    on(nullptr, call);
-    const std::int64_t middle = now();
-    const auto chosen = rules->select(sy::make_problem<nothing>(call));
-    const std::int64_t end = now();
-    if (chosen.variant == sy::no_index) std::abort();
-    times.push_back(static_cast<double>(middle - begin) / 1000);
-    pure.push_back(static_cast<double>(end - middle) / 1000);
+/// The longest cost of the kernels that come along: that of attention's tiles under a mask.
+constexpr const char* tile_cost =
+    "mask == none ? ceil_div(ceil_div(seqlen_q, block_m) * heads * batch, multiprocessors) * "
+    "round_up(seqlen_k, block_n) + 512 : ceil_div(seqlen_q, block_m) * heads * batch * (min(seqlen_k, "
+    "seqlen_k "
+    "- (min(seqlen_q, seqlen_k) - block_m) / 2) + block_n / 2) / multiprocessors + seqlen_k + 512";
+
+/// New problems of an operator whose table has 10,000 rows.
+template <class Operator>
+class first_choice {
+ public:
+  /// Draws the sizes of a call.
+  using change_sizes = void (*)(typename Operator::arguments&, draw&);
+
+  first_choice(const disk& files, typename Operator::arguments call, change_sizes change)
+      : call_{call},
+        change_{change},
+        driver_{std::make_shared<sy::host::driver>(1)},
+        catalog_{files.options()} {
+    rules_ = catalog_.rules(sy::describe<Operator>(), driver_->properties());
   }
-  print("first launch of a new problem, 10,000 rows, median", at_quantile(times, 0.5), "us");
-  print("first launch of a new problem, 10,000 rows, p99", at_quantile(times, 0.99), "us");
-  print("selection alone, repeated, 10,000 rows, median", at_quantile(pure, 0.5), "us");
+
+  [[gnu::noinline]] void choose(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      change_(call_, random_);
+      if (rules_->select(sy::make_problem<Operator>(call_)).variant == sy::no_index) std::abort();
+    }
+  }
+  [[gnu::noinline]] void draw_only(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      change_(call_, random_);
+      if (sy::make_problem<Operator>(call_)[0] < 0) std::abort();
+    }
+  }
+
+  void measure(const std::string& name, std::initializer_list<sy::axis_span> sizes) {
+    sy::dispatcher<Operator> on{catalog_, sy::device{driver_}};
+    on.prepare(call_, sizes);
+    std::vector<double> times;
+    std::vector<double> pure;
+    for (int i = 0; i < 50'000; ++i) {
+      change_(call_, random_);
+      const std::int64_t begin = now();
+      on(nullptr, call_);
+      const std::int64_t middle = now();
+      const auto chosen = rules_->select(sy::make_problem<Operator>(call_));
+      const std::int64_t end = now();
+      if (chosen.variant == sy::no_index) std::abort();
+      times.push_back(static_cast<double>(middle - begin) / 1000);
+      pure.push_back(static_cast<double>(end - middle) / 1000);
+    }
+    print("first launch of a new problem, " + name + ", median", at_quantile(times, 0.5), "us");
+    print("first launch of a new problem, " + name + ", p99", at_quantile(times, 0.99), "us");
+    print("selection alone, repeated, " + name + ", median", at_quantile(pure, 0.5), "us");
+  }
+
+ private:
+  typename Operator::arguments call_;
+  change_sizes change_;
+  std::shared_ptr<sy::host::driver> driver_;
+  sy::catalog catalog_;
+  std::shared_ptr<const sy::selector> rules_;
+  draw random_;
+};
+
+void draw_sizes(nothing::arguments& call, draw& random) {
+  call.e = random.size(8);
+  call.f = random.size(7);
+  call.g = random.size(15);
+  call.h = random.size(17);
+}
+
+void draw_sizes(attention_forward::arguments& call, draw& random) {
+  call.batch = random.size(6);
+  call.heads_kv = random.size(5);
+  call.heads = call.heads_kv * (1 << random() % 4);
+  call.seqlen_q = random.size(14);
+  call.seqlen_k = call.seqlen_q + random.size(14);
+}
+
+/// Visits a first_choice of the operator `nothing`, or of attention_forward whose variants have that cost, or
+/// have none.
+template <class Visitor>
+void visit_first_choice(std::string_view which, const Visitor& visit) {
+  const disk files;
+  draw random;
+  if (which == "sizes") {
+    files.put_manifest("nothing", make_variants(6));
+    files.put_table("nothing", {make_group(make_rows(10'000, random))});
+    visit(first_choice<nothing>{files, nothing::call(), draw_sizes}, "10,000 rows",
+          {{"batch", 1, 256}, {"heads", 1, 128}, {"seqlen_q", 1, 32768}, {"seqlen_k", 1, 131072}});
+    return;
+  }
+  if (which != "attention" && which != "costs") throw std::invalid_argument{"unknown: " + std::string{which}};
+  std::vector<json> variants = make_variants(6);
+  for (json& each : variants) {
+    each["launches"] = take_all<attention_forward>("nothing_attention_forward")["launches"];
+    if (which == "costs") each["cost"] = tile_cost;
+  }
+  files.put_manifest("attention_forward", variants);
+  auto call = attention_call(some_memory.data());
+  call.dtype = sy::dtype::f16;
+  call.mask = sy::operators::attention_mask::causal_bottom_right;
+  json rows = json::array();
+  for (json& each : make_rows(10'000, random)) {
+    draw_sizes(call, random);
+    each["at"] = {call.batch, call.heads, call.heads_kv, call.seqlen_q, call.seqlen_k};
+    rows.push_back(std::move(each));
+  }
+  json table = disk::make_table(
+      "attention_forward", {{{"type", {{"dtype", "f16"}, {"head_dim", 128}, {"mask", "causal_bottom_right"}}},
+                             {"axes", {"batch", "heads", "heads_kv", "seqlen_q", "seqlen_k"}},
+                             {"rows", std::move(rows)}}});
+  table["match"] = {{"batch", "ignore"},
+                    {"heads", "ignore"},
+                    {"heads_kv", "ignore"},
+                    {"batch * heads", {{"log", 4}}},
+                    {"batch * heads_kv", {{"log", 2}}},
+                    {"seqlen_k % 64 == 0", {{"linear", 0.5}}}};
+  files.write(files.table_path("attention_forward"), table.dump());
+  visit(first_choice<attention_forward>{files, call, draw_sizes},
+        which == "costs" ? "10,000 rows, costs" : "10,000 rows, attention",
+        {{"batch", 1, 64},
+         {"heads_kv", 1, 32},
+         {"heads", 1, 256},
+         {"seqlen_q", 1, 16384},
+         {"seqlen_k", 1, 32768}});
 }
 
 struct sized {
@@ -437,8 +535,15 @@ void measure_decoding() {
 
 void count(std::string_view what, std::int64_t calls) {
   const std::size_t dash = what.find('-');
+  const std::string_view how = what.substr(dash + 1);
+  if (how == "chosen" || how == "drawn") {
+    visit_first_choice(what.substr(0, dash),
+                       [&](auto&& each, const char*, std::initializer_list<sy::axis_span>) {
+                         how == "chosen" ? each.choose(calls) : each.draw_only(calls);
+                       });
+    return;
+  }
   visit_warm(what.substr(0, dash), [&](auto&& each, const char*) {
-    const std::string_view how = what.substr(dash + 1);
     if (how == "dispatched") {
       each.dispatched(calls);
     } else if (how == "bare") {
@@ -463,7 +568,14 @@ int main(int argc, char** argv) {
       visit_warm(which, [](auto&& each, const char* name) { each.measure(name); });
     }
   }
-  if (wanted("first")) measure_first_choice();
+  if (wanted("first")) {
+    for (const char* which : {"sizes", "attention", "costs"}) {
+      visit_first_choice(
+          which, [](auto&& each, const std::string& name, std::initializer_list<sy::axis_span> sizes) {
+            each.measure(name, sizes);
+          });
+    }
+  }
   if (wanted("growth")) measure_growth();
   if (wanted("opening")) measure_opening();
   if (wanted("decoding")) measure_decoding();

@@ -18,7 +18,7 @@ BUDGETS = [  # pattern of a figure's name, most that it may be
     (r"warm launch, 16 parameters over bare, median", 25),
     (r"warm launch, 16 parameters, instructions over bare", 150),
     (r"warm launch, 16 parameters allocations", 0),
-    (r"first launch of a new problem, 10,000 rows, median", 2),
+    (r"first launch of a new problem, .* median", 2),
     (r"selection growth", 3),
     (r"opening a catalog", 10),
     (r"first use, .* median", 50),
@@ -64,6 +64,10 @@ def count_instructions(program, launches):
         bare = each[f"{which}-bare"]
         show(f"warm launch, {name}, instructions over bare", each[f"{which}-dispatched"] - bare, "")
         show(f"warm launch, {name}, instructions of the bare launch", bare - each[f"{which}-empty"], "")
+    for which, name in {"sizes": "10,000 rows", "attention": "10,000 rows, attention",
+                        "costs": "10,000 rows, costs"}.items():
+        each = instructions_of(program, [f"{which}-chosen", f"{which}-drawn"])
+        show(f"selection, {name}, instructions", each[f"{which}-chosen"] - each[f"{which}-drawn"], "")
     each = instructions_of(launches, ["sixteen-bare", "sixteen-bound", "sixteen-routed", "sixteen-bare_null",
                                       "sixteen-routed_null", "maps-bare", "maps-bound"])
     for what, name in {"sixteen-bound": "16 parameters, a CUDA stream", "sixteen-routed": "the same, routed by the stream",

@@ -10,7 +10,7 @@ import sys
 import zlib
 
 from invented import Checks, run
-from test_tables import Folder, table
+from test_tables import Folder, install, table
 
 WINNER = (0x00, 0x72, 0xb2)  # the colour of the variant that wins most
 
@@ -84,6 +84,21 @@ def main():
     checks.equal(text.count('class="predicted"'), 1, "the cell without a row is predicted")
     for kind in ("heat-map", "roofline", "regret", "variants"):
         checks.equal(text.count(f'<svg class="{kind}"'), 1, f"the {kind} plot")
+
+    # Waves of 32 and of 128 rows: who knows them predicts each row from the others.
+    waves = table({(rows, 64): {"fine": 0.3 * -(-rows // 32), "coarse": 1.0 * -(-rows // 128)}
+                   for rows in (96, 112, 128, 136, 160, 240, 256, 264)}, operator="softmax",
+                  match={"rows": "log", "columns": "log"})
+    waves["groups"][0]["axes"] = ["rows", "columns"]
+    waves = folder.write("waves.json", waves)
+    root = install(folder, "softmax", {"fine": "ceil_div(rows, 32)", "coarse": "ceil_div(rows, 128)"})
+    for words, known in (((), 0), (("--root", root), 2)):
+        status, out, problem = run(program, "--json", *words, "report", waves, "-o", html)
+        checks.equal((status, problem), (0, ""), "report: costs")
+        found = json.loads(out)["tables"][0]
+        checks.equal((found["variants"], found["variants_with_cost"]), (2, known), "report: costs")
+        checks.equal(found["regret_worst"] == 1, known == 2, f"report: costs, regret {found}")
+        checks.contains(folder.read("report.html"), f"manifests state for {known} of its 2 variants", "report: costs")
 
     status, _, problem = run(program, "report", folder.name("absent.json"), "-o", html)
     checks.equal(status, 2, "report: no table")

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 
-from invented import DEVICE, Checks, run
+from invented import BLOBS, DEVICE, Checks, run, sha256
 
 
 def table(rows, **more):
@@ -35,6 +35,23 @@ class Folder:
     def read(self, name):
         with open(self.name(name), encoding="utf-8") as file:
             return file.read()
+
+
+def install(folder, operator, costs):
+    """A root with a manifest whose variants state these costs; nothing is ever loaded."""
+    root = folder.name(operator + "_root")
+    kernels = os.path.join(root, "kernels", operator, "cuda-sm_90a")
+    os.makedirs(kernels)
+    with open(os.path.join(kernels, "small.cubin"), "wb") as file:
+        file.write(BLOBS["small.cubin"])
+    launch = {"blob": "small.cubin", "sha256": sha256(BLOBS["small.cubin"]), "kernel": "k", "grid": [1, 1, 1],
+              "block": [1, 1, 1], "parameters": []}
+    with open(os.path.join(kernels, "manifest.json"), "w", encoding="utf-8") as file:
+        json.dump({"schema": "switchyard.manifest/1", "operator": operator,
+                   "target": {"backend": "cuda", "arch": "sm_90a"},
+                   "variants": [{"id": name, "type": {"dtype": "bf16"}, "cost": cost, "launches": [launch]}
+                                for name, cost in costs.items()]}, file)
+    return root
 
 
 def test_record(program, folder, checks, axes):
@@ -232,6 +249,12 @@ def test_diff(program, folder, checks):
     status, out = diff(kept, wrong)
     checks.equal(status, 1, "diff: a wrong prediction")
     checks.contains(out, "slower   dtype=bf16 batch=1 seqlen=256: 4 us -> 8 us (+100.0 %), b -> a", "diff: predicted")
+
+    # The same where manifests say what times grow with: a's would be 4 us, b's 3 us.
+    root = install(folder, "rotary", {"a": "seqlen * seqlen", "b": "seqlen + 128"})
+    status, out = diff(kept, wrong, "--root", root)
+    checks.equal(status, 0, "diff: costs")
+    checks.contains(out, "thinned  dtype=bf16 batch=1 seqlen=256: 4 us -> 4 us (+0.0 %), b\n", "diff: costs")
 
     other = folder.write("elsewhere.json", dict(table({}), device={"backend": "cuda", "arch": "sm_90", "name": "X"}))
     status, _, problem = run(program, "diff", old, other)

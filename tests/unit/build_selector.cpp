@@ -230,6 +230,12 @@ TEST_CASE("times are carried to a problem in proportion to the variants' costs")
   CHECK(exact.variant == 0);
   CHECK(exact.growth == 0);
 
+  // What is known of the type and the device is put in, and variants whose cost is then the same share it.
+  const auto alike = rules_with(coarse, "ceil_div(ceil_div(rows, 64), 2 * multiprocessors - 4)", fine, 4);
+  CHECK(alike->groups[0].costs.size() == 2);
+  CHECK_FALSE(alike->groups[0].costs[0].reads_attributes());
+  CHECK(alike->select(problem).growth == Approx(1.25));
+
   // A row's cost is that on the device it was measured on: 10 us, 10.4 * 3 / 4 us.
   const choice other = rules_with(coarse, fine, "", 8, "Card 91")->select(problem);
   CHECK(other.why == reason::other_device);
@@ -253,6 +259,26 @@ TEST_CASE("times are carried to a problem in proportion to the variants' costs")
     CHECK(chosen.microseconds == Approx(10));
   }
   CHECK(rules_with(coarse, fine, "", 0)->select(problem).variant == 0);
+}
+
+TEST_CASE("what is ignored is no dimension, and rows are equally near where all is ignored") {
+  auto measured = empty_table({"a", "b"});
+  add_row(measured->groups[0], 16, 1024, {1.0F, 2.0F});
+  add_row(measured->groups[0], 64, 64, {1.0F, 2.0F});
+  const auto rules = [&] {
+    std::vector<std::string> warned;
+    return build_selector({&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""},
+                          warned);
+  };
+  CHECK(rules()->groups[0].dimensions.size() == 2);
+  for (const std::uint32_t axis : measured->groups[0].axes) {
+    measured->match.axes[axis].metric = axis_metric::ignore;
+    CHECK(rules()->groups[0].dimensions.size() == 1);
+  }
+  const choice far = rules()->select(sample::problem({{"rows", 4096}, {"columns", 4096}}));
+  CHECK(far.why == reason::interpolated);
+  CHECK(far.distance == 0);
+  CHECK(far.row == 0);
 }
 
 TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
