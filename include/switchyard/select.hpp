@@ -323,7 +323,7 @@ class selector {
     std::array<float, counted_times> logarithm;
     std::size_t count = 0;
     float best = 0;
-    float worst = 0;
+    float spread = 0;  // of the times as they were measured
     row_growth growth;
   };
 
@@ -409,14 +409,15 @@ class selector {
       const float logarithm = counted[i]->logarithm + out.growth.of(*counted[i], cost);
       out.logarithm[i] = logarithm;
       if (i == 0 || logarithm < out.best) out.best = logarithm;
-      if (i == 0 || logarithm > out.worst) out.worst = logarithm;
+      out.spread = counted[i]->logarithm - counted[0]->logarithm;
     }
     return out;
   }
 
   // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
   // best; in a row where it was not measured it counts as a little slower than the slowest one looked at
-  // there, so that a variant measured only where it shines gains nothing by it.
+  // was there, so that a variant measured only where it shines gains nothing by it. Was: one that costs much
+  // more here than in the row would otherwise make those slow that the row does not have.
   [[nodiscard]] choice predict(const bound_group& group, const neighbour_list& near, problem_view problem,
                                unusable_flags unusable, choice out) const noexcept {
     tally_list tallies;
@@ -433,7 +434,7 @@ class selector {
         out.row = row.row;
         out.distance = __builtin_sqrtf(row.squared_distance);
       }
-      const float unseen = weight * (times.worst - times.best + unseen_margin);
+      const float unseen = weight * (times.spread + unseen_margin);
       for (std::size_t i = 0; i < times.count; ++i) {
         tally& each = tallies.entries[times.tally[i]];
         each.weighted_slowdown += weight * (times.logarithm[i] - times.best);

@@ -64,6 +64,15 @@ void add_row(row_group& group, std::int64_t rows, std::int64_t columns, const st
   group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
 }
 
+/// A row of 1024 columns that has the times given, not those of all variants.
+void add_times(row_group& group, std::int64_t rows, const std::vector<measured_time>& times) {
+  group.at.push_back(rows);
+  group.at.push_back(1024);
+  group.times.insert(group.times.end(), times.begin(), times.end());
+  group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
+  group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
+}
+
 }  // namespace
 
 TEST_CASE("every row of a large table is found as an exact one, and nothing else is") {
@@ -284,20 +293,28 @@ TEST_CASE("what is ignored is no dimension, and rows are equally near where all 
 TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
   // Each of two rows, equally far, lacks the other's winner: what loses by less where it was measured wins.
   auto measured = empty_table({"a", "b", "both"});
-  row_group& group = measured->groups[0];
-  const auto add = [&group](std::int64_t rows, const std::vector<measured_time>& times) {
-    group.at.push_back(rows);
-    group.at.push_back(1024);
-    group.times.insert(group.times.end(), times.begin(), times.end());
-    group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
-    group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
-  };
-  add(16, {{0, 1.0F}, {2, 1.04F}});
-  add(64, {{1, 1.0F}, {2, 1.04F}});
+  add_times(measured->groups[0], 16, {{0, 1.0F}, {2, 1.04F}});
+  add_times(measured->groups[0], 64, {{1, 1.0F}, {2, 1.04F}});
   std::vector<std::string> warned;
   const auto rules = build_selector(
       {&sample::description(), card(), {manifest_with({"a", "b", "both"})}, {}, {measured}, ""}, warned);
   CHECK(rules->select(sample::problem({{"rows", 32}, {"columns", 1024}})).variant == 2);
+}
+
+TEST_CASE("a cost that grows does not speak against variants that the row lacks") {
+  // Carried to 640 rows, `grows` is 14 times as slow as `level`; in the row it was not, and `lacking` was no
+  // slower.
+  auto measured = empty_table({"grows", "level", "lacking"});
+  add_times(measured->groups[0], 64, {{0, 10.0F}, {1, 11.0F}});
+  add_times(measured->groups[0], 16384, {{2, 10.0F}, {1, 30.0F}});
+  auto variants = std::make_shared<manifest>(*manifest_with({"grows", "level", "lacking"}));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const char* text = i == 0 ? "rows" : "1024";
+    variants->variants[i].cost = {text, expression::parse(text, detail::make_scope(sample::description()))};
+  }
+  std::vector<std::string> warned;
+  const auto rules = build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
+  CHECK(rules->select(sample::problem({{"rows", 640}, {"columns", 1024}})).variant == 2);
 }
 
 TEST_CASE("selection does not depend on the order of overlays' and tables' groups") {
