@@ -143,7 +143,8 @@ def main():
             axes, rows, blobs = members[0].axes, {}, {}
             for study in members:
                 for shape in thin(study, most):
-                    best = sorted(shape.times.items(), key=lambda pair: pair[1])[:VARIANTS]
+                    there = [pair for pair in shape.times.items() if pair[0] in found]  # some are gone since
+                    best = sorted(there, key=lambda pair: pair[1])[:VARIANTS]
                     rows[tuple(shape.at)] = {v: float(f"{t:.4g}") for v, t in best}
                     for variant, _ in best:
                         if hashes := blob_of(found, variant, type_):

@@ -320,9 +320,9 @@ class study_of final : public study {
   [[nodiscard]] double sample(std::size_t variant, std::size_t count, double expected) {
     sy::device_driver& driver = *all_.device.driver();
     auto& call = *variants_[variant];
-    // A launch takes the processor up to 3 us: what the device would wait for it passes behind the fill,
-    // which takes about 1 us for 3 MB.
-    const double behind = expected < 6 ? 30 + 4 * static_cast<double>(count) : 0;
+    // A launch takes the processor up to 3 us, and a call may be several: what the device would wait for them
+    // passes behind the fill, which takes about 1 us for 3 MB.
+    const double behind = expected < 12 ? 30 + 9 * static_cast<double>(count) : 0;
     const std::size_t bytes = std::min(all_.delay_bytes, static_cast<std::size_t>(behind * 3e6));
     if (bytes > 0) require(driver, driver.fill(all_.delay, 0, bytes, {}));
     require(driver, driver.record(all_.from, {}));

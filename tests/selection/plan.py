@@ -142,8 +142,9 @@ def studies():
 
     def row_study(name, operator, type_, count, **options):
         grid, held_out = row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, count, **options)
-        more = [at for at in LONG + BENCHMARKED if at not in grid]
-        return study(name, operator, type_, rows, (grid + more, held_out))
+        grid += [at for at in LONG if at not in grid]
+        grid += [at for at in BENCHMARKED if at not in grid]
+        return study(name, operator, type_, rows, (grid, held_out))
 
     out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1}, ROTARY,
                  rotary_shapes(seeded("rotary"), 100)),

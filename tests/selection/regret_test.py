@@ -21,8 +21,8 @@ DATA = os.path.join(HERE, "data")
 def match_of(operator):
     with open(os.path.join(HERE, "match.json"), encoding="utf-8") as file:
         rules = json.load(file)
-    family = "attention" if operator.startswith("attention") else operator
-    return rules.get(family, rules["rows"])
+    family = "attention" if operator.startswith("attention") else "rows"
+    return rules.get(operator, rules[family])
 
 
 def studies(folder=DATA):
@@ -43,10 +43,8 @@ def lines_left_out(study):
         keys, ends = (lambda at: at[0], lambda at: at[1]), True
     elif study.operator == "rotary":
         keys, ends = (lambda at: at[:2], lambda at: at[2:]), False
-    elif any(shape.at[3] == 1 for shape in study.grid):
-        keys, ends = (lambda at: [at[0] * at[2], at[4]],), False
     else:
-        keys, ends = (lambda at: at[3:],), False
+        keys, ends = (lambda at: at[:3], lambda at: at[3:]), False
     for key in keys:
         values = sorted({json.dumps(key(shape.at)) for shape in study.grid}, key=json.loads)
         for value in values[1:-1] if ends else values:

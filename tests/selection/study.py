@@ -70,7 +70,7 @@ def cross_validated(program, folder, all_studies):
                  ("nearest, the tables' metric", {"neighbours": 1, "with_costs": False}),
                  ("the tables' metric", {"with_costs": False})]
         if family.startswith("attention"):
-            rules.append(("`batch * heads` by octaves, not by four", {"match": before, "with_costs": False}))
+            rules.append(("`batch * heads` by octaves, not by two", {"match": before, "with_costs": False}))
         if family == "attention forward":
             rules.append(("metric and costs", {}))
         for name, options in rules:
