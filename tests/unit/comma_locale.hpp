@@ -7,6 +7,7 @@
 
 #include "temporary.hpp"
 
+// NOLINTBEGIN(concurrency-mt-unsafe): no test changes locale or environment beside other threads
 class comma_locale {
  public:
   comma_locale() {
@@ -29,3 +30,4 @@ class comma_locale {
   temporary_folder folder_;
   bool in_force_ = false;
 };
+// NOLINTEND(concurrency-mt-unsafe)

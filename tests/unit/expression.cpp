@@ -408,7 +408,7 @@ TEST_CASE("later names hide earlier ones, and truncate forgets them") {
 // Random trees, against an evaluator that walks the tree in 128 bits.
 namespace {
 
-__extension__ typedef __int128 wide;
+__extension__ using wide = __int128;
 
 struct outcome {
   std::int64_t value = 0;
