@@ -234,7 +234,8 @@ void run(const diff_arguments& arguments, session& session) {
                          arguments.after + ": /device: " + difference + "; their times are not comparable"};
   }
   sy::catalog catalog{session.options()};
-  const comparison found{arguments, before, after, *catalog.rules(after.op(), after.content.device)};
+  const comparison found{arguments, before, after,
+                         *installed_rules(catalog, after.op(), after.content.device)};
   const bool worse = found.count(verdict::slower) + found.count(verdict::lost) > 0;
   if (worse || (arguments.strict && found.count(verdict::changed) > 0)) session.status = status_finding;
   if (session.json) {

@@ -580,7 +580,8 @@ void run(const report_arguments& arguments, const session& session) {
     for (const sy::denial& each : table.content.denials) {
       body += "<p>Denied: <code>" + escaped(each.variant) + "</code> " + escaped(each.reason) + "</p>\n";
     }
-    const auto variants = named_variants({&table}, *catalog.rules(table.op(), table.content.device));
+    const auto variants =
+        named_variants({&table}, *installed_rules(catalog, table.op(), table.content.device));
     sum.variants = variants->variants.size();
     for (const sy::variant& each : variants->variants) {
       if (!each.cost.text.empty()) ++sum.costs;

@@ -105,6 +105,12 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
   return out;
 }
 
+std::shared_ptr<const sy::selector> installed_rules(sy::catalog& catalog, const sy::operator_description& op,
+                                                    const sy::device_properties& device) {
+  std::vector<std::string> ignored;
+  return sy::build_selector({&op, device, catalog.files(op).manifests, {}, {}, {}}, ignored);
+}
+
 std::shared_ptr<const sy::selector> rules_of(const table_file& table,
                                              const std::shared_ptr<const sy::manifest>& variants) {
   std::vector<std::string> ignored;  // denials of variants that no row has

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/catalog.hpp>
 #include <switchyard/json.hpp>
 #include <switchyard/manifest.hpp>
 #include <switchyard/select.hpp>
@@ -51,6 +52,11 @@ void read_notes(const switchyard::json_place& file, switchyard::measurement_note
 /// that is not there says nothing of it.
 [[nodiscard]] std::shared_ptr<const switchyard::manifest> named_variants(
     const std::vector<const table_file*>& tables, const switchyard::selector& installed);
+
+/// Such rules: of the manifests alone, since what installed tables say does not count here.
+[[nodiscard]] std::shared_ptr<const switchyard::selector> installed_rules(
+    switchyard::catalog& catalog, const switchyard::operator_description& op,
+    const switchyard::device_properties& device);
 
 /// What a process on the table's own device would be told if these variants were what is installed.
 [[nodiscard]] std::shared_ptr<const switchyard::selector> rules_of(
