@@ -18,6 +18,8 @@ import sys
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from common import DECODE_BATCHES, DECODE_CONTEXTS, DECODE_HEADS
+
 DTYPES = {"f16": 0, "bf16": 1, "f8_e4m3": 4}
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 CACHE = 400e6  # bytes of keys and values that a graph goes through, some eight L2 caches
@@ -160,9 +162,9 @@ def numbers(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
-    parser.add_argument("--batch", type=numbers, default=[1, 8, 32, 128])
-    parser.add_argument("--context", type=numbers, default=[1024, 4096, 16384, 65536, 131072])
-    parser.add_argument("--heads", default="32/8,64/8")
+    parser.add_argument("--batch", type=numbers, default=DECODE_BATCHES)
+    parser.add_argument("--context", type=numbers, default=DECODE_CONTEXTS)
+    parser.add_argument("--heads", default=",".join(f"{query}/{kv}" for query, kv in DECODE_HEADS))
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--layout", choices=("bhsd", "bshd"), default="bhsd")
     parser.add_argument("--kv", choices=("bf16", "f8_e4m3"), default="bf16")

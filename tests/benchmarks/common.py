@@ -1,10 +1,21 @@
-"""What the benchmarks share: running our program and the peers, tables and plots."""
+"""What the benchmarks share: shapes, running our program and the peers, tables and plots."""
 
 import csv
 import json
 import os
 import subprocess
 import sys
+
+# Of the memory-bound operators: rows and columns of norms and softmax, and of gated activations; batch, tokens, query and
+# key heads, head dim of rotary embedding.
+ROWS = [(131072, 128), (1048576, 128), (65536, 512), (65536, 1024), (32768, 4096), (32768, 8192),
+        (16384, 16384), (8192, 32768), (4096, 65536), (1024, 262144)]
+GATED = [(65536, 512), (32768, 4096), (32768, 8192), (16384, 14336)]
+ROTARY = [(8, 8192, 32, 8, 128), (1, 8192, 32, 8, 128), (8, 4096, 64, 8, 128)]
+# Of decoding: batches, tokens in the cache, query and KV heads.
+DECODE_BATCHES = [1, 8, 32, 128]
+DECODE_CONTEXTS = [1024, 4096, 16384, 65536, 131072]
+DECODE_HEADS = [(32, 8), (64, 8)]
 
 COLOURS = {"Switchyard": "#c0392b", "cuDNN": "#2c7fb8", "FlashAttention-2": "#41ab5d", "Triton tutorial": "#8856a7"}
 

@@ -18,10 +18,8 @@ import torch
 import torch._functorch.config
 import torch.nn.functional as F
 
-ROWS = [(131072, 128), (1048576, 128), (65536, 512), (65536, 1024), (32768, 4096), (32768, 8192),
-        (16384, 16384), (8192, 32768), (4096, 65536), (1024, 262144)]
-GATED = [(65536, 512), (32768, 4096), (32768, 8192), (16384, 14336)]
-ROTARY = [(8, 8192, 32, 8, 128), (1, 8192, 32, 8, 128), (8, 4096, 64, 8, 128)]
+from common import GATED, ROTARY, ROWS
+
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 CACHE_BYTES = 64 << 20
 

@@ -145,6 +145,8 @@ def main():
                 for shape in thin(study, most):
                     there = [pair for pair in shape.times.items() if pair[0] in found]  # some are gone since
                     best = sorted(there, key=lambda pair: pair[1])[:VARIANTS]
+                    if not best:
+                        continue
                     rows[tuple(shape.at)] = {v: float(f"{t:.4g}") for v, t in best}
                     for variant, _ in best:
                         if hashes := blob_of(found, variant, type_):

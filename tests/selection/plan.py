@@ -7,8 +7,16 @@ shipped tables and are no studies: smaller grids, and nothing held out. PREFIX k
 
 import json
 import math
+import os
 import random
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "benchmarks"))
+sys.dont_write_bytecode = True
+
+from attention import figures  # noqa: E402
+from common import DECODE_BATCHES, DECODE_CONTEXTS, DECODE_HEADS, ROWS as BENCHMARKED_ROWS  # noqa: E402
+
 
 def log_uniform(generator, low, high):
     return math.exp(generator.uniform(math.log(low), math.log(high)))
@@ -33,10 +41,7 @@ def row_shapes(generator, bytes_each, grid_rows, grid_columns, count, low=1024, 
 # which variant is fastest changes where a row outgrows a block.
 ROWS = [1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 COLUMNS = [128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536]
-LONG = [[rows, columns] for columns in (131072, 262144) for rows in (1, 16, 64, 256, 1024, 2048)]
-# What memory_bound_peers.py times.
-BENCHMARKED = [[131072, 128], [1048576, 128], [65536, 512], [262144, 512], [65536, 1024], [32768, 4096], [32768, 8192], [16384, 16384],
-               [8192, 32768], [4096, 65536], [2048, 131072], [1024, 262144]]
+MORE = [[262144, 512]] + [[rows, columns] for columns in (131072, 262144) for rows in (1, 16, 64, 256, 1024, 2048)]
 HEADS = [(32, 8), (32, 32), (8, 1), (64, 8), (16, 16), (40, 40), (12, 2), (28, 4), (48, 8)]
 
 
@@ -59,16 +64,18 @@ def rotary_shapes(generator, count):
 
 
 def benchmarked_prompts(head_dim):
-    """What attention.py times, masked and not."""
-    grid = [[16384 // n, 2048 // head_dim, 2048 // head_dim, n, n] for n in (512, 1024, 2048, 4096, 8192, 16384)]
-    if head_dim == 64:
-        grid += [[4, 48, 48, 1024 << n, 1024 << n] for n in range(6)]
-    return grid + ([[2, 64, 8, 8192, 8192], [1, 64, 8, 16384, 16384]] if head_dim == 128 else [])
+    """What attention.py times, masked or not."""
+    out = []
+    for figure in figures():
+        for batch, heads, length in figure.shapes if figure.head_dim == head_dim else ():
+            at = [batch, heads, figure.heads_kv or heads, length, length]
+            if at not in out:
+                out.append(at)
+    return out
 
 
-# What attention_decode.py times.
-BENCHMARKED_CACHES = [[batch, heads, 8, 1, context] for heads in (32, 64) for batch in (1, 8, 32, 128)
-                      for context in (1024, 4096, 16384, 65536, 131072)]
+BENCHMARKED_CACHES = [[batch, *heads, 1, context] for heads in DECODE_HEADS for batch in DECODE_BATCHES
+                      for context in DECODE_CONTEXTS]
 
 
 def benchmarked(operator, type_):
@@ -77,7 +84,7 @@ def benchmarked(operator, type_):
         return BENCHMARKED_CACHES
     if operator.startswith("attention"):
         return benchmarked_prompts(type_["head_dim"])
-    return [] if operator == "rotary" else BENCHMARKED
+    return [] if operator == "rotary" else [list(at) for at in BENCHMARKED_ROWS]
 
 
 def prefill_shapes(generator, count, most_flops, head_dim):
@@ -142,8 +149,8 @@ def studies():
 
     def row_study(name, operator, type_, count, **options):
         grid, held_out = row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, count, **options)
-        grid += [at for at in LONG if at not in grid]
-        grid += [at for at in BENCHMARKED if at not in grid]
+        for more in (MORE, benchmarked(operator, type_)):
+            grid += [at for at in more if at not in grid]
         return study(name, operator, type_, rows, (grid, held_out))
 
     out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1}, ROTARY,
