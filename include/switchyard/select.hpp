@@ -415,9 +415,9 @@ class selector {
   }
 
   // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
-  // best; in a row where it was not measured it counts as a little slower than the slowest one looked at
-  // was there, so that a variant measured only where it shines gains nothing by it. Was: one that costs much
-  // more here than in the row would otherwise make those slow that the row does not have.
+  // best. In a row that does not have it, it counts as having been a little slower than the slowest looked at
+  // there, so that a variant measured only where it shines gains nothing by it. That slowest one's time is
+  // taken as it was measured: its own cost may grow many times over on the way to the problem.
   [[nodiscard]] choice predict(const bound_group& group, const neighbour_list& near, problem_view problem,
                                unusable_flags unusable, choice out) const noexcept {
     tally_list tallies;

@@ -51,26 +51,24 @@ std::shared_ptr<table> empty_table(const std::vector<std::string>& ids) {
   return out;
 }
 
-void add_row(row_group& group, std::int64_t rows, std::int64_t columns, const std::vector<float>& times) {
+/// A row that has these times, the fastest first, of some variants.
+void add_times(row_group& group, std::int64_t rows, std::int64_t columns,
+               const std::vector<measured_time>& times) {
   group.at.push_back(rows);
   group.at.push_back(columns);
+  group.times.insert(group.times.end(), times.begin(), times.end());
+  group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
+  group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
+}
+
+/// A row that has a time of every variant.
+void add_row(row_group& group, std::int64_t rows, std::int64_t columns, const std::vector<float>& times) {
   std::vector<measured_time> sorted;
   for (std::size_t i = 0; i < times.size(); ++i) sorted.push_back({static_cast<std::uint32_t>(i), times[i]});
   std::stable_sort(sorted.begin(), sorted.end(), [](const measured_time& a, const measured_time& b) {
     return a.microseconds < b.microseconds;
   });
-  group.times.insert(group.times.end(), sorted.begin(), sorted.end());
-  group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
-  group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
-}
-
-/// A row of 1024 columns that has the times given, not those of all variants.
-void add_times(row_group& group, std::int64_t rows, const std::vector<measured_time>& times) {
-  group.at.push_back(rows);
-  group.at.push_back(1024);
-  group.times.insert(group.times.end(), times.begin(), times.end());
-  group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
-  group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
+  add_times(group, rows, columns, sorted);
 }
 
 }  // namespace
@@ -293,8 +291,8 @@ TEST_CASE("what is ignored is no dimension, and rows are equally near where all 
 TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
   // Each of two rows, equally far, lacks the other's winner: what loses by less where it was measured wins.
   auto measured = empty_table({"a", "b", "both"});
-  add_times(measured->groups[0], 16, {{0, 1.0F}, {2, 1.04F}});
-  add_times(measured->groups[0], 64, {{1, 1.0F}, {2, 1.04F}});
+  add_times(measured->groups[0], 16, 1024, {{0, 1.0F}, {2, 1.04F}});
+  add_times(measured->groups[0], 64, 1024, {{1, 1.0F}, {2, 1.04F}});
   std::vector<std::string> warned;
   const auto rules = build_selector(
       {&sample::description(), card(), {manifest_with({"a", "b", "both"})}, {}, {measured}, ""}, warned);
@@ -305,8 +303,8 @@ TEST_CASE("a cost that grows does not speak against variants that the row lacks"
   // Carried to 640 rows, `grows` is 14 times as slow as `level`; in the row it was not, and `lacking` was no
   // slower.
   auto measured = empty_table({"grows", "level", "lacking"});
-  add_times(measured->groups[0], 64, {{0, 10.0F}, {1, 11.0F}});
-  add_times(measured->groups[0], 16384, {{2, 10.0F}, {1, 30.0F}});
+  add_times(measured->groups[0], 64, 1024, {{0, 10.0F}, {1, 11.0F}});
+  add_times(measured->groups[0], 16384, 1024, {{2, 10.0F}, {1, 30.0F}});
   auto variants = std::make_shared<manifest>(*manifest_with({"grows", "level", "lacking"}));
   for (std::size_t i = 0; i < 3; ++i) {
     const char* text = i == 0 ? "rows" : "1024";
