@@ -46,8 +46,10 @@ void read_notes(const sy::json_place& file, sy::measurement_notes& notes,
   };
   const auto measured = file.at("measured");
   add(measured.object(), notes);
-  if (!measured.has("before") || !measured.at("before").value().is_array()) return;
-  for (const nlohmann::json& each : measured.at("before").value()) {
+  if (!measured.has("before")) return;
+  const auto earlier = measured.at("before");
+  if (!earlier.value().is_array()) return;
+  for (const nlohmann::json& each : earlier.value()) {
     if (each.is_object()) add(each, before.emplace_back());
   }
 }
