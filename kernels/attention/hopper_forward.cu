@@ -62,6 +62,10 @@ struct shape {
   static constexpr bool masked = Masked;
   static constexpr bool capped = Capped;
   static constexpr bool turns = Turns;
+  // Blocks that a warpgroup does not see before and behind those that it sees. A block of values that waits
+  // to be multiplied leaves those behind it no room but the other stages.
+  static constexpr int unseen = (rows - 64 + Keys - 1) / Keys;
+  static constexpr bool skips = Masked && 2 * unseen <= Stages;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int threads = 128 * (Warpgroups + 1);
   // Of a thread of the consumers, and of the producer.
@@ -109,8 +113,9 @@ struct ring {
 
 /// One tile of queries and the keys that it sees.
 struct alignas(64) tile {
-  i32 first_block, last_block;  ///< blocks of keys, [first, last); no queries are left when first is negative
-  i32 full_begin, full_end;     ///< those that need no mask
+  i32 first_block,
+      last_block;  ///< blocks of keys, [first, last), one at least; no tile is left when first is negative
+  i32 full_begin, full_end;  ///< those that need no mask
   i32 keys;
   i32 begin;       ///< the first row in memory, counted in the sequence; may be negative
   i32 first, end;  ///< the rows to write
@@ -124,6 +129,24 @@ struct alignas(64) tile {
 struct tile_source {
   i32 head, head_kv, entry_q, entry_k, token_q, token_k;
 };
+
+/// The blocks of keys that the rows [first, end) of the tile see; when that is none, an empty range.
+template <class Shape>
+__device__ __forceinline__ void see(const problem& p, i32 first, i32 end, tile& t) {
+  t.first_block = 0;
+  t.last_block = (t.keys + Shape::keys - 1) / Shape::keys;
+  t.full_begin = 0;
+  t.full_end = t.keys / Shape::keys;
+  if constexpr (Shape::masked) {
+    const i32 high = max(min(t.keys, end + t.diagonal + p.right), 0);
+    const i32 low = max(first + t.diagonal - p.left, 0);
+    t.last_block = low < high ? (high + Shape::keys - 1) / Shape::keys : 0;
+    t.first_block = low < high ? low / Shape::keys : 0;
+    t.full_end = max(min(t.keys, first + t.diagonal + p.right + 1), 0) / Shape::keys;
+    t.full_begin = (max(end - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
+  }
+  if (!(p.scale > 0.0F)) t.full_end = 0;
+}
 
 /// Where a block of keys starts in its sequence.
 template <class Shape>
@@ -162,19 +185,9 @@ __device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile&
   t.end = min(t.first + Shape::rows, queries);
   t.begin = min(t.first, queries - Shape::rows);
   t.diagonal = p.bottom_right ? t.keys - queries : 0;
-  t.first_block = 0;
-  t.last_block = (t.keys + Shape::keys - 1) / Shape::keys;
-  t.full_begin = 0;
-  t.full_end = t.keys / Shape::keys;
-  if constexpr (Shape::masked) {
-    const i32 high = max(min(t.keys, t.end + t.diagonal + p.right), 0);
-    const i32 low = max(t.first + t.diagonal - p.left, 0);
-    t.last_block = low < high ? (high + Shape::keys - 1) / Shape::keys : 0;
-    t.first_block = low < high ? low / Shape::keys : 0;
-    t.full_end = max(min(t.keys, t.first + t.diagonal + p.right + 1), 0) / Shape::keys;
-    t.full_begin = (max(t.end - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
-  }
-  if (!(p.scale > 0.0F)) t.full_end = 0;
+  see<Shape>(p, t.first, t.end, t);
+  // A block that is masked as a whole makes the result of rows that see nothing.
+  if (t.first_block == t.last_block) t.last_block = 1;
   t.out =
       from.entry_q * p.out_stride_batch + from.head * p.out_stride_head + from.token_q * p.out_stride_token;
   t.lse = from.entry_q * p.lse_stride_batch + from.head * p.lse_stride_head + from.token_q;
@@ -340,6 +353,9 @@ struct consumer {
   ring<Shape::tile_slots> at_tile;
   float factor;  ///< of scores that have not been scaled
   bool plain_scale;
+  i32 before = 0;       ///< blocks of keys that come before the first that this warpgroup's rows see
+  i32 behind = 0;       ///< and behind the last
+  i32 left_values = 0;  ///< blocks of values to leave out once the one that waits is multiplied
 
   float out[out_count];
   u32 weights[weight_count];
@@ -475,25 +491,60 @@ struct consumer {
     at_q.advance();
   }
 
-  /// Waits for the next tile that sees keys; rows that see none are done with. False when there is none.
-  __device__ __forceinline__ bool next_tile(tile& t) {
-    while (true) {
-      wait(bars.full_q(stage_q()), phase_q());
-      at_tile.advance();
-      const tile& given = places[at_tile.stage];
-      t.first_block = uniform(given.first_block);
-      t.last_block = uniform(given.last_block);
-      t.full_begin = uniform(given.full_begin);
-      t.full_end = uniform(given.full_end);
-      t.keys = uniform(given.keys);
-      t.begin = uniform(given.begin);
-      t.diagonal = uniform(given.diagonal);
-      t.foreign = uniform(given.foreign);
-      if (t.first_block < 0) return false;
-      if (t.first_block < t.last_block) return true;
-      write_nothing(given);
-      leave_queries();
+  /// Leaves out blocks of keys. They are waited for, since what is let go must have come.
+  __device__ __forceinline__ void skip_keys(i32 count, bool started = true) {
+#pragma unroll 1
+    for (; count > 0; --count) {
+      if (started) {
+        take_turn();
+        pass_turn();
+      }
+      started = true;
+      wait(bars.full_k(at_k.stage), at_k.phase);
+      arrive_once(bars.empty_k(at_k.stage));
+      at_k.advance();
+      ++left_values;
     }
+  }
+
+  __device__ __forceinline__ void skip_values() {
+#pragma unroll 1
+    for (; left_values > 0; --left_values) {
+      wait(bars.full_v(at_v.stage), at_v.phase);
+      arrive_once(bars.empty_v(at_v.stage));
+      at_v.advance();
+    }
+  }
+
+  /// Waits for the next tile. False when there is none.
+  __device__ __forceinline__ bool next_tile(tile& t) {
+    wait(bars.full_q(stage_q()), phase_q());
+    at_tile.advance();
+    const tile& given = places[at_tile.stage];
+    t.keys = uniform(given.keys);
+    t.begin = uniform(given.begin);
+    t.diagonal = uniform(given.diagonal);
+    t.foreign = uniform(given.foreign);
+    tile seen;
+    seen.first_block = given.first_block;
+    seen.last_block = given.last_block;
+    seen.full_begin = given.full_begin;
+    seen.full_end = given.full_end;
+    if constexpr (Shape::skips) {
+      tile mine;
+      mine.keys = given.keys;
+      mine.diagonal = given.diagonal;
+      const i32 from = given.begin + 64 * group;
+      see<Shape>(p, max(from, given.first), min(from + 64, given.end), mine);
+      if (seen.first_block >= 0 && mine.first_block < mine.last_block) seen = mine;
+      before = uniform(given.last_block - seen.last_block);
+      behind = uniform(seen.first_block - given.first_block);
+    }
+    t.first_block = uniform(seen.first_block);
+    t.last_block = uniform(seen.last_block);
+    t.full_begin = uniform(seen.full_begin);
+    t.full_end = uniform(seen.full_end);
+    return t.first_block >= 0;
   }
 
   /// The scores of block n become weights while the block before it is multiplied. With `Crosses` that is the
@@ -532,6 +583,7 @@ struct consumer {
     arrive_once(bars.empty_v(at_v.stage));
     at_v.advance();
     if constexpr (Crosses) {
+      if constexpr (Shape::skips) skip_values();
       write(places[slot], share);
       clear(rows);
     }
@@ -553,9 +605,16 @@ struct consumer {
     row_state rows;
     {
       float scores[score_count];
+      const bool started = Shape::skips && before > 0;
+      if constexpr (Shape::skips) {
+        skip_keys(before, false);
+        if (started) take_turn();
+      }
       wait(bars.full_k(at_k.stage), at_k.phase);
       product_fence();
       start_scores(scores, at_k.stage);
+      if (started) pass_turn();
+      if constexpr (Shape::skips) skip_values();
       product_wait<0>();
       pin(scores);
       arrive_once(bars.empty_k(at_k.stage));
@@ -575,8 +634,10 @@ struct consumer {
         wait(bars.full_v(at_v.stage), at_v.phase);
         clear_values(t.foreign, at_v.stage);
       }
+      if constexpr (Shape::skips) skip_keys(behind);
       leave_queries();
       if (!next_tile(t)) break;
+      if constexpr (Shape::skips) skip_keys(before);
       n = t.last_block - 1;
       step<true>(t, n, rows, slot);
       slot = at_tile.stage;
@@ -589,6 +650,11 @@ struct consumer {
     product_wait<0>();
     pin(out);
     pin(weights);
+    if constexpr (Shape::skips) {
+      arrive_once(bars.empty_v(at_v.stage));
+      at_v.advance();
+      skip_values();
+    }
     float share[2];
     finish_rows(places[slot], rows, share);
     write(places[slot], share);
@@ -636,20 +702,6 @@ struct consumer {
     }
   }
 
-  /// The result of rows that see no key.
-  __device__ __forceinline__ void write_nothing(const tile& t) {
-    const int quad = lane % 4;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const i32 here = t.begin + row + 8 * r;
-      if (here < t.first || here >= t.end) continue;
-      auto* const to = static_cast<type*>(p.out) + t.out + here * p.out_stride_token;
-      for (int d = 8 * quad; d < Shape::dim; d += 32)
-        *reinterpret_cast<uint4*>(to + d) = make_uint4(0, 0, 0, 0);
-      if ((p.has & has_lse) && quad == 0) p.lse[t.lse + here] = -infinity;
-    }
-  }
-
   /// Of the 4 x 4 words of four neighbouring threads.
   __device__ __forceinline__ static void transpose(u32 (&word)[4], int quad) {
     const bool odd = quad & 1;
@@ -681,12 +733,6 @@ __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_ma
   while (tiles.next(t, from)) {
     at_tile.advance();
     places[at_tile.stage] = t;
-    if (t.first_block >= t.last_block) {
-      wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
-      arrive(bars.full_q(at_q.stage));
-      at_q.advance();
-      continue;
-    }
     const auto load = [&](const tensor_map& map, u32 to, u32 barrier, i32 n) {
       arrive_expecting(barrier, Shape::bytes_k);
 #pragma unroll

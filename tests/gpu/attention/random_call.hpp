@@ -71,6 +71,16 @@ struct call : sy::test::random_attention<arguments> {
     a.head_dim = a.head_dim_v =
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 192, 256, 256, 33, 1, 320, 512});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 40, 65});
+    if (forward_ && chance(8)) {
+      // More tiles than a device has multiprocessors, for kernels that go from one to the next; with few keys
+      // many in a row see none under a mask.
+      a.batch = 3 + below(3);
+      a.heads_kv = 16 + below(24);
+      a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2});
+      a.seqlen_q = pick<std::int64_t>({129, 200, 300, 500});
+      a.seqlen_k = pick<std::int64_t>({1, 60, 128, 200, 257});
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 96, 128, 128, 192, 256});
+    }
     a.mask =
         pick({attention_mask::none, attention_mask::causal_top_left, attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, std::numeric_limits<std::int32_t>::max()});
