@@ -1,6 +1,7 @@
-"""Packs what measure wrote into one file a study.   pack.py PLAN RUN... FOLDER
+"""Packs what measure wrote into one file a study.   pack.py [--add] PLAN RUN... FOLDER
 
-RUN are outputs of measure, of the same plan; a second run's first pass counts as a repetition of the first's.
+RUN are outputs of measure, of the same plan; a second run's first pass counts as a repetition of the first's. --add
+keeps the shapes that FOLDER has and adds those that it lacks.
 """
 
 import gzip
@@ -33,7 +34,8 @@ def code(times, ids):
 
 
 def main():
-    plan, *runs, folder = sys.argv[1:]
+    add = sys.argv[1] == "--add"
+    plan, *runs, folder = sys.argv[1 + add:]
     with open(plan, encoding="utf-8") as file:
         studies = {each["name"]: each for each in json.load(file)["studies"]}
     lines = {name: [] for name in studies}
@@ -49,8 +51,17 @@ def main():
     os.makedirs(folder, exist_ok=True)
     for name, study in studies.items():
         ids, shapes, times, again, place = {}, [], [], [], {}
+        path = os.path.join(folder, name + ".json.xz")
+        if add and os.path.exists(path):
+            with lzma.open(path) as file:
+                before = json.load(file)
+            ids = {variant: i for i, variant in enumerate(before["variants"])}
+            shapes, times, again = before["shapes"], before["times"], before["again"]
+        present = [each[:len(study["axes"])] for each in shapes]
         for line in lines[name]:
             at = study["shapes"][line["shape"]]
+            if at in present:
+                continue
             if line["shape"] not in place:
                 place[line["shape"]] = len(shapes)
                 first = line.get("first")
@@ -64,7 +75,6 @@ def main():
         text = json.dumps({"operator": study["operator"], "type": study["type"], "axes": study["axes"], "device": device,
                            "variants": list(ids), "shapes": shapes, "times": times, "again": again},
                           separators=(",", ":"))
-        path = os.path.join(folder, name + ".json.xz")
         with open(path, "wb") as file:
             file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
         print(f"{name:34} {len(shapes):4} shapes, {len(again):4} repeated, {len(ids):3} variants, "

@@ -141,22 +141,26 @@ def study(name, operator, type_, axes, shapes):
             "held_out": [held for _, held, _ in order]}
 
 
-def studies():
+def studies(seed="second selection", times=1.0):
+    """All studies; the held-out shapes are drawn by `seed`, `times` as many as usual."""
     rows = ["rows", "columns"]
 
     def seeded(name):
-        return random.Random("second selection " + name)
+        return random.Random(f"{seed} {name}")
+
+    def many(count):
+        return round(count * times)
 
     def row_study(name, operator, type_, count, **options):
-        grid, held_out = row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, count, **options)
+        grid, held_out = row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, many(count), **options)
         for more in (MORE, benchmarked(operator, type_)):
             grid += [at for at in more if at not in grid]
         return study(name, operator, type_, rows, (grid, held_out))
 
     out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1}, ROTARY,
-                 rotary_shapes(seeded("rotary"), 100)),
+                 rotary_shapes(seeded("rotary"), many(100))),
            study("rotary_f16_d64", "rotary", {"dtype": "f16", "style": "half", "head_dim": 64, "in_place": 1}, ROTARY,
-                 rotary_shapes(seeded("rotary f16"), 100))]
+                 rotary_shapes(seeded("rotary f16"), many(100)))]
     for operator in ("gated_activation", "gated_activation_backward"):
         for packed in (0, 1):
             name = operator + ("_packed" if packed else "")
@@ -175,15 +179,15 @@ def studies():
     for dtype, dim, mask in (("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")):
         type_ = {"dtype": dtype, "head_dim": dim, "mask": mask}
         out.append(study(f"attention_forward_{dtype}_d{dim}", "attention_forward", type_, ATTENTION,
-                         prefill_shapes(seeded("attention" + dtype), 100, 1.2e12, dim)))
+                         prefill_shapes(seeded("attention" + dtype), many(100), 1.2e12, dim)))
         out.append(study(f"attention_backward_{dtype}_d{dim}", "attention_backward", type_, ATTENTION,
-                         prefill_shapes(seeded("backward" + dtype), 60, 2e11, dim)))
+                         prefill_shapes(seeded("backward" + dtype), many(60), 2e11, dim)))
     out.append(study("attention_forward_one_token", "attention_forward",
                      {"dtype": "bf16", "head_dim": 128, "mask": "causal_bottom_right"}, ATTENTION,
-                     decode_shapes(seeded("one token"), 100)))
+                     decode_shapes(seeded("one token"), many(100))))
     out.append(study("attention_decode", "attention_decode",
                      {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
-                     decode_shapes(seeded("decode"), 100)))
+                     decode_shapes(seeded("decode"), many(100))))
     return out
 
 

@@ -1,0 +1,72 @@
+"""The shapes to measure next, by what is measured already.   refine.py DATA OUTPUT COUNT [PREFIX...]
+
+For each study in DATA (a folder that pack.py has filled), COUNT more rows for its grid, where rows near each other
+disagree: of many random shapes, drawn as held-out ones are but by another seed, those where the nearest rows expect
+most to be lost by the variant that they choose together. Some fresh shapes are held out besides. What is measured of
+the plan joins the data by `pack.py --add`. PREFIX keeps what is named so.
+"""
+
+import json
+import sys
+
+from make_tables import UNSEEN_MARGIN, VARIANTS, placing, predict
+from plan import study, studies as planned
+from regret_test import studies as measured
+
+CANDIDATES = 30  # times the usual number of held-out shapes
+APART = 0.04     # squared distance at least, in units of the tables' metric
+
+
+def expected_loss(rows, here, variants):
+    """By which factor (a logarithm of two) the choice of all the nearest rows is slower than each one's own best."""
+    chosen = predict(rows, here, variants)
+    total = weights = 0.0
+    for squared, i in sorted((sum((a - b) ** 2 for a, b in zip(here, place)), i) for i, (place, _) in enumerate(rows))[:8]:
+        kept = rows[i][1]
+        weight = 1 / (squared + 1e-3) ** 2
+        slowdowns = {variant: time - kept[0][1] for variant, time in kept}
+        total += weight * slowdowns.get(chosen, kept[-1][1] - kept[0][1] + UNSEEN_MARGIN)
+        weights += weight
+    return total / weights
+
+
+def refined(known, candidates, count):
+    """Of the candidates those that promise most, none beside another."""
+    place = placing(known)
+    rows = [(place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS]) for shape in known.grid]
+    variants = set(known.variants)
+    present = [shape.at for shape in known.shapes]
+    scored = sorted(((expected_loss(rows, place(at), variants), at) for at in candidates if at not in present),
+                    key=lambda pair: (-pair[0], pair[1]))
+    taken, places = [], [row[0] for row in rows]
+    for _, at in scored:
+        here = place(at)
+        if all(sum((a - b) ** 2 for a, b in zip(here, other)) >= APART for other in places):
+            taken.append(at)
+            places.append(here)
+            if len(taken) == count:
+                break
+    return taken
+
+
+def main():
+    data, output, count, *prefixes = sys.argv[1:]
+    known = measured(data)
+    fresh = {each["name"]: each for each in planned(f"held out beside {count} more", 0.5)}
+    out = []
+    for each in planned("candidates", CANDIDATES):
+        name = each["name"]
+        if name not in known or (prefixes and not name.startswith(tuple(prefixes))):
+            continue
+        candidates = [at for at, held in zip(each["shapes"], each["held_out"]) if held]
+        rows = refined(known[name], candidates, int(count))
+        present = rows + [shape.at for shape in known[name].shapes]
+        held_out = [at for at, held in zip(fresh[name]["shapes"], fresh[name]["held_out"]) if held and at not in present]
+        out.append(study(name, each["operator"], each["type"], each["axes"], (rows, held_out)))
+        print(f"{name:40} {len(rows):4} grid {len(held_out):4} held out")
+    with open(output, "w", encoding="utf-8") as file:
+        json.dump({"studies": out}, file, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    main()
