@@ -390,8 +390,10 @@ TEST_CASE("norms are right in every variant") {
 TEST_CASE("norms are right where each block or cluster has many rows") {
   if (sy::test::tested_device().properties().backend == "host") return;
   const norm_case with{sy::dtype::bf16, sy::dtype::bf16, true, false, true};
-  for (const shape& of : {shape{800, 32768, 0, 0}, shape{400, 65536, 0, 0}, shape{200, 131072, 0, 0},
-                          shape{100, 262144, 0, 0}}) {
+  // Under a sanitizer two rows or three must do for each.
+  const std::int64_t part = sy::test::number("SWITCHYARD_TEST_SHARE", 100) < 100 ? 4 : 1;
+  for (const shape& of : {shape{800 / part, 32768, 0, 0}, shape{400 / part, 65536, 0, 0},
+                          shape{200 / part, 131072, 0, 0}, shape{100 / part, 262144, 0, 0}}) {
     test_norm<ops::rms_norm>(with, of);
     test_norm<ops::layer_norm>(with, of);
     test_norm_backward<ops::rms_norm_backward>(with, of);

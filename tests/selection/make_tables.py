@@ -2,7 +2,7 @@
 
 KERNELS is the folder of the manifests that were measured: their blobs' hashes go along. FOLDER has the tables, one
 folder an operator; groups of types that were not measured stay as they are. DATA are folders that pack.py has filled
-(data beside this file by default). Of each grid the ROWS rows are kept (at most; 80 by default) that the others would
+(data beside this file by default). Of each grid the ROWS rows are kept (at most; 160 by default) that the others would
 predict worst, and whatever a benchmark asks for; ties are settled by both runs of a study.
 """
 
@@ -124,7 +124,7 @@ def main():
     parser.add_argument("kernels")
     parser.add_argument("folder")
     parser.add_argument("data", nargs="*", default=[DATA])
-    parser.add_argument("--rows", type=int, default=80)
+    parser.add_argument("--rows", type=int, default=160)
     options = parser.parse_args()
     kernels, folder, most = options.kernels, options.folder, options.rows
     by_operator = {}

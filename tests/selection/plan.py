@@ -153,8 +153,9 @@ def studies(seed="second selection", times=1.0):
 
     def row_study(name, operator, type_, count, **options):
         grid, held_out = row_shapes(seeded(name), 4 if type_["dtype"] == "f32" else 2, ROWS, COLUMNS, many(count), **options)
-        for more in (MORE, benchmarked(operator, type_)):
-            grid += [at for at in more if at not in grid]
+        for at in MORE + benchmarked(operator, type_):
+            if at not in grid:
+                grid.append(at)
         return study(name, operator, type_, rows, (grid, held_out))
 
     out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1}, ROTARY,
@@ -208,27 +209,32 @@ def table_types():
             if (operator, dtype) not in (("layer_norm", "f32"), ("softmax", "f32")):
                 rows(operator, {"dtype": dtype})
     for operator in ("gated_activation", "gated_activation_backward"):
-        for dtype, function in (("f16", "silu"), ("f32", "silu"), ("bf16", "gelu"), ("bf16", "gelu_tanh"), ("f16", "gelu_tanh")):
-            for packed in (0, 1):
-                rows(operator, {"dtype": dtype, "function": function, "packed": packed}, 1 << 28)
+        for function in ("silu", "gelu", "gelu_tanh"):
+            for dtype in ("bf16", "f16", "f32"):
+                for packed in (0, 1) if (dtype, function) != ("bf16", "silu") else ():
+                    rows(operator, {"dtype": dtype, "function": function, "packed": packed}, 1 << 28)
     tokens = [[1, n, *heads] for heads in ((32, 8), (64, 8), (8, 1)) for n in (1, 16, 64, 256, 1024, 4096, 16384)]
-    for dtype, style in (("bf16", "interleaved"), ("f16", "half"), ("f16", "interleaved"), ("f32", "half")):
+    for dtype, style in (("bf16", "interleaved"), ("f16", "half"), ("f16", "interleaved"), ("f32", "half"),
+                         ("f32", "interleaved")):
         add("rotary", {"dtype": dtype, "style": style, "head_dim": 128, "in_place": 1}, ROTARY, tokens)
     caches = [[batch, *heads, 1, context] for heads in ((32, 8), (64, 8)) for batch in (1, 4, 8, 32, 128)
               for context in (512, 1024, 4096, 16384, 65536, 131072)]
     for dtype, kv_dtype, head_dim, kv in (("f16", "f16", 128, "dense"), ("bf16", "bf16", 64, "dense"), ("bf16", "bf16", 128, "paged"),
                                           ("bf16", "f8_e4m3", 128, "dense"), ("bf16", "f8_e4m3", 128, "paged"),
-                                          ("f16", "f16", 128, "paged"), ("bf16", "bf16", 64, "paged")):
+                                          ("f16", "f16", 128, "paged"), ("bf16", "bf16", 64, "paged"),
+                                          ("f16", "f8_e4m3", 128, "dense"), ("f16", "f8_e4m3", 128, "paged")):
         # Of pages no more than measure's small uploads hold.
         add("attention_decode", {"dtype": dtype, "kv_dtype": kv_dtype, "head_dim": head_dim, "kv": kv}, ATTENTION,
             [at for at in caches if at[0] * at[4] <= 1 << 22])
     prompts = [[batch, 32, 8, n, n] for batch in (1, 4) for n in (100, 128, 300, 1024, 3000)]
-    for head_dim in (64, 128, 256):
-        for dtype in ("f16", "bf16"):
-            for mask in ("none", "causal_bottom_right"):
-                if (dtype, head_dim, mask) not in (("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")):
-                    add("attention_forward", {"dtype": dtype, "head_dim": head_dim, "mask": mask}, ATTENTION,
-                        prompts + benchmarked_prompts(head_dim))
+    studied = [("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")]
+    for operator in ("attention_forward", "attention_backward"):
+        for head_dim in (64, 96, 128, 192, 256):
+            for dtype in ("f16", "bf16"):
+                for mask in ("none", "causal_bottom_right"):
+                    if (dtype, head_dim, mask) not in studied:
+                        add(operator, {"dtype": dtype, "head_dim": head_dim, "mask": mask}, ATTENTION,
+                            prompts + benchmarked_prompts(head_dim))
     add("attention_decode", {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
         BENCHMARKED_CACHES)
     return out
