@@ -8,6 +8,7 @@ import os
 import random
 import sys
 
+from make_tables import VARIANTS, thin
 from regret_test import lines_left_out, match_of, measure, studies
 from rules import RULES, Table, summary
 
@@ -107,6 +108,10 @@ def thinning(program, folder, all_studies):
     for most in (1, 2, 4, 8, 16):
         found = measure(program, folder, all_studies, most=most)
         rows.append((f"all rows, {most} variants in each", [e for one in found.values() for e in one]))
+    for most in (80, 160, 320):
+        found = measure(program, folder, all_studies, shapes=lambda study, most=most: thin(study, most), most=VARIANTS)
+        rows.append((f"{most} rows that the others predict worst, {VARIANTS} variants in each",
+                     [e for one in found.values() for e in one]))
     return rows
 
 
