@@ -62,10 +62,11 @@ struct shape {
   static constexpr bool masked = Masked;
   static constexpr bool capped = Capped;
   static constexpr bool turns = Turns;
-  // Blocks that a warpgroup does not see before and behind those that it sees. A block of values that waits
-  // to be multiplied leaves those behind it no room but the other stages.
+  // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
+  // last have but one side. A block of values that waits to be multiplied and those left out behind it hold
+  // their stages until the next tile's first keys have come, which come after the values left out before.
   static constexpr int unseen = (rows - 64 + Keys - 1) / Keys;
-  static constexpr bool skips = Masked && 2 * unseen <= Stages;
+  static constexpr bool skips = Masked && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int threads = 128 * (Warpgroups + 1);
   // Of a thread of the consumers, and of the producer.
