@@ -5,6 +5,7 @@ sources through links, so that a compiler only ever sees the same relative paths
 date, a path or a random number is kept.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -142,8 +143,21 @@ def write_if_changed(path, text):
         file.write(text)
 
 
+def place_compilers_alike():
+    """Has the programs that this process starts placed at the same addresses each time, and says whether the system
+    allows it: of some kernels the ptxas of CUDA 12.8 makes one thing or another by where it lies."""
+    address_no_randomize = 0x0040000  # of <sys/personality.h>
+    try:
+        personality = ctypes.CDLL(None).personality
+    except (OSError, AttributeError):  # no Linux
+        return False
+    now = personality(ctypes.c_ulong(0xffffffff))
+    return now >= 0 and personality(ctypes.c_ulong(now | address_no_randomize)) >= 0
+
+
 def compile_job(job, toolchains, output, meta, depfile=None):
     """Builds one blob and writes beside it what the manifest needs to know of the compilation."""
+    place_compilers_alike()
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
     toolchain = job["blob"]["toolchain"]
     partial = output + ".partial"
