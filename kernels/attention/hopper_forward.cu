@@ -114,9 +114,8 @@ struct ring {
 
 /// One tile of queries and the keys that it sees.
 struct alignas(64) tile {
-  i32 first_block,
-      last_block;  ///< blocks of keys, [first, last), one at least; no tile is left when first is negative
-  i32 full_begin, full_end;  ///< those that need no mask
+  i32 first_block, last_block;  ///< blocks of keys, [first, last), one or more; -1: no tile is left
+  i32 full_begin, full_end;     ///< those that need no mask
   i32 keys;
   i32 begin;       ///< the first row in memory, counted in the sequence; may be negative
   i32 first, end;  ///< the rows to write

@@ -47,15 +47,24 @@ def placing(study):
     return place
 
 
-def predict(rows, here, allowed):
-    """As select.hpp does where variants have no costs: slowdowns over the nearest rows' best, by 1 / distance^4."""
+def row_of(place, shape):
+    """A row as predict() reads it: its place, and its fastest variants' times as logarithms."""
+    return place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS]
+
+
+def nearest(rows, here):
+    """(weight, times) of the nearest rows."""
     near = sorted((sum((a - b) ** 2 for a, b in zip(here, place)), i) for i, (place, _) in enumerate(rows))[:8]
+    return [(1 / (squared + 1e-3) ** 2, rows[i][1]) for squared, i in near]
+
+
+def predict(near, allowed):
+    """As select.hpp does where variants have no costs: slowdowns over the nearest rows' best, by 1 / distance^4."""
     totals = {}
-    for squared, i in near:
-        kept = [(v, t) for v, t in rows[i][1] if v in allowed][:VARIANTS]
+    for weight, times in near:
+        kept = [(v, t) for v, t in times if v in allowed][:VARIANTS]
         if not kept:
             continue
-        weight = 1 / (squared + 1e-3) ** 2
         last = kept[-1][1] - kept[0][1] + UNSEEN_MARGIN
         for variant, time in kept:
             totals[variant] = totals.get(variant, 0.0) + weight * (time - kept[0][1] - last)
@@ -65,8 +74,7 @@ def predict(rows, here, allowed):
 def thin(study, most):
     """The shapes of the grid whose rows are kept."""
     place = placing(study)
-    rows = {id(shape): (place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS])
-            for shape in study.grid}
+    rows = {id(shape): row_of(place, shape) for shape in study.grid}
     asked = benchmarked(study.operator, study.type)
     kept = [shape for shape in study.grid if shape.at in asked]
     kept += [shape for shape in study.grid[::max(1, len(study.grid) // (most // 3))][:most // 3] if shape not in kept]
@@ -74,7 +82,7 @@ def thin(study, most):
         left = [shape for shape in study.grid if shape not in kept]
         regrets = []
         for shape in left:
-            variant = predict([rows[id(each)] for each in kept], rows[id(shape)][0], shape.times)
+            variant = predict(nearest([rows[id(each)] for each in kept], rows[id(shape)][0]), shape.times)
             regrets.append((shape.regret(variant) if variant else 2.0, shape))
         regrets.sort(key=lambda pair: -pair[0])
         if regrets[0][0] < 1.01:

@@ -9,7 +9,7 @@ the plan joins the data by `pack.py --add`. PREFIX keeps what is named so.
 import json
 import sys
 
-from make_tables import UNSEEN_MARGIN, VARIANTS, placing, predict
+from make_tables import UNSEEN_MARGIN, nearest, placing, predict, row_of
 from plan import study, studies as planned
 from regret_test import studies as measured
 
@@ -17,15 +17,13 @@ CANDIDATES = 30  # times the usual number of held-out shapes
 APART = 0.04     # squared distance at least, in units of the tables' metric
 
 
-def expected_loss(rows, here, variants):
+def expected_loss(near, variants):
     """By which factor (a logarithm of two) the choice of all the nearest rows is slower than each one's own best."""
-    chosen = predict(rows, here, variants)
+    chosen = predict(near, variants)
     total = weights = 0.0
-    for squared, i in sorted((sum((a - b) ** 2 for a, b in zip(here, place)), i) for i, (place, _) in enumerate(rows))[:8]:
-        kept = rows[i][1]
-        weight = 1 / (squared + 1e-3) ** 2
-        slowdowns = {variant: time - kept[0][1] for variant, time in kept}
-        total += weight * slowdowns.get(chosen, kept[-1][1] - kept[0][1] + UNSEEN_MARGIN)
+    for weight, times in near:
+        (_, best), (_, last) = times[0], times[-1]
+        total += weight * (dict(times).get(chosen, last + UNSEEN_MARGIN) - best)
         weights += weight
     return total / weights
 
@@ -33,10 +31,10 @@ def expected_loss(rows, here, variants):
 def refined(known, candidates, count):
     """Of the candidates those that promise most, none beside another."""
     place = placing(known)
-    rows = [(place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS]) for shape in known.grid]
+    rows = [row_of(place, shape) for shape in known.grid]
     variants = set(known.variants)
     present = [shape.at for shape in known.shapes]
-    scored = sorted(((expected_loss(rows, place(at), variants), at) for at in candidates if at not in present),
+    scored = sorted(((expected_loss(nearest(rows, place(at)), variants), at) for at in candidates if at not in present),
                     key=lambda pair: (-pair[0], pair[1]))
     taken, places = [], [row[0] for row in rows]
     for _, at in scored:

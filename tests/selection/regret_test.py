@@ -42,16 +42,18 @@ def lines_left_out(study):
     if "rows" in study.axes:
         keys, ends = (lambda at: at[0], lambda at: at[1]), True
     elif study.operator == "rotary":
-        keys, ends = (lambda at: at[:2], lambda at: at[2:]), False
+        keys, ends = (lambda at: tuple(at[:2]), lambda at: tuple(at[2:])), False
     else:
-        keys, ends = (lambda at: at[:3], lambda at: at[3:]), False
+        keys, ends = (lambda at: tuple(at[:3]), lambda at: tuple(at[3:])), False
     for key in keys:
-        values = sorted({json.dumps(key(shape.at)) for shape in study.grid}, key=json.loads)
-        for value in values[1:-1] if ends else values:
-            asked = [shape for shape in study.grid if json.dumps(key(shape.at)) == value]
+        lines = {}
+        for shape in study.grid:
+            lines.setdefault(key(shape.at), []).append(shape)
+        for value in sorted(lines)[1:-1] if ends else sorted(lines):
+            asked = lines[value]
             if len(asked) < 4:
                 continue
-            kept = [shape for shape in study.grid if json.dumps(key(shape.at)) != value]
+            kept = [shape for shape in study.grid if key(shape.at) != value]
             if ends:
                 asked = [shape for shape in asked if shape.at[1] & (shape.at[1] - 1)]
             if asked:
