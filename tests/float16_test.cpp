@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <switchyard/float16.hpp>
+#include <switchyard/base/float16.hpp>
 
 #include "catch.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <switchyard/float8.hpp>
+#include <switchyard/base/float8.hpp>
 
 #include "catch.hpp"
 

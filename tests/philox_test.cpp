@@ -1,7 +1,7 @@
 // Philox against the known answers that its authors publish.
 #include <cstdint>
 
-#include <switchyard/philox.hpp>
+#include <switchyard/base/philox.hpp>
 
 #include "catch.hpp"
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
 namespace switchyard::test {

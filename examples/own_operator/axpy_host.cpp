@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 
 namespace {
 

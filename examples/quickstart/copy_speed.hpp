@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/driver.hpp>
-#include <switchyard/host/driver.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/memory.hpp>
 

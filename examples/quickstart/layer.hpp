@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tune/memory.hpp>

@@ -15,9 +15,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/device_properties.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem.hpp>
+#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace quickstart {
 

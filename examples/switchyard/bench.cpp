@@ -18,10 +18,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/choosing/explain.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/explain.hpp>
-#include <switchyard/text.hpp>
 #include <switchyard/tune/put_row.hpp>
 #include <switchyard/tune/ties.hpp>
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include <switchyard/text.hpp>
+#include <switchyard/base/text.hpp>
 #include <switchyard/tune/put_row.hpp>
 
 #include "command.hpp"

@@ -8,12 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/file.hpp>
-#include <switchyard/json.hpp>
-#include <switchyard/module.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/read_table.hpp>
-#include <switchyard/sha256.hpp>
+#include <switchyard/base/file.hpp>
+#include <switchyard/base/sha256.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/launching/module.hpp>
 
 #include "findings.hpp"
 

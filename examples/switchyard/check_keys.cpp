@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/text.hpp>
+#include <switchyard/base/text.hpp>
 
 #include "findings.hpp"
 

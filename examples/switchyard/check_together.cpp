@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include <switchyard/problem.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/target.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/base/text.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/target.hpp>
 
 #include "devices.hpp"
 #include "findings.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 
 namespace sy = switchyard;
 

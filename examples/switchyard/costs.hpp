@@ -4,7 +4,7 @@
 #include <span>
 
 #include <switchyard/operator.hpp>
-#include <switchyard/problem.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace tool {
 

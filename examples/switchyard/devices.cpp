@@ -4,9 +4,9 @@
 #include <cctype>
 #include <charconv>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/device.hpp>
-#include <switchyard/target.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/problem/target.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"

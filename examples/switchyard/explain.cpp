@@ -11,10 +11,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/explain.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 #include "devices.hpp"

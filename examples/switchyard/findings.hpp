@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <switchyard/error.hpp>
-#include <switchyard/manifest.hpp>
-#include <switchyard/table.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/files/table.hpp>
 
 #include "operators.hpp"
 

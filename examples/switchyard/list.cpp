@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 #include "devices.hpp"

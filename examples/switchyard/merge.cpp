@@ -14,10 +14,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/file.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/file.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/write_table.hpp>
+#include <switchyard/files/write_table.hpp>
+#include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 #include "table_files.hpp"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
@@ -15,9 +16,8 @@
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
-#include <switchyard/parse_value.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/problem/parse_value.hpp>
+#include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include <switchyard/choice.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/select.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace tool {
 

@@ -16,9 +16,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/file.hpp>
-#include <switchyard/json.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/base/file.hpp>
+#include <switchyard/base/text.hpp>
+#include <switchyard/files/json.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"

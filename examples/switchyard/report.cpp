@@ -15,10 +15,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/file.hpp>
-#include <switchyard/problem.hpp>
+#include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 #include "costs.hpp"

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/file.hpp>
-#include <switchyard/json.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/read_table.hpp>
+#include <switchyard/base/file.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace sy = switchyard;
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <switchyard/catalog.hpp>
-#include <switchyard/json.hpp>
-#include <switchyard/manifest.hpp>
-#include <switchyard/select.hpp>
-#include <switchyard/table.hpp>
-#include <switchyard/write_table.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/files/write_table.hpp>
 
 #include "operators.hpp"
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <utility>
 
+#include <switchyard/base/file.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/file.hpp>
-#include <switchyard/json.hpp>
+#include <switchyard/files/json.hpp>
 
 namespace sy = switchyard;
 using nlohmann::json;

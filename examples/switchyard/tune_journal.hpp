@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/table.hpp>
+#include <switchyard/files/table.hpp>
 #include <switchyard/tune/statistics.hpp>
 
 namespace tool {

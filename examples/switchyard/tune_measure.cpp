@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <switchyard/error.hpp>
-#include <switchyard/problem.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace sy = switchyard;
 using nlohmann::json;

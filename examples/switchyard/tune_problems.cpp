@@ -9,10 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/file.hpp>
+#include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/file.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/coverage.hpp>
 
 #include "command.hpp"

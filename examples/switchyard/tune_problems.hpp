@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/table.hpp>
 
 #include "operators.hpp"
 

@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <utility>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/text.hpp>
 
 namespace sy = switchyard;
 using nlohmann::json;

@@ -11,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/device_properties.hpp>
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/problem/device_properties.hpp>
 
 #include "command.hpp"
 

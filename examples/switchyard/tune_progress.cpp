@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <switchyard/text.hpp>
+#include <switchyard/base/text.hpp>
 
 namespace tool {
 

@@ -16,15 +16,15 @@
 #include <thread>
 #include <utility>
 
+#include <switchyard/base/file.hpp>
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/file.hpp>
-#include <switchyard/problem.hpp>
-#include <switchyard/read_table.hpp>
-#include <switchyard/text.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/files/write_table.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/put_row.hpp>
 #include <switchyard/tune/ties.hpp>
-#include <switchyard/write_table.hpp>
 
 #include "table_files.hpp"
 #include "tune_journal.hpp"

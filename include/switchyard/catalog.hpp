@@ -26,17 +26,18 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/binding.hpp>
-#include <switchyard/build_selector.hpp>
+#include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/device.hpp>
-#include <switchyard/driver.hpp>
-#include <switchyard/environment.hpp>
-#include <switchyard/json.hpp>
-#include <switchyard/module.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/read_table.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/launching/binding.hpp>
+#include <switchyard/launching/module.hpp>
+#include <switchyard/observing/environment.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 /// How a catalog is opened.
 struct catalog_options {
@@ -413,4 +414,5 @@ class catalog final : public binding_source {
   bool stop_ = false;
 };
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -5,13 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include <switchyard/cuda/driver.hpp>
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/hip/driver.hpp>
-#include <switchyard/host/driver.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 inline device device::host() {
   static const auto shared = std::make_shared<host::driver>();
@@ -72,4 +73,5 @@ inline std::shared_ptr<stream_router> stream_router::of_machine() {
   return std::make_shared<host_router>();
 }
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -22,14 +22,15 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/binding.hpp>
-#include <switchyard/dispatcher_core.hpp>
-#include <switchyard/driver.hpp>
+#include <switchyard/base/lock.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/lock.hpp>
+#include <switchyard/launching/binding.hpp>
+#include <switchyard/launching/dispatcher_core.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 /// Most devices and contexts that one dispatcher serves.
 inline constexpr std::size_t max_routes = 256;
@@ -229,4 +230,5 @@ class dispatcher {
   std::unique_ptr<detail::core_router> router_;
 };
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

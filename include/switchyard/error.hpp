@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 /// Numbers are stable: a retired one is not used again.
 enum class error_code : int {
@@ -86,4 +87,5 @@ class call_error : public error {
   using error::error;
 };
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -25,9 +25,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 /// Most axes an operator may have.
 inline constexpr std::size_t max_axes = 32;
@@ -273,4 +274,5 @@ template <class... Pointers>
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -2,7 +2,7 @@
 // for each instruction set.
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
 

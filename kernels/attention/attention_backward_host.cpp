@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 
 #include "attention_products.hpp"

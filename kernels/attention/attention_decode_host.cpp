@@ -8,7 +8,7 @@
 // A call becomes one of attention_forward's, whose parts do the rest. Compiled once for each instruction set.
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 
 #include "attention_reference_host.hpp"

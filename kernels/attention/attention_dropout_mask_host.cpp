@@ -2,9 +2,9 @@
 // block is a query of one head.
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/base/philox.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
-#include <switchyard/philox.hpp>
 
 namespace {
 

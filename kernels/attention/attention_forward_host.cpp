@@ -12,7 +12,7 @@
 #include <array>
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 
 #include "attention_reference_host.hpp"
 #include "attention_rows_host.hpp"

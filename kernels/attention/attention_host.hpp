@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <span>
 
+#include <switchyard/base/philox.hpp>
 #include <switchyard/operators/attention_forward.hpp>
-#include <switchyard/philox.hpp>
 
 #include "../host/simd.hpp"
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 
 #include "attention_host.hpp"
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 
 #include "attention_products.hpp"
 

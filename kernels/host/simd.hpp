@@ -19,9 +19,9 @@
 #include <arm_neon.h>
 #endif
 
-#include <switchyard/dtype.hpp>
-#include <switchyard/float16.hpp>
-#include <switchyard/float8.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/base/float16.hpp>
+#include <switchyard/base/float8.hpp>
 
 #define SWITCHYARD_INLINE [[gnu::always_inline]] inline
 

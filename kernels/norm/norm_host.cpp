@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/layer_norm_backward.hpp>
 #include <switchyard/operators/rms_norm.hpp>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/rotary.hpp>
 
 #include "../host/simd.hpp"

@@ -9,9 +9,9 @@
 #include <string>
 
 #include <switchyard/catalog.hpp>
-#include <switchyard/cuda/driver.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
 #include <switchyard/dispatcher.hpp>
-#include <switchyard/explain.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 
 namespace sy = switchyard;

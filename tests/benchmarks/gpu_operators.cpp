@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/parse_value.hpp>
+#include <switchyard/problem/parse_value.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>

@@ -1,8 +1,8 @@
 // Compiling is passing: what cuda/api.hpp declares is what the real cuda.h declares, where there is one.
 #include <type_traits>
 
-#include <switchyard/cuda/api.hpp>
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/cuda/api.hpp>
+#include <switchyard/devices/driver.hpp>
 
 #if __has_include(<cuda.h>) && __has_include(<cudaTypedefs.h>)
 #include <cuda.h>

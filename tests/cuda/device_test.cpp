@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/cuda/driver.hpp>
-#include <switchyard/hip/driver.hpp>
-#include <switchyard/target.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/problem/target.hpp>
 
 #include "catch.hpp"
 #include "environment.hpp"

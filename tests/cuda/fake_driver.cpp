@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/cuda/api.hpp>
+#include <switchyard/devices/cuda/api.hpp>
 
 #include "../environment.hpp"
 

@@ -1,7 +1,7 @@
 // For tests whose kernels are made for Hopper GPUs.
 #pragma once
 
-#include <switchyard/cuda/driver.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
 
 #include "catch.hpp"
 #include "raw.hpp"

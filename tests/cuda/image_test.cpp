@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include <switchyard/cuda/image.hpp>
+#include <switchyard/devices/cuda/image.hpp>
 
 #include "catch.hpp"
 

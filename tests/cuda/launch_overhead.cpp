@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/cuda/driver.hpp>
-#include <switchyard/hip/driver.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/hip/driver.hpp>
 
 #include "../environment.hpp"
 #include "raw.hpp"

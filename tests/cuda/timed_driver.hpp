@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
 
 namespace cuda_test {
 

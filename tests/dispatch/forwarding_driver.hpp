@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/driver.hpp>
-#include <switchyard/host/driver.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/host/driver.hpp>
 
 namespace test {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/expression.hpp>
+#include <switchyard/expression/expression.hpp>
 
 namespace {
 

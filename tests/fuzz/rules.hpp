@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/explain.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
 #include <switchyard/operators/rotary.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/read_table.hpp>
 
 namespace fuzz {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/explain.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/read_table.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
 
 #include "../environment.hpp"
 #include "../unit/sample_operator.hpp"

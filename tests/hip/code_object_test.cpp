@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/hip/code_object.hpp>
+#include <switchyard/devices/hip/code_object.hpp>
 
 #include "catch.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include <switchyard/hip/api.hpp>
+#include <switchyard/devices/hip/api.hpp>
 
 #if __has_include(<hip/hip_runtime_api.h>)
 #ifndef __HIP_PLATFORM_AMD__

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/hip/driver.hpp>
-#include <switchyard/target.hpp>
+#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/problem/target.hpp>
 
 #include "catch.hpp"
 #include "cuda/fake_cuda.hpp"

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/cuda/api.hpp>
-#include <switchyard/cuda/image.hpp>
-#include <switchyard/cuda/library.hpp>
-#include <switchyard/hip/api.hpp>
+#include <switchyard/devices/cuda/api.hpp>
+#include <switchyard/devices/cuda/image.hpp>
+#include <switchyard/devices/cuda/library.hpp>
+#include <switchyard/devices/hip/api.hpp>
 
 namespace {
 

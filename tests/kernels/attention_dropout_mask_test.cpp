@@ -4,11 +4,11 @@
 #include <random>
 #include <vector>
 
+#include <switchyard/base/philox.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/cuda/driver.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
-#include <switchyard/philox.hpp>
 
 #include "catch.hpp"
 #include "gpu/attention/device_memory.hpp"

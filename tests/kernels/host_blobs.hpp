@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/dtype.hpp>
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
 #include "environment.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/float16.hpp>
+#include <switchyard/base/float16.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tune/reference/rotary.hpp>
 

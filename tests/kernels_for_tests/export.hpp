@@ -1,7 +1,7 @@
 // How these shared objects export a kernel.
 #pragma once
 
-#include <switchyard/host/kernel.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): a template cannot define a symbol of a given name
 #define EXPORT_KERNEL(name, function)                                                    \

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
 namespace test {

@@ -17,10 +17,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/parse_value.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/select.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/problem/parse_value.hpp>
 
 #include "operators.hpp"
 #include "table_files.hpp"

@@ -27,14 +27,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/binding.hpp>
-#include <switchyard/build_selector.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
-#include <switchyard/module.hpp>
-#include <switchyard/parse_value.hpp>
-#include <switchyard/problem.hpp>
+#include <switchyard/launching/binding.hpp>
+#include <switchyard/launching/module.hpp>
+#include <switchyard/problem/parse_value.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
 #include <switchyard/tune/workloads/rows.hpp>

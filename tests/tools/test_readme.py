@@ -48,7 +48,7 @@ def main():
     rows = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.+?) \| (.+?) \|$", readme, re.MULTILINE)
     checks.equal(sorted((name, number) for number, name, _, _ in rows), sorted(codes), "the error table's codes")
 
-    environment = read(source, "include/switchyard/environment.hpp")
+    environment = read(source, "include/switchyard/observing/environment.hpp")
     variables = set(re.findall(r'get\("(SWITCHYARD_\w+)"\)', environment))
     checks.that(len(variables) >= 6, "environment.hpp reads variables")
     checks.equal(set(re.findall(r"^\| `(SWITCHYARD_\w+)` \|", readme, re.MULTILINE)), variables, "the environment table")

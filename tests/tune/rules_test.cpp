@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/host/driver.hpp>
+#include <switchyard/devices/host/driver.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/files/write_table.hpp>
 #include <switchyard/operators/softmax.hpp>
-#include <switchyard/read_table.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/coverage.hpp>
 #include <switchyard/tune/halving.hpp>
@@ -21,7 +22,6 @@
 #include <switchyard/tune/statistics.hpp>
 #include <switchyard/tune/ties.hpp>
 #include <switchyard/tune/workload.hpp>
-#include <switchyard/write_table.hpp>
 
 #include "catch.hpp"
 

@@ -9,11 +9,11 @@
 #include <set>
 #include <string>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/explain.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
 #include <switchyard/operators/rotary.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/read_table.hpp>
 
 #include "sanitized.hpp"
 #include "temporary.hpp"

@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/explain.hpp>
-#include <switchyard/read_manifest.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_manifest.hpp>
 
 #include "sample_operator.hpp"
 

@@ -1,7 +1,7 @@
 #include <catch.hpp>
 #include <set>
 
-#include <switchyard/device_properties.hpp>
+#include <switchyard/problem/device_properties.hpp>
 
 using namespace switchyard;
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include <switchyard/environment.hpp>
+#include <switchyard/observing/environment.hpp>
 
 #include "temporary.hpp"
 

@@ -1,6 +1,6 @@
 #include <catch.hpp>
 
-#include <switchyard/explain.hpp>
+#include <switchyard/choosing/explain.hpp>
 
 using namespace switchyard;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/expression.hpp>
+#include <switchyard/expression/expression.hpp>
 
 #include "comma_locale.hpp"
 

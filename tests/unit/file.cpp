@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string>
 
-#include <switchyard/file.hpp>
+#include <switchyard/base/file.hpp>
 
 #include "temporary.hpp"
 

@@ -1,7 +1,7 @@
 #include <catch.hpp>
 #include <string>
 
-#include <switchyard/json.hpp>
+#include <switchyard/files/json.hpp>
 
 using namespace switchyard;
 

@@ -2,7 +2,7 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/lock.hpp>
+#include <switchyard/base/lock.hpp>
 
 using namespace switchyard;
 

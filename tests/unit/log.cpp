@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/log.hpp>
+#include <switchyard/observing/log.hpp>
 
 #include "temporary.hpp"
 

@@ -1,7 +1,7 @@
 #include <catch.hpp>
 #include <limits>
 
-#include <switchyard/parse_value.hpp>
+#include <switchyard/problem/parse_value.hpp>
 
 #include "sample_operator.hpp"
 

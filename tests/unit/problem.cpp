@@ -2,7 +2,7 @@
 #include <random>
 #include <set>
 
-#include <switchyard/problem.hpp>
+#include <switchyard/problem/problem.hpp>
 
 #include "sample_operator.hpp"
 

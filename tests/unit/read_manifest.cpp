@@ -1,7 +1,7 @@
 #include <catch.hpp>
 #include <string>
 
-#include <switchyard/read_manifest.hpp>
+#include <switchyard/files/read_manifest.hpp>
 
 #include "sample_operator.hpp"
 

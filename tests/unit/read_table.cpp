@@ -1,7 +1,7 @@
 #include <catch.hpp>
 #include <string>
 
-#include <switchyard/read_table.hpp>
+#include <switchyard/files/read_table.hpp>
 
 #include "sample_operator.hpp"
 

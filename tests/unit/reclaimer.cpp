@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/reclaimer.hpp>
+#include <switchyard/base/reclaimer.hpp>
 
 using namespace switchyard;
 

@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <string>
 
-#include <switchyard/record.hpp>
+#include <switchyard/observing/record.hpp>
 
 #include "sample_operator.hpp"
 #include "temporary.hpp"

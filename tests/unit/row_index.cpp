@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/row_index.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/row_index.hpp>
 
 using namespace switchyard;
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <switchyard/operator.hpp>
-#include <switchyard/problem.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace sample {
 

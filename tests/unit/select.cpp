@@ -7,10 +7,10 @@
 #include <string>
 #include <thread>
 
-#include <switchyard/build_selector.hpp>
-#include <switchyard/read_manifest.hpp>
-#include <switchyard/read_table.hpp>
-#include <switchyard/select.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
 
 #include "sample_operator.hpp"
 

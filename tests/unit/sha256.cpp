@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/sha256.hpp>
+#include <switchyard/base/sha256.hpp>
 
 using namespace switchyard;
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/target.hpp>
+#include <switchyard/problem/target.hpp>
 
 using namespace switchyard;
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/text.hpp>
+#include <switchyard/base/text.hpp>
 
 #include "comma_locale.hpp"
 

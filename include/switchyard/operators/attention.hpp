@@ -6,10 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -74,4 +75,5 @@ template <>
 inline constexpr std::array<std::string_view, 3> enumerator_names<operators::attention_kv>{"dense", "packed",
                                                                                            "paged"};
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -11,7 +11,8 @@
 
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -54,4 +55,5 @@ struct attention_dropout_mask {
 
 }  // namespace operators
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

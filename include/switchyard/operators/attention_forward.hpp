@@ -21,11 +21,12 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -148,4 +149,5 @@ struct attention_forward {
 
 }  // namespace operators
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

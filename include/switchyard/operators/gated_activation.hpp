@@ -11,10 +11,11 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -87,4 +88,5 @@ template <>
 inline constexpr std::array<std::string_view, 3> enumerator_names<operators::gated_function>{"silu", "gelu",
                                                                                              "gelu_tanh"};
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -13,10 +13,11 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -101,4 +102,5 @@ struct layer_norm {
 
 }  // namespace operators
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -12,10 +12,11 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -92,4 +93,5 @@ struct rms_norm {
 
 }  // namespace operators
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -12,10 +12,11 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -141,4 +142,5 @@ template <>
 inline constexpr std::array<std::string_view, 3> enumerator_names<operators::rotary_positions>{
     "offset", "sequence_offsets", "explicit_ids"};
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

@@ -10,10 +10,11 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
-namespace switchyard::inline v0 {
+namespace switchyard {
+inline namespace v0 {
 
 namespace operators {
 
@@ -65,4 +66,5 @@ struct softmax {
 
 }  // namespace operators
 
-}  // namespace switchyard::inline v0
+}  // namespace v0
+}  // namespace switchyard

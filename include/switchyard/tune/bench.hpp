@@ -15,18 +15,20 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/build_selector.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/dispatcher.hpp>
-#include <switchyard/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/module.hpp>
+#include <switchyard/launching/module.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/statistics.hpp>
 #include <switchyard/tune/workload.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// How much of a problem is checked, and on how much memory.
 struct check_options {
@@ -283,4 +285,6 @@ class operator_bench final : public bench {
   std::unique_ptr<forced_variant> forced_;
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

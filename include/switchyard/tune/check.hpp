@@ -21,14 +21,16 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/driver.hpp>
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/tune/reference/element.hpp>
 #include <switchyard/tune/workload.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// Rows of a result that are examined, rising.
 class row_sample {
@@ -294,4 +296,6 @@ class judge {
   std::vector<device_buffer> originals_;  ///< on the device, of tensors that are changed in place
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

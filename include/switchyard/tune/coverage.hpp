@@ -8,7 +8,9 @@
 #include <limits>
 #include <vector>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// A problem as a point: problems of different kinds say nothing about each other.
 struct coverage_point {
@@ -54,4 +56,6 @@ struct coverage_point {
   return out;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

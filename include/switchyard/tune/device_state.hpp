@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 struct device_state {
   unsigned clock_mhz = 0;         ///< of the multiprocessors
@@ -68,4 +70,6 @@ class state_reader {
   int (*slowdowns_)(void*, unsigned long long*) = nullptr;
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -8,7 +8,9 @@
 
 #include <switchyard/tune/statistics.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// Which variants a round keeps for the next, as indices into `times` in their order: the faster half, but at
 /// least `least`, and all whose interval reaches into the kept ones'.
@@ -30,4 +32,6 @@ namespace switchyard::inline v0::tune {
   return order;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

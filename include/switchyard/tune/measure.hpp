@@ -9,15 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/binding.hpp>
-#include <switchyard/build_selector.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/driver.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/module.hpp>
+#include <switchyard/launching/binding.hpp>
+#include <switchyard/launching/module.hpp>
 #include <switchyard/tune/statistics.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// What is in the caches when a call begins.
 enum class cache_state : std::uint8_t {
@@ -133,4 +135,6 @@ template <class Call>
   return time_call(driver, options, call, best, [] {});
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -12,13 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/driver.hpp>
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/base/float16.hpp>
+#include <switchyard/base/float8.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/float16.hpp>
-#include <switchyard/float8.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// Memory of a device, freed with the object. Throws driver_error out_of_memory.
 class device_buffer {
@@ -166,4 +168,6 @@ namespace detail {
   return out;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/table.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// A variant's time in a row to be.
 struct row_entry {
@@ -138,4 +140,6 @@ inline std::size_t remove_variant(table& from, const std::string& id, const std:
   return removed;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

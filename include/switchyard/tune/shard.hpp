@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// Part `index` of `count`: of a list in an order that all processes agree on, every count-th entry.
 struct shard {
@@ -63,4 +65,6 @@ template <class Get>
   return {};
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <vector>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// The median of samples, with an interval for the true median.
 struct timed {
@@ -51,4 +53,6 @@ inline constexpr std::size_t least_samples = 6;
   return out;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/expression.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/table.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 namespace detail {
 
@@ -125,4 +127,6 @@ inline std::size_t settle_ties(table& of, std::size_t neighbours = 8) {
   return changed;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

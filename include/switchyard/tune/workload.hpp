@@ -14,12 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/driver.hpp>
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/tune/memory.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// Axis values by name; those that are not asked for take the operator's usual ones.
 class request {
@@ -141,4 +143,6 @@ struct prepared_call {
   double flops = 0;  ///< multiplications and additions of the definition
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

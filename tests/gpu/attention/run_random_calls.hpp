@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/cuda/driver.hpp>
+#include <switchyard/devices/cuda/driver.hpp>
 
 #include "catch.hpp"
 #include "device_memory.hpp"

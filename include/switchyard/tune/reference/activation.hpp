@@ -10,7 +10,9 @@
 #include <switchyard/operators/gated_activation_backward.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// What the backward writes: [rows][columns] each.
 struct gated_gradients {
@@ -76,4 +78,6 @@ struct activation_value {
   return result;
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

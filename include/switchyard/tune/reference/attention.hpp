@@ -7,12 +7,14 @@
 #include <span>
 #include <vector>
 
+#include <switchyard/base/philox.hpp>
 #include <switchyard/operators/attention_forward.hpp>
-#include <switchyard/philox.hpp>
 #include <switchyard/tune/reference/attention_terms.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// Calls `visit(out_offset, lse_offset, values, lse)` once for each query row in use, with the offsets in
 /// elements of the row in `out` and of its entry in `lse`. Row i of head h of sequence b is left out where
@@ -113,4 +115,6 @@ inline void attention_forward(const operators::attention_forward::arguments& a) 
   });
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

@@ -10,12 +10,14 @@
 #include <span>
 #include <vector>
 
+#include <switchyard/base/philox.hpp>
 #include <switchyard/operators/attention_backward.hpp>
-#include <switchyard/philox.hpp>
 #include <switchyard/tune/reference/attention_terms.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// Gradients in the layouts of dq, dk, dv and dbias; NaN where nothing is written.
 template <class Real>
@@ -168,4 +170,6 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
   for (const Real squared : noise_of_bias) out.noise_dbias = std::max(out.noise_dbias, std::sqrt(squared));
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

@@ -11,7 +11,9 @@
 #include <switchyard/tune/reference/attention_terms.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// Calls `visit(out_offset, lse_offset, values, lse)` once for each query row, with the offsets in elements
 /// of the row in `out` and of its entry in `lse`. Query i of head h of sequence b is left out where `wants(b,
@@ -71,4 +73,6 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
   }
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

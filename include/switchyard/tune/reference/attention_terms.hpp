@@ -10,7 +10,9 @@
 
 #include <switchyard/operators/attention.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// One batch entry: its lengths, and where it begins in packed tensors.
 struct attention_sequence {
@@ -71,4 +73,6 @@ Real softmax_weights(std::span<Real> scores, Real sink) {
   return maximum + std::log(sum);
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include <switchyard/dtype.hpp>
-#include <switchyard/float16.hpp>
-#include <switchyard/float8.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/base/float16.hpp>
+#include <switchyard/base/float8.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 [[nodiscard]] inline double load(dtype type, const void* data, std::int64_t index) {
   switch (type) {
@@ -66,4 +68,6 @@ inline void store(dtype type, void* data, std::int64_t index, double value) {
   }
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

@@ -13,7 +13,9 @@
 #include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// What a norm's forward writes, in f64: [rows][columns], and a value a row.
 struct norm_result {
@@ -116,4 +118,6 @@ norm_gradients norm_backward(const Arguments& a, const float* means) {
   return detail::norm_backward(a, a.mean);
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

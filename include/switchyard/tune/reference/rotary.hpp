@@ -8,7 +8,9 @@
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// Calls `visit(is_key, offset, value)` once for each element of q_out (is_key false) and k_out, with its
 /// offset in elements and the value that belongs there. Angles are always computed in double. Token t of
@@ -82,4 +84,6 @@ inline void rotary(const operators::rotary::arguments& a) {
   });
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

@@ -11,7 +11,9 @@
 #include <switchyard/operators/softmax_backward.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::reference {
+namespace switchyard {
+inline namespace v0 {
+namespace reference {
 
 /// [rows][columns].
 [[nodiscard]] inline std::vector<double> softmax(const operators::softmax::arguments& a) {
@@ -46,4 +48,6 @@ namespace switchyard::inline v0::reference {
   return result;
 }
 
-}  // namespace switchyard::inline v0::reference
+}  // namespace reference
+}  // namespace v0
+}  // namespace switchyard

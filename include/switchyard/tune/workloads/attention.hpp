@@ -8,12 +8,14 @@
 #include <span>
 #include <vector>
 
-#include <switchyard/dtype.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operators/attention.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 /// cu_seqlens of sequences of one length.
 [[nodiscard]] inline std::vector<std::int32_t> attention_starts(std::int64_t batch, std::int64_t length) {
@@ -88,4 +90,6 @@ void expect_attention(const Arguments& a, const row_sample& sample, expectation&
   for (expectation::value& each : logs.values) each.allowed = 4 * error_lse + 0x1p-20 * size_lse;
 }
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

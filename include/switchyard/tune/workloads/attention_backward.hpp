@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/tune/check.hpp>
@@ -19,7 +19,9 @@
 #include <switchyard/tune/workload.hpp>
 #include <switchyard/tune/workloads/attention.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 template <>
 struct workload<operators::attention_backward> {
@@ -231,4 +233,6 @@ struct workload<operators::attention_backward> {
   }
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <memory>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/base/philox.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
-#include <switchyard/philox.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/workload.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 template <>
 struct workload<operators::attention_dropout_mask> {
@@ -56,4 +58,6 @@ struct workload<operators::attention_dropout_mask> {
   }
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -10,14 +10,16 @@
 #include <random>
 #include <vector>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/attention.hpp>
 #include <switchyard/tune/workload.hpp>
 #include <switchyard/tune/workloads/attention.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 template <>
 struct workload<operators::attention_forward> {
@@ -115,4 +117,6 @@ struct workload<operators::attention_forward> {
   }
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

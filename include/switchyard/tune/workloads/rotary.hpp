@@ -8,13 +8,15 @@
 #include <memory>
 #include <vector>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/rotary.hpp>
 #include <switchyard/tune/workload.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 template <>
 struct workload<operators::rotary> {
@@ -115,4 +117,6 @@ struct workload<operators::rotary> {
   }
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/driver.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
 #include <switchyard/operators/layer_norm.hpp>
@@ -27,7 +27,9 @@
 #include <switchyard/tune/reference/softmax.hpp>
 #include <switchyard/tune/workload.hpp>
 
-namespace switchyard::inline v0::tune {
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
 
 namespace detail {
 
@@ -430,4 +432,6 @@ struct workload<operators::gated_activation_backward> : detail::row_counts {
   }
 };
 
-}  // namespace switchyard::inline v0::tune
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,83 @@
+// Whole files as bytes.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <fcntl.h>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include <switchyard/error.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Reads a whole file. Throws file_error: unreadable_file, or file_too_large before anything is read.
+[[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit) {
+  const auto fail = [&path](const char* what) {
+    throw file_error{error_code::unreadable_file,
+                     path + ": " + what + ": " + std::generic_category().message(errno)};
+  };
+  struct descriptor {
+    int number;
+    ~descriptor() {
+      if (number >= 0) ::close(number);
+    }
+  };
+  const descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.number < 0) fail("cannot be opened");
+  struct stat found {};
+  if (::fstat(file.number, &found) != 0) fail("cannot be examined");
+  if (!S_ISREG(found.st_mode))
+    throw file_error{error_code::unreadable_file, path + ": is not a regular file"};
+  const auto size = static_cast<std::size_t>(found.st_size);
+  if (size > limit) {
+    throw file_error{error_code::file_too_large, path + ": has " + std::to_string(size) + " bytes; at most " +
+                                                     std::to_string(limit) +
+                                                     " are read. Split it or thin it out"};
+  }
+  std::string bytes(size, '\0');
+  std::size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = ::read(file.number, bytes.data() + filled, size - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("cannot be read");
+    if (got == 0) break;  // shortened meanwhile: what is missing shows when it is parsed or hashed
+    filled += static_cast<std::size_t>(got);
+  }
+  bytes.resize(filled);
+  return bytes;
+}
+
+/// Replaces a file as a whole: readers see the old content or the new one, never a part. Throws file_error
+/// unreadable_file, leaving the old content.
+inline void write_file(const std::string& path, std::string_view text) {
+  const std::string fresh = path + ".partial";
+  const auto fail = [&](const char* what) {
+    const std::string why = std::generic_category().message(errno);
+    ::unlink(fresh.c_str());
+    throw file_error{error_code::unreadable_file, path + ": " + what + ": " + why};
+  };
+  const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) fail("cannot be written");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(file, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      ::close(file);
+      fail("cannot be written");
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  const bool flushed = ::fsync(file) == 0;
+  if (::close(file) != 0 || !flushed) fail("cannot be written");
+  if (::rename(fresh.c_str(), path.c_str()) != 0) fail("cannot be replaced");
+}
+
+}  // namespace v0
+}  // namespace switchyard

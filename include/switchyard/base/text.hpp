@@ -1,0 +1,135 @@
+// Small pieces of message text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace switchyard {
+inline namespace v0 {
+namespace text {
+
+/// Edit distance (insertions, deletions, substitutions) of two names.
+[[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = row[j] + 1;
+      if (row[j - 1] + 1 < row[j]) row[j] = row[j - 1] + 1;
+      if (substituted < row[j]) row[j] = substituted;
+    }
+  }
+  return row[b.size()];
+}
+
+/// "; did you mean 'x'?" for the known name nearest to a wrong one, or nothing when none is near.
+template <class Names>
+[[nodiscard]] std::string suggestion(std::string_view wrong, const Names& known) {
+  if (wrong.size() > 64) return {};  // no name is as long, and the distance would take long to compute
+  std::string_view nearest;
+  std::size_t best = wrong.size() / 3 + 1;
+  for (const auto& name : known) {
+    const std::size_t distance = edit_distance(wrong, name);
+    if (distance < best) {
+      best = distance;
+      nearest = name;
+    }
+  }
+  return nearest.empty() ? std::string{} : "; did you mean '" + std::string{nearest} + "'?";
+}
+
+/// At most `limit` names, separated by commas, then how many were left out.
+template <class Names>
+[[nodiscard]] std::string join(const Names& names, std::size_t limit = 16) {
+  std::string out;
+  std::size_t count = 0;
+  for (const auto& name : names) {
+    if (count++ >= limit) continue;
+    if (!out.empty()) out += ", ";
+    out += name;
+  }
+  if (count > limit) out += ", and " + std::to_string(count - limit) + " more";
+  return out;
+}
+
+/// A part of a file, for a message: not longer than a message may be, cut between characters, and without
+/// control characters, of which a zero would end the message.
+[[nodiscard]] inline std::string shortened(std::string_view text, std::size_t most) {
+  std::size_t end = text.size() <= most ? text.size() : most;
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  std::string out{text.substr(0, end)};
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return end < text.size() ? out + "..." : out;
+}
+
+/// A number with three significant digits or more: "0.0123", "41.2", "12345".
+[[nodiscard]] inline std::string number(double value) {
+  char buffer[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+  const double magnitude = value < 0 ? -value : value;
+  const char* format = magnitude >= 100 ? "%.0f" : magnitude >= 10 ? "%.1f" : "%.3g";
+  const int length = __builtin_snprintf(buffer, sizeof buffer, format, value);
+  std::string out{buffer, static_cast<std::size_t>(length > 0 ? length : 0)};
+  for (char& c : out) {
+    if (c == ',') c = '.';  // the decimal point of the engine's locale
+  }
+  return out;
+}
+
+/// Bytes of the UTF-8 character that a text begins with; 0 when it is none (RFC 3629).
+[[nodiscard]] inline std::size_t utf8_length(std::string_view text) noexcept {
+  const auto byte = [text](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(text[i]));
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  const unsigned low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+  }
+  return length;
+}
+
+/// A JSON string literal. Bytes that are no UTF-8, as paths may have, become U+FFFD.
+[[nodiscard]] inline std::string quote_json(std::string_view value) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out = "\"";
+  while (!value.empty()) {
+    const std::size_t length = utf8_length(value);
+    if (length != 1) {
+      out += length == 0 ? std::string_view{"\xef\xbf\xbd"} : value.substr(0, length);
+      value.remove_prefix(length == 0 ? 1 : length);
+      continue;
+    }
+    const char c = value[0];
+    value.remove_prefix(1);
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20) {
+      out += "\\u00";
+      out += digits[byte >> 4U];
+      out += digits[byte & 15U];
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}  // namespace text
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,265 @@
+// The choice in words: what was chosen and why, what every other candidate lacks, and why nothing serves a
+// call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/problem/problem.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// One candidate in an explanation.
+struct candidate_report {
+  std::string variant;
+  std::string target;  ///< "cuda sm_90a"
+  std::string config;  ///< "block_m=64,block_n=128"
+  bool admissible = false;
+  std::string obstacle;     ///< the first rule that speaks against it; empty when it may serve
+  double microseconds = 0;  ///< in the deciding row, or carried from the nearest by its cost; 0: unknown
+};
+
+/// A choice with everything that led to it.
+struct explanation {
+  std::string operator_name;
+  std::string problem;  ///< "dtype=bf16 head_dim=128 ..."
+  std::string device;
+  choice chosen;
+  std::string variant;  ///< empty: none serves
+  std::string config;
+  std::string target;
+  std::string manifest;               ///< path
+  std::string table;                  ///< path of the deciding table; empty: none
+  std::uint32_t table_group = 0;      ///< index in that file
+  std::uint32_t table_row = 0;        ///< likewise
+  std::string row_at;                 ///< "batch=4 seqlen=1024"
+  std::string note;                   ///< of a pin or of forcing
+  std::vector<std::string> launches;  ///< "kernel of blob, grid 4x32x1, block 128x1x1"
+  std::vector<candidate_report> candidates;
+};
+
+namespace detail {
+
+/// Why a candidate may not serve a problem; empty when it may.
+[[nodiscard]] inline std::string find_obstacle(const selector& from, std::uint32_t index,
+                                               problem_view problem, selector::unusable_flags unusable) {
+  const candidate& each = from.candidates[index];
+  for (const axis_value& wanted : each.what->type) {
+    if (problem[wanted.axis] == wanted.value) continue;
+    const axis_description& axis = from.op->axes[wanted.axis];
+    return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
+           format_value(axis, problem[wanted.axis]);
+  }
+  const evaluation values{problem, from.device.attributes, {}, nullptr};
+  if (!each.fits || !each.fits_problem(values)) {
+    return "needs more shared memory than the " + std::to_string(each.most_shared) +
+           " bytes a block can have";
+  }
+  for (const condition& condition : each.what->conditions) {
+    const integer_result holds = condition.value.evaluate(values);
+    if (holds.why != fault::none)
+      return "requires " + condition.text + ", which " + std::string{to_string(holds.why)};
+    if (holds.value == 0) return "requires " + condition.text;
+  }
+  for (const std::uint32_t denied : each.denials) {
+    const bound_denial& denial = from.denials[denied];
+    if (matches(denial.type, problem)) {
+      return "denied by " + denial.table + (denial.reason.empty() ? "" : ": " + denial.reason);
+    }
+  }
+  if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) {
+    return "could not be loaded; see the warning";
+  }
+  return {};
+}
+
+[[nodiscard]] inline std::string format_target(const candidate& each) {
+  return each.from->target.backend + " " + each.from->target.arch;
+}
+
+/// Time of a candidate in a row, carried to the problem as selection does, or 0.
+[[nodiscard]] inline double find_time(const bound_group& group, std::uint32_t row, const row_growth& growth,
+                                      std::uint32_t candidate_index, problem_view problem) {
+  for (const bound_time& time : group.row_times(row)) {
+    for (const std::uint32_t index : group.named[time.variant].candidates) {
+      if (index != candidate_index) continue;
+      const float grown = growth.of(time, selector::cost_of(group, time.variant, problem));
+      return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(grown));
+    }
+  }
+  return 0;
+}
+
+}  // namespace detail
+
+/// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
+[[nodiscard]] inline explanation explain(const selector& from, problem_view problem, const choice& chosen,
+                                         selector::unusable_flags unusable = {}) {
+  explanation out;
+  out.operator_name = from.op->name;
+  out.problem = format_problem(*from.op, problem);
+  out.device = from.device.name + " (" + from.device.backend + " " + from.device.arch + ")";
+  out.chosen = chosen;
+  if (chosen.variant != no_index) {
+    const candidate& winner = from.candidates[chosen.variant];
+    out.variant = winner.what->id;
+    out.config = format_config(*winner.what);
+    out.target = detail::format_target(winner);
+    out.manifest = winner.from->path;
+    for (const launch& each : winner.what->launches) {
+      out.launches.push_back(each.is_fill ? "fill of " + winner.what->workspace[each.fill_workspace].name
+                                          : each.kernel + " of " + each.blob);
+    }
+  }
+  if (chosen.group != no_index && chosen.row != no_index) {
+    const bound_group& group = from.groups[chosen.group];
+    const bound_group::origin& origin = group.origins[chosen.row];
+    out.table = from.tables[origin.table]->path;
+    out.table_group = origin.group;
+    out.table_row = origin.row;
+    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+      if (i > 0) out.row_at += ' ';
+      out.row_at += std::string{from.op->axes[group.axes[i]].name} + "=" +
+                    std::to_string(group.at[chosen.row * group.axes.size() + i]);
+    }
+  }
+  if (chosen.why == reason::pinned) {
+    out.table = from.pins[chosen.pin].table;
+    out.note = from.pins[chosen.pin].reason;
+  } else if (chosen.why == reason::forced) {
+    out.note = "SWITCHYARD_FORCE=" + out.operator_name + ":" + from.force_text;
+  }
+  const bool has_row = chosen.group != no_index && chosen.row != no_index;
+  row_growth growth;
+  if (has_row) growth = from.growth_of(from.groups[chosen.group], chosen.row, problem, unusable);
+  for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
+    candidate_report report;
+    report.variant = from.candidates[i].what->id;
+    report.target = detail::format_target(from.candidates[i]);
+    report.config = format_config(*from.candidates[i].what);
+    report.obstacle = detail::find_obstacle(from, i, problem, unusable);
+    report.admissible = report.obstacle.empty();
+    if (has_row) {
+      report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, growth, i, problem);
+    }
+    out.candidates.push_back(std::move(report));
+  }
+  return out;
+}
+
+/// The reason alone: "exact row 7 of tables/rotary/x.json (group 2)".
+[[nodiscard]] inline std::string format_reason(const explanation& why) {
+  const choice& chosen = why.chosen;
+  const std::string row = "row " + std::to_string(why.table_row) + " of group " +
+                          std::to_string(why.table_group) + " of " + why.table + " (" + why.row_at + ")";
+  std::string distance = " at distance " + text::number(static_cast<double>(chosen.distance));
+  if (chosen.growth > 0 && (chosen.growth < 0.995F || chosen.growth > 1.005F))
+    distance += ", its cost here " + text::number(static_cast<double>(chosen.growth)) + " times the row's";
+  const std::string stale = chosen.stale ? "; stale: the blob changed since it was measured" : "";
+  switch (chosen.why) {
+    case reason::exact:
+      return "exact: " + row + stale;
+    case reason::interpolated:
+      return "interpolated: nearest " + row + distance + stale;
+    case reason::extrapolated:
+      return "extrapolated: nearest " + row + distance + ", outside the table's envelope" + stale;
+    case reason::other_device:
+      return "other device (" + std::string{to_string(chosen.rank)} + "): nearest " + row + distance + stale;
+    case reason::heuristic:
+      return "heuristic: no table has rows for it; first admissible variant of the manifest";
+    case reason::forced:
+      return "forced: " + why.note;
+    case reason::pinned:
+      return "pinned by " + why.table + (why.note.empty() ? "" : ": " + why.note);
+    case reason::none:
+      break;
+  }
+  return "no variant serves it";
+}
+
+/// The sentence that a debug line begins with.
+[[nodiscard]] inline std::string to_string(const explanation& why) {
+  std::string out = why.operator_name + " {" + why.problem + "} on " + why.device + ": ";
+  if (why.variant.empty()) return out + format_reason(why);
+  out += why.variant;
+  if (!why.config.empty()) out += " {" + why.config + "}";
+  out += " [" + why.target + "], " + format_reason(why);
+  if (why.chosen.microseconds > 0) {
+    const bool measured = why.chosen.why == reason::exact;
+    out += std::string{measured ? ", measured " : ", predicted "} +
+           text::number(static_cast<double>(why.chosen.microseconds)) + " us";
+  }
+  return out;
+}
+
+/// Why no variant serves a problem: how many there are, and which come nearest.
+[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
+                                                 selector::unusable_flags unusable = {}) {
+  std::string out = std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " +
+                    from.device.name + " (" + from.device.backend + " " + from.device.arch + "): ";
+  if (from.is_forced) {
+    out += "SWITCHYARD_FORCE asks for '" + from.force_text + "', ";
+    if (from.forced.empty()) {
+      std::vector<std::string> known;
+      for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
+        if (detail::find_obstacle(from, i, problem, unusable).empty())
+          known.push_back(from.candidates[i].what->id);
+      }
+      return out + "which is no variant" + text::suggestion(from.force_text, known) +
+             "; these would serve the call: " + text::join(known);
+    }
+    out += "which may not serve it:";
+    for (const std::uint32_t index : from.forced) {
+      out += " " + from.candidates[index].what->id + " " +
+             detail::find_obstacle(from, index, problem, unusable) + ";";
+    }
+    return out + " unset the variable, or force another variant";
+  }
+  if (from.manifests.empty()) {
+    return out +
+           "no manifest of this operator was found. Install its kernels, or name their root in "
+           "SWITCHYARD_PATH";
+  }
+  if (from.candidates.empty()) {
+    std::vector<std::string> targets;
+    for (const auto& each : from.manifests) targets.push_back(each->target.backend + " " + each->target.arch);
+    return out + "none of the installed kernels runs on this device; they are built for " +
+           text::join(targets) + ". Build them for " + from.device.arch;
+  }
+  // Nearest: fewest type axes that differ, then those whose types match and whose conditions fail.
+  struct near {
+    std::size_t differing;
+    std::uint32_t index;
+  };
+  std::vector<near> nearest;
+  std::size_t fewest = max_axes + 1;
+  for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
+    std::size_t differing = 0;
+    for (const axis_value& wanted : from.candidates[i].what->type) {
+      if (problem[wanted.axis] != wanted.value) ++differing;
+    }
+    if (differing < fewest) {
+      fewest = differing;
+      nearest.clear();
+    }
+    if (differing == fewest && nearest.size() < 3) nearest.push_back({differing, i});
+  }
+  out += "none of " + std::to_string(from.candidates.size()) + " variants serves it. Nearest:";
+  for (const near& each : nearest) {
+    out += " " + from.candidates[each.index].what->id + " (" +
+           detail::find_obstacle(from, each.index, problem, unusable) + ");";
+  }
+  return out + " change the call, or install a variant that serves it";
+}
+
+}  // namespace v0
+}  // namespace switchyard

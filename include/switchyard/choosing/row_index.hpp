@@ -1,0 +1,220 @@
+// Nearest measured rows of a problem: a search in a k-d tree (Friedman, Bentley and Finkel, 1977) over points
+// in the table's metric, nearest parts of space first (best bin first: Beis and Lowe, 1997).
+// build_selector.hpp builds the tree.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Most neighbours that a search returns, and most dimensions of a point.
+inline constexpr std::size_t max_neighbours = 32;
+inline constexpr std::size_t max_dimensions = 16;
+
+struct neighbour {
+  float squared_distance = 0;
+  std::uint32_t row = 0;
+};
+
+struct neighbour_list {
+  std::array<neighbour, max_neighbours> entries;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+  std::uint32_t count = 0;
+};
+
+class row_index {
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return rows_.size(); }
+
+  /// The `count` rows nearest to a point, nearest first; equally near rows come in their table's order as far
+  /// as the search meets them. A search looks at a bounded number of leaves, which holds its time down in
+  /// tables of a million rows; within them it is exact.
+  void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out) const noexcept {
+    out.count = 0;
+    if (rows_.empty() || count == 0) return;
+    search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
+    state.point = point.data();
+    state.wanted = count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours);
+    state.waiting = 0;
+    for (std::uint32_t i = 0; i < state.wanted; ++i) state.found[i] = nothing;
+    for (std::size_t axis = 0; axis < dimensions_; ++axis) state.offsets[0][axis] = 0;
+    part next{};
+    for (std::uint32_t visit = 0, most = max_leaves(); visit < most; ++visit) {
+      std::array<float, max_dimensions>& offsets = state.offsets[visit];
+      if (visit > 0) {
+        if (state.waiting == 0) break;
+        next = state.parts[--state.waiting];
+        if (next.bound >= worst(state)) break;
+        for (std::size_t axis = 0; axis < dimensions_; ++axis) offsets[axis] = state.offsets[next.from][axis];
+        offsets[next.axis] = next.offset;
+      }
+      descend(state, next, visit, most - visit - 1);
+    }
+    for (; out.count < state.wanted && state.found[out.count] != nothing; ++out.count) {
+      const std::uint64_t key = state.found[out.count];
+      out.entries[out.count] = {distance_of(key), static_cast<std::uint32_t>(key)};
+    }
+  }
+
+ private:
+  friend class row_index_builder;
+
+  static constexpr std::size_t leaf_rows = 28;
+
+  // A leaf's coordinates lie axis by axis, `lanes` to an axis, so that its rows are compared side by side.
+  static constexpr std::size_t lanes = 32;
+  static_assert(lanes > leaf_rows && lanes % 16 == 0);
+
+  // In larger tables fewer leaves are looked at: they come from memory, not from the cache, and rows are
+  // dense enough for the nearest of some to do.
+  [[nodiscard]] std::uint32_t max_leaves() const noexcept {
+    if (depth_ <= 9) return most_leaves;
+    return depth_ >= 16 ? 3 : most_leaves - (depth_ - 9);
+  }
+
+  struct node {
+    std::uint32_t axis = 0;
+    float value = 0;
+  };
+  static constexpr std::uint32_t most_leaves = 10;
+
+  /// A part of space that waits to be visited.
+  struct part {
+    float bound = 0;  // its squared distance from the point
+    float offset = 0;
+    std::uint32_t axis = 0;
+    std::uint32_t level = 0;
+    std::uint32_t position = 0;
+    std::uint32_t from = 0;  // the visit whose offsets are its own, but for the one along `axis`
+  };
+  // A row found as one number that orders by distance, then by row: the bits of a float that is not negative
+  // rise with it.
+  [[nodiscard]] static std::uint64_t key_of(float squared_distance, std::uint32_t row) noexcept {
+    return std::uint64_t{std::bit_cast<std::uint32_t>(squared_distance)} << 32U | row;
+  }
+  [[nodiscard]] static float distance_of(std::uint64_t key) noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32U));
+  }
+  static constexpr std::uint64_t nothing =
+      std::uint64_t{std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max())} << 32U | 0xffffffffU;
+
+  struct search {
+    const float* point;
+    std::array<std::uint64_t, max_neighbours> found;  // nearest first
+    std::uint32_t wanted;
+    std::uint32_t waiting;
+    std::array<part, most_leaves> parts;  // farthest first; no more than may still be visited
+    // From the point to the part of space of each visit.
+    std::array<std::array<float, max_dimensions>, most_leaves> offsets;
+  };
+
+  // Leaf `leaf` of a level holds rows [size * leaf / leaves, size * (leaf + 1) / leaves).
+  [[nodiscard]] std::size_t bound(std::size_t position, unsigned level) const noexcept {
+    return (rows_.size() * position) >> level;
+  }
+
+  [[nodiscard]] static float worst(const search& state) noexcept {
+    return distance_of(state.found[state.wanted - 1]);
+  }
+
+  /// Goes down to the leaf of a part that is nearest, and keeps the nearest of what it passes by.
+  void descend(search& state, const part& from, std::uint32_t visit, std::uint32_t room) const noexcept {
+    const std::array<float, max_dimensions>& offsets = state.offsets[visit];
+    const float limit = worst(state);
+    std::uint32_t position = from.position;
+    for (std::uint32_t level = from.level; level < depth_; ++level) {
+      const node& here = nodes_[(std::size_t{1} << level) - 1 + position];
+      const float difference = state.point[here.axis] - here.value;
+      const std::uint32_t right = difference >= 0 ? 1 : 0;
+      const float before = offsets[here.axis];
+      const float bound = from.bound - before * before + difference * difference;
+      if (bound < limit)
+        keep(state, {bound, difference, here.axis, level + 1, 2 * position + 1 - right, visit}, room);
+      position = 2 * position + right;
+    }
+    prefetch(position);
+    scan(state, position);
+  }
+
+  /// Has a leaf on its way from memory.
+  void prefetch(std::size_t position) const noexcept {
+    constexpr std::size_t line = 16;  // values in a cache line
+    const std::size_t begin = position * lanes * dimensions_;
+    for (std::size_t i = 0; i < lanes * dimensions_; i += line) __builtin_prefetch(&points_[begin + i]);
+    for (std::size_t i = bound(position, depth_); i < bound(position + 1, depth_); i += line)
+      __builtin_prefetch(&rows_[i]);
+  }
+
+  /// Keeps a part in its place, and no more than the nearest `room`.
+  static void keep(search& state, const part& fresh, std::uint32_t room) noexcept {
+    std::uint32_t at = 0;
+    if (state.waiting < room) {
+      for (at = state.waiting++; at > 0 && state.parts[at - 1].bound < fresh.bound; --at)
+        state.parts[at] = state.parts[at - 1];
+    } else {
+      if (room == 0 || fresh.bound >= state.parts[0].bound) return;  // the farthest goes, or this one
+      for (; at + 1 < room && state.parts[at + 1].bound > fresh.bound; ++at)
+        state.parts[at] = state.parts[at + 1];
+    }
+    state.parts[at] = fresh;
+  }
+
+  void scan(search& state, std::size_t position) const noexcept {
+    using four = float __attribute__((vector_size(16)));
+    std::array<float, lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+    const float* const leaf = &points_[position * lanes * dimensions_];
+    for (std::size_t lane = 0; lane < lanes; lane += 16) {
+      std::array<four, 4> sums{};  // few enough to stay in registers
+      for (std::size_t axis = 0; axis < dimensions_; ++axis) {
+        std::array<four, 4> there;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+        __builtin_memcpy(there.data(), leaf + axis * lanes + lane, sizeof there);
+        const float here = state.point[axis];
+        sums[0] += (there[0] - here) * (there[0] - here);
+        sums[1] += (there[1] - here) * (there[1] - here);
+        sums[2] += (there[2] - here) * (there[2] - here);
+        sums[3] += (there[3] - here) * (there[3] - here);
+      }
+      __builtin_memcpy(squared.data() + lane, sums.data(), sizeof sums);
+    }
+    const std::size_t begin = bound(position, depth_);
+    const std::size_t count = bound(position + 1, depth_) - begin;
+    // Neither step branches on a distance, for such branches cannot be foreseen.
+    std::array<std::uint32_t, lanes>
+        near;  // NOLINT(cppcoreguidelines-pro-type-member-init): up to near_count
+    std::size_t near_count = 0;
+    const float limit = worst(state);
+    for (std::size_t i = 0; i < count; ++i) {
+      near[near_count] = static_cast<std::uint32_t>(i);
+      near_count += static_cast<std::size_t>(squared[i] <= limit);
+    }
+    for (std::size_t i = 0; i < near_count; ++i)
+      insert(state, key_of(squared[near[i]], rows_[begin + near[i]]));
+  }
+
+  /// Puts a row in its place; the farthest of as many as are wanted falls out.
+  static void insert(search& state, std::uint64_t key) noexcept {
+    std::uint64_t before = state.found[0];
+    state.found[0] = key < before ? key : before;
+    for (std::uint32_t i = 1; i < state.wanted; ++i) {
+      const std::uint64_t here = state.found[i];
+      const std::uint64_t nearer = key < here ? key : here;
+      state.found[i] = nearer > before ? nearer : before;
+      before = here;
+    }
+  }
+
+  std::size_t dimensions_ = 0;
+  unsigned depth_ = 0;
+  std::vector<node> nodes_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<float> points_;
+};
+
+}  // namespace v0
+}  // namespace switchyard

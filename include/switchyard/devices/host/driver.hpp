@@ -1,0 +1,271 @@
+// The host backend: kernels in shared objects, their blocks spread over a thread pool. Launches are complete
+// when they return.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fstream>
+#include <link.h>
+#include <memory>
+#include <sched.h>
+#include <span>
+#include <string>
+#include <sys/mman.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/host/kernel.hpp>
+#include <switchyard/devices/host/thread_pool.hpp>
+#include <switchyard/error.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace host {
+
+/// Processors that this process may run on.
+[[nodiscard]] inline std::size_t usable_processors() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count < 1 ? 1 : static_cast<std::size_t>(count);
+}
+
+/// What is known of this machine's processor.
+[[nodiscard]] inline device_properties read_properties() {
+  device_properties out;
+  out.backend = "host";
+#if defined(__x86_64__)
+  out.arch = "x86_64";
+  __builtin_cpu_init();
+  out.set("avx2", __builtin_cpu_supports("avx2") != 0);
+  out.set("fma", __builtin_cpu_supports("fma") != 0);
+  out.set("f16c", __builtin_cpu_supports("avx2") !=
+                      0);  // every processor with AVX2 has it; GCC 11 first knows its name
+  out.set("avx512f", __builtin_cpu_supports("avx512f") != 0);
+  out.set("avx512bw", __builtin_cpu_supports("avx512bw") != 0);
+  out.set("avx512dq", __builtin_cpu_supports("avx512dq") != 0);
+  out.set("avx512vl", __builtin_cpu_supports("avx512vl") != 0);
+#elif defined(__aarch64__)
+  out.arch = "aarch64";
+  out.set("neon", 1);
+#else
+  out.arch = "unknown";
+#endif
+  out.name = out.arch;
+  std::ifstream info{"/proc/cpuinfo"};
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("model name")) continue;
+    if (const auto colon = line.find(": "); colon != std::string::npos) out.name = line.substr(colon + 2);
+    break;
+  }
+  out.set("multiprocessors", static_cast<std::int64_t>(usable_processors()));
+  out.set("memory_bytes", static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE));
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+  out.set("l2_bytes", ::sysconf(_SC_LEVEL2_CACHE_SIZE));
+#endif
+  out.set("warp_size", 1);
+  return out;
+}
+
+class driver final : public device_driver {
+ public:
+  /// `threads`: how many work on a launch, the caller's counted in.
+  explicit driver(std::size_t threads = usable_processors())
+      : properties_{read_properties()}, pool_{threads} {
+    properties_.set("multiprocessors", static_cast<std::int64_t>(threads));
+  }
+
+  [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
+
+  // The bytes that were hashed are the bytes that run: they go to the loader through an anonymous file.
+  [[nodiscard]] module_handle load(std::span<const std::byte> image, const std::string& name) override {
+    if (const std::string wrong = check_image(image); !wrong.empty()) fail_load(name, wrong);
+    const int file = ::memfd_create("switchyard", MFD_CLOEXEC);
+    if (file < 0) fail_load(name, std::string{"memfd_create: "} + std::generic_category().message(errno));
+    std::span<const std::byte> rest = image;
+    while (!rest.empty()) {
+      const ssize_t written = ::write(file, rest.data(), rest.size());
+      if (written <= 0) {
+        const std::string why = std::generic_category().message(errno);
+        ::close(file);
+        fail_load(name, "copying it into memory: " + why);
+      }
+      rest = rest.subspan(static_cast<std::size_t>(written));
+    }
+    const std::string path = unique_path(file);
+    void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
+    const char* const problem = handle == nullptr ? ::dlerror() : nullptr;
+    const std::string why = problem == nullptr ? "dlopen failed" : problem;
+    ::close(file);
+    if (handle == nullptr) fail_load(name, why);
+    return handle;
+  }
+
+  void unload(module_handle module) noexcept override { ::dlclose(module); }
+
+  [[nodiscard]] function_handle find(module_handle module, const std::string& name) override {
+    void* const symbol = ::dlsym(module, name.c_str());
+    if (symbol == nullptr) {
+      throw driver_error{
+          error_code::kernel_not_found,
+          "kernel '" + name + "' is not in its shared object: build blob and manifest together"};
+    }
+    const auto* found = static_cast<const kernel*>(symbol);
+    if (found->abi != 1 || found->run == nullptr) {
+      throw driver_error{
+          error_code::blob_not_loadable,
+          "kernel '" + name + "' has version " + std::to_string(found->abi) +
+              " of the host kernel description; this library runs version 1. Build the kernels anew"};
+    }
+    return symbol;
+  }
+
+  [[nodiscard]] bool parameters(function_handle function, std::vector<parameter_slot>& out) override {
+    const auto& found = *static_cast<const kernel*>(function);
+    std::uint32_t end = 0;
+    for (std::uint32_t i = 0; i < found.parameter_count; ++i) {
+      out.push_back({end, found.parameter_bytes[i]});
+      end += found.parameter_bytes[i];
+    }
+    return true;
+  }
+
+  void configure(function_handle /*function*/, const launch_geometry& /*geometry*/) override {}
+
+  [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
+                              stream /*where*/) noexcept override {
+    const auto& what = *static_cast<const kernel*>(function);
+    const dim3& grid = geometry.grid;
+    const std::uint64_t count = std::uint64_t{grid.x} * grid.y * grid.z;
+    if (count == 1 && geometry.shared_bytes == 0) {
+      what.run({{0, 0, 0}, grid, geometry.block, {}}, parameters);
+      return 0;
+    }
+    pool_.run(count, [&](std::uint64_t index) {
+      block here{{0, 0, 0}, grid, geometry.block, {}};
+      here.index.x = static_cast<std::uint32_t>(index % grid.x);
+      here.index.y = static_cast<std::uint32_t>(index / grid.x % grid.y);
+      here.index.z = static_cast<std::uint32_t>(index / grid.x / grid.y);
+      here.scratch = scratch_of(geometry.shared_bytes);
+      what.run(here, parameters);
+    });
+    return 0;
+  }
+
+  [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
+                            stream /*where*/) noexcept override {
+    std::memset(address, byte, bytes);
+    return 0;
+  }
+
+  [[nodiscard]] status copy(void* to, const void* from, std::size_t bytes,
+                            stream /*where*/) noexcept override {
+    std::memmove(to, from, bytes);
+    return 0;
+  }
+
+  [[nodiscard]] status synchronize(stream /*where*/) noexcept override { return 0; }
+
+  [[nodiscard]] event_handle create_event() override { return new std::chrono::steady_clock::time_point{}; }
+  void destroy_event(event_handle event) noexcept override {
+    delete static_cast<std::chrono::steady_clock::time_point*>(event);
+  }
+  [[nodiscard]] status record(event_handle event, stream /*where*/) noexcept override {
+    *static_cast<std::chrono::steady_clock::time_point*>(event) = std::chrono::steady_clock::now();
+    return 0;
+  }
+  [[nodiscard]] status elapsed(event_handle from, event_handle to, double& microseconds) noexcept override {
+    using time_point = std::chrono::steady_clock::time_point;
+    const auto between = *static_cast<const time_point*>(to) - *static_cast<const time_point*>(from);
+    microseconds = std::chrono::duration<double, std::micro>(between).count();
+    return 0;
+  }
+
+  [[nodiscard]] void* allocate(std::size_t bytes, stream /*where*/) noexcept override {
+    constexpr std::size_t alignment = 256;
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  }
+  void release(void* address, stream /*where*/) noexcept override { std::free(address); }
+
+  [[nodiscard]] status encode(const tensor_map_request& /*request*/, void* /*map*/) noexcept override {
+    return no_tensor_maps;
+  }
+
+  [[nodiscard]] bool capturing(stream /*where*/) const noexcept override { return false; }
+
+  [[nodiscard]] std::string describe(status code) const override {
+    return code == no_tensor_maps ? "the host backend has no tensor maps" : "status " + std::to_string(code);
+  }
+
+ private:
+  static constexpr status no_tensor_maps = 1;
+
+  [[noreturn]] static void fail_load(const std::string& name, const std::string& why) {
+    throw driver_error{error_code::blob_not_loadable,
+                       name + ": cannot be loaded as a shared object: " + why +
+                           ". It may be built for another machine, or need a library that is not installed"};
+  }
+
+  /// What is wrong with a shared object that the loader would map all the same and then die of.
+  [[nodiscard]] static std::string check_image(std::span<const std::byte> image) {
+    ElfW(Ehdr) header{};
+    if (image.size() < sizeof header) return "it is shorter than an ELF header";
+    std::memcpy(&header, image.data(), sizeof header);
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
+    for (std::size_t i = 0; i < header.e_phnum; ++i) {
+      ElfW(Phdr) segment{};
+      const std::uint64_t at = header.e_phoff + i * sizeof segment;
+      if (at > image.size() || image.size() - at < sizeof segment) return "it is cut off";
+      std::memcpy(&segment, image.data() + at, sizeof segment);
+      if (segment.p_offset > image.size() || image.size() - segment.p_offset < segment.p_filesz)
+        return "it is cut off";
+    }
+    return {};
+  }
+
+  /// A path to an open file that no path before was equal to. glibc takes a path that it has seen for the
+  /// object that it loaded then, and descriptor numbers come again; so a count is spelt in `/` and `/./`.
+  [[nodiscard]] static std::string unique_path(int file) {
+    static std::atomic<std::uint64_t> loads{0};
+    std::string path = "/proc/self/fd/";
+    for (std::uint64_t rest = loads.fetch_add(1, std::memory_order_relaxed); rest != 0; rest >>= 1U) {
+      path += (rest & 1U) != 0 ? "./" : "/";
+    }
+    return path + std::to_string(file);
+  }
+
+  /// Memory of the calling thread, for one block at a time.
+  [[nodiscard]] static std::span<std::byte> scratch_of(std::size_t bytes) noexcept {
+    struct buffer {
+      std::byte* address = nullptr;
+      std::size_t bytes = 0;
+      ~buffer() { std::free(address); }
+    };
+    static thread_local buffer mine;
+    if (bytes > mine.bytes) {
+      std::free(mine.address);
+      mine.bytes = (bytes + 4095) / 4096 * 4096;
+      mine.address = static_cast<std::byte*>(std::aligned_alloc(64, mine.bytes));
+      if (mine.address == nullptr) std::abort();  // as a stack overflow would: there is no one to tell
+    }
+    return {mine.address, bytes};
+  }
+
+  device_properties properties_;
+  thread_pool pool_;
+};
+
+}  // namespace host
+}  // namespace v0
+}  // namespace switchyard

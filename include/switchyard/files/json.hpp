@@ -1,0 +1,208 @@
+// The place that touches nlohmann_json and the bytes of JSON files: bounded reading with errors that name the
+// file and the entry.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/file.hpp>
+#include <switchyard/base/text.hpp>
+#include <switchyard/error.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Largest JSON file that is read, and how deep it may nest.
+inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
+inline constexpr std::size_t max_json_depth = 64;
+
+namespace detail {
+
+/// Deepest nesting of arrays and objects, counted before the text is parsed.
+[[nodiscard]] inline std::size_t nesting_depth(std::string_view text) noexcept {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > deepest) deepest = depth;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+}  // namespace detail
+
+/// Parses JSON text. Throws file_error malformed_json.
+[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& path) {
+  const std::size_t depth = detail::nesting_depth(text);
+  if (depth > max_json_depth) {
+    throw file_error{error_code::malformed_json, path + ": nests " + std::to_string(depth) +
+                                                     " levels deep; at most " +
+                                                     std::to_string(max_json_depth) + " are read"};
+  }
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& problem) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the number means nothing here
+    std::string_view what = problem.what();
+    if (const auto end = what.find("] "); end != std::string_view::npos) what.remove_prefix(end + 2);
+    throw file_error{error_code::malformed_json, path + ": is not JSON: " + text::shortened(what, 300) +
+                                                     ". Was the file cut off or saved half-way?"};
+  }
+}
+
+/// A value in a file, with the JSON pointer that leads to it. Its readers throw file_error invalid_entry with
+/// file, pointer, what was expected and what was found.
+class json_place {
+ public:
+  json_place(const nlohmann::json& value, const std::string& path) : value_{&value}, path_{&path} {}
+
+  [[nodiscard]] const nlohmann::json& value() const noexcept { return *value_; }
+  [[nodiscard]] const std::string& path() const noexcept { return *path_; }
+  [[nodiscard]] std::string pointer() const {
+    return parent_ == nullptr ? std::string{} : parent_->pointer() + step();
+  }
+
+  [[noreturn]] void fail(error_code code, const std::string& what) const {
+    const std::string where = text::shortened(pointer(), 300);
+    throw file_error{
+        code, *path_ + ": " + (where.empty() ? std::string{} : where + ": ") + text::shortened(what, 1000)};
+  }
+  [[noreturn]] void fail(const std::string& what) const { fail(error_code::invalid_entry, what); }
+  [[noreturn]] void expected(std::string_view what) const {
+    fail("expected " + std::string{what} + ", got " + shown());
+  }
+
+  [[nodiscard]] bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
+
+  /// A member that must be there. The place holds a reference to this one.
+  [[nodiscard]] json_place at(const char* key) const& {
+    if (!value_->is_object()) expected("an object");
+    const auto found = value_->find(key);
+    if (found == value_->end()) fail("'" + std::string{key} + "' is missing");
+    return {*found, *path_, this, key, 0};
+  }
+  /// An element of an array that is known to have it.
+  [[nodiscard]] json_place at(std::size_t index) const& {
+    return {(*value_)[index], *path_, this, nullptr, index};
+  }
+  json_place at(const char* key) const&& = delete;
+  json_place at(std::size_t index) const&& = delete;
+
+  [[nodiscard]] std::size_t array_size() const {
+    if (!value_->is_array()) expected("an array");
+    return value_->size();
+  }
+  [[nodiscard]] const nlohmann::json::object_t& object() const {
+    if (!value_->is_object()) expected("an object");
+    return value_->get_ref<const nlohmann::json::object_t&>();
+  }
+  [[nodiscard]] const std::string& string() const {
+    if (!value_->is_string()) expected("a string");
+    return value_->get_ref<const std::string&>();
+  }
+  [[nodiscard]] std::int64_t integer() const {
+    if (value_->is_number_unsigned()) {
+      const auto number = value_->get<std::uint64_t>();
+      if (number > static_cast<std::uint64_t>(INT64_MAX)) fail("the number does not fit 64 bits");
+      return static_cast<std::int64_t>(number);
+    }
+    if (!value_->is_number_integer()) expected("an integer");
+    return value_->get<std::int64_t>();
+  }
+  [[nodiscard]] double number() const {
+    if (!value_->is_number()) expected("a number");
+    const auto number = value_->get<double>();
+    if (!std::isfinite(number)) fail("the number is not finite");
+    return number;
+  }
+  [[nodiscard]] bool boolean() const {
+    if (!value_->is_boolean()) expected("true or false");
+    return value_->get<bool>();
+  }
+
+ private:
+  json_place(const nlohmann::json& value, const std::string& path, const json_place* parent, const char* key,
+             std::size_t index)
+      : value_{&value}, path_{&path}, parent_{parent}, key_{key}, index_{index} {}
+
+  [[nodiscard]] std::string step() const {
+    if (key_ == nullptr) return "/" + std::to_string(index_);
+    std::string escaped = "/";
+    for (const char* c = key_; *c != '\0'; ++c) {  // RFC 6901
+      if (*c == '~') {
+        escaped += "~0";
+      } else if (*c == '/') {
+        escaped += "~1";
+      } else {
+        escaped += *c;
+      }
+    }
+    return escaped;
+  }
+
+  [[nodiscard]] std::string shown() const {
+    if (value_->is_array()) return "an array of " + std::to_string(value_->size());
+    if (value_->is_object()) return "an object";
+    return text::shortened(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
+  }
+
+  const nlohmann::json* value_;
+  const std::string* path_;
+  const json_place* parent_ = nullptr;
+  const char* key_ = nullptr;
+  std::size_t index_ = 0;
+};
+
+/// Checks "switchyard.<kind>/1" and returns nothing. Another kind or major version is refused.
+inline void check_schema(const json_place& file, std::string_view kind) {
+  const auto place = file.at("schema");
+  const std::string& found = place.string();
+  const std::string wanted = "switchyard." + std::string{kind} + "/";
+  if (!found.starts_with(wanted)) {
+    place.fail(error_code::wrong_schema, "expected \"" + wanted + "1\", got \"" + found + "\"");
+  }
+  const std::string version = found.substr(wanted.size());
+  if (version != "1" && !version.starts_with("1.")) {
+    place.fail(error_code::unsupported_schema_version,
+               "\"" + found + "\" is of a version this library does not read; it reads " + wanted +
+                   "1. Update the library, or write the file for version 1");
+  }
+}
+
+/// What was wrong with entries of a file whose rest is used.
+struct warnings {
+  std::vector<std::string> messages;
+  std::size_t left_out = 0;  ///< beyond the first hundred
+
+  void add(const std::string& message) {
+    if (messages.size() < 100) {
+      messages.push_back(message);
+    } else {
+      ++left_out;
+    }
+  }
+};
+
+}  // namespace v0
+}  // namespace switchyard

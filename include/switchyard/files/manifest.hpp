@@ -1,0 +1,158 @@
+// What a manifest says: the variants of one operator for one target, as plain data with parsed expressions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Most launches of a variant, parameters of a launch, and bytes of its parameters (the CUDA driver's limit).
+inline constexpr std::size_t max_launches = 16;
+inline constexpr std::size_t max_parameters = 256;
+inline constexpr std::size_t max_parameter_bytes = 32764;
+
+/// Whether a problem has all of these values.
+[[nodiscard]] inline bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept {
+  for (const axis_value& each : wanted) {
+    if (problem[each.axis] != each.value) return false;
+  }
+  return true;
+}
+
+/// Whether two lists want different values of one axis.
+[[nodiscard]] inline bool contradict(const std::vector<axis_value>& a,
+                                     const std::vector<axis_value>& b) noexcept {
+  for (const axis_value& mine : a) {
+    for (const axis_value& other : b) {
+      if (mine.axis == other.axis && mine.value != other.value) return true;
+    }
+  }
+  return false;
+}
+
+/// A tiled view of a tensor, encoded for the tensor copy engine at launch.
+struct tensor_map_recipe {
+  expression address;                       ///< integer, the value of a pointer
+  std::vector<expression> extents;          ///< elements, innermost first; 1 to 5
+  std::vector<expression> stride_bytes;     ///< of dimensions 1 and up
+  std::vector<expression> box;              ///< elements of one copy
+  std::vector<expression> element_strides;  ///< empty: all 1
+  std::uint32_t element_type = 0;           ///< these five as the CUDA driver API numbers them
+  std::uint32_t interleave = 0;
+  std::uint32_t swizzle = 0;
+  std::uint32_t l2_promotion = 0;
+  std::uint32_t out_of_bounds_fill = 0;
+};
+
+/// One kernel parameter, or one member of a struct parameter.
+struct parameter {
+  enum class source : std::uint8_t {
+    field,       ///< an argument as it is
+    workspace,   ///< address of a workspace buffer
+    integer,     ///< an integer expression, stored as `kind`
+    real,        ///< a real expression, stored as `kind`
+    zeros,       ///< `bytes` zero bytes: pointers that a compiler appends and that may be null
+    structure,   ///< members by value
+    tensor_map,  ///< a CUtensorMap by value
+  };
+  source from = source::field;
+  value_kind kind = value_kind::pointer;
+  std::uint32_t index = 0;  ///< of the field or the workspace buffer
+  std::uint32_t bytes = 0;
+  std::uint32_t align = 1;
+  expression value;
+  std::vector<parameter> members;
+  std::vector<tensor_map_recipe> map;  ///< one, for a tensor map
+  std::string text;                    ///< as the manifest writes it, for messages
+};
+
+struct named_expression {
+  std::string name;
+  expression value;
+};
+
+/// One kernel of a blob, or a fill of a workspace buffer.
+struct launch {
+  bool is_fill = false;
+  std::uint32_t fill_workspace = 0;
+  std::uint8_t fill_byte = 0;
+
+  std::string blob;    ///< path of the file
+  std::string sha256;  ///< 64 hexadecimal digits
+  std::string kernel;
+  std::array<expression, 3> grid;
+  std::array<expression, 3> block;
+  std::array<expression, 3> cluster;
+  expression shared_bytes;
+  bool cooperative = false;
+  bool programmatic_dependent_launch = false;
+  std::vector<parameter> parameters;
+};
+
+struct config_entry {
+  std::string name;
+  std::int64_t value = 0;
+};
+
+/// An expression and how the manifest writes it.
+struct condition {
+  std::string text;
+  expression value;
+};
+
+/// One way to compute an operator.
+struct variant {
+  std::string id;
+  std::vector<axis_value> type;  ///< sorted by axis; an axis that is not here may have any value
+  std::vector<config_entry> config;
+  std::vector<condition> conditions;  ///< `requires`
+  /// What the variant's time grows with, in any unit, over axes, config and device attributes; no text: not
+  /// said. A table's time is carried to another size in proportion to it.
+  condition cost;
+  std::vector<named_expression> workspace;
+  std::vector<launch> launches;
+};
+
+struct target {
+  std::string backend;
+  std::string arch;
+};
+
+struct manifest {
+  std::string path;
+  std::string operator_name;
+  switchyard::target target;
+  std::string built_by;
+  std::vector<variant> variants;
+};
+
+/// "block_m=64,block_n=128" for messages and SWITCHYARD_FORCE.
+[[nodiscard]] inline std::string format_config(const variant& which) {
+  std::string out;
+  for (const config_entry& entry : which.config) {
+    if (!out.empty()) out += ',';
+    out += entry.name + '=' + std::to_string(entry.value);
+  }
+  return out;
+}
+
+/// Hash over a variant's blobs, by which a table knows whether it measured these. The first blob's digits for
+/// a variant of one launch, else the digest's digits joined; short enough to read.
+[[nodiscard]] inline std::string blob_fingerprint(const variant& which) {
+  std::string out;
+  for (const launch& each : which.launches) {
+    if (!each.is_fill) out += each.sha256.substr(0, 16);
+  }
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard

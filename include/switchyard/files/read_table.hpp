@@ -1,0 +1,312 @@
+// Reads a tuning table. What is wrong with the file as a whole is thrown; what is wrong with a group, a row,
+// a denial or a pin leaves that entry out and becomes a warning.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+class table_reader {
+ public:
+  table_reader(const operator_description& op, warnings& warned) : op_{op}, warned_{warned} {}
+
+  [[nodiscard]] table read(const json_place& file) {
+    table out;
+    out.path = file.path();
+    out.operator_name = op_.name;
+    read_device(file, out.device);
+    read_match(file, out.match);
+    if (file.has("blobs")) {
+      const auto blobs = file.at("blobs");
+      for (const auto& [id, unused] : blobs.object()) {
+        const auto entry = blobs.at(id.c_str());
+        try {
+          file_blobs_[id] = entry.string();
+        } catch (const file_error& problem) {
+          warned_.add(problem.what());
+        }
+      }
+    }
+    each_entry(file, "deny", [&](const json_place& entry) { out.denials.push_back(read_denial(entry)); });
+    each_entry(file, "pin", [&](const json_place& entry) { out.pins.push_back(read_pin(entry)); });
+    each_entry(file, "groups", [&](const json_place& entry) { out.groups.push_back(read_group(entry)); });
+    return out;
+  }
+
+ private:
+  template <class Reader>
+  void each_entry(const json_place& owner, const char* key, const Reader& reader) {
+    if (!owner.has(key)) return;
+    const auto list = owner.at(key);
+    for (std::size_t i = 0; i < list.array_size(); ++i) {
+      const auto entry = list.at(i);
+      try {
+        reader(entry);
+      } catch (const file_error& problem) {
+        warned_.add(problem.what());
+      }
+    }
+  }
+
+  static void read_device(const json_place& file, device_properties& device) {
+    if (!file.has("device")) return;
+    const auto place = file.at("device");
+    for (const auto& [name, value] : place.object()) {
+      const auto entry = place.at(name.c_str());
+      if (name == "backend") {
+        device.backend = entry.string();
+      } else if (name == "arch") {
+        device.arch = entry.string();
+      } else if (name == "name") {
+        device.name = entry.string();
+      } else if (value.is_number_integer()) {
+        device.set(name, entry.integer());
+      } else if (value.is_number_float() && entry.number() > 0 && entry.number() < 9e18) {
+        device.set(name, static_cast<std::int64_t>(entry.number()));  // a bandwidth of 4.8e12
+      }
+    }
+  }
+
+  [[nodiscard]] static bool is_name(std::string_view text) noexcept {
+    return std::all_of(text.begin(), text.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+  }
+
+  [[nodiscard]] static axis_rule read_rule(const json_place& entry) {
+    if (entry.value().is_object()) {
+      const bool is_log = entry.has("log");
+      const auto unit = entry.at(is_log ? "log" : "linear");
+      const axis_rule out{is_log ? axis_metric::log : axis_metric::linear, unit.number()};
+      if (!(out.unit > 0)) unit.fail("the unit must be positive");
+      return out;
+    }
+    if (entry.string() == "log") return {axis_metric::log, 1};
+    if (entry.string() == "linear") return {axis_metric::linear, 1};
+    if (entry.string() == "exact") return {axis_metric::exact, 1};
+    if (entry.string() == "ignore") return {axis_metric::ignore, 1};
+    entry.fail(
+        "expected \"log\", \"linear\", \"exact\", \"ignore\", {\"log\": unit} or {\"linear\": unit}, got \"" +
+        entry.string() + "\"");
+  }
+
+  [[nodiscard]] match_feature read_feature(const json_place& entry, const std::string& text) const {
+    match_feature out{text, {}, read_rule(entry)};
+    try {
+      out.value = expression::parse(text, make_scope(op_));
+    } catch (const expression_error& problem) {
+      entry.fail(error_code::invalid_expression, problem.what());
+    }
+    if (out.value.reads_fields() || out.value.reads_attributes()) {
+      entry.fail(
+          error_code::invalid_expression,
+          "'" + text + "' reads an argument or a device attribute; a quantity to match by reads axes alone");
+    }
+    return out;
+  }
+
+  void read_match(const json_place& file, match_rule& rule) {
+    rule.axes.assign(op_.axes.size(), axis_rule{});
+    if (file.has("match")) {
+      const auto place = file.at("match");
+      for (const auto& [name, unused] : place.object()) {
+        const auto entry = place.at(name.c_str());
+        if (is_name(name)) {
+          const std::uint32_t axis = read_axis_name(place, op_, name);
+          rule.axes[axis] = read_rule(entry);
+        } else {
+          rule.features.push_back(read_feature(entry, name));
+        }
+      }
+    }
+    if (file.has("neighbours")) {
+      const auto place = file.at("neighbours");
+      const std::int64_t count = place.integer();
+      if (count < 1 || count > 32) place.fail("expected 1 to 32, got " + std::to_string(count));
+      rule.neighbours = static_cast<std::uint32_t>(count);
+    }
+    if (file.has("envelope")) {
+      const auto place = file.at("envelope");
+      rule.envelope = place.number();
+      if (rule.envelope < 0) place.fail("must not be negative");
+    }
+  }
+
+  [[nodiscard]] static std::string read_reason(const json_place& place) {
+    if (!place.has("reason")) return {};
+    const auto reason = place.at("reason");
+    return reason.string();
+  }
+
+  [[nodiscard]] denial read_denial(const json_place& place) const {
+    const auto id = place.at("variant");
+    return {id.string(), read_reason(place), read_type(place, op_)};
+  }
+
+  [[nodiscard]] pin read_pin(const json_place& place) const {
+    const auto id = place.at("variant");
+    pin out{id.string(), read_reason(place), read_type(place, op_), {}};
+    if (!place.has("at")) return out;
+    const auto at = place.at("at");
+    for (const auto& [name, value] : at.object()) {
+      const std::uint32_t axis = read_axis_name(at, op_, name);
+      const auto entry = at.at(name.c_str());
+      if (!value.is_array()) {
+        const std::int64_t only = read_axis_value(entry, op_.axes[axis]);
+        out.at.push_back({axis, only, only});
+        continue;
+      }
+      if (entry.array_size() != 2) entry.fail("expected a value or [first, last]");
+      const auto first = entry.at(std::size_t{0});
+      const auto last = entry.at(std::size_t{1});
+      out.at.push_back({axis, first.integer(), last.integer()});
+      if (out.at.back().first > out.at.back().last) entry.fail("the range ends before it begins");
+    }
+    return out;
+  }
+
+  [[nodiscard]] row_group read_group(const json_place& place) {
+    row_group out;
+    out.type = read_type(place, op_);
+    const auto axes = place.at("axes");
+    for (std::size_t i = 0; i < axes.array_size(); ++i) {
+      const auto entry = axes.at(i);
+      const std::uint32_t axis = read_axis_name(entry, op_, entry.string());
+      if (op_.axes[axis].kind != axis_kind::size) {
+        entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
+      }
+      if (std::find(out.axes.begin(), out.axes.end(), axis) != out.axes.end())
+        entry.fail("the axis is listed twice");
+      out.axes.push_back(axis);
+    }
+    ids_.clear();
+    seen_.clear();
+    const auto rows = place.at("rows");
+    const std::size_t count = rows.array_size();
+    out.at.reserve(count * out.axes.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto row = rows.at(i);
+      try {
+        read_row(row, i, out);
+      } catch (const file_error& problem) {
+        out.at.resize(out.row_count() * out.axes.size());
+        out.times.resize(out.first_time.back());
+        warned_.add(problem.what());
+      }
+    }
+    out.blobs.resize(out.ids.size());
+    for (std::size_t i = 0; i < out.ids.size(); ++i) {
+      if (const auto found = file_blobs_.find(out.ids[i]); found != file_blobs_.end())
+        out.blobs[i] = found->second;
+    }
+    if (place.has("blobs")) {
+      const auto blobs = place.at("blobs");
+      for (const auto& [id, unused] : blobs.object()) {
+        const auto entry = blobs.at(id.c_str());
+        if (const auto found = ids_.find(id); found != ids_.end()) out.blobs[found->second] = entry.string();
+      }
+    }
+    return out;
+  }
+
+  /// Moves the variant that a row prefers before the others of its times.
+  static void put_first(const json_place& place, row_group& out) {
+    const std::string& id = place.string();
+    const auto begin = out.times.begin() + out.first_time.back();
+    const auto found = std::find_if(begin, out.times.end(),
+                                    [&](const measured_time& each) { return out.ids[each.variant] == id; });
+    if (found == out.times.end()) place.fail("the row has no time of '" + id + "'");
+    std::rotate(begin, found, found + 1);
+  }
+
+  void read_row(const json_place& place, std::size_t index, row_group& out) {
+    const auto at = place.at("at");
+    if (at.array_size() != out.axes.size()) {
+      at.fail("expected " + std::to_string(out.axes.size()) + " integers, got " +
+              std::to_string(at.array_size()));
+    }
+    const std::size_t begin = out.at.size();
+    for (std::size_t i = 0; i < out.axes.size(); ++i) {
+      const auto entry = at.at(i);
+      const std::int64_t value = entry.integer();
+      if (value < 0) entry.fail("a size must not be negative, got " + std::to_string(value));
+      out.at.push_back(value);
+    }
+    const auto times = place.at("times_us");
+    if (times.object().empty()) times.fail("a row has at least one time");
+    for (const auto& [id, value] : times.object()) {
+      const auto entry = times.at(id.c_str());
+      const double microseconds = entry.number();
+      if (!(microseconds >= 1e-6 && microseconds <= 1e12))
+        entry.fail("a time is positive: at least 1e-6 us and at most 1e12 us");
+      const auto [found, is_new] = ids_.try_emplace(id, static_cast<std::uint32_t>(out.ids.size()));
+      if (is_new) out.ids.push_back(id);
+      out.times.push_back({found->second, static_cast<float>(microseconds)});
+    }
+    if (!seen_.emplace(out.at.begin() + static_cast<std::ptrdiff_t>(begin), out.at.end()).second) {
+      at.fail("a row for these sizes stands in the group already; the first is used");
+    }
+    std::stable_sort(
+        out.times.begin() + out.first_time.back(), out.times.end(),
+        [](const measured_time& a, const measured_time& b) { return a.microseconds < b.microseconds; });
+    if (place.has("first")) put_first(place.at("first"), out);
+    if (place.has("uncertainty")) {
+      const auto entry = place.at("uncertainty");
+      const double share = entry.number();
+      if (!(share >= 0 && share <= 1)) entry.fail("a share of the times: at least 0 and at most 1");
+      out.uncertainty.resize(out.row_count());
+      out.uncertainty.push_back(static_cast<float>(share));
+    }
+    out.first_time.push_back(static_cast<std::uint32_t>(out.times.size()));
+    out.source_row.push_back(static_cast<std::uint32_t>(index));
+  }
+
+  const operator_description& op_;
+  warnings& warned_;
+  std::unordered_map<std::string, std::string> file_blobs_;
+  std::unordered_map<std::string, std::uint32_t> ids_;  // of the group being read
+  struct coordinates : std::vector<std::int64_t> {
+    using std::vector<std::int64_t>::vector;
+  };
+  std::set<coordinates> seen_;
+};
+
+}  // namespace detail
+
+/// Parses a table's text. `path` names the file in messages.
+[[nodiscard]] inline table parse_table(std::string_view text, const std::string& path,
+                                       const operator_description& op, warnings& warned) {
+  const nlohmann::json document = parse_json(text, path);
+  const json_place file{document, path};
+  check_schema(file, "table");
+  detail::check_operator(file, op);
+  return detail::table_reader{op, warned}.read(file);
+}
+
+/// Reads a table. Throws file_error for the file as a whole.
+[[nodiscard]] inline table read_table(const std::string& path, const operator_description& op,
+                                      warnings& warned) {
+  return parse_table(read_file(path, max_json_bytes), path, op, warned);
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,258 @@
+// Writes a tuning table so that it reads and diffs well: groups and rows sorted, one row a line.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/problem/problem.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// How and when a table was measured: names and values, for readers of the file.
+using measurement_notes = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+class table_writer {
+ public:
+  table_writer(const operator_description& op, const table& what) : op_{op}, what_{what} {}
+
+  [[nodiscard]] std::string write(const measurement_notes& notes, std::span<const measurement_notes> before) {
+    out_ = "{\n  \"schema\": \"switchyard.table/1\",\n  \"operator\": " + text::quote_json(op_.name) + ",\n";
+    write_device();
+    if (!notes.empty()) {
+      out_ += "  \"measured\": {" + members_of(notes);
+      for (std::size_t i = 0; i < before.size(); ++i)
+        out_ += (i > 0 ? "},\n    {" : ", \"before\": [\n    {") + members_of(before[i]);
+      out_ += before.empty() ? "},\n" : "}]},\n";
+    }
+    write_match();
+    write_denials();
+    write_pins();
+    out_ += "  \"groups\": [";
+    std::vector<const row_group*> groups;
+    for (const row_group& each : what_.groups) groups.push_back(&each);
+    std::stable_sort(groups.begin(), groups.end(), [](const row_group* a, const row_group* b) {
+      return std::lexicographical_compare(a->type.begin(), a->type.end(), b->type.begin(), b->type.end(),
+                                          [](const axis_value& x, const axis_value& y) {
+                                            return x.axis != y.axis ? x.axis < y.axis : x.value < y.value;
+                                          });
+    });
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      out_ += i > 0 ? ",\n    " : "\n    ";
+      write_group(*groups[i]);
+    }
+    out_ += groups.empty() ? "]\n}\n" : "\n  ]\n}\n";
+    return std::move(out_);
+  }
+
+ private:
+  void write_device() {
+    const device_properties& device = what_.device;
+    out_ += "  \"device\": {\"backend\": " + text::quote_json(device.backend) +
+            ", \"arch\": " + text::quote_json(device.arch) + ", \"name\": " + text::quote_json(device.name);
+    for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
+      if (device.attribute(name) > 0) {
+        out_ += ", " + text::quote_json(name) + ": " + std::to_string(device.attribute(name));
+      }
+    }
+    out_ += "},\n";
+  }
+
+  [[nodiscard]] static std::string members_of(const measurement_notes& notes) {
+    std::string out;
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      out +=
+          (i > 0 ? ", " : "") + text::quote_json(notes[i].first) + ": " + text::quote_json(notes[i].second);
+    }
+    return out;
+  }
+
+  void write_match() {
+    out_ += "  \"match\": {";
+    bool first = true;
+    for (std::size_t i = 0; i < op_.axes.size(); ++i) {
+      if (op_.axes[i].kind != axis_kind::size || i >= what_.match.axes.size()) continue;
+      out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": " + rule_of(what_.match.axes[i]);
+      first = false;
+    }
+    for (const match_feature& each : what_.match.features) {
+      out_ += (first ? "" : ", ") + text::quote_json(each.text) + ": " + rule_of(each.rule);
+      first = false;
+    }
+    out_ += "},\n  \"neighbours\": " + std::to_string(what_.match.neighbours) +
+            ",\n  \"envelope\": " + decimal(what_.match.envelope) + ",\n";
+  }
+
+  [[nodiscard]] static std::string rule_of(const axis_rule& rule) {
+    switch (rule.metric) {
+      case axis_metric::log:
+        return rule.unit == 1 ? "\"log\"" : "{\"log\": " + decimal(rule.unit) + "}";
+      case axis_metric::linear:
+        return "{\"linear\": " + decimal(rule.unit) + "}";
+      case axis_metric::exact:
+        return "\"exact\"";
+      case axis_metric::ignore:
+        break;
+    }
+    return "\"ignore\"";
+  }
+
+  void write_denials() {
+    if (what_.denials.empty()) return;
+    out_ += "  \"deny\": [";
+    for (std::size_t i = 0; i < what_.denials.size(); ++i) {
+      const denial& each = what_.denials[i];
+      out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type) +
+              ", \"reason\": " + text::quote_json(each.reason) + "}";
+    }
+    out_ += "],\n";
+  }
+
+  void write_pins() {
+    if (what_.pins.empty()) return;
+    out_ += "  \"pin\": [";
+    for (std::size_t i = 0; i < what_.pins.size(); ++i) {
+      const pin& each = what_.pins[i];
+      out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type);
+      for (std::size_t j = 0; j < each.at.size(); ++j) {
+        const axis_range& range = each.at[j];
+        const axis_description& axis = op_.axes[range.axis];
+        out_ += (j > 0 ? ", " : ", \"at\": {") + text::quote_json(axis.name) + ": ";
+        if (range.first == range.last) {
+          out_ += format_json_value(axis, range.first);
+        } else {
+          out_ += "[" + std::to_string(range.first) + ", " + std::to_string(range.last) + "]";
+        }
+      }
+      out_ +=
+          (each.at.empty() ? "" : "}") + std::string{", \"reason\": "} + text::quote_json(each.reason) + "}";
+    }
+    out_ += "],\n";
+  }
+
+  [[nodiscard]] std::string entry_of(const std::string& variant, const std::vector<axis_value>& type) const {
+    const std::string out = "\"variant\": " + text::quote_json(variant);
+    return type.empty() ? out : out + ", \"type\": " + type_of(type);
+  }
+
+  [[nodiscard]] std::string type_of(const std::vector<axis_value>& type) const {
+    std::string out = "{";
+    for (std::size_t i = 0; i < type.size(); ++i) {
+      const axis_description& axis = op_.axes[type[i].axis];
+      out +=
+          (i > 0 ? ", " : "") + text::quote_json(axis.name) + ": " + format_json_value(axis, type[i].value);
+    }
+    return out + "}";
+  }
+
+  void write_group(const row_group& group) {
+    out_ += "{\"type\": " + type_of(group.type) + ",\n     \"axes\": [";
+    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+      out_ += (i > 0 ? ", " : "") + text::quote_json(op_.axes[group.axes[i]].name);
+    }
+    out_ += "],\n";
+    write_blobs(group);
+    out_ += "     \"rows\": [";
+    std::vector<std::size_t> order(group.row_count());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&group](std::size_t a, std::size_t b) {
+      const auto x = group.coordinates(a);
+      const auto y = group.coordinates(b);
+      return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
+    });
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      out_ += i > 0 ? ",\n       {\"at\": [" : "\n       {\"at\": [";
+      const auto at = group.coordinates(order[i]);
+      for (std::size_t j = 0; j < at.size(); ++j) out_ += (j > 0 ? ", " : "") + std::to_string(at[j]);
+      out_ += "], \"times_us\": {";
+      auto times =
+          std::vector<measured_time>(group.row_times(order[i]).begin(), group.row_times(order[i]).end());
+      std::sort(times.begin(), times.end(), [&group](const measured_time& a, const measured_time& b) {
+        return group.ids[a.variant] < group.ids[b.variant];
+      });
+      for (std::size_t j = 0; j < times.size(); ++j) {
+        out_ += (j > 0 ? ", " : "") + text::quote_json(group.ids[times[j].variant]) + ": " +
+                decimal(static_cast<double>(times[j].microseconds));
+      }
+      out_ += "}";
+      write_first(group, order[i]);
+      if (const double share = group.row_uncertainty(order[i]); share > 0) {
+        char text[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+        const int length = std::snprintf(text, sizeof text, "%.2g", share);
+        out_ += ", \"uncertainty\": " + std::string{text, static_cast<std::size_t>(length)};
+      }
+      out_ += "}";
+    }
+    out_ += "]}";
+  }
+
+  /// The variant that a row prefers, where it is not the fastest.
+  void write_first(const row_group& group, std::size_t row) {
+    const auto times = group.row_times(row);
+    if (times.empty()) return;
+    const auto slower = [](const measured_time& a, const measured_time& b) {
+      return a.microseconds < b.microseconds;
+    };
+    const auto fastest = std::min_element(times.begin(), times.end(), slower);
+    if (fastest->microseconds < times.front().microseconds)
+      out_ += ", \"first\": " + text::quote_json(group.ids[times.front().variant]);
+  }
+
+  void write_blobs(const row_group& group) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < group.ids.size() && i < group.blobs.size(); ++i) {
+      if (!group.blobs[i].empty()) order.push_back(i);
+    }
+    if (order.empty()) return;
+    std::sort(order.begin(), order.end(),
+              [&group](std::size_t a, std::size_t b) { return group.ids[a] < group.ids[b]; });
+    out_ += "     \"blobs\": {";
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      out_ += (i > 0 ? ", " : "") + text::quote_json(group.ids[order[i]]) + ": " +
+              text::quote_json(group.blobs[order[i]]);
+    }
+    out_ += "},\n";
+  }
+
+  [[nodiscard]] static std::string format_json_value(const axis_description& axis, std::int64_t value) {
+    const std::string name = format_value(axis, value);
+    const bool is_name = name != std::to_string(value);
+    return is_name && name != "true" && name != "false" ? text::quote_json(name) : name;
+  }
+
+  /// Four significant digits: more than a measurement has.
+  [[nodiscard]] static std::string decimal(double value) {
+    char buffer[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+    const int length = std::snprintf(buffer, sizeof buffer, "%.4g", value);
+    return {buffer, static_cast<std::size_t>(length)};
+  }
+
+  const operator_description& op_;
+  const table& what_;
+  std::string out_;
+};
+
+}  // namespace detail
+
+/// A table as text. `before`: what measured those of its rows that are older, newest first.
+[[nodiscard]] inline std::string format_table(const operator_description& op, const table& what,
+                                              const measurement_notes& notes,
+                                              std::span<const measurement_notes> before = {}) {
+  return detail::table_writer{op, what}.write(notes, before);
+}
+
+}  // namespace v0
+}  // namespace switchyard

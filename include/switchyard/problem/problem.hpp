@@ -1,0 +1,84 @@
+// Erased problems: hashing, and their text form "dtype=bf16 head_dim=128 batch=4".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+[[nodiscard]] constexpr std::array<std::uint64_t, max_axes> make_hash_factors() noexcept {
+  std::array<std::uint64_t, max_axes> factors{};
+  std::uint64_t state = 0x9e3779b97f4a7c15;
+  for (auto& factor : factors) {  // SplitMix64 (Steele, Lea, Flood)
+    state += 0x9e3779b97f4a7c15;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
+    factor = (z ^ (z >> 31U)) | 1U;
+  }
+  return factors;
+}
+
+inline constexpr std::array<std::uint64_t, max_axes> hash_factors = make_hash_factors();
+
+}  // namespace detail
+
+/// Hash of a problem. A sum of products, so that the terms are computed side by side. Its upper half is the
+/// one to use: the lowest bits depend on the values' lowest bits alone.
+[[nodiscard]] inline std::uint64_t hash(problem_view problem) noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < problem.size(); ++i) {
+    sum += static_cast<std::uint64_t>(problem[i]) * detail::hash_factors[i];
+  }
+  return sum;
+}
+
+/// The same hash, unrolled for a known number of axes.
+template <std::size_t Count>
+[[nodiscard]] inline std::uint64_t hash(const std::array<std::int64_t, Count>& problem) noexcept {
+  std::uint64_t sum = 0;
+  [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+    ((sum += static_cast<std::uint64_t>(problem[Index]) * detail::hash_factors[Index]), ...);
+  }
+  (std::make_index_sequence<Count>{});
+  return sum;
+}
+
+/// A value as files and messages spell it: an enumerator's name, or the number.
+[[nodiscard]] inline std::string format_value(const axis_description& axis, std::int64_t value) {
+  if (value >= 0 && static_cast<std::size_t>(value) < axis.value_names.size()) {
+    return std::string{axis.value_names[static_cast<std::size_t>(value)]};
+  }
+  return std::to_string(value);
+}
+
+/// Index of an axis by name; the number of axes for a name that is none.
+[[nodiscard]] inline std::uint32_t find_axis(const operator_description& op, std::string_view name) noexcept {
+  for (std::size_t i = 0; i < op.axes.size(); ++i) {
+    if (op.axes[i].name == name) return static_cast<std::uint32_t>(i);
+  }
+  return static_cast<std::uint32_t>(op.axes.size());
+}
+
+/// "axis=value" for every axis, in the operator's order.
+[[nodiscard]] inline std::string format_problem(const operator_description& op, problem_view problem) {
+  std::string out;
+  for (std::size_t i = 0; i < op.axes.size() && i < problem.size(); ++i) {
+    if (i > 0) out += ' ';
+    out += op.axes[i].name;
+    out += '=';
+    out += format_value(op.axes[i], problem[i]);
+  }
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard
