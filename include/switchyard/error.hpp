@@ -75,10 +75,23 @@ class file_error : public error {
   using error::error;
 };
 
+/// What a failed load says about the variant that needed it.
+enum class failure_kind : unsigned char {
+  permanent,  ///< the blob, the manifest or this device: the variant is out of service until files change
+  transient,  ///< memory, descriptors, a service that is not up yet: tried again later
+  context,    ///< nothing can run in this context any more: no variant is at fault
+};
+
 /// A device, its driver or a blob does not do what it must.
 class driver_error : public error {
  public:
-  using error::error;
+  driver_error(error_code code, const std::string& message, failure_kind kind = failure_kind::permanent)
+      : error{code, message}, kind_{kind} {}
+
+  [[nodiscard]] failure_kind kind() const noexcept { return kind_; }
+
+ private:
+  failure_kind kind_;
 };
 
 /// A call cannot be served as it is.

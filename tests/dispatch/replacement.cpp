@@ -248,7 +248,7 @@ TEST_CASE("dispatchers on several devices have tables, choices and blobs of thei
   CHECK(right->launches == 2);
   CHECK(left->loads == 1);
   CHECK(right->loads == 1);
-  CHECK(on_right.where().properties().name == "right");
+  CHECK(on_right.device_of().properties().name == "right");
   files.write(
       files.root() / "tables/stamp/b.json",
       disk::make_table("stamp", {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}})})}, "right").dump());

@@ -32,7 +32,7 @@
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/launching/binding.hpp>
-#include <switchyard/launching/module.hpp>
+#include <switchyard/launching/module_store.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>

@@ -16,6 +16,13 @@
 namespace switchyard {
 inline namespace v0 {
 
+/// Whether a path is known to lead nowhere. False where that cannot be told: a folder without permission, a
+/// file system that does not answer.
+[[nodiscard]] inline bool is_gone(const std::string& path) noexcept {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 /// Reads a whole file. Throws file_error: unreadable_file, or file_too_large before anything is read.
 [[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit) {
   const auto fail = [&path](const char* what) {

@@ -20,7 +20,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/launching/module.hpp>
+#include <switchyard/launching/module_store.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/statistics.hpp>
