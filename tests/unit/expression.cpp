@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <switchyard/expression/expression.hpp>
+#include <switchyard/expression/parse.hpp>
 
 #include "comma_locale.hpp"
 

@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/error.hpp>
+#include <switchyard/expression/names.hpp>
+#include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/error.hpp>
+#include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/table.hpp>
