@@ -9,7 +9,10 @@
 #include <vector>
 
 #include <switchyard/base/text.hpp>
+#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
@@ -51,7 +54,7 @@ namespace detail {
 
 /// Why a candidate may not serve a problem; empty when it may.
 [[nodiscard]] inline std::string find_obstacle(const selector& from, std::uint32_t index,
-                                               problem_view problem, selector::unusable_flags unusable) {
+                                               problem_view problem, unusable_flags unusable) {
   const candidate& each = from.candidates[index];
   for (const axis_value& wanted : each.what->type) {
     if (problem[wanted.axis] == wanted.value) continue;
@@ -92,7 +95,7 @@ namespace detail {
   for (const bound_time& time : group.row_times(row)) {
     for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index != candidate_index) continue;
-      const float grown = growth.of(time, selector::cost_of(group, time.variant, problem));
+      const float grown = growth.of(time, group.cost_of(time.variant, problem));
       return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(grown));
     }
   }
@@ -103,7 +106,7 @@ namespace detail {
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
 [[nodiscard]] inline explanation explain(const selector& from, problem_view problem, const choice& chosen,
-                                         selector::unusable_flags unusable = {}) {
+                                         unusable_flags unusable = {}) {
   explanation out;
   out.operator_name = from.op->name;
   out.problem = format_problem(*from.op, problem);
@@ -140,7 +143,7 @@ namespace detail {
   }
   const bool has_row = chosen.group != no_index && chosen.row != no_index;
   row_growth growth;
-  if (has_row) growth = from.growth_of(from.groups[chosen.group], chosen.row, problem, unusable);
+  if (has_row) growth = group_query{from, from.groups[chosen.group], problem, unusable}.growth_of(chosen.row);
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     candidate_report report;
     report.variant = from.candidates[i].what->id;
@@ -203,7 +206,7 @@ namespace detail {
 
 /// Why no variant serves a problem: how many there are, and which come nearest.
 [[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
-                                                 selector::unusable_flags unusable = {}) {
+                                                 unusable_flags unusable = {}) {
   std::string out = std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " +
                     from.device.name + " (" + from.device.backend + " " + from.device.arch + "): ";
   if (from.is_forced) {
