@@ -72,7 +72,14 @@ class error : public std::runtime_error {
 /// A manifest, a table or their folder is not as it must be.
 class file_error : public error {
  public:
-  using error::error;
+  /// `cause` is the errno of a system call that failed, 0 where none did.
+  file_error(error_code code, const std::string& message, int cause = 0)
+      : error{code, message}, cause_{cause} {}
+
+  [[nodiscard]] int cause() const noexcept { return cause_; }
+
+ private:
+  int cause_;
 };
 
 /// What a failed load says about the variant that needed it.

@@ -1,5 +1,4 @@
-"""Holds what including a header costs: preprocessed lines, headers read besides the library's own, and no
-nlohmann_json.
+"""Holds what including a header costs: preprocessed lines, headers of others read, and no nlohmann_json.
 
   compile_cost.py COMPILER INCLUDE_FOLDER HEADER MAX_LINES MAX_HEADERS
 """
@@ -17,10 +16,9 @@ def main():
     compiler, include, header, max_lines, max_headers = sys.argv[1:]
     lines = preprocess(compiler, include, header, "-E", "-P").count("\n")
     read = [word for word in preprocess(compiler, include, header, "-M").replace("\\\n", " ").split()[1:] if word != "-"]
-    json = [name for name in read if "nlohmann" in name]
     others = [name for name in read if not name.startswith(include)]
-    print(f"{header}: {lines} lines (at most {max_lines}), {len(others)} headers besides {len(read) - len(others)} of the "
-          f"library's own (at most {max_headers})")
+    json = [name for name in read if "nlohmann" in name]
+    print(f"{header}: {lines} lines (at most {max_lines}), {len(others)} headers of others (at most {max_headers})")
     if json:
         print(f"reads nlohmann_json: {json[0]}")
     return bool(json) or lines > int(max_lines) or len(others) > int(max_headers)

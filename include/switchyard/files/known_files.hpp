@@ -132,13 +132,14 @@ class known_files {
       return;
     }
     obstacles_.erase(path);
-    if (now.is_gone()) {  // an overlay that was named, or a file that went after it was listed
-      if (current.content != nullptr) report.changed.push_back(path);
-      current = {};
-      return;
-    }
     if (!is_new && now == current.seen) return;
     current.seen = now;
+    if (now.is_gone() &&
+        current.content != nullptr) {  // an overlay that was named, or gone since it was listed
+      report.changed.push_back(path);
+      current.content = nullptr;
+      return;
+    }
     try {
       current.content = read(path);
       report.changed.push_back(path);

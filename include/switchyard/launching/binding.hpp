@@ -107,7 +107,7 @@ class binding {
       out->chosen = chosen;
       out->is_counted = record_ != nullptr || messages_->level() == debug_level::launches;
       out->is_provisional = waiting_.load(std::memory_order_relaxed) > 0;
-      detail::planner{*rules_, *rules_->candidates[chosen.variant].what, problem}.build(*kernels, *out);
+      detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
       make_room_for_maps(*out);
       messages_->count(chosen);
@@ -172,7 +172,7 @@ class binding {
   }
 
   [[nodiscard]] std::string name_of(std::uint32_t index) const {
-    return "variant '" + rules_->candidates[index].what->id + "' of " + std::string{rules_->op->name};
+    return "variant '" + rules_->candidates[index].variant->id + "' of " + std::string{rules_->op->name};
   }
 
   [[nodiscard]] const std::vector<loaded_kernel>* load(std::uint32_t index, loading may_load,
@@ -182,7 +182,7 @@ class binding {
     const locked lock{slot.load_mutex};
     if (const auto* ready = slot.ready.load(std::memory_order_relaxed)) return ready;
     if (unusable_[index].load(std::memory_order_relaxed)) return nullptr;
-    const variant& chosen = *rules_->candidates[index].what;
+    const variant& chosen = *rules_->candidates[index].variant;
     try {
       std::vector<loaded_kernel> kernels(chosen.launches.size());
       for (std::size_t i = 0; i < chosen.launches.size(); ++i) {

@@ -5,6 +5,7 @@
 // blob that is being loaded: only callers that need this very blob wait for it.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <iterator>
 #include <map>
@@ -155,8 +156,9 @@ class module_store final : public kernel_loader {
     try {
       bytes = read_file(of.blob, max_blob_bytes);
     } catch (const file_error& problem) {
-      // Descriptors and memory come back; a file that is there is tried again.
-      const failure_kind kind = is_gone(of.blob) ? failure_kind::permanent : failure_kind::transient;
+      // Descriptors, memory and file systems come back; a file that is not there does not.
+      const bool may_pass = problem.cause() != 0 && problem.cause() != ENOENT && problem.cause() != ENOTDIR;
+      const failure_kind kind = may_pass ? failure_kind::transient : failure_kind::permanent;
       throw driver_error{error_code::blob_missing,
                          std::string{problem.message()} + ". Kernel '" + of.kernel +
                              "' is in it: install it beside its manifest",

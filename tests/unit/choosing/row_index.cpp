@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/build_row_index.hpp>
 #include <switchyard/choosing/row_index.hpp>
 
 using namespace switchyard;

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <atomic>
 #include <catch.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -109,5 +112,70 @@ TEST_CASE("readers of many threads never see a freed object while writers replac
     CHECK(counted::alive == 1);
     delete published.load();
   }
+  CHECK(counted::alive == 0);
+}
+
+TEST_CASE("objects for the owner are freed by the owner alone") {
+  reclaimer owner;
+  owner.retire_for_owner(new counted, release);
+  (void)owner.retire(new counted, release);
+  CHECK(owner.collect() == 0);
+  CHECK(counted::alive == 1);
+  CHECK(owner.collect_owned() == 0);
+  CHECK(counted::alive == 0);
+}
+
+TEST_CASE("retiring tells how many objects wait for a reader") {
+  reclaimer owner;
+  {
+    const reclaimer::guard reader{owner};
+    CHECK(owner.retire(new counted, release) == 1);
+    CHECK(owner.retire(new counted, release) == 2);
+  }
+  CHECK(owner.retire(new counted, release) == 0);
+  CHECK(counted::alive == 0);
+}
+
+TEST_CASE("no two live threads write the same cache line, however many came and went before") {
+  for (int i = 0; i < 100; ++i) std::thread{[] { (void)thread_index(); }}.join();
+  reclaimer owner;
+  constexpr std::size_t count = 150;  // more than the stripes that lie in the object itself
+  std::vector<std::uintptr_t> lines(count);
+  std::atomic<std::size_t> ready{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      const reclaimer::guard guard{owner};
+      lines[t] = reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64;
+      ++ready;
+      while (ready < count) std::this_thread::yield();
+    });
+  }
+  for (auto& each : threads) each.join();
+  lines.push_back(reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64);
+  std::sort(lines.begin(), lines.end());
+  CHECK(std::adjacent_find(lines.begin(), lines.end()) == lines.end());
+}
+
+TEST_CASE("a guard in a stripe that was made late holds objects back as well") {
+  reclaimer owner;
+  std::vector<std::thread> threads;
+  std::atomic<int> inside{0};
+  std::atomic<bool> leave{false};
+  constexpr int count = 80;
+  for (int t = 0; t < count; ++t) {
+    threads.emplace_back([&] {
+      const reclaimer::guard guard{owner};
+      ++inside;
+      while (!leave) std::this_thread::yield();
+    });
+    while (inside <= t) std::this_thread::yield();
+    if (t % 16 == 0) (void)owner.collect();  // phases flip between the arrivals
+  }
+  (void)owner.retire(new counted, release);
+  for (int i = 0; i < 4; ++i) CHECK(owner.collect() == 1);
+  leave = true;
+  for (auto& each : threads) each.join();
+  CHECK(owner.collect() == 0);
   CHECK(counted::alive == 0);
 }
