@@ -19,7 +19,7 @@ using milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr int delay_ms = 100;
 
-void prefer(const disk& files, const char* fast, const char* slow) {
+void set_winner(const disk& files, const char* fast, const char* slow) {
   files.put_table("stamp", {stamp_group({row(1, 64, {{fast, 1.0}, {slow, 2.0}})})});
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
     files.put_manifest("stamp", {stamp_variant("one", 1), two});
   };
   put_manifest(false);
-  prefer(files, "one", "two");
+  set_winner(files, "one", "two");
   const auto driver = std::make_shared<forwarding_driver>();
   sy::catalog_options options = files.options();
   options.plan_capacity = 32;  // so that callers displace and free plans all the time
@@ -67,7 +67,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
   }
   for (int round = 0; round < 6; ++round) {
     if (round % 2 == 0) put_manifest(round % 4 == 0);
-    prefer(files, round % 2 == 0 ? "two" : "one", round % 2 == 0 ? "one" : "two");
+    set_winner(files, round % 2 == 0 ? "two" : "one", round % 2 == 0 ? "one" : "two");
     (void)catalog.reload();
     (void)catalog.unload_unused();
   }
@@ -110,7 +110,7 @@ TEST_CASE("a call that needs one kernel does not wait for another that is being 
 TEST_CASE("the generation changes when a choice may have changed, and only then") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
-  prefer(files, "one", "two");
+  set_winner(files, "one", "two");
   const auto driver = std::make_shared<forwarding_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
@@ -118,7 +118,7 @@ TEST_CASE("the generation changes when a choice may have changed, and only then"
   for (std::int64_t seqlen = 1; seqlen < 100; ++seqlen) CHECK(run(on, {.seqlen = seqlen}) == 1);
   (void)catalog.reload();
   CHECK(catalog.generation() == first);
-  prefer(files, "two", "one");
+  set_winner(files, "two", "one");
   (void)catalog.files(sy::describe<stamp>());  // reading the files does not hide the change from a reload
   CHECK(catalog.generation() == first);
   (void)catalog.reload();
@@ -139,12 +139,12 @@ TEST_CASE("ranges that were prepared are prepared again by the thread that repla
   two["launches"][0]["blob"] = "other.so";
   two["launches"][0].erase("sha256");
   files.put_manifest("stamp", {stamp_variant("one", 1), two});
-  prefer(files, "one", "two");
+  set_winner(files, "one", "two");
   const auto driver = std::make_shared<forwarding_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   on.prepare(stamp::arguments{}, {{"seqlen", 1, 4096}});
-  prefer(files, "two", "one");
+  set_winner(files, "two", "one");
   (void)catalog.reload();
   const int loads = driver->loads;
   driver->is_capturing = true;

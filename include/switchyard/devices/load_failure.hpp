@@ -45,9 +45,9 @@ inline constexpr load_failure_range load_failures[] = {
 }  // namespace detail
 
 /// What a failed load's status means. A status that the table lacks is the blob's fault.
-[[nodiscard]] constexpr load_failure classify_load_failure(int status) noexcept {
+[[nodiscard]] constexpr load_failure classify_load_failure(int code) noexcept {
   for (const detail::load_failure_range& each : detail::load_failures) {
-    if (status >= each.first && status <= each.last) return each.meaning;
+    if (code >= each.first && code <= each.last) return each.meaning;
   }
   return {};
 }

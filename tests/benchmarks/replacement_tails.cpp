@@ -1,0 +1,170 @@
+// How long calls take while tables and blobs are replaced under them: eight threads, each on a stream of its
+// own.
+//
+//   replacement_tails ROOT [SECONDS]
+//
+// ROOT holds the installed kernels. Prints a line for each of: `control`, which only launches an empty kernel
+// through the driver; `steady`, the dispatcher without replacements; `replaced`, with a replacement every 20
+// ms, every fifth of all blobs, every tenth followed by unloading. One call in 16 is a new problem, shown
+// apart.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <switchyard/switchyard.hpp>
+
+#include "../cuda/raw.hpp"
+#include "../gpu/replaced_root.hpp"
+
+namespace {
+
+namespace sy = switchyard;
+using rms_norm = sy::operators::rms_norm;
+using steady = std::chrono::steady_clock;
+
+constexpr int thread_count = 8;
+constexpr std::int64_t columns = 256;
+constexpr std::int64_t most_rows = 4096;
+constexpr int new_every = 16;
+constexpr int wait_every = 64;
+
+constexpr std::string_view empty_kernel = R"(.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry nothing() { ret; }
+)";
+
+struct samples {
+  std::vector<std::uint32_t> known;
+  std::vector<std::uint32_t> fresh;
+};
+
+double microseconds_at(std::vector<std::uint32_t>& sorted, double quantile) {
+  if (sorted.empty()) return 0;
+  return sorted[static_cast<std::size_t>(quantile * static_cast<double>(sorted.size() - 1))] / 1000.0;
+}
+
+void print(const std::string& name, std::vector<std::uint32_t>& times) {
+  std::sort(times.begin(), times.end());
+  std::printf("%-18s %9zu calls  p50 %8.2f  p99 %8.2f  p99.9 %8.2f  p99.99 %8.2f  max %9.2f us\n",
+              name.c_str(), times.size(), microseconds_at(times, 0.5), microseconds_at(times, 0.99),
+              microseconds_at(times, 0.999), microseconds_at(times, 0.9999), microseconds_at(times, 1));
+  std::fflush(stdout);
+}
+
+/// Runs `call(stream, thread, number)` on all threads for a while; a call whose number is a multiple of
+/// `new_every` counts as one of a new problem.
+template <class Call>
+void measure(const std::string& name, double seconds, const Call& call, const auto& meanwhile) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> failed{0};
+  std::vector<samples> all(thread_count);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&, t] {
+      raw::set_current(raw::primary_context());
+      const raw::own_stream stream;
+      for (std::int64_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
+        const auto begin = steady::now();
+        try {
+          call(stream.get(), t, i);
+        } catch (const std::exception& problem) {
+          if (failed++ == 0) std::fprintf(stderr, "%s\n", problem.what());
+        }
+        const auto took = static_cast<std::uint32_t>((steady::now() - begin).count());
+        (i % new_every == 0 ? all[static_cast<std::size_t>(t)].fresh : all[static_cast<std::size_t>(t)].known)
+            .push_back(took);
+        // The queue stays short: a launch must not wait for room in it.
+        if (i % wait_every == 0) raw::call("cuStreamSynchronize", stream.get());
+      }
+    });
+  }
+  const auto end = steady::now() + std::chrono::duration<double>(seconds);
+  int rounds = 0;
+  while (steady::now() < end) meanwhile(rounds++);
+  stop = true;
+  for (std::thread& each : threads) each.join();
+  samples sum;
+  for (const samples& each : all) {
+    sum.known.insert(sum.known.end(), each.known.begin(), each.known.end());
+    sum.fresh.insert(sum.fresh.end(), each.fresh.begin(), each.fresh.end());
+  }
+  print(name + " known", sum.known);
+  print(name + " new", sum.fresh);
+  std::printf("%-18s %d rounds of the replacing thread, %d failed calls\n", name.c_str(), rounds,
+              failed.load());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || !raw::available()) {
+    std::fprintf(stderr, "usage: replacement_tails ROOT [SECONDS], on a machine with a CUDA device\n");
+    return 64;
+  }
+  const double seconds = argc > 2 ? std::atof(argv[2]) : 5;
+  raw::set_current(raw::primary_context());
+  const test::replaced_root files{argv[1], "rms_norm"};
+  sy::catalog_options options;
+  options.roots = {files.path().string()};
+  options.default_roots = false;
+  sy::catalog catalog{options};
+  const sy::device device{sy::cuda::current()};
+  sy::dispatcher<rms_norm> norm{catalog, device};
+
+  const std::size_t elements = static_cast<std::size_t>(thread_count * most_rows * columns);
+  const raw::buffer<std::uint16_t> x{elements};
+  const raw::buffer<std::uint16_t> gamma{static_cast<std::size_t>(columns)};
+  const raw::buffer<std::uint16_t> out{elements};
+  const auto call_of = [&](int thread, std::int64_t number) {
+    const std::int64_t first = thread * most_rows * columns;
+    rms_norm::arguments call;
+    call.x = x.get() + first;
+    call.gamma = gamma.get();
+    call.out = out.get() + first;
+    call.dtype = call.gamma_dtype = sy::dtype::bf16;
+    call.rows =
+        number % new_every == 0 ? 1 + (number / new_every + thread * 512) % most_rows : 1 + number % 4;
+    call.columns = columns;
+    call.x_stride_row = call.out_stride_row = columns;
+    return call;
+  };
+
+  const std::string ptx{empty_kernel};
+  const sy::module_handle module = device.driver()->load(std::as_bytes(std::span{ptx}), "empty kernel");
+  const sy::function_handle nothing = device.driver()->find(module, "nothing");
+  const auto idle = [](int /*round*/) { std::this_thread::sleep_for(std::chrono::milliseconds{20}); };
+  measure(
+      "control", seconds,
+      [&](CUstream_st* stream, int /*thread*/, std::int64_t /*number*/) {
+        sy::launch_geometry geometry;
+        geometry.grid = geometry.block = {1, 1, 1};
+        void* none = nullptr;
+        (void)device.driver()->launch(nothing, geometry, &none, stream);
+      },
+      idle);
+
+  const auto launch = [&](CUstream_st* stream, int thread, std::int64_t number) {
+    norm(stream, call_of(thread, number));
+  };
+  for (int i = 1; i <= 4; ++i) norm({}, call_of(0, i));
+  const std::string winner = norm.explain(call_of(0, 1)).variant;
+  measure("steady", seconds, launch, idle);
+  measure("replaced", seconds, launch, [&](int round) {
+    if (round % 5 == 0) files.put_kernels(round / 5 % 2);
+    files.put_table("rms_norm", device.properties(), round % 2 == 0 ? winner : "");
+    (void)catalog.reload();
+    if (round % 10 == 0) (void)catalog.unload_unused();
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  });
+}
