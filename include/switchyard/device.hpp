@@ -5,9 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/cuda/router.hpp>
 #include <switchyard/devices/driver.hpp>
-#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/hip/router.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/error.hpp>
 
