@@ -10,7 +10,7 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/files/read_manifest.hpp>
 
-#include "sample_operator.hpp"
+#include "../sample_operator.hpp"
 
 using namespace switchyard;
 

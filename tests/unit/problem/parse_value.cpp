@@ -3,7 +3,7 @@
 
 #include <switchyard/problem/parse_value.hpp>
 
-#include "sample_operator.hpp"
+#include "../sample_operator.hpp"
 
 using namespace switchyard;
 

@@ -12,7 +12,7 @@
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 
-#include "sample_operator.hpp"
+#include "../sample_operator.hpp"
 
 using namespace switchyard;
 

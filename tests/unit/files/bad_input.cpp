@@ -15,8 +15,8 @@
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/operators/rotary.hpp>
 
+#include "../temporary.hpp"
 #include "sanitized.hpp"
-#include "temporary.hpp"
 
 namespace sy = switchyard;
 

@@ -7,7 +7,7 @@
 
 #include <switchyard/observing/log.hpp>
 
-#include "temporary.hpp"
+#include "../temporary.hpp"
 
 using namespace switchyard;
 

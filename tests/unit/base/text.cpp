@@ -6,7 +6,7 @@
 
 #include <switchyard/base/text.hpp>
 
-#include "comma_locale.hpp"
+#include "../comma_locale.hpp"
 
 using namespace switchyard;
 

@@ -4,7 +4,7 @@
 
 #include <switchyard/problem/problem.hpp>
 
-#include "sample_operator.hpp"
+#include "../sample_operator.hpp"
 
 using namespace switchyard;
 

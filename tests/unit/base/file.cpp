@@ -4,7 +4,7 @@
 
 #include <switchyard/base/file.hpp>
 
-#include "temporary.hpp"
+#include "../temporary.hpp"
 
 using namespace switchyard;
 

@@ -4,7 +4,7 @@
 
 #include <switchyard/observing/environment.hpp>
 
-#include "temporary.hpp"
+#include "../temporary.hpp"
 
 using namespace switchyard;
 

@@ -4,8 +4,8 @@
 
 #include <switchyard/observing/record.hpp>
 
-#include "sample_operator.hpp"
-#include "temporary.hpp"
+#include "../sample_operator.hpp"
+#include "../temporary.hpp"
 
 using namespace switchyard;
 
