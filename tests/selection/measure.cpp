@@ -310,7 +310,7 @@ class study_of final : public study {
     }
     for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
       if (!rules_->admissible(i, problem_, {})) continue;
-      const std::size_t variant = variant_of(rules_->candidates[i].what->id);
+      const std::size_t variant = variant_of(rules_->candidates[i].variant->id);
       const bool again = std::any_of(out.begin(), out.end(),
                                      [variant](const contender& each) { return each.variant == variant; });
       if (!again && !variants_[variant]->failed) out.push_back({variant, 0, {}});

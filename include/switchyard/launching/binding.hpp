@@ -82,7 +82,7 @@ class binding {
       out->hash = hash;
       out->chosen = chosen;
       out->counted = record_ != nullptr || messages_->level() == debug_level::launches;
-      detail::planner{*rules_, *rules_->candidates[chosen.variant].what, problem}.build(*kernels, *out);
+      detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
       make_room_for_maps(*out);
       messages_->count(chosen);
@@ -131,7 +131,7 @@ class binding {
   [[nodiscard]] const std::vector<loaded_kernel>* load(std::uint32_t index, loading may_load) {
     loaded_variant& slot = kernels_[index];
     if (const auto* ready = slot.ready.load(std::memory_order_acquire)) return ready;
-    const variant& what = *rules_->candidates[index].what;
+    const variant& what = *rules_->candidates[index].variant;
     if (may_load == loading::refused) {
       throw driver_error{
           error_code::load_during_capture,

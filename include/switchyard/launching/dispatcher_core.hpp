@@ -428,10 +428,10 @@ class dispatcher_core final : public binding_user {
   }
 
   [[noreturn, gnu::cold]] void fail_value(const binding& now, const plan& of, const std::string& what) const {
-    throw call_error{error_code::evaluation_failed, std::string{op_.name} + ": variant '" +
-                                                        now.rules().candidates[of.chosen.variant].what->id +
-                                                        "': " + what + " for " +
-                                                        format_problem(op_, of.problem)};
+    throw call_error{error_code::evaluation_failed,
+                     std::string{op_.name} + ": variant '" +
+                         now.rules().candidates[of.chosen.variant].variant->id + "': " + what + " for " +
+                         format_problem(op_, of.problem)};
   }
 
   [[noreturn, gnu::cold]] static void fail_foreign(const operator_description& op,

@@ -387,5 +387,5 @@ TEST_CASE("a selector outlives what it was built from") {
   }
   const choice chosen = rules->select(sample::problem({{"rows", 4}, {"columns", 4}}));
   REQUIRE(chosen.variant == 1);
-  CHECK(rules->candidates[chosen.variant].what->id == "b");
+  CHECK(rules->candidates[chosen.variant].variant->id == "b");
 }

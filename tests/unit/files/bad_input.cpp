@@ -106,7 +106,7 @@ TEST_CASE(
     }
     const sy::choice chosen = got.rules->select(sound_problem());
     REQUIRE(chosen.variant != sy::no_index);
-    CHECK(got.rules->candidates[chosen.variant].what->id == "good");
+    CHECK(got.rules->candidates[chosen.variant].variant->id == "good");
     CHECK(chosen.why == (is_table ? sy::reason::exact : sy::reason::heuristic));
   }
 }
