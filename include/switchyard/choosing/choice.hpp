@@ -14,9 +14,9 @@ inline namespace v0 {
 enum class reason : std::uint8_t {
   exact,         ///< a row of this device's tables has this problem
   interpolated,  ///< predicted from rows within the table's envelope
-  extrapolated,  ///< predicted from rows farther away than that
+  extrapolated,  ///< predicted from rows outside the envelope
   other_device,  ///< a row of, or a prediction from, a table measured on another device
-  heuristic,     ///< no table has rows for it: the manifest's order
+  heuristic,     ///< no table has rows: the manifest's order
   forced,        ///< SWITCHYARD_FORCE
   pinned,        ///< a table's pin
   none,          ///< no variant serves the problem
@@ -38,7 +38,7 @@ enum class table_rank : std::uint8_t { this_device, same_arch, same_backend };
 
 inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
 
-/// What selection decided, and on what ground. Indices are into the selector that decided.
+/// What selection decided, and why. Indices refer to the selector that decided.
 struct choice {
   std::uint32_t variant = no_index;
   reason why = reason::none;

@@ -1,5 +1,7 @@
-// The choice in words: what was chosen and why, what every other candidate lacks, and why nothing serves a
-// call.
+// The choice in words: what was chosen and why, what rules out each other candidate, and why no variant
+// serves a call.
+//
+// Needs no device. Allocates text; for messages and tools, not for the launch path.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +29,7 @@ struct candidate_report {
   std::string target;  ///< "cuda sm_90a"
   std::string config;  ///< "block_m=64,block_n=128"
   bool admissible = false;
-  std::string obstacle;     ///< the first rule that speaks against it; empty when it may serve
+  std::string obstacle;     ///< the first rule that excludes it; empty: it may serve
   double microseconds = 0;  ///< in the deciding row, or carried from the nearest by its cost; 0: unknown
 };
 
@@ -52,7 +54,7 @@ struct explanation {
 
 namespace detail {
 
-/// Why a candidate may not serve a problem; empty when it may.
+/// Why a candidate may not serve a problem; empty: it may.
 [[nodiscard]] inline std::string find_obstacle(const selector& from, std::uint32_t index,
                                                problem_view problem, unusable_flags unusable) {
   const candidate& each = from.candidates[index];
@@ -189,7 +191,7 @@ namespace detail {
   return "no variant serves it";
 }
 
-/// The sentence that a debug line begins with.
+/// The beginning of a debug line.
 [[nodiscard]] inline std::string to_string(const explanation& why) {
   std::string out = why.operator_name + " {" + why.problem + "} on " + why.device + ": ";
   if (why.variant.empty()) return out + format_reason(why);

@@ -1,6 +1,8 @@
-// Nearest measured rows of a problem: a search in a k-d tree (Friedman, Bentley and Finkel, 1977) over points
-// in the table's metric, nearest parts of space first (best bin first: Beis and Lowe, 1997).
-// build_selector.hpp builds the tree.
+// The measured rows nearest to a problem: a k-d tree (Friedman, Bentley and Finkel, 1977) over points in the
+// table's metric, searched nearest cells first (best bin first: Beis and Lowe, 1997). build_row_index.hpp
+// builds the tree.
+//
+// Immutable once built. Any number of threads may search; nothing is allocated or thrown.
 #pragma once
 
 #include <array>
@@ -32,9 +34,9 @@ class row_index {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return rows_.size(); }
 
-  /// The `count` rows nearest to a point, nearest first; equally near rows come in their table's order as far
-  /// as the search meets them. A search looks at a bounded number of leaves, which holds its time down in
-  /// tables of a million rows; within them it is exact.
+  /// The `count` rows nearest to a point, nearest first; equally near rows in their table's order. A search
+  /// visits a bounded number of leaves, which bounds its time in tables of a million rows; within those
+  /// leaves it is exact.
   void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out) const noexcept {
     out.count = 0;
     if (rows_.empty() || count == 0) return;
@@ -67,12 +69,13 @@ class row_index {
 
   static constexpr std::size_t leaf_rows = 28;
 
-  // A leaf's coordinates lie axis by axis, `lanes` to an axis, so that its rows are compared side by side.
+  // A leaf's coordinates are stored axis by axis, `lanes` per axis, so that vector instructions compare its
+  // rows.
   static constexpr std::size_t lanes = 32;
   static_assert(lanes > leaf_rows && lanes % 16 == 0);
 
-  // In larger tables fewer leaves are looked at: they come from memory, not from the cache, and rows are
-  // dense enough for the nearest of some to do.
+  // Larger tables visit fewer leaves: leaves come from memory rather than from the cache, and rows are so
+  // dense that an approximation is good enough.
   [[nodiscard]] std::uint32_t max_leaves() const noexcept {
     if (depth_ <= 9) return most_leaves;
     return depth_ >= 16 ? 3 : most_leaves - (depth_ - 9);
@@ -84,7 +87,7 @@ class row_index {
   };
   static constexpr std::uint32_t most_leaves = 10;
 
-  /// A part of space that waits to be visited.
+  /// A part of space to visit later.
   struct part {
     float bound = 0;  // its squared distance from the point
     float offset = 0;
@@ -93,8 +96,8 @@ class row_index {
     std::uint32_t position = 0;
     std::uint32_t from = 0;  // the visit whose offsets are its own, but for the one along `axis`
   };
-  // A row found as one number that orders by distance, then by row: the bits of a float that is not negative
-  // rise with it.
+  // A row as one number that orders by distance, then by row: the bits of a non-negative float order like the
+  // float.
   [[nodiscard]] static std::uint64_t key_of(float squared_distance, std::uint32_t row) noexcept {
     return std::uint64_t{std::bit_cast<std::uint32_t>(squared_distance)} << 32U | row;
   }
@@ -109,7 +112,7 @@ class row_index {
     std::array<std::uint64_t, max_neighbours> found;  // nearest first
     std::uint32_t wanted;
     std::uint32_t waiting;
-    std::array<part, most_leaves> parts;  // farthest first; no more than may still be visited
+    std::array<part, most_leaves> parts;  // farthest first; at most as many as may still be visited
     // From the point to the part of space of each visit.
     std::array<std::array<float, max_dimensions>, most_leaves> offsets;
   };
@@ -123,7 +126,7 @@ class row_index {
     return distance_of(state.found[state.wanted - 1]);
   }
 
-  /// Goes down to the leaf of a part that is nearest, and keeps the nearest of what it passes by.
+  /// Descends to the nearest leaf of a part, scans it, and keeps the parts it passes.
   void descend(search& state, const part& from, std::uint32_t visit, std::uint32_t room) const noexcept {
     const std::array<float, max_dimensions>& offsets = state.offsets[visit];
     const float limit = worst(state);
@@ -142,7 +145,7 @@ class row_index {
     scan(state, position);
   }
 
-  /// Has a leaf on its way from memory.
+  /// Prefetches a leaf.
   void prefetch(std::size_t position) const noexcept {
     constexpr std::size_t line = 16;  // values in a cache line
     const std::size_t begin = position * lanes * dimensions_;
@@ -151,7 +154,7 @@ class row_index {
       __builtin_prefetch(&rows_[i]);
   }
 
-  /// Keeps a part in its place, and no more than the nearest `room`.
+  /// Inserts a part in order, and keeps the nearest `room` parts.
   static void keep(search& state, const part& fresh, std::uint32_t room) noexcept {
     std::uint32_t at = 0;
     if (state.waiting < room) {
@@ -184,7 +187,7 @@ class row_index {
     }
     const std::size_t begin = bound(position, depth_);
     const std::size_t count = bound(position + 1, depth_) - begin;
-    // Neither step branches on a distance, for such branches cannot be foreseen.
+    // Neither step branches on a distance: such branches are unpredictable.
     std::array<std::uint32_t, lanes>
         near;  // NOLINT(cppcoreguidelines-pro-type-member-init): up to near_count
     std::size_t near_count = 0;
@@ -197,7 +200,7 @@ class row_index {
       insert(state, key_of(squared[near[i]], rows_[begin + near[i]]));
   }
 
-  /// Puts a row in its place; the farthest of as many as are wanted falls out.
+  /// Inserts a row and drops the farthest.
   static void insert(search& state, std::uint64_t key) noexcept {
     std::uint64_t before = state.found[0];
     state.found[0] = key < before ? key : before;

@@ -1,9 +1,8 @@
-// The one interface behind which the device APIs stand: what floor 6 and 7 need of a device, and nothing
-// more.
+// The interface to the device APIs: what launching and measuring need of a device, and nothing more.
 //
-// A device_driver is one device (and, where the API has them, one context) of one backend. Functions that
-// load or allocate throw switchyard::driver_error; those on the launch path return a status. All may be
-// called from many threads at once.
+// A device_driver is one device of one backend, in one context if the API has contexts; cuda::driver,
+// hip::driver and host::driver implement it. Functions that load or allocate throw driver_error. Those on the
+// launch path return a status. Any thread may call any function.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +40,7 @@ class stream {
   void* handle_ = nullptr;
 };
 
-/// How a kernel is started.
+/// How a kernel is launched.
 struct launch_geometry {
   dim3 grid{};
   dim3 block{};
@@ -55,7 +54,7 @@ using module_handle = void*;
 using function_handle = void*;
 using event_handle = void*;
 
-/// Place of a parameter in a kernel's parameter list, as its driver reports it.
+/// Where a parameter lies in a kernel's parameter list, as its driver reports it.
 struct parameter_slot {
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
@@ -94,20 +93,20 @@ class device_driver {
 
   [[nodiscard]] virtual const device_properties& properties() const noexcept = 0;
 
-  /// Loads an image. The bytes outlive the module. `name` is for messages.
+  /// Loads an image, whose bytes must outlive the module. `name` is for messages.
   [[nodiscard]] virtual module_handle load(std::span<const std::byte> image, const std::string& name) = 0;
   virtual void unload(module_handle module) noexcept = 0;
 
-  /// Finds a kernel. Throws when the module has none of that name.
+  /// Finds a kernel. Throws driver_error when the module has none of that name.
   [[nodiscard]] virtual function_handle find(module_handle module, const std::string& kernel) = 0;
 
-  /// What the driver knows of a kernel's parameters. False where it cannot say.
+  /// The parameters of a kernel. False if the driver cannot tell.
   [[nodiscard]] virtual bool parameters(function_handle function, std::vector<parameter_slot>& out) = 0;
 
-  /// Readies a kernel for launches of up to `geometry`'s shared memory and with its cluster.
+  /// Prepares a kernel for launches with up to this shared memory and with this cluster.
   virtual void configure(function_handle function, const launch_geometry& geometry) = 0;
 
-  /// Starts a kernel: `parameters[i]` points to the value of parameter i.
+  /// Launches a kernel. `parameters[i]` points to the value of parameter i.
   [[nodiscard]] virtual status launch(function_handle function, const launch_geometry& geometry,
                                       void** parameters, stream on) noexcept = 0;
 
@@ -115,32 +114,32 @@ class device_driver {
   [[nodiscard]] virtual status fill(void* address, std::uint8_t byte, std::size_t bytes,
                                     stream on) noexcept = 0;
 
-  /// Copies between host and device memory or within either, in stream order. From ordinary host memory, the
-  /// bytes have been read when the call returns.
+  /// Copies between host and device memory or within either, in stream order. Bytes of pageable host memory
+  /// have been read when the call returns.
   [[nodiscard]] virtual status copy(void* to, const void* from, std::size_t bytes, stream on) noexcept = 0;
 
   /// Waits for everything on the stream.
   [[nodiscard]] virtual status synchronize(stream on) noexcept = 0;
 
-  /// Marks in a stream, for measuring. create_event throws driver_error.
+  /// Events in a stream, for measuring. create_event throws driver_error.
   [[nodiscard]] virtual event_handle create_event() = 0;
   virtual void destroy_event(event_handle event) noexcept = 0;
   [[nodiscard]] virtual status record(event_handle event, stream on) noexcept = 0;
   /// Time between two recorded events; waits for the later one.
   [[nodiscard]] virtual status elapsed(event_handle from, event_handle to, double& microseconds) noexcept = 0;
 
-  /// Stream-ordered workspace. Null when there is no memory.
+  /// Stream-ordered memory. Null when there is none left.
   [[nodiscard]] virtual void* allocate(std::size_t bytes, stream on) noexcept = 0;
   virtual void release(void* address, stream on) noexcept = 0;
 
   /// Encodes a tensor map into `tensor_map_bytes` bytes, 64-byte aligned.
   [[nodiscard]] virtual status encode(const tensor_map_request& request, void* map) noexcept = 0;
 
-  /// Whether the stream records a graph, so that nothing may be loaded.
+  /// Whether the stream records a graph. Nothing may be loaded then.
   [[nodiscard]] virtual bool capturing(stream on) const noexcept = 0;
 
-  /// Whether this device's kernels can be started on the stream. A default stream is every device's: the
-  /// driver uses its own. True also where the API cannot tell.
+  /// Whether this device's kernels can be launched on the stream. Every device has default streams: the
+  /// driver uses its own. Also true if the API cannot tell.
   [[nodiscard]] virtual bool owns(stream /*on*/) const noexcept { return true; }
 
   /// A status in words: its name and meaning.
@@ -169,8 +168,8 @@ class device {
   std::shared_ptr<device_driver> driver_;
 };
 
-/// Tells of which device a stream is, for dispatchers that serve them all. A default stream is of the calling
-/// thread's current device. Any thread may call any function.
+/// Finds the device of a stream, for dispatchers that serve all devices. A default stream belongs to the
+/// calling thread's current device. Any thread may call any function.
 class stream_router {
  public:
   stream_router() = default;
@@ -181,16 +180,16 @@ class stream_router {
   /// The stream's device. Throws driver_error.
   [[nodiscard]] virtual device of(stream on) = 0;
 
-  /// A number that stands for the stream's device as long as that lives, found without locks; 0 where the API
-  /// does not tell.
+  /// A number that identifies the stream's device as long as the device lives, found without locks. 0 if the
+  /// API cannot tell.
   [[nodiscard]] virtual std::uintptr_t key(stream on) noexcept = 0;
 
-  /// Whether the driver refuses to start a kernel on a stream of another device. Then a stream that was met
-  /// may be taken for what it was: were its handle another stream's by now, the launch would fail.
+  /// Whether the driver refuses to launch a kernel on a stream of another device. If so, the device of a
+  /// known stream may be cached: if another stream has the handle by now, the launch fails.
   [[nodiscard]] virtual bool refuses_foreign_streams() const noexcept = 0;
 
-  /// For what the machine has: CUDA, else HIP, else the CPU alone. Throws driver_error unsupported_device
-  /// where there are devices of both, since a stream does not tell whose it is. Defined in device.hpp.
+  /// For what the machine has: CUDA, else HIP, else the CPU alone. Throws driver_error unsupported_device if
+  /// there are devices of both, because a stream handle does not identify its backend. Defined in device.hpp.
   [[nodiscard]] inline static std::shared_ptr<stream_router> of_machine();
 };
 

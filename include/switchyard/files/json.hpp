@@ -1,5 +1,4 @@
-// The place that touches nlohmann_json and the bytes of JSON files: bounded reading with errors that name the
-// file and the entry.
+// Bounded reading of JSON files, with errors that name the file and the entry.
 #pragma once
 
 #include <cmath>
@@ -20,7 +19,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Largest JSON file that is read, and how deep it may nest.
+/// Largest JSON file that is read, and its deepest nesting.
 inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
 inline constexpr std::size_t max_json_depth = 64;
 
@@ -71,8 +70,8 @@ namespace detail {
   }
 }
 
-/// A value in a file, with the JSON pointer that leads to it. Its readers throw file_error invalid_entry with
-/// file, pointer, what was expected and what was found.
+/// A value in a file, with its JSON pointer. Its readers throw file_error invalid_entry with the file, the
+/// pointer, what was expected and what was found.
 class json_place {
  public:
   json_place(const nlohmann::json& value, const std::string& path) : value_{&value}, path_{&path} {}
@@ -95,14 +94,14 @@ class json_place {
 
   [[nodiscard]] bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
 
-  /// A member that must be there. The place holds a reference to this one.
+  /// A required member. The new place refers to this one.
   [[nodiscard]] json_place at(const char* key) const& {
     if (!value_->is_object()) expected("an object");
     const auto found = value_->find(key);
     if (found == value_->end()) fail("'" + std::string{key} + "' is missing");
     return {*found, *path_, this, key, 0};
   }
-  /// An element of an array that is known to have it.
+  /// An element, which must exist, of an array.
   [[nodiscard]] json_place at(std::size_t index) const& {
     return {(*value_)[index], *path_, this, nullptr, index};
   }
@@ -174,7 +173,7 @@ class json_place {
   std::size_t index_ = 0;
 };
 
-/// Checks "switchyard.<kind>/1" and returns nothing. Another kind or major version is refused.
+/// Accepts "switchyard.<kind>/1" and its minor versions; throws file_error for another kind or major version.
 inline void check_schema(const json_place& file, std::string_view kind) {
   const auto place = file.at("schema");
   const std::string& found = place.string();
@@ -190,10 +189,10 @@ inline void check_schema(const json_place& file, std::string_view kind) {
   }
 }
 
-/// What was wrong with entries of a file whose rest is used.
+/// Problems of entries that were left out of a file.
 struct warnings {
   std::vector<std::string> messages;
-  std::size_t left_out = 0;  ///< beyond the first hundred
+  std::size_t left_out = 0;  ///< messages beyond the first hundred
 
   void add(const std::string& message) {
     if (messages.size() < 100) {

@@ -1,4 +1,4 @@
-// What a manifest says: the variants of one operator for one target, as plain data with parsed expressions.
+// A manifest as plain data: the variants of one operator for one target, with parsed expressions.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Most launches of a variant, parameters of a launch, and bytes of its parameters (the CUDA driver's limit).
+/// Limits: launches of a variant, parameters of a launch, and their bytes (the CUDA driver's limit).
 inline constexpr std::size_t max_launches = 16;
 inline constexpr std::size_t max_parameters = 256;
 inline constexpr std::size_t max_parameter_bytes = 32764;
@@ -27,7 +27,7 @@ inline constexpr std::size_t max_parameter_bytes = 32764;
   return true;
 }
 
-/// Whether two lists want different values of one axis.
+/// Whether two lists require different values of one axis.
 [[nodiscard]] inline bool contradict(const std::vector<axis_value>& a,
                                      const std::vector<axis_value>& b) noexcept {
   for (const axis_value& mine : a) {
@@ -38,7 +38,7 @@ inline constexpr std::size_t max_parameter_bytes = 32764;
   return false;
 }
 
-/// A tiled view of a tensor, encoded for the tensor copy engine at launch.
+/// A tiled view of a tensor, encoded as a CUtensorMap at launch.
 struct tensor_map_recipe {
   expression address;                       ///< integer, the value of a pointer
   std::vector<expression> extents;          ///< elements, innermost first; 1 to 5
@@ -55,7 +55,7 @@ struct tensor_map_recipe {
 /// One kernel parameter, or one member of a struct parameter.
 struct parameter {
   enum class source : std::uint8_t {
-    field,       ///< an argument as it is
+    field,       ///< an argument, unchanged
     workspace,   ///< address of a workspace buffer
     integer,     ///< an integer expression, stored as `kind`
     real,        ///< a real expression, stored as `kind`
@@ -71,7 +71,7 @@ struct parameter {
   expression value;
   std::vector<parameter> members;
   std::vector<tensor_map_recipe> map;  ///< one, for a tensor map
-  std::string text;                    ///< as the manifest writes it, for messages
+  std::string text;                    ///< as written in the manifest, for messages
 };
 
 struct named_expression {
@@ -102,7 +102,7 @@ struct config_entry {
   std::int64_t value = 0;
 };
 
-/// An expression and how the manifest writes it.
+/// An expression and its text in the manifest.
 struct condition {
   std::string text;
   expression value;
@@ -111,11 +111,11 @@ struct condition {
 /// One way to compute an operator.
 struct variant {
   std::string id;
-  std::vector<axis_value> type;  ///< sorted by axis; an axis that is not here may have any value
+  std::vector<axis_value> type;  ///< sorted by axis; other axes may have any value
   std::vector<config_entry> config;
   std::vector<condition> conditions;  ///< `requires`
-  /// What the variant's time grows with, in any unit, over axes, config and device attributes; no text: not
-  /// said. A table's time is carried to another size in proportion to it.
+  /// A quantity that the variant's time is proportional to, in any unit, over axes, config and device
+  /// attributes. Times are carried from a row to another size in proportion to it. No text: unknown.
   condition cost;
   std::vector<named_expression> workspace;
   std::vector<launch> launches;
@@ -135,20 +135,20 @@ struct manifest {
 };
 
 /// "block_m=64,block_n=128" for messages and SWITCHYARD_FORCE.
-[[nodiscard]] inline std::string format_config(const variant& which) {
+[[nodiscard]] inline std::string format_config(const variant& of) {
   std::string out;
-  for (const config_entry& entry : which.config) {
+  for (const config_entry& entry : of.config) {
     if (!out.empty()) out += ',';
     out += entry.name + '=' + std::to_string(entry.value);
   }
   return out;
 }
 
-/// Hash over a variant's blobs, by which a table knows whether it measured these. The first blob's digits for
-/// a variant of one launch, else the digest's digits joined; short enough to read.
-[[nodiscard]] inline std::string blob_fingerprint(const variant& which) {
+/// Identifies a variant's blobs, so that a table can tell whether it measured them: the first 16 digits of
+/// each blob's digest, joined.
+[[nodiscard]] inline std::string blob_fingerprint(const variant& of) {
   std::string out;
-  for (const launch& each : which.launches) {
+  for (const launch& each : of.launches) {
     if (!each.is_fill) out += each.sha256.substr(0, 16);
   }
   return out;

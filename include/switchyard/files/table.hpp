@@ -1,4 +1,4 @@
-// What a tuning table says: measured rows for one operator on one device, as flat arrays.
+// A tuning table as plain data: measured rows for one operator on one device, in flat arrays.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ inline namespace v0 {
 enum class axis_metric : std::uint8_t {
   log,     ///< difference of binary logarithms over `unit`: with 1, a factor of two is 1
   linear,  ///< difference over `unit`
-  exact,   ///< rows with another value do not count
-  ignore,  ///< does not matter
+  exact,   ///< rows with another value are not used
+  ignore,  ///< no distance
 };
 
 struct axis_rule {
   axis_metric metric = axis_metric::log;
-  double unit = 1;  ///< distance that counts as 1: octaves of a log metric, else the axis' own
+  double unit = 1;  ///< the difference that is distance 1: in octaves for `log`, else in the axis's own unit
 
   friend bool operator==(const axis_rule&, const axis_rule&) = default;
 };
 
-/// A quantity of axes that distance is measured along too, such as "batch * seqlen". Rows that were measured
-/// far apart on each axis may be alike in it.
+/// A quantity of axes that adds a dimension to the distance, such as "batch * seqlen". Rows that are far
+/// apart on each axis may be close in it.
 struct match_feature {
   std::string text;
   expression value;  ///< over axes alone
@@ -39,12 +39,12 @@ struct match_feature {
   }
 };
 
-/// How a problem that has no row of its own is decided.
+/// How a problem without a row of its own is decided.
 struct match_rule {
   std::vector<axis_rule> axes;  ///< by axis of the operator; type axes are not read
   std::vector<match_feature> features;
   std::uint32_t neighbours = 8;
-  double envelope = 1.5;  ///< farthest nearest row, in the metric above, that still counts as near
+  double envelope = 1.5;  ///< largest distance of the nearest row that is still interpolation
 
   friend bool operator==(const match_rule&, const match_rule&) = default;
 };
@@ -54,9 +54,9 @@ struct measured_time {
   float microseconds = 0;
 };
 
-/// Rows of one combination of type values. Row r is at coordinates [r * axes, (r + 1) * axes) and has the
-/// times [first_time[r], first_time[r + 1]): the one that a problem of these sizes gets first, which is the
-/// fastest unless the row names another that cannot be told from it; then by time.
+/// Rows of one combination of type values. Row r has the coordinates [r * axes, (r + 1) * axes) of `at` and
+/// the times [first_time[r], first_time[r + 1]). The first time is that of the preferred variant: the
+/// fastest, unless the row names one that is as fast within the noise. The others follow by time.
 struct row_group {
   std::vector<axis_value> type;     ///< sorted by axis
   std::vector<std::uint32_t> axes;  ///< the size axes of the coordinates
@@ -66,7 +66,7 @@ struct row_group {
   std::vector<std::uint32_t> first_time{0};
   std::vector<measured_time> times;
   std::vector<std::uint32_t> source_row;  ///< the row's index in the file
-  /// By row, how far its times may be off, as a share of them; 0, or no entry, where that is not known.
+  /// By row, the relative error of its times; 0, or no entry, if unknown.
   std::vector<float> uncertainty{};
 
   [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
@@ -81,7 +81,7 @@ struct row_group {
   }
 };
 
-/// A variant taken out of service.
+/// A variant that must not be used.
 struct denial {
   std::string variant;
   std::string reason;
@@ -105,7 +105,7 @@ struct pin {
 struct table {
   std::string path;
   std::string operator_name;
-  device_properties device;  ///< what the file says of it; an empty name in an overlay: any device
+  device_properties device;  ///< as the file describes it; an empty name in an overlay: any device
   match_rule match;
   std::vector<row_group> groups;
   std::vector<denial> denials;

@@ -10,68 +10,10 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/files/read_manifest.hpp>
 
-#include "../sample_operator.hpp"
+#include "sample_tables.hpp"
 
 using namespace switchyard;
-
-namespace {
-
-device_properties card() {
-  device_properties out;
-  out.backend = "cuda";
-  out.arch = "sm_90";
-  out.name = "Card 90";
-  return out;
-}
-
-std::shared_ptr<const manifest> manifest_with(const std::vector<std::string>& ids) {
-  auto out = std::make_shared<manifest>();
-  out->path = "manifest.json";
-  out->target = {"cuda", "sm_90a"};
-  for (const std::string& id : ids) {
-    variant each;
-    each.id = id;
-    each.launches.resize(1);
-    out->variants.push_back(std::move(each));
-  }
-  return out;
-}
-
-/// A table over rows and columns in the logarithmic metric.
-std::shared_ptr<table> empty_table(const std::vector<std::string>& ids) {
-  auto out = std::make_shared<table>();
-  out->path = "table.json";
-  out->device = card();
-  out->match.axes.assign(sample::description().axes.size(), axis_rule{});
-  row_group group;
-  group.axes = {5, 6};
-  group.ids = ids;
-  group.blobs.resize(ids.size());
-  out->groups.push_back(group);
-  return out;
-}
-
-/// A row that has these times, the fastest first, of some variants.
-void add_times(row_group& group, std::int64_t rows, std::int64_t columns,
-               const std::vector<measured_time>& times) {
-  group.at.push_back(rows);
-  group.at.push_back(columns);
-  group.times.insert(group.times.end(), times.begin(), times.end());
-  group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
-  group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
-}
-
-/// A row that has a time of every variant.
-void add_row(row_group& group, std::int64_t rows, std::int64_t columns, const std::vector<float>& times) {
-  std::vector<measured_time> sorted;
-  for (std::size_t i = 0; i < times.size(); ++i) sorted.push_back({static_cast<std::uint32_t>(i), times[i]});
-  std::stable_sort(sorted.begin(), sorted.end(), [](const measured_time& a, const measured_time& b) {
-    return a.microseconds < b.microseconds;
-  });
-  add_times(group, rows, columns, sorted);
-}
-
-}  // namespace
+using namespace sample_tables;
 
 TEST_CASE("every row of a large table is found as an exact one, and nothing else is") {
   std::mt19937_64 random{11};
@@ -268,26 +210,6 @@ TEST_CASE("times are carried to a problem in proportion to the variants' costs")
   CHECK(rules_with(coarse, fine, "", 0)->select(problem).variant == 0);
 }
 
-TEST_CASE("what is ignored is no dimension, and rows are equally near where all is ignored") {
-  auto measured = empty_table({"a", "b"});
-  add_row(measured->groups[0], 16, 1024, {1.0F, 2.0F});
-  add_row(measured->groups[0], 64, 64, {1.0F, 2.0F});
-  const auto rules = [&] {
-    std::vector<std::string> warned;
-    return build_selector({&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""},
-                          warned);
-  };
-  CHECK(rules()->groups[0].dimensions.size() == 2);
-  for (const std::uint32_t axis : measured->groups[0].axes) {
-    measured->match.axes[axis].metric = axis_metric::ignore;
-    CHECK(rules()->groups[0].dimensions.size() == 1);
-  }
-  const choice far = rules()->select(sample::problem({{"rows", 4096}, {"columns", 4096}}));
-  CHECK(far.why == reason::interpolated);
-  CHECK(far.distance == 0);
-  CHECK(far.row == 0);
-}
-
 TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
   // Each of two rows, equally far, lacks the other's winner: what loses by less where it was measured wins.
   auto measured = empty_table({"a", "b", "both"});
@@ -313,67 +235,6 @@ TEST_CASE("a cost that grows does not speak against variants that the row lacks"
   std::vector<std::string> warned;
   const auto rules = build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
   CHECK(rules->select(sample::problem({{"rows", 640}, {"columns", 1024}})).variant == 2);
-}
-
-TEST_CASE("selection does not depend on the order of overlays' and tables' groups") {
-  // Groups of tables and overlays, of several ranks and types: the order in which they are asked is total.
-  std::mt19937 random{3};
-  const auto table_of = [&](const char* name, const char* arch, std::vector<axis_value> type) {
-    auto out = empty_table({"a"});
-    out->device.name = name;
-    out->device.arch = arch;
-    out->groups[0].type = std::move(type);
-    add_row(out->groups[0], 4, 4, {1.0F});
-    return out;
-  };
-  std::vector<std::shared_ptr<const table>> all;
-  for (const char* name : {"Card 90", "Card 91"}) {
-    for (const char* arch : {"sm_90", "sm_80"}) {
-      all.push_back(table_of(name, arch, {}));
-      all.push_back(table_of(name, arch, {{0, 1}}));
-      all.push_back(table_of(name, arch, {{0, 1}, {1, 0}}));
-    }
-  }
-  for (int round = 0; round < 200; ++round) {
-    std::shuffle(all.begin(), all.end(), random);
-    const auto cut = static_cast<std::ptrdiff_t>(random() % all.size());
-    std::vector<std::string> warned;
-    const auto rules = build_selector({&sample::description(),
-                                       card(),
-                                       {manifest_with({"a"})},
-                                       {all.begin(), all.begin() + cut},
-                                       {all.begin() + cut, all.end()},
-                                       ""},
-                                      warned);
-    const auto is_overlay = [&](const bound_group& group) {
-      const auto& from = rules->tables[group.origins.front().table];
-      return std::find(all.begin(), all.begin() + cut, from) != all.begin() + cut;
-    };
-    for (std::size_t i = 1; i < rules->groups.size(); ++i) {
-      const bound_group& before = rules->groups[i - 1];
-      const bound_group& after = rules->groups[i];
-      REQUIRE(is_overlay(before) >= is_overlay(after));
-      if (is_overlay(before) != is_overlay(after)) continue;
-      REQUIRE(before.rank <= after.rank);
-      if (before.rank == table_rank::this_device && after.rank == table_rank::this_device)
-        REQUIRE(before.type.size() >= after.type.size());
-    }
-  }
-}
-
-TEST_CASE("a group with more axes than an index takes is reported and not used") {
-  auto measured = empty_table({"a"});
-  measured->groups[0].axes.assign(max_dimensions + 1, 5);
-  measured->groups[0].at.assign(max_dimensions + 1, 4);
-  measured->groups[0].times.push_back({0, 1.0F});
-  measured->groups[0].first_time.push_back(1);
-  measured->groups[0].source_row.push_back(0);
-  std::vector<std::string> warned;
-  const auto rules =
-      build_selector({&sample::description(), card(), {manifest_with({"a"})}, {}, {measured}, ""}, warned);
-  REQUIRE(warned.size() == 1);
-  CHECK_THAT(warned[0], has_text("table.json: /groups/0: a group has at most 16 axes"));
-  CHECK(rules->select(sample::problem({{"rows", 4}})).why == reason::heuristic);
 }
 
 TEST_CASE("a selector outlives what it was built from") {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,6 @@
 #include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/cuda/module.hpp>
 #include <switchyard/devices/cuda/properties.hpp>
-#include <switchyard/devices/cuda/start.hpp>
 #include <switchyard/devices/cuda/tensor_map.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
@@ -148,15 +148,14 @@ class driver final : public device_driver {
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream on) noexcept override {
     if (!is_default(on)) [[likely]] {
-      const int code =
-          start(*library_, handle(function), geometry, parameters, handle(on), facts_.programmatic);
+      const int code = start(handle(function), geometry, parameters, handle(on));
       if (code != result::invalid_context && code != result::invalid_handle) [[likely]]
         return code;
     }
     const context_guard guard{*library_, context_};
     if (guard.status() != result::success) [[unlikely]]
       return guard.status();
-    return start(*library_, handle(function), geometry, parameters, handle(on), facts_.programmatic);
+    return start(handle(function), geometry, parameters, handle(on));
   }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
@@ -253,6 +252,46 @@ class driver final : public device_driver {
     return static_cast<CUfunc_st*>(function);
   }
   [[nodiscard]] static CUstream_st* handle(stream on) noexcept { return static_cast<CUstream_st*>(on); }
+
+  [[nodiscard]] status start(CUfunc_st* function, const launch_geometry& geometry, void** parameters,
+                             CUstream_st* on) const noexcept {
+    if (geometry.cluster == dim3{} && !geometry.cooperative && !geometry.programmatic_dependent_launch)
+        [[likely]] {
+      return library_->launch_kernel(function, geometry.grid.x, geometry.grid.y, geometry.grid.z,
+                                     geometry.block.x, geometry.block.y, geometry.block.z,
+                                     geometry.shared_bytes, on, parameters, nullptr);
+    }
+    return start_with_attributes(function, geometry, parameters, on);
+  }
+
+  // Apart from start, so that other launches need no stack space for attributes. A member: passed as
+  // parameters, what it reads would be loaded before each launch.
+  [[nodiscard, gnu::noinline]] status start_with_attributes(CUfunc_st* function,
+                                                            const launch_geometry& geometry,
+                                                            void** parameters,
+                                                            CUstream_st* on) const noexcept {
+    std::array<launch_attribute, 3> attributes;
+    unsigned count = 0;
+    if (!(geometry.cluster == dim3{})) {
+      attributes[count].id = launch_attribute_id::cluster_dimension;
+      attributes[count++].value.cluster = {geometry.cluster.x, geometry.cluster.y, geometry.cluster.z};
+    }
+    if (geometry.cooperative) {
+      attributes[count].id = launch_attribute_id::cooperative;
+      attributes[count++].value.flag = 1;
+    }
+    // It only permits an overlap: a device without this feature runs the kernel correctly.
+    if (geometry.programmatic_dependent_launch && facts_.programmatic) {
+      attributes[count].id = launch_attribute_id::programmatic_stream_serialization;
+      attributes[count++].value.flag = 1;
+    }
+    const launch_config config{geometry.grid.x,       geometry.grid.y,
+                               geometry.grid.z,       geometry.block.x,
+                               geometry.block.y,      geometry.block.z,
+                               geometry.shared_bytes, on,
+                               attributes.data(),     count};
+    return library_->launch_kernel_ex(&config, function, parameters, nullptr);
+  }
 
   void require(int code, std::string_view problem) const {
     cuda::require(*library_, code, facts_.properties.name, problem);

@@ -1,5 +1,5 @@
-// The host backend: kernels in shared objects, their blocks spread over a thread pool. Launches are complete
-// when they return.
+// The host backend: kernels in shared objects, whose blocks run on a thread pool. Launches are complete when
+// they return.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace host {
 
-/// Processors that this process may run on.
+/// How many processors this process may run on.
 [[nodiscard]] inline std::size_t usable_processors() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -40,7 +40,7 @@ namespace host {
   return count < 1 ? 1 : static_cast<std::size_t>(count);
 }
 
-/// What is known of this machine's processor.
+/// The properties of this machine's processor.
 [[nodiscard]] inline device_properties read_properties() {
   device_properties out;
   out.backend = "host";
@@ -79,7 +79,7 @@ namespace host {
 
 class driver final : public device_driver {
  public:
-  /// `threads`: how many work on a launch, the caller's counted in.
+  /// `threads`: how many work on a launch, including the caller's.
   explicit driver(std::size_t threads = usable_processors())
       : properties_{read_properties()}, pool_{threads} {
     properties_.set("multiprocessors", static_cast<std::int64_t>(threads));
@@ -87,7 +87,7 @@ class driver final : public device_driver {
 
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
 
-  // The bytes that were hashed are the bytes that run: they go to the loader through an anonymous file.
+  // The loader reads the bytes from an anonymous file, so the bytes that were hashed are those that run.
   [[nodiscard]] module_handle load(std::span<const std::byte> image, const std::string& name) override {
     if (const std::string wrong = check_image(image); !wrong.empty()) fail_load(name, wrong);
     const int file = ::memfd_create("switchyard", MFD_CLOEXEC);
@@ -216,7 +216,7 @@ class driver final : public device_driver {
                            ". It may be built for another machine, or need a library that is not installed"};
   }
 
-  /// What is wrong with a shared object that the loader would map all the same and then die of.
+  /// What is wrong with a shared object. The loader would map a truncated one and then crash.
   [[nodiscard]] static std::string check_image(std::span<const std::byte> image) {
     ElfW(Ehdr) header{};
     if (image.size() < sizeof header) return "it is shorter than an ELF header";
@@ -233,8 +233,8 @@ class driver final : public device_driver {
     return {};
   }
 
-  /// A path to an open file that no path before was equal to. glibc takes a path that it has seen for the
-  /// object that it loaded then, and descriptor numbers come again; so a count is spelt in `/` and `/./`.
+  /// A path to an open file that differs from all earlier ones. glibc identifies a loaded object by its path,
+  /// and descriptor numbers are reused, so a counter is encoded in `/` and `/./`.
   [[nodiscard]] static std::string unique_path(int file) {
     static std::atomic<std::uint64_t> loads{0};
     std::string path = "/proc/self/fd/";
@@ -244,7 +244,7 @@ class driver final : public device_driver {
     return path + std::to_string(file);
   }
 
-  /// Memory of the calling thread, for one block at a time.
+  /// Scratch memory of the calling thread, for one block at a time.
   [[nodiscard]] static std::span<std::byte> scratch_of(std::size_t bytes) noexcept {
     struct buffer {
       std::byte* address = nullptr;
@@ -256,7 +256,7 @@ class driver final : public device_driver {
       std::free(mine.address);
       mine.bytes = (bytes + 4095) / 4096 * 4096;
       mine.address = static_cast<std::byte*>(std::aligned_alloc(64, mine.bytes));
-      if (mine.address == nullptr) std::abort();  // as a stack overflow would: there is no one to tell
+      if (mine.address == nullptr) std::abort();  // like a stack overflow: a kernel cannot report an error
     }
     return {mine.address, bytes};
   }

@@ -1,0 +1,227 @@
+// Binds the rows of tables to a device's candidates: groups with their metric, costs and indices.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/build_row_index.hpp>
+#include <switchyard/choosing/candidate_ids.hpp>
+#include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+/// Binds the groups of all ranked tables, once. Rows and entries that cannot be used become warnings.
+class group_binder {
+ public:
+  group_binder(const candidate_set& set, const candidate_ids& ids, std::span<const ranked_table> ranked,
+               std::vector<std::string>& warned)
+      : set_{set}, ids_{ids}, ranked_{ranked}, warned_{warned} {}
+
+  // Rows of all tables of this device form one group if type and axes are the same. An overlay thus adds rows
+  // without repeating the table under it, and its rows replace those of the same sizes. Times of other
+  // devices are not comparable with these or with each other, so their tables are asked one after the other.
+  [[nodiscard]] std::vector<bound_group> bind() {
+    for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
+      const ranked_table& ranked = ranked_[t];
+      for (std::uint32_t g = 0; g < ranked.source->groups.size(); ++g) {
+        const row_group& rows = ranked.source->groups[g];
+        if (rows.axes.size() > max_dimensions) {
+          warned_.push_back(ranked.source->path + ": /groups/" + std::to_string(g) +
+                            ": a group has at most " + std::to_string(max_dimensions) +
+                            " axes; it is not used");
+          continue;
+        }
+        bound_group* into = nullptr;
+        if (ranked.rank == table_rank::this_device) {
+          for (bound_group& other : groups_) {
+            if (other.rank == ranked.rank && other.type == rows.type && other.axes == rows.axes)
+              into = &other;
+          }
+        }
+        if (into == nullptr) {
+          into = &groups_.emplace_back();
+          into->type = rows.type;
+          into->axes = rows.axes;
+          into->rank = ranked.rank;
+          into->neighbours = ranked.source->match.neighbours;
+          into->envelope = ranked.source->match.envelope;
+          add_dimensions(*into, ranked.source->match);
+        }
+        add_rows(*into, rows, *ranked.source, t, g);
+      }
+    }
+    std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
+    // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
+    // specific type come first.
+    std::stable_sort(groups_.begin(), groups_.end(), [this](const bound_group& a, const bound_group& b) {
+      const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
+      const std::uint32_t table_b = b.rank == table_rank::this_device ? 0 : b.origins.front().table;
+      const bool overlay_a = ranked_[a.origins.front().table].overlay;
+      const bool overlay_b = ranked_[b.origins.front().table].overlay;
+      if (overlay_a != overlay_b) return overlay_a;
+      if (a.rank != b.rank) return a.rank < b.rank;
+      if (table_a != table_b) return table_a < table_b;
+      return a.type.size() > b.type.size();
+    });
+    for (bound_group& each : groups_) index(each);
+    return std::move(groups_);
+  }
+
+ private:
+  /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
+  void add_dimensions(bound_group& into, const match_rule& match) {
+    for (const std::uint32_t axis : into.axes) {
+      if (match.axes[axis].metric != axis_metric::ignore)
+        into.dimensions.push_back({match.axes[axis], axis, {}, {}});
+    }
+    for (const match_feature& each : match.features) {
+      if (into.dimensions.size() == max_dimensions) break;
+      if (each.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, each.value))
+        into.dimensions.push_back(
+            {each.rule, no_index, each.value.fold(into.type, set_.device.attributes), {}});
+    }
+    // If all are ignored, every row is equally near; an index still needs one dimension.
+    if (into.dimensions.empty() && !into.axes.empty())
+      into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
+  }
+
+  void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t table_number,
+                std::uint32_t group_number) {
+    std::vector<std::uint32_t> ids(rows.ids.size());
+    for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+      const auto known = std::find(into.ids.begin(), into.ids.end(), rows.ids[i]);
+      ids[i] = static_cast<std::uint32_t>(known - into.ids.begin());
+      if (known != into.ids.end()) continue;
+      into.ids.push_back(rows.ids[i]);
+      into.named.push_back(name_candidates(rows, i, from));
+      add_cost(into, into.named.back());
+    }
+    for (std::size_t row = 0; row < rows.row_count(); ++row) {
+      const auto at = rows.coordinates(row);
+      const auto times = rows.row_times(row);
+      // A row without an installed variant would only hide others, of its sizes or farther away.
+      const bool says_something = std::any_of(times.begin(), times.end(), [&](const measured_time& time) {
+        return !into.named[ids[time.variant]].candidates.empty();
+      });
+      if (!says_something ||
+          !into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data()))
+        continue;
+      into.at.insert(into.at.end(), at.begin(), at.end());
+      for (const measured_time& time : times) {
+        if (!into.named[ids[time.variant]].candidates.empty()) {
+          into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds), -1});
+        }
+      }
+      into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));
+      add_costs(into, into.row_count() - 1, from);
+      into.origins.push_back({table_number, group_number, rows.source_row[row]});
+    }
+  }
+
+  [[nodiscard]] named_candidates name_candidates(const row_group& rows, std::size_t id, const table& from) {
+    named_candidates out;
+    const auto* const found = ids_.find(rows.ids[id]);
+    if (found == nullptr) {
+      if (from.device.backend.empty() || has_arch(set_.device, from.device))
+        ids_.warn_unknown(from.path, rows.ids[id], "a row");
+      return out;
+    }
+    for (const std::uint32_t index : *found) {
+      const variant& variant = *set_.candidates[index].variant;
+      if (contradict(variant.type, rows.type)) continue;
+      out.candidates.push_back(index);
+      out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(variant));
+    }
+    return out;
+  }
+
+  void add_cost(bound_group& into, named_candidates& named) const {
+    if (named.candidates.empty()) return;
+    const variant& variant = *set_.candidates[named.candidates.front()].variant;
+    if (variant.cost.text.empty() || !is_said(into.type, into.axes, variant.cost.value)) return;
+    expression cost = variant.cost.value.fold(into.type, set_.device.attributes);
+    const auto known = std::find(into.costs.begin(), into.costs.end(), cost);
+    named.cost = static_cast<std::uint32_t>(known - into.costs.begin());
+    if (known == into.costs.end()) into.costs.push_back(std::move(cost));
+  }
+
+  /// Whether an expression reads no axis besides those of a group's type and rows.
+  [[nodiscard]] bool is_said(const std::vector<axis_value>& type, const std::vector<std::uint32_t>& axes,
+                             const expression& value) const {
+    for (std::uint32_t axis = 0; axis < set_.op->axes.size(); ++axis) {
+      if (!value.reads_axis(axis)) continue;
+      const bool known =
+          std::find(axes.begin(), axes.end(), axis) != axes.end() ||
+          std::any_of(type.begin(), type.end(), [axis](const axis_value& has) { return has.axis == axis; });
+      if (!known) return false;
+    }
+    return true;
+  }
+
+  /// The costs of a row's variants on the device it was measured on.
+  void add_costs(bound_group& into, std::size_t row, const table& from) const {
+    // A table names a few attributes of its device; of this device all are known.
+    const attribute_values& attributes =
+        into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
+    std::vector<std::int64_t> problem(set_.op->axes.size());
+    for (const axis_value& each : into.type) problem[each.axis] = each.value;
+    for (std::size_t i = 0; i < into.axes.size(); ++i)
+      problem[into.axes[i]] = into.at[row * into.axes.size() + i];
+    for (std::size_t t = into.first_time[row]; t < into.first_time[row + 1]; ++t) {
+      const named_candidates& named = into.named[into.times[t].variant];
+      if (named.cost == no_index) continue;
+      const expression& cost = set_.candidates[named.candidates.front()].variant->cost.value;
+      into.times[t].cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
+    }
+  }
+
+  void index(bound_group& group) const {
+    const std::size_t dimensions = group.dimensions.size();
+    std::vector<std::int64_t> problem(set_.op->axes.size());
+    for (const axis_value& each : group.type) problem[each.axis] = each.value;
+    const auto go_to = [&](std::size_t row) {
+      for (std::size_t i = 0; i < group.axes.size(); ++i)
+        problem[group.axes[i]] = group.at[row * group.axes.size() + i];
+    };
+    for (bound_dimension& along : group.dimensions) {
+      if (along.rule.metric != axis_metric::exact) continue;
+      for (std::size_t row = 0; row < group.row_count(); ++row) {
+        go_to(row);
+        along.levels.push_back(along.value(problem));
+      }
+      std::sort(along.levels.begin(), along.levels.end());
+      along.levels.erase(std::unique(along.levels.begin(), along.levels.end()), along.levels.end());
+    }
+    std::vector<float> points(group.row_count() * dimensions);
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      go_to(row);
+      (void)group.place(problem, std::span{points}.subspan(row * dimensions, dimensions));
+    }
+    group.index = row_index_builder::build(points, dimensions);
+  }
+
+  const candidate_set& set_;
+  const candidate_ids& ids_;
+  std::span<const ranked_table> ranked_;
+  std::vector<std::string>& warned_;
+  std::vector<bound_group> groups_;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace switchyard
