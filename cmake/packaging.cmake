@@ -1,4 +1,4 @@
-# Install rules, the CMake package and the archive.
+# Install rules, the CMake package, the pkg-config file and the archive.
 
 include(CMakePackageConfigHelpers)
 set(SWITCHYARD_INSTALL_CMAKE "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
@@ -14,6 +14,13 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/switchyard-config-versio
 install(FILES "${PROJECT_BINARY_DIR}/switchyard-config.cmake" "${PROJECT_BINARY_DIR}/switchyard-config-version.cmake"
               cmake/SwitchyardKernels.cmake cmake/switchyard_kernels.py cmake/README.md
         DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
+# In share/, because nothing here depends on the architecture. The folders are relative to the file, so an installed
+# tree can be moved.
+cmake_path(SET pc_folder "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "${pc_folder}" OUTPUT_VARIABLE pc_include)
+cmake_path(RELATIVE_PATH SWITCHYARD_INSTALL_DATA BASE_DIRECTORY "${pc_folder}" OUTPUT_VARIABLE pc_data)
+configure_file(cmake/switchyard.pc.in "${PROJECT_BINARY_DIR}/switchyard.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/switchyard.pc" DESTINATION "${pc_folder}")
 install(DIRECTORY cmake/kernel_tools DESTINATION "${SWITCHYARD_INSTALL_CMAKE}" FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY "${SWITCHYARD_DATA}/" DESTINATION "${SWITCHYARD_INSTALL_DATA}" OPTIONAL PATTERN "*.partial" EXCLUDE)
 install(DIRECTORY tables/schema DESTINATION "${SWITCHYARD_INSTALL_DATA}" FILES_MATCHING PATTERN "*.json")
