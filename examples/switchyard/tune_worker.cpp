@@ -191,7 +191,7 @@ void run(const worker_arguments& arguments, const session& session) {
     } catch (const sy::error& problem) {
       answer = {{"error", problem.what()}, {"code", static_cast<int>(problem.code())}};
     } catch (const std::bad_alloc&) {
-      answer = {{"error", "the host has no memory left for this problem"},
+      answer = {{"error", "the host has not enough memory for this problem"},
                 {"code", static_cast<int>(sy::error_code::out_of_memory)}};
     }
     channel.write(answer);
@@ -204,7 +204,7 @@ void run(const worker_arguments& arguments, const session& session) {
 
 void add_tune_worker(CLI::App& app, session& session) {
   const auto arguments = std::make_shared<worker_arguments>();
-  CLI::App* const command = app.add_subcommand(worker_command, "Measures for `tune`; not for people");
+  CLI::App* const command = app.add_subcommand(worker_command, "Internal: measures for `tune`");
   command->group("");  // not listed
   command->add_option("--operator", arguments->operator_name);
   command->add_option("--device", arguments->device)->required();
