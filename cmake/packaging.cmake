@@ -14,11 +14,18 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/switchyard-config-versio
 install(FILES "${PROJECT_BINARY_DIR}/switchyard-config.cmake" "${PROJECT_BINARY_DIR}/switchyard-config-version.cmake"
               cmake/SwitchyardKernels.cmake cmake/switchyard_kernels.py cmake/README.md
         DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
-# In share/, because nothing here depends on the architecture. The folders are relative to the file, so an installed
-# tree can be moved.
-cmake_path(SET pc_folder "${CMAKE_INSTALL_DATADIR}/pkgconfig")
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "${pc_folder}" OUTPUT_VARIABLE pc_include)
-cmake_path(RELATIVE_PATH SWITCHYARD_INSTALL_DATA BASE_DIRECTORY "${pc_folder}" OUTPUT_VARIABLE pc_data)
+# In share/, because nothing here depends on the architecture. Folders are relative to the file, so that an installed tree
+# can be moved, unless the install folders are absolute.
+set(pc_folder "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_DATADIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(pc_include "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+  set(pc_data "${CMAKE_INSTALL_FULL_DATADIR}/switchyard")
+else()
+  file(RELATIVE_PATH pc_include "/${pc_folder}" "/${CMAKE_INSTALL_INCLUDEDIR}")
+  file(RELATIVE_PATH pc_data "/${pc_folder}" "/${SWITCHYARD_INSTALL_DATA}")
+  string(PREPEND pc_include "\${pcfiledir}/")
+  string(PREPEND pc_data "\${pcfiledir}/")
+endif()
 configure_file(cmake/switchyard.pc.in "${PROJECT_BINARY_DIR}/switchyard.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/switchyard.pc" DESTINATION "${pc_folder}")
 install(DIRECTORY cmake/kernel_tools DESTINATION "${SWITCHYARD_INSTALL_CMAKE}" FILES_MATCHING PATTERN "*.py")
