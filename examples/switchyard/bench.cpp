@@ -1,4 +1,4 @@
-// switchyard bench: a table's shapes measured again. Does what is chosen today still win?
+// switchyard bench: measures a table's shapes again. Does the chosen variant still win?
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-// switchyard check: whether manifests, tables and blobs are sound, by themselves and together.
+// switchyard check: checks manifests, tables and blobs, alone and against each other.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -1,5 +1,4 @@
-// One file by itself: the readers' own verdict, the blobs beside it, and whether it lies where it is looked
-// for.
+// Checks of one file: the reader's result, the blobs beside it, and whether it is in the right folder.
 #include <filesystem>
 #include <map>
 #include <span>

@@ -1,5 +1,5 @@
-// What only shows when manifests and tables are seen side by side: variants that nothing can choose, rows of
-// kernels that changed or are gone, types that no row covers.
+// Checks manifests against tables: variants that cannot be chosen, rows of kernels that changed or were
+// removed, types without rows.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,4 +1,4 @@
-// switchyard diff: what a newer table changes, shape by shape.
+// switchyard diff: compares two tables shape by shape.
 #include <algorithm>
 #include <array>
 #include <cmath>

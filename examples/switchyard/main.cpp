@@ -1,5 +1,5 @@
-// The `switchyard` command-line tool: what is installed, what would run, and whether files are sound. It
-// needs no GPU.
+// The `switchyard` command-line tool: shows what is installed and what would run, checks files, and makes
+// tables.
 #include <cstdio>
 #include <exception>
 
@@ -21,8 +21,8 @@ constexpr const char* footer = R"(Exit status:
   130, 143  tune: interrupted; the same command resumes. bench: interrupted
 
 Files are found through SWITCHYARD_PATH, then ../share/switchyard beside this program's folder,
-/usr/local/share/switchyard and /usr/share/switchyard; SWITCHYARD_TABLES and SWITCHYARD_FORCE count as they do
-in an engine. --root replaces the search.)";
+/usr/local/share/switchyard and /usr/share/switchyard; SWITCHYARD_TABLES and SWITCHYARD_FORCE apply as they
+do in an engine. --root replaces the search.)";
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// switchyard merge: shards of one operator and device, as ranks of a cluster or several sessions measured
-// them, as one table.
+// switchyard merge: merges tables of one operator and device, for example the shards of a cluster's ranks.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// switchyard record: what SWITCHYARD_RECORD wrote, of any number of processes and hosts, as one input of the
-// tuner.
+// switchyard record: merges the recordings (SWITCHYARD_RECORD) of many processes and hosts into one input for
+// the tuner.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

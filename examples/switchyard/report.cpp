@@ -1,4 +1,4 @@
-// switchyard report: tables as one HTML file with plots, to be read without a network.
+// switchyard report: writes tables as one HTML file with plots; the file needs no network.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

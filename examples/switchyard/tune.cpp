@@ -1,4 +1,4 @@
-// `switchyard tune`: its command line.
+// switchyard tune: the command line.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The process that measures: it reads requests, one JSON object a line, and answers each with a line. What a
-// kernel does to it costs nothing but this process; tune_process.hpp is the other end.
+// The measuring process: reads requests, one JSON object on each line, and answers each with one line. A
+// kernel that crashes costs only this process; tune_process.hpp is the other end.
 //
 //   (at the start)                             {"device": {...}, "pid": n}
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
