@@ -1,4 +1,4 @@
-// switchyard bench: a table's shapes measured again. Does what is chosen today still win?
+// switchyard bench: measures a table's shapes again. Does the chosen variant still win?
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -586,37 +586,40 @@ void run(bench_arguments arguments, session& session) {
 
 void add_bench(CLI::App& app, session& session) {
   CLI::App* const command = app.add_subcommand(
-      "bench", "Measure a table's shapes again, on this machine's devices: does what is chosen still win?");
+      "bench",
+      "Measure a table's shapes again on this machine's devices: does the chosen variant still win?");
   const auto arguments = std::make_shared<bench_arguments>();
   command
       ->add_option("table", arguments->table,
-                   "The table; one that the search path does not have is asked as --tables would")
+                   "The table. One outside the search path is used as an overlay, as with --tables")
       ->required();
-  command->add_option("filter", arguments->shapes.filter, "Only shapes that have these axes: axis=value ...");
+  command->add_option("filter", arguments->shapes.filter,
+                      "Only shapes with these axis values: axis=value ...");
   command
       ->add_option("--rows", arguments->shapes.rows,
-                   "So many of its rows, spread evenly over them. Default: all")
+                   "Measure this many of its rows, spread evenly. Default: all")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--between", arguments->shapes.between,
-                    "Also shapes halfway between neighbouring rows, which the table has not measured");
+  command->add_flag(
+      "--between", arguments->shapes.between,
+      "Also measure shapes halfway between neighbouring rows, which the table does not contain");
   command
       ->add_option("--candidates", arguments->candidates,
-                   "Besides the chosen variant, time so many: the best predicted ones")
+                   "Time this many rivals of the chosen variant, the best predicted ones")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Time every variant that may serve, with full precision");
   command
       ->add_option("--threshold", arguments->threshold,
-                   "Most that the chosen variant may take, over the best")
+                   "Largest accepted ratio of the chosen variant's time to the best time")
       ->capture_default_str();
   add_measure_options(*command, arguments->how, arguments->how_text);
   command->footer(
-      "A shape is behind where the chosen variant's time over the best one's exceeds the threshold even at "
-      "the lower end of its uncertainty; failed where the chosen variant is wrong, crashes or hangs. Whether "
-      "a row's recorded time still holds is told, and does not count. Exit status: 0 every shape is within "
-      "the threshold, 1 one is behind or failed, or a row could not be measured, 2 none could be, 130 or "
-      "143 interrupted.");
+      "A shape is behind if the ratio of the chosen variant's time to the best time exceeds the threshold, "
+      "even at the lower end of its uncertainty. It has failed if the chosen variant is wrong, crashes or "
+      "hangs. Whether a row's recorded time still holds is printed, but does not affect the exit status. "
+      "Exit status: 0: every shape is within the threshold. 1: a shape is behind or failed, or a row could "
+      "not be measured. 2: no shape could be measured. 130 or 143: interrupted.");
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

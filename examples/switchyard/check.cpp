@@ -1,4 +1,4 @@
-// switchyard check: whether manifests, tables and blobs are sound, by themselves and together.
+// switchyard check: checks manifests, tables and blobs, alone and against each other.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -151,7 +151,7 @@ void run(const check_arguments& arguments, session& session) {
   checked_files files;
   for (const std::string& path : found.json) check_file(path, out, files);
   if (files.manifests + files.tables == 0 && out.findings().empty()) {
-    out.add(severity::error, arguments.paths.front(), "neither a manifest nor a table lies here");
+    out.add(severity::error, arguments.paths.front(), "contains neither a manifest nor a table");
   }
   const bool tables_alone = std::none_of(found.json.begin(), found.json.end(), [](const std::string& each) {
     return fs::absolute(each).string().find("/kernels/") != std::string::npos;

@@ -1,5 +1,4 @@
-// One file by itself: the readers' own verdict, the blobs beside it, and whether it lies where it is looked
-// for.
+// Checks of one file: the reader's result, the blobs beside it, and whether it is in the right folder.
 #include <filesystem>
 #include <map>
 #include <span>
@@ -58,8 +57,8 @@ void check_blobs(const sy::manifest& from, report& out, checked_files& files) {
       out.add(
           severity::note, path,
           "is a symbolic link to " + outside +
-              ", out of the manifest's folder: it serves here, where its hash is right, but a copy of the "
-              "folder may lack it");
+              ", outside the manifest's folder: it works here, because its hash matches, but a copy of the "
+              "folder may lack the file");
     }
     try {
       const std::string bytes = sy::read_file(path, sy::max_blob_bytes);
@@ -87,8 +86,8 @@ void check_place(const std::string& path, std::string_view kind, const std::stri
   const std::string named = (kind == "kernels" ? folder.parent_path() : folder).filename().string();
   if (named != operator_name) {
     out.add(severity::error, sy::error_code::unknown_operator, path,
-            "is for operator '" + operator_name + "' but lies in the folder of '" + named +
-                "', so it is refused when that is read: move it");
+            "is for operator '" + operator_name + "' but is in the folder of '" + named +
+                "', so it is rejected when that operator is read: move it");
   }
 }
 
@@ -99,8 +98,7 @@ template <class Content, class Parse>
   auto content = std::make_shared<const Content>(parse_text(warned));
   for (const std::string& each : warned.messages) out.add_message(severity::error, path, each);
   if (warned.left_out > 0) {
-    out.add(severity::error, path,
-            "and " + std::to_string(warned.left_out) + " more entries that cannot be used");
+    out.add(severity::error, path, "and " + std::to_string(warned.left_out) + " more invalid entries");
   }
   return content;
 }

@@ -1,4 +1,4 @@
-// Keys that the formats do not have: the readers ignore them, so a slip of the pen would go unnoticed.
+// Finds unknown keys. The readers ignore them, so a misspelled key would go unnoticed.
 #include <map>
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
-// What only shows when manifests and tables are seen side by side: variants that nothing can choose, rows of
-// kernels that changed or are gone, types that no row covers.
+// Checks manifests against tables: variants that cannot be chosen, rows of kernels that changed or were
+// removed, types without rows.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -176,12 +176,11 @@ class together {
     }
     if (hidden.empty()) return;
     const std::set<std::string> ids{hidden.begin(), hidden.end()};
-    out_.add(
-        severity::note, from.path,
-        std::to_string(hidden.size()) + " of " + std::to_string(from.variants.size()) +
-            " variants stand behind one that serves the same calls, and no table has times of them, so they "
-            "run only when pinned or forced: " +
-            sy::text::join(ids, 6));
+    out_.add(severity::note, from.path,
+             std::to_string(hidden.size()) + " of " + std::to_string(from.variants.size()) +
+                 " variants come after one that serves the same calls, and no table has their times, so they "
+                 "run only when pinned or forced: " +
+                 sy::text::join(ids, 6));
   }
 
   void check_id(const sy::table& from, const std::string& id, const std::string& where) {
@@ -189,7 +188,7 @@ class together {
     std::vector<std::string_view> known;
     for (const auto& [name, unused] : by_id_) known.emplace_back(name);
     out_.add(severity::warning, sy::error_code::unknown_variant, from.path,
-             where + " names variant '" + id + "', which no manifest of the operator has" +
+             where + " names variant '" + id + "', which is in no manifest of the operator" +
                  sy::text::suggestion(id, known) + " It is not used");
   }
 
@@ -235,7 +234,7 @@ class together {
       out_.add(
           severity::warning, from.path,
           std::to_string(rows) + " times of variant '" + id +
-              "' are stale: its blobs changed since they were measured. They still serve; tune it again");
+              "' are stale: its blobs changed since they were measured. They are still used; tune it again");
     }
   }
 
@@ -315,7 +314,7 @@ class together {
       out_.add(severity::warning, from.path,
                std::to_string(uncovered.size()) + " types that variants serve on " + from.device.name +
                    " have no rows here: " + sy::text::join(uncovered, 6) +
-                   ". Their calls go by the manifest's order");
+                   ". Their calls use the manifest's order");
     }
   }
 
@@ -338,7 +337,7 @@ class together {
       if (!tuned) {
         out_.add(severity::note, from->path,
                  "no table has rows for a device that runs " + from->target.backend + " " +
-                     from->target.arch + ": its variants go by their order");
+                     from->target.arch + ": its variants are chosen by the manifest's order");
       }
     }
   }

@@ -1,5 +1,5 @@
-// What the commands of the `switchyard` tool share. A command is one .cpp with one add_... function that
-// main.cpp calls; it parses its own arguments and leaves its exit status in the session.
+// Shared by the commands of the `switchyard` tool. A command is one .cpp with one add_... function, which
+// main.cpp calls. It parses its own arguments and stores its exit status in the session.
 #pragma once
 
 #include <stdexcept>
@@ -14,16 +14,16 @@ class App;
 
 namespace tool {
 
-/// The statuses that every command ends with; --help and README list them.
+/// Exit statuses of every command; --help and README.md list them.
 enum exit_status : int {
   status_ok = 0,
   status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
                        ///< is slower or lost; bench: a shape is behind the best
   status_error = 2,    ///< check: errors; others: files that cannot be used
-  status_usage = 64,   ///< an argument that means nothing, as in sysexits.h
+  status_usage = 64,   ///< an invalid argument; the value is that of sysexits.h
 };
 
-/// An argument names something that does not exist. The message says what does.
+/// An argument is invalid. The message lists what is valid.
 class usage_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,8 +35,8 @@ struct session {
   bool json = false;
   int status = status_ok;
 
-  /// How catalogs are opened: by the environment, or, where --root is given, from those folders alone;
-  /// overlays and forced choices of the environment count either way.
+  /// Options for catalogs: the environment's roots, or only those of --root. Overlays and forced choices of
+  /// the environment always apply.
   [[nodiscard]] switchyard::catalog_options options() const {
     switchyard::catalog_options out;
     out.roots = roots;

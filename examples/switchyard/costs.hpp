@@ -1,4 +1,4 @@
-// What a problem costs at the least, from its axes alone: the roofline that `report` draws.
+// Lower bounds for the cost of a problem, from its axes: the roofline in `report`.
 #pragma once
 
 #include <span>

@@ -70,7 +70,7 @@ void set_attribute(sy::device_properties& device, const std::string& word) {
   for (const known_device& each : known) names.push_back(each.properties.name);
   throw usage_error{
       (partial.empty() ? "no table was measured on a device '" : "several devices have a name like '") +
-      name + "'" + sy::text::suggestion(name, names) + " Known are: " + sy::text::join(names, 40) +
+      name + "'" + sy::text::suggestion(name, names) + " Known devices: " + sy::text::join(names, 40) +
       "; or invent one, such as cuda:sm_90"};
 }
 

@@ -1,4 +1,4 @@
-// switchyard diff: what a newer table changes, shape by shape.
+// switchyard diff: compares two tables shape by shape.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -247,11 +247,11 @@ void run(const diff_arguments& arguments, session& session) {
   }
   std::printf(
       "%s on %s: of %zu shapes in both, %zu are slower, %zu faster (by more than %.4g %%), %zu changed their "
-      "winner, %zu are the same; new over old time %.4f in the mean\n",
+      "winner, %zu are the same; ratio of new to old time %.4f in the mean\n",
       before.content.operator_name.c_str(), before.content.device.name.c_str(), found.shared(),
       found.count(verdict::slower), found.count(verdict::faster), arguments.threshold,
       found.count(verdict::changed), found.count(verdict::same), found.mean_ratio());
-  std::printf("%zu shapes are lost, %zu thinned out but still decided, %zu gained; %zu winners are others\n",
+  std::printf("%zu shapes are lost, %zu thinned out but still decided, %zu gained; %zu winners changed\n",
               found.count(verdict::lost), found.count(verdict::thinned), found.count(verdict::gained),
               found.flips());
 }
@@ -260,23 +260,22 @@ void run(const diff_arguments& arguments, session& session) {
 
 void add_diff(CLI::App& app, session& session) {
   CLI::App* const command =
-      app.add_subcommand("diff", "What a newer table changes: faster, slower, other winners, lost coverage");
+      app.add_subcommand("diff", "Compare two tables: faster, slower, changed winners, lost coverage");
   const auto arguments = std::make_shared<diff_arguments>();
-  command->add_option("old", arguments->before, "The table that serves now")->required();
-  command->add_option("new", arguments->after, "The table that shall replace it")->required();
+  command->add_option("old", arguments->before, "The current table")->required();
+  command->add_option("new", arguments->after, "The table that will replace it")->required();
   command->add_option("--threshold", arguments->threshold, "Times within this percentage count as the same")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--strict", arguments->strict, "Exit with 1 for changed winners too");
   command->add_flag("--all", arguments->all, "Show shapes that stayed the same, too");
   command->footer(
-      "A shape is slower or faster by the time of its best variant; changed where that is another variant "
-      "and "
-      "the old one is clearly slower now; lost where the new table has neither a row nor one within its "
-      "envelope; thinned where it has none but rows near it decide: then the choice is judged by the old "
-      "times. Rows near a shape decide as in a process that has the installed manifests, whose costs carry "
-      "times "
-      "between sizes. Exit status: 0 nothing is slower or lost, 1 something is.");
+      "A shape is slower or faster if the time of its best variant is. It has changed if the best variant "
+      "is another one and the old one is clearly slower now. It is lost if the new table has neither a row "
+      "for it nor one within its envelope. It is thinned out if the new table has no row for it but nearby "
+      "rows decide; the choice is then judged by the old times. Nearby rows decide as in a process with the "
+      "installed manifests, whose costs scale times between sizes. Exit status: 0: nothing is slower or "
+      "lost. 1: a shape is slower or lost.");
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

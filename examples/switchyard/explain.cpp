@@ -1,5 +1,5 @@
-// switchyard explain: what would run for a problem on a device, every rule that was applied, and how every
-// other candidate fared.
+// switchyard explain: shows what would run for a problem on a device, every rule that applied, and every
+// candidate.
 #include <algorithm>
 #include <array>
 #include <atomic>

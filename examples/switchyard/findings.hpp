@@ -1,4 +1,4 @@
-// What `switchyard check` found, and the files it has read.
+// The findings of `switchyard check`, and the files it read.
 #pragma once
 
 #include <algorithm>

@@ -276,7 +276,8 @@ void add_list(CLI::App& app, session& session) {
   auto* const command = app.add_subcommand("list", "Show the operators, targets, variants and tables found");
   const auto arguments = std::make_shared<list_arguments>();
   command->add_option("operator", arguments->operator_name, "Only this operator");
-  command->add_option("filter", arguments->types, "Only what can serve these type axes: axis=value ...");
+  command->add_option("filter", arguments->types,
+                      "Only variants that can serve these type axes: axis=value ...");
   command->add_option("--target", arguments->target,
                       "Only targets that contain this text, such as cuda or sm_90a");
   command->add_option("--variant", arguments->variant, "Only variants whose id contains this text");

@@ -1,5 +1,5 @@
-// The `switchyard` command-line tool: what is installed, what would run, and whether files are sound. It
-// needs no GPU.
+// The `switchyard` command-line tool: shows what is installed and what would run, checks files, and makes
+// tables.
 #include <cstdio>
 #include <exception>
 
@@ -13,21 +13,21 @@
 namespace {
 
 constexpr const char* footer = R"(Exit status:
-  0   done; check: nothing wrong
+  0   done; check: no errors
   1   check --strict: warnings; explain: no variant serves the problem; diff: a shape is slower or lost;
       tune: problems were left out; bench: a shape is behind, failed, or could not be measured
   2   check: errors; tune, bench: no problem could be measured; otherwise: a file, a variable or a device cannot be used
-  64  the command line names something that does not exist
-  130, 143  tune: interrupted; the same command goes on. bench: interrupted
+  64  invalid command line
+  130, 143  tune: interrupted; the same command resumes. bench: interrupted
 
 Files are found through SWITCHYARD_PATH, then ../share/switchyard beside this program's folder,
-/usr/local/share/switchyard and /usr/share/switchyard; SWITCHYARD_TABLES and SWITCHYARD_FORCE count as they do
-in an engine. --root replaces the search.)";
+/usr/local/share/switchyard and /usr/share/switchyard; SWITCHYARD_TABLES and SWITCHYARD_FORCE apply as they
+do in an engine. --root replaces the search.)";
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Looks into the kernels and tuning tables that the Switchyard library chooses from.",
+  CLI::App app{"Shows, checks and tunes the kernels and tables that the Switchyard library chooses from.",
                "switchyard"};
   tool::session session;
   app.set_version_flag("--version", std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
@@ -36,8 +36,7 @@ int main(int argc, char** argv) {
   app.add_option("--root", session.roots,
                  "Search this folder (of kernels/ and tables/) instead; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--tables", session.tables,
-                 "Tables that win over all others, a file or a folder; may be repeated")
+  app.add_option("--tables", session.tables, "Overlay tables, a file or a folder; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--json", session.json, "Print JSON");
   app.footer(footer);

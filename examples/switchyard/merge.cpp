@@ -1,5 +1,4 @@
-// switchyard merge: shards of one operator and device, as ranks of a cluster or several sessions measured
-// them, as one table.
+// switchyard merge: merges tables of one operator and device, for example the shards of a cluster's ranks.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -192,7 +191,7 @@ class gathered_group {
         refuse(sy::error_code::blob_hash_differs,
                path + ": variant '" + from.ids[id] + "' was measured with another build of its kernel (" +
                    from.blobs[id] + ") than in the table before it (" + known +
-                   "); measure with one build, or say --conflict newest to drop the older times");
+                   "); measure with one build, or pass --conflict newest to drop the older times");
       }
       for (auto& [at, row] : rows_) counted.stale += row.times.erase(from.ids[id]);
     }
@@ -320,15 +319,15 @@ void run(const merge_arguments& arguments, const session& session) {
               merged.device.name.empty() ? "any device" : merged.device.name.c_str());
   if (counted.repeated > 0) {
     std::printf("%zu rows were measured more than once: %s", counted.repeated,
-                newest ? "the newest row counts" : "each variant's median counts");
+                newest ? "the newest row is used" : "each variant's median is used");
     if (counted.widest > 1) {
-      std::printf("; the times lie at most %.1f %% apart (%s)", 100 * (counted.widest - 1),
+      std::printf("; the times differ by at most %.1f %% (%s)", 100 * (counted.widest - 1),
                   counted.widest_at.c_str());
     }
     std::printf("\n");
   }
   if (counted.stale > 0) {
-    std::printf("%zu times of kernels that have been built anew since were dropped\n", counted.stale);
+    std::printf("%zu times of kernels that were rebuilt since were dropped\n", counted.stale);
   }
 }
 
@@ -336,14 +335,14 @@ void run(const merge_arguments& arguments, const session& session) {
 
 void add_merge(CLI::App& app, session& session) {
   CLI::App* const command =
-      app.add_subcommand("merge", "Make one table of several of one operator and device, such as shards");
+      app.add_subcommand("merge", "Merge tables of one operator and device, such as shards, into one");
   const auto arguments = std::make_shared<merge_arguments>();
   command->add_option("table", arguments->paths, "Tables")->required();
   command->add_option("-o,--output", arguments->output, "The table; may be one of those merged")->required();
   command
       ->add_option("--conflict", arguments->conflict,
-                   "What counts where several tables have a row of the same sizes: each variant's median, or "
-                   "the newest row as it is (by the date in 'measured', then by the order given here)")
+                   "How to merge rows of the same sizes: median takes each variant's median, newest takes "
+                   "the newest row (by the date in 'measured', then by the order given here)")
       ->check(CLI::IsMember({"median", "newest"}))
       ->capture_default_str();
   command->callback([arguments, &session] { run(*arguments, session); });

@@ -1,5 +1,4 @@
-// The operators this program knows by their C++ types. To teach it one of your own, add a line to
-// operators.cpp.
+// The operators that this program knows by C++ type. To add your own, add a line to operators.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Drawing for `report`: HTML and SVG as text, without scripts and without anything from the network.
+// Plots for `report`: HTML and SVG text, without scripts or network resources.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What tables say of each candidate of a selector, not only of the one that is chosen.
+// Predicted times of every candidate of a selector, not only the chosen one.
 #pragma once
 
 #include <cstdint>

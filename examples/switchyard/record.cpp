@@ -1,5 +1,5 @@
-// switchyard record: what SWITCHYARD_RECORD wrote, of any number of processes and hosts, as one input of the
-// tuner.
+// switchyard record: merges the recordings (SWITCHYARD_RECORD) of many processes and hosts into one input for
+// the tuner.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -80,14 +80,14 @@ void check_axis(const sy::operator_description& op, const std::string& name,
 
 [[nodiscard]] line parse_line(std::string_view text) {
   const auto document = ordered_json::parse(text, nullptr, false);
-  if (document.is_discarded() || !document.is_object()) throw bad_line{"is no JSON object"};
+  if (document.is_discarded() || !document.is_object()) throw bad_line{"is not a JSON object"};
   const auto& name = member(document, "operator");
   const auto& problem = member(document, "problem");
   const auto& count = member(document, "count");
-  if (!name.is_string()) throw bad_line{"'operator' is no string"};
-  if (!problem.is_object()) throw bad_line{"'problem' is no object"};
+  if (!name.is_string()) throw bad_line{"'operator' is not a string"};
+  if (!problem.is_object()) throw bad_line{"'problem' is not an object"};
   if (!count.is_number_unsigned() || count.get<std::uint64_t>() == 0) {
-    throw bad_line{"'count' is no positive integer"};
+    throw bad_line{"'count' is not a positive integer"};
   }
   const auto device = document.find("device");
   line out{{name.get<std::string>(),
@@ -100,7 +100,7 @@ void check_axis(const sy::operator_description& op, const std::string& name,
     for (const sy::axis_description& axis : known->description->axes) {
       if (!problem.contains(std::string{axis.name})) {
         throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + out.what.operator_name +
-                       "' is missing: it was recorded by an engine of another version"};
+                       "' is missing: the recording engine used another version"};
       }
     }
   }
@@ -152,7 +152,7 @@ class collector {
         return;
       }
       if (++bad_ <= most_messages) {
-        std::fprintf(stderr, "switchyard: %s:%zu: is left out: %s\n", path.c_str(), number, problem.what());
+        std::fprintf(stderr, "switchyard: %s:%zu: skipped: %s\n", path.c_str(), number, problem.what());
       }
     }
   }
@@ -209,7 +209,7 @@ void run(const record_arguments& arguments, const session& session) {
   collector all{arguments};
   for (const std::string& path : arguments.paths) all.read(path);
   if (all.bad() > 0) {
-    std::fprintf(stderr, "switchyard: %zu lines in all were left out\n", all.bad());
+    std::fprintf(stderr, "switchyard: %zu lines were skipped in total\n", all.bad());
   }
   const auto found = populations(all.counts(), arguments.share);
   if (found.empty()) {
@@ -217,9 +217,9 @@ void run(const record_arguments& arguments, const session& session) {
         sy::error_code::invalid_entry,
         arguments.paths.front() +
             (all.lines() == 0
-                 ? ": no file holds a recorded problem. Run an engine with SWITCHYARD_RECORD=FILE first"
+                 ? ": the files contain no recorded problem. Run an engine with SWITCHYARD_RECORD=FILE first"
                  : ": " + std::to_string(all.lines()) +
-                       " lines were read, and none is of this operator and device")};
+                       " lines were read; none has this operator and device")};
   }
   std::string text;
   std::size_t kept = 0;
@@ -263,7 +263,7 @@ void run(const record_arguments& arguments, const session& session) {
   }
   std::printf("%s: %zu problems of %zu lines in %zu files", arguments.output.c_str(), kept, all.lines(),
               arguments.paths.size());
-  if (all.torn() > 0) std::printf("; %zu torn lines were passed over", all.torn());
+  if (all.torn() > 0) std::printf("; %zu incomplete lines were skipped", all.torn());
   std::printf("\n");
 }
 
@@ -271,7 +271,7 @@ void run(const record_arguments& arguments, const session& session) {
 
 void add_record(CLI::App& app, session& session) {
   CLI::App* const command = app.add_subcommand(
-      "record", "Add up what SWITCHYARD_RECORD wrote in many processes, as one input for tune");
+      "record", "Merge the recordings (SWITCHYARD_RECORD) of many processes into one input for tune");
   const auto arguments = std::make_shared<record_arguments>();
   command->add_option("file", arguments->paths, "Files of SWITCHYARD_RECORD, or of an earlier record")
       ->required();

@@ -1,4 +1,4 @@
-// switchyard report: tables as one HTML file with plots, to be read without a network.
+// switchyard report: writes tables as one HTML file with plots; the file needs no network.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -641,7 +641,8 @@ void add_report(CLI::App& app, session& session) {
       "report", "Write tables as one HTML file: winners by size, roofline, regret, coverage");
   const auto arguments = std::make_shared<report_arguments>();
   command->add_option("table", arguments->paths, "Tables")->required();
-  command->add_option("-o,--output", arguments->output, "The HTML file; it needs no other, and no network")
+  command
+      ->add_option("-o,--output", arguments->output, "The HTML file; it needs no other file and no network")
       ->required();
   command->callback([arguments, &session] { run(*arguments, session); });
 }

@@ -28,8 +28,7 @@ table_file read_table_file(const std::string& path) {
   out.content = sy::parse_table(text, path, out.op(), warned);
   for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
   if (warned.left_out > 0) {
-    std::fprintf(stderr, "switchyard: %s: and %zu more entries that cannot be used\n", path.c_str(),
-                 warned.left_out);
+    std::fprintf(stderr, "switchyard: %s: and %zu more invalid entries\n", path.c_str(), warned.left_out);
   }
   read_notes(file, out.notes, out.before);
   return out;

@@ -1,4 +1,4 @@
-// Tables as the commands that compare and combine them see them: files by themselves. Kernels need not be
+// Reading and writing table files for the commands that compare and merge them. Kernels need not be
 // installed.
 #pragma once
 

@@ -1,4 +1,4 @@
-// `switchyard tune`: its command line.
+// switchyard tune: the command line.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -77,8 +77,8 @@ namespace {
     for (const auto& [name, calls] : recorded_operators(settings.recordings)) {
       if (find_operator(name) == nullptr || find_bench(name) == nullptr) {
         std::fprintf(stderr,
-                     "switchyard: operator '%s' is in the recording and cannot be measured by this "
-                     "program; it is left out\n",
+                     "switchyard: operator '%s' of the recording cannot be measured by this program; "
+                     "skipped\n",
                      name.c_str());
         continue;
       }
@@ -108,13 +108,13 @@ void run(raw_arguments arguments, session& session) {
   if (settings.output.empty() && settings.refresh.empty())
     throw usage_error{"--output: name the table to write, or a folder that ends in '/'"};
   const auto operators = operators_of(settings);
-  if (operators.empty()) throw usage_error{"the recording has no problem that this program can measure"};
+  if (operators.empty()) throw usage_error{"the recording contains no problem that this program can measure"};
   const std::string& output = settings.output.empty() ? settings.refresh : settings.output;
   std::error_code ignored;
   if (operators.size() > 1 && !output.ends_with('/') && !std::filesystem::is_directory(output, ignored)) {
     throw usage_error{
-        "the recording is of " + std::to_string(operators.size()) +
-        " operators, each of which gets a table: name a folder that ends in '/', or one operator"};
+        "the recording has problems of " + std::to_string(operators.size()) +
+        " operators, and each gets its own table: name a folder that ends in '/', or one operator"};
   }
   const sy::tune::shard part = require_shard(settings.shard);
   catch_signals();
@@ -163,37 +163,37 @@ void add_tune(CLI::App& app, session& session) {
                                                "Check and time every variant that may serve each problem, on "
                                                "this machine's devices, and write a table");
   command->add_option("operator", wanted.operator_name,
-                      "Name of an operator; may be left out where a recording or a table says it");
+                      "Name of the operator; optional if a recording or a table names it");
   command->add_option("axes", wanted.words,
-                      "axis=1,2,8..64*2,100..400+100: values and ranges, of which every combination is "
-                      "measured. The rows' type "
-                      "is the type axes named here, and holds for every value of the others");
+                      "axis=1,2,8..64*2,100..400+100: values and ranges; every combination is measured. "
+                      "The type of the rows has the type axes named here, and applies to every value of the "
+                      "others");
   command
       ->add_option(
           "--problems", wanted.recordings,
-          "What SWITCHYARD_RECORD wrote, or `switchyard record`; the most called first. May be repeated")
+          "A recording (SWITCHYARD_RECORD, `switchyard record`); most frequent first. May be repeated")
       ->allow_extra_args(false);
   command->add_option("--refresh", wanted.refresh,
-                      "Measure the rows of this table again; into it, without -o");
+                      "Measure the rows of this table again; overwrites it unless -o is given");
   command->add_option("-o,--output", wanted.output,
-                      "The table; problems that it has already are not measured again. A folder that ends in "
-                      "'/' gets OPERATOR/DEVICE.json");
+                      "The table; problems that it contains are not measured again. A folder, with a final "
+                      "'/', gets OPERATOR/DEVICE.json");
   command->add_option("--shard", wanted.shard,
-                      "K/N: every N-th problem, into TABLE.shard-K-of-N.json. Default: what torchrun, MPI or "
-                      "Slurm say");
+                      "K/N: every N-th problem, into TABLE.shard-K-of-N.json. Default: from torchrun, MPI or "
+                      "Slurm");
   command->add_option(
       "--budget", arguments->budget,
-      "Stop after this time (90s, 10m, 2h); the most called and the most distant problems first");
+      "Stop after this time (90s, 10m, 2h); the most frequent and most distant problems come first");
   add_measure_options(*command, wanted.how, arguments->how);
   command->add_option("--most", wanted.most, "Keep this many of the fastest variants in a row")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
   command->add_flag("--exhaustive", wanted.exhaustive,
-                    "Time every variant with full precision; else the slower half drops out round by round");
+                    "Time every variant with full precision; otherwise each round drops the slower half");
   command->add_flag("--deny", wanted.deny,
                     "Write variants that are known to be bad into the table's deny list");
-  command->add_flag("--retry-bad", wanted.retry_bad, "Forget which variants are known to be bad");
-  command->add_flag("--again", wanted.again, "Begin anew where the table exists");
+  command->add_flag("--retry-bad", wanted.retry_bad, "Retry variants that are known to be bad");
+  command->add_flag("--again", wanted.again, "Start over if the table exists");
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

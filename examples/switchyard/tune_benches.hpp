@@ -1,4 +1,4 @@
-// The operators that this program can measure. To teach it one of your own, write a workload for it (see
+// The operators that this program can measure. To add your own, write a workload (see
 // switchyard/tune/workload.hpp) and add it to the lists.
 #pragma once
 

@@ -78,7 +78,7 @@ void journal::read() {
     try {
       if (line.contains("schema")) {
         if (line.at("operator") != operator_name_) {
-          throw sy::file_error{sy::error_code::unknown_operator, path_ + ": these are notes of operator '" +
+          throw sy::file_error{sy::error_code::unknown_operator, path_ + ": these notes are of operator '" +
                                                                      line.at("operator").get<std::string>() +
                                                                      "', not of '" + operator_name_ +
                                                                      "'; name another table"};
@@ -92,7 +92,7 @@ void journal::read() {
     }
   }
   if (whole < text.size() && ::ftruncate(file_, static_cast<off_t>(whole)) != 0)
-    fail(path_, "the tuner's notes cannot be cut");
+    fail(path_, "the tuner's notes cannot be truncated");
   for (const auto& [problem, times] : times_) resumed_ += times.size();
   if (whole == 0 || others) append(header());
 }

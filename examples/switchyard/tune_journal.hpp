@@ -1,5 +1,5 @@
-// What a tuning run knows, on disk beside its table: one JSON object a line, appended as soon as it is known.
-// A run that was stopped, at any moment, goes on from there.
+// The journal of a tuning run, beside its table: one JSON object on each line, appended as soon as it is
+// known. A run that was stopped at any moment resumes from it.
 #pragma once
 
 #include <cstddef>

@@ -75,20 +75,21 @@ int status_interrupted() noexcept {
 }
 
 void add_measure_options(CLI::App& command, measure_settings& settings, measure_arguments& arguments) {
-  command.add_option("--devices", settings.devices,
-                     "all, host, or numbers as in 0,1: problems are shared out to them. Default: the first");
-  command.add_option("--limit", arguments.limit, "A variant that does not answer for so long is given up")
+  command.add_option(
+      "--devices", settings.devices,
+      "all, host, or numbers such as 0,1: problems are distributed over them. Default: the first");
+  command.add_option("--limit", arguments.limit, "Give up a variant that does not answer within this time")
       ->capture_default_str();
   command
       .add_option("--confidence", arguments.confidence,
                   "Sample until the median is 95 % certain to this share of it")
       ->capture_default_str();
-  command.add_option("--samples", settings.samples, "Samples of a variant, at the most")
+  command.add_option("--samples", settings.samples, "Maximum number of samples of a variant")
       ->capture_default_str()
       ->check(CLI::Range(6, 1000));
   command
       .add_option("--drift", arguments.drift,
-                  "Measure a problem again whose first variant changed by more until its end")
+                  "Measure a problem again if its first variant changed by more by the end")
       ->capture_default_str();
   command
       .add_option("--cache", settings.cache,
@@ -137,8 +138,7 @@ measured_variant measuring_worker::time(const serving& variant, const round_opti
     return out;
   } catch (const json::exception& problem) {
     drop_process();
-    throw worker_lost{worker_lost::kind::garbage,
-                      std::string{"the answer lacks what was asked for: "} + problem.what()};
+    throw worker_lost{worker_lost::kind::garbage, std::string{"incomplete answer: "} + problem.what()};
   }
 }
 
@@ -180,7 +180,7 @@ void measuring_worker::set_up() {
     answer = ask({{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}}, 6);
   } catch (const worker_lost& lost) {
     if (lost.why() == worker_lost::kind::interrupted) throw;
-    throw left_out{std::string{"setting it up cost the process: "} + lost.what()};
+    throw left_out{std::string{"the process died while setting it up: "} + lost.what()};
   }
   if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
   full_ = answer.at("problem").get<std::vector<std::int64_t>>();

@@ -32,7 +32,7 @@ constexpr std::size_t longest_recording = std::size_t{256} << 20U;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc{} || stop != text.data() + text.size() || text.empty()) {
     throw usage_error{"in '" + word + "', '" + text +
-                      "' is no integer; a range is first..last*factor or first..last+step"};
+                      "' is not an integer; a range is first..last*factor or first..last+step"};
   }
   return value;
 }
@@ -136,8 +136,8 @@ void problem_list::add(tuning_problem each) {
     return;
   }
   if (problems_.size() == most_problems) {
-    throw usage_error{"these are more than " + std::to_string(most_problems) +
-                      " problems; measure fewer, or in several tables"};
+    throw usage_error{"more than " + std::to_string(most_problems) +
+                      " problems; measure fewer, or use several tables"};
   }
   problems_.push_back(std::move(each));
 }
@@ -202,7 +202,7 @@ void problem_list::add_recording(const std::string& path) {
     add(std::move(each));
   });
   if (bad > 0) {
-    complaints_.push_back(path + ": " + std::to_string(bad) + " lines cannot be used; " + first_bad);
+    complaints_.push_back(path + ": " + std::to_string(bad) + " lines were skipped; " + first_bad);
   }
 }
 

@@ -1,5 +1,4 @@
-// What is to be measured: from a grid on the command line, recordings of what engines ran, or the rows of a
-// table.
+// The problems to measure: from a grid on the command line, recordings of engines, or the rows of a table.
 #pragma once
 
 #include <cstddef>

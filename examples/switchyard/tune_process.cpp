@@ -29,8 +29,8 @@ namespace {
 constexpr std::size_t longest_answer = std::size_t{16} << 20U;
 
 [[noreturn]] void fail(const char* what) {
-  throw sy::driver_error{sy::error_code::driver_failed, std::string{"the process that measures: "} + what +
-                                                            ": " + std::generic_category().message(errno)};
+  throw sy::driver_error{sy::error_code::driver_failed, std::string{"the measuring process: "} + what + ": " +
+                                                            std::generic_category().message(errno)};
 }
 
 [[nodiscard]] std::string seconds_text(std::chrono::duration<double> time) {
@@ -187,13 +187,12 @@ void worker_process::start(std::chrono::duration<double> limit) {
     }
   } catch (const worker_lost& problem) {
     if (problem.why() == worker_lost::kind::interrupted) throw;
-    throw sy::driver_error{sy::error_code::driver_failed, "the process that measures on " + place_.text() +
+    throw sy::driver_error{sy::error_code::driver_failed, "the measuring process on " + place_.text() +
                                                               " could not be started: " + problem.what()};
   } catch (const json::exception& problem) {
     kill();
-    throw sy::driver_error{
-        sy::error_code::driver_failed,
-        std::string{"the process that measures answers what is no greeting: "} + problem.what()};
+    throw sy::driver_error{sy::error_code::driver_failed,
+                           std::string{"the measuring process sent an invalid greeting: "} + problem.what()};
   }
 }
 
@@ -232,12 +231,11 @@ json worker_process::wait(std::chrono::duration<double> limit) {
       json answer = json::parse(line, nullptr, false);
       if (!answer.is_object() || !pending_.empty()) {
         lose(worker_lost::kind::garbage,
-             "it wrote what is no answer: '" + sy::text::shortened(line, 80) + "'");
+             "it wrote an invalid answer: '" + sy::text::shortened(line, 80) + "'");
       }
       return answer;
     }
-    if (pending_.size() > longest_answer)
-      lose(worker_lost::kind::garbage, "it wrote an answer without an end");
+    if (pending_.size() > longest_answer) lose(worker_lost::kind::garbage, "it wrote an incomplete answer");
     if (interrupted_.load(std::memory_order_relaxed)) lose(worker_lost::kind::interrupted, "interrupted");
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now()).count();
     if (left <= 0)

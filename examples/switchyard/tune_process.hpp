@@ -1,5 +1,5 @@
-// A process that measures, as the tuner sees it: started, asked with a limit of time, and started again when
-// it is lost.
+// The tuner's side of a measuring process: starts it, sends requests with a time limit, and restarts it when
+// it dies.
 #pragma once
 
 #include <atomic>

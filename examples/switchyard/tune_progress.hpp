@@ -1,4 +1,4 @@
-// How a tuning run stands: a bar that is drawn over and over on a terminal, lines in a file.
+// Progress of a tuning run: a bar on a terminal, lines in a file.
 #pragma once
 
 #include <chrono>

@@ -204,7 +204,7 @@ class shared_run {
       read_earlier(sy::parse_json(text, path));
       if (!table.device.name.empty() && table.device.name != device.name) {
         throw usage_error{path + " was measured on " + table.device.name + ", and this is " + device.name +
-                          "; name another file, or say --again to begin anew"};
+                          "; name another file, or pass --again to start over"};
       }
     }
     table.device = device;
@@ -270,7 +270,7 @@ class shared_run {
       changed_ = true;
       write_soon();
     }
-    if (removed > 0) bar->say(what.variant + " is taken out of " + std::to_string(removed) + " rows");
+    if (removed > 0) bar->say(what.variant + " was removed from " + std::to_string(removed) + " rows");
   }
 
   void add_clocks(const json& answer) {
@@ -632,7 +632,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     if (last.name != first.name || last.arch != first.arch) {
       throw usage_error{"--devices: " + workers.front()->place().text() + " is " + first.name + " and " +
                         workers.back()->place().text() + " is " + last.name +
-                        "; a table is of one device: tune them one after the other, into a table each"};
+                        "; a table describes one device: tune the devices one by one, into separate tables"};
     }
     // A process dies with the thread that started it; each thread starts its own.
     workers.back()->kill();
@@ -667,7 +667,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
                       : std::string{}) +
       (outcome.before > 0 ? ", " + std::to_string(outcome.before) + " measured before" : std::string{}) +
       (outcome.resumed > 0
-           ? ", going on after " + std::to_string(outcome.resumed) + " times of a run that was stopped"
+           ? ", resuming after " + std::to_string(outcome.resumed) + " times of an interrupted run"
            : std::string{}));
 
   std::atomic<std::size_t> next{0};
@@ -712,14 +712,14 @@ std::string tune_outcome::text() const {
                     " problems measured in " + duration_text(seconds);
   if (before > 0) out += ", " + std::to_string(before) + " before";
   if (open > 0) {
-    out += ", " + std::to_string(open) + " still to do" +
-           (interrupted   ? " (interrupted; the same command goes on)"
-            : out_of_time ? " (the budget is used up; the same command goes on)"
+    out += ", " + std::to_string(open) + " remaining" +
+           (interrupted   ? " (interrupted; the same command resumes)"
+            : out_of_time ? " (the budget is used up; the same command resumes)"
                           : "");
   }
   if (unsteady > 0) {
     out += ", " + std::to_string(unsteady) +
-           " unsteady: the device drifted each time, and their rows say by how much";
+           " unsteady: the device drifted each time; their rows record by how much";
   }
   out += "\n";
   if (!left_out.empty()) {

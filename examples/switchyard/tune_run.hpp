@@ -1,5 +1,5 @@
-// One tuning run of one operator: problems are shared out to the processes that measure, and every result
-// goes into the journal and the table as it comes.
+// One tuning run of one operator: distributes problems over measuring processes, and writes every result to
+// the journal and the table as it arrives.
 #pragma once
 
 #include <atomic>

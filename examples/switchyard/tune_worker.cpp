@@ -1,5 +1,5 @@
-// The process that measures: it reads requests, one JSON object a line, and answers each with a line. What a
-// kernel does to it costs nothing but this process; tune_process.hpp is the other end.
+// The measuring process: reads requests, one JSON object on each line, and answers each with one line. A
+// kernel that crashes costs only this process; tune_process.hpp is the other end.
 //
 //   (at the start)                             {"device": {...}, "pid": n}
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
@@ -191,7 +191,7 @@ void run(const worker_arguments& arguments, const session& session) {
     } catch (const sy::error& problem) {
       answer = {{"error", problem.what()}, {"code", static_cast<int>(problem.code())}};
     } catch (const std::bad_alloc&) {
-      answer = {{"error", "the host has no memory left for this problem"},
+      answer = {{"error", "the host has not enough memory for this problem"},
                 {"code", static_cast<int>(sy::error_code::out_of_memory)}};
     }
     channel.write(answer);
@@ -204,7 +204,7 @@ void run(const worker_arguments& arguments, const session& session) {
 
 void add_tune_worker(CLI::App& app, session& session) {
   const auto arguments = std::make_shared<worker_arguments>();
-  CLI::App* const command = app.add_subcommand(worker_command, "Measures for `tune`; not for people");
+  CLI::App* const command = app.add_subcommand(worker_command, "Internal: measures for `tune`");
   command->group("");  // not listed
   command->add_option("--operator", arguments->operator_name);
   command->add_option("--device", arguments->device)->required();

@@ -1,4 +1,4 @@
-// What can go wrong, numbered so that a message can be looked up in README and tested for.
+// Errors. Each has a number; README.md beside this header lists causes and cures.
 //
 // Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says
 // what was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
@@ -12,7 +12,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Numbers are stable: a retired one is not used again.
+/// Numbers are stable. The number of a removed code is not used again.
 enum class error_code : int {
   // Files
   unreadable_file = 101,
@@ -69,7 +69,7 @@ class error : public std::runtime_error {
   error_code code_;
 };
 
-/// A manifest, a table or their folder is not as it must be.
+/// A manifest, a table or a folder is invalid.
 class file_error : public error {
  public:
   /// `cause` is the errno of a system call that failed, 0 where none did.
@@ -89,7 +89,7 @@ enum class failure_kind : unsigned char {
   context,    ///< nothing can run in this context any more: no variant is at fault
 };
 
-/// A device, its driver or a blob does not do what it must.
+/// A device, its driver or a blob failed.
 class driver_error : public error {
  public:
   driver_error(error_code code, const std::string& message, failure_kind kind = failure_kind::permanent)
@@ -101,7 +101,7 @@ class driver_error : public error {
   failure_kind kind_;
 };
 
-/// A call cannot be served as it is.
+/// A call is illegal, or no variant serves it.
 class call_error : public error {
  public:
   using error::error;

@@ -17,7 +17,28 @@ if(KIND STREQUAL "bare_include")
   return()
 endif()
 
-# A cache file rather than -D options, because lists do not survive being arguments.
+if(KIND STREQUAL "pkg_config")
+  find_program(PKG_CONFIG NAMES pkg-config pkgconf)
+  if(NOT PKG_CONFIG)
+    message("skipped: pkg-config is not installed")
+    return()
+  endif()
+  run("${CMAKE_COMMAND}" --install "${LIBRARY_BUILD}" --prefix "${WORK}/prefix")
+  file(RENAME "${WORK}/prefix" "${WORK}/moved")
+  set(ENV{PKG_CONFIG_PATH} "${WORK}/moved/share/pkgconfig")
+  execute_process(COMMAND "${PKG_CONFIG}" --cflags --libs switchyard OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${PKG_CONFIG}" --variable datadir switchyard OUTPUT_VARIABLE data
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT IS_DIRECTORY "${data}/schema")
+    message(FATAL_ERROR "switchyard.pc: datadir=${data} has no schema/")
+  endif()
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run("${CXX}" -std=c++20 ${SOURCES} ${flags} -o "${WORK}/consumer")
+  run("${WORK}/consumer")
+  return()
+endif()
+
+# A cache file rather than -D options, because a list cannot be passed as one argument.
 file(CONFIGURE OUTPUT "${WORK}/cache.cmake" CONTENT [[
 set(CMAKE_CXX_COMPILER "@CXX@" CACHE FILEPATH "")
 set(CMAKE_PREFIX_PATH "@PREFIX_PATH@" CACHE STRING "")
@@ -28,7 +49,7 @@ set(SWITCHYARD_SOURCE "@LIBRARY@" CACHE PATH "")
 set(options -C "${WORK}/cache.cmake")
 if(KIND STREQUAL "find_package")
   run("${CMAKE_COMMAND}" --install "${LIBRARY_BUILD}" --prefix "${WORK}/prefix")
-  # Moved, so that nothing may hold on to the place it was installed to.
+  # Moved, so that a path of the original prefix would fail.
   file(RENAME "${WORK}/prefix" "${WORK}/moved")
   list(APPEND options "-Dswitchyard_ROOT=${WORK}/moved")
 endif()

@@ -213,8 +213,8 @@ def main():
     text += table_of(["operators", "ignored", "mean", "p99", "worst", "over 5 %"],
                      [[family, f"`{left_out}`" if left_out else "nothing"] + figures([r for r, _ in pairs])
                       for family, left_out, pairs in axes_that_matter(program, folder, all_studies)])
-    text += ("\nCross-validation within the grids, where all shapes of one line are left out of the table and asked for. Metric, "
-             "costs and weights were chosen by it:\n\n")
+    text += ("\nCross-validation within the grids: all shapes of one line are removed from the table and then asked for. Metric, "
+             "costs and weights were chosen by these figures:\n\n")
     text += table_of(["operators", "rule", "shapes", "mean", "p99", "worst", "over 5 %", "mean, 4 us and longer"],
                      cross_validated(program, folder, all_studies))
     text += "\nA second exhaustive run of every shape, and what the first run's winner costs in it:\n\n"
@@ -222,8 +222,8 @@ def main():
     text += table_of(["study", "shapes", "other winners", "mean cost", "p99", "mean cost, ties within 2 % settled by both runs"],
                      [[name, str(count), str(changed), f"{cost[0]:.4f}", f"{cost[1]:.3f}", f"{kept[0]:.4f}"]
                       for name, count, changed, cost, kept in by_study])
-    text += ("\nSo much is lost by whoever knows the first run and chooses for the second: no rule can be expected to lose less when it "
-             "is judged by one run. The studies judge by both together, which halves the noise's variance.\n\n")
+    text += ("\nThis is the loss of a rule that knows the first run exactly and is judged by the second. No rule can lose less when it is "
+             "judged by one run. The studies therefore use both runs together, which halves the variance of the noise.\n\n")
     text += table_of(["shapes", "count", "mean", "p99", "worst", "over 5 %"],
                      [[label, str(len(regrets))] + figures(regrets) for label, regrets in
                       (("all", [r for r, _ in costs]), ("shorter than 4 us", [r for r, s in costs if s.best < 4]),

@@ -34,7 +34,7 @@ def broken_trees():
     @edit("later major version", "error", 105, "Update the library")
     def _(tree): tree.table["schema"] = "switchyard.table/2"
 
-    @edit("other operator's folder", "error", 106, "lies in the folder of 'rotary'")
+    @edit("other operator's folder", "error", 106, "is in the folder of 'rotary'")
     def _(tree): tree.table.update(operator="attention_forward", groups=[], match={})
 
     @edit("unknown operator", "warning", 106, "did you mean 'rotary'?")

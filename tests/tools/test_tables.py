@@ -66,7 +66,7 @@ def test_record(program, folder, checks, axes):
                           + '{"operator":"axpy","device":"one","problem":{"n":7},"count":6}\n')
     status, out, problem = run(program, "record", first, second, "-o", folder.name("all.jsonl"))
     checks.equal((status, problem), (0, ""), "record")
-    checks.contains(out, "2 torn lines were passed over", "record: torn lines")
+    checks.contains(out, "2 incomplete lines were skipped", "record: torn lines")
     checks.contains(out, "3 problems, 21 calls on one", "record: populations")
     found = [json.loads(each) for each in folder.read("all.jsonl").splitlines()]
     checks.equal([(each["operator"], each["device"], each["problem"].get("rows"), each["count"]) for each in found],
@@ -96,22 +96,22 @@ def test_record(program, folder, checks, axes):
         '{"operator":"softmax","device":"one","problem":[],"count":1}', '{"device":"one"}']) + "\n")
     status, out, problem = run(program, "record", bad, "-o", folder.name("out.jsonl"))
     checks.equal(status, 0, "record: status with bad lines")
-    for text in (f"{bad}:2: is left out: is no JSON object", ":3: is left out: 'count' is no positive integer",
-                 ":4: is left out: axis 'rows' has no value 'many'; it takes an integer",
-                 ":5: is left out: operator 'softmax' has no axis 'depth'",
-                 ":6: is left out: axis 'dtype' of operator 'softmax' is missing: it was recorded by an engine of "
-                 "another version", ":7: is left out: 'problem' is no object", ":8: is left out: 'operator' is missing",
-                 "7 lines in all were left out"):
+    for text in (f"{bad}:2: skipped: is not a JSON object", ":3: skipped: 'count' is not a positive integer",
+                 ":4: skipped: axis 'rows' has no value 'many'; it takes an integer",
+                 ":5: skipped: operator 'softmax' has no axis 'depth'",
+                 ":6: skipped: axis 'dtype' of operator 'softmax' is missing: the recording engine used another version",
+                 ":7: skipped: 'problem' is not an object", ":8: skipped: 'operator' is missing",
+                 "7 lines were skipped in total"):
         checks.contains(problem, text, "record: bad lines")
 
     empty = folder.write("empty.jsonl", "")
     status, _, problem = run(program, "record", empty, "-o", folder.name("none.jsonl"))
     checks.equal((status, os.path.exists(folder.name("none.jsonl"))), (2, False), "record: nothing recorded")
-    checks.contains(problem, "no file holds a recorded problem. Run an engine with SWITCHYARD_RECORD=FILE first",
+    checks.contains(problem, "the files contain no recorded problem. Run an engine with SWITCHYARD_RECORD=FILE first",
                     "record: nothing recorded")
     status, _, problem = run(program, "record", first, "-o", folder.name("none.jsonl"), "--device", "three")
     checks.equal(status, 2, "record: no such device")
-    checks.contains(problem, "2 lines were read, and none is of this operator and device", "record: no such device")
+    checks.contains(problem, "2 lines were read; none has this operator and device", "record: no such device")
     status, _, problem = run(program, "record", folder.name("absent"), "-o", folder.name("none.jsonl"))
     checks.equal(status, 2, "record: no file")
     checks.contains(problem, "absent: cannot be opened", "record: no file")
@@ -145,13 +145,13 @@ def test_merge(program, folder, checks):
     checks.equal(document["measured"], {"clocks": "1980 MHz", "date": "2026-11-21", "repeat": "7",
                                         "merged": "3 tables, 1 rows measured more than once: median"}, "merge: notes")
     checks.contains(out, "3 rows in 1 groups, 2 denials and 1 pins of 3 tables of rotary", "merge")
-    checks.contains(out, "1 rows were measured more than once: each variant's median counts; the times lie at most "
-                    "100.0 % apart (a at dtype=bf16 batch=1 seqlen=64)", "merge: spread")
+    checks.contains(out, "1 rows were measured more than once: each variant's median is used; the times differ by at most "
+                    "100.0 % (a at dtype=bf16 batch=1 seqlen=64)", "merge: spread")
 
     # By date, then by order: three is older though it is named last.
     out, document = merged(one, two, three, "--conflict", "newest")
     checks.equal(rows(document)[1, 64], {"a": 4, "b": 3, "d": 9}, "merge: newest")
-    checks.contains(out, "the newest row counts", "merge: newest")
+    checks.contains(out, "the newest row is used", "merge: newest")
     _, document = merged(two, one, "--conflict", "newest")
     checks.equal(rows(document)[1, 64], {"a": 2, "b": 4}, "merge: newest of one day")
 
@@ -183,11 +183,11 @@ def test_merge(program, folder, checks):
             checks.contains(problem, text, f"merge {words}")
 
     refused(2, (old, new), "[switchyard.206]", "variant 'a' was measured with another build of its kernel",
-            "say --conflict newest to drop the older times")
+            "pass --conflict newest to drop the older times")
     out, document = merged(old, new, "--conflict", "newest")
     checks.equal(rows(document), {(1, 64): {"a": 1}, (4, 64): {"b": 2}}, "merge: stale times are dropped")
     checks.equal(document["groups"][0]["blobs"], {"a": "1" * 16, "b": "2" * 16}, "merge: blobs")
-    checks.contains(out, "2 times of kernels that have been built anew since were dropped", "merge: stale times")
+    checks.contains(out, "2 times of kernels that were rebuilt since were dropped", "merge: stale times")
 
     other = folder.write("other.json", dict(table({(1, 64): {"a": 1.0}}), device={
         "backend": "cuda", "arch": "sm_90", "name": "NVIDIA H100", "multiprocessors": 132}))
@@ -227,7 +227,7 @@ def test_diff(program, folder, checks):
     checks.equal(lines[4], "gained   dtype=bf16 batch=2 seqlen=64: 3 us, a", "diff: gained")
     checks.that(lines[5].startswith("thinned  dtype=bf16 batch=1 seqlen=1024: 20 us -> "), f"diff: thinned {lines[5]}")
     checks.equal(lines[6], "rotary on Invented H200: of 4 shapes in both, 1 are slower, 1 faster (by more than 5 %), "
-                 "1 changed their winner, 1 are the same; new over old time 1.0039 in the mean", "diff: sum")
+                 "1 changed their winner, 1 are the same; ratio of new to old time 1.0039 in the mean", "diff: sum")
     checks.contains(lines[7], "1 shapes are lost, 1 thinned out but still decided, 1 gained;", "diff: coverage")
 
     status, out = diff(old, new, "--json", "--all", "--threshold", "30")

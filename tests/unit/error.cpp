@@ -26,7 +26,7 @@ TEST_CASE("every kind of error can be caught as error and as runtime_error") {
   static_assert(std::is_base_of_v<std::runtime_error, error>);
 }
 
-TEST_CASE("the numbers of errors are those that README lists") {
+TEST_CASE("the numbers of errors are those that the guide lists") {
   CHECK(static_cast<int>(error_code::unreadable_file) == 101);
   CHECK(static_cast<int>(error_code::path_escapes_folder) == 112);
   CHECK(static_cast<int>(error_code::driver_absent) == 201);

@@ -1,4 +1,4 @@
-// The environment variables that steer the library, read when a catalog is opened.
+// The SWITCHYARD_ environment variables, read when a catalog is opened.
 #pragma once
 
 #include <cerrno>
@@ -19,7 +19,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// SWITCHYARD_FORCE's part for one operator: a variant's id, or "block_m=64,num_warps=4".
+/// One operator's part of SWITCHYARD_FORCE: a variant's id, or "block_m=64,num_warps=4".
 struct forced_choice {
   std::string operator_name;
   std::string wanted;
@@ -28,14 +28,14 @@ struct forced_choice {
 struct environment {
   debug_level debug = debug_level::silent;
   bool debug_json = false;
-  std::string debug_file;           ///< empty: standard error; %p stands for the process id
+  std::string debug_file;           ///< empty: standard error; %p becomes the process id
   std::vector<std::string> path;    ///< roots searched for kernels/ and tables/
-  std::vector<std::string> tables;  ///< files or folders whose tables win over all others
+  std::vector<std::string> tables;  ///< overlay tables, files or folders
   std::vector<forced_choice> forced;
-  std::string record;  ///< file that problems are appended to; %p as above
+  std::string record;  ///< problems are appended to this file; %p as above
 
-  /// Reads the SWITCHYARD_ variables. A set-uid program reads none of them. Throws call_error
-  /// invalid_environment for a value that means nothing.
+  /// Reads the SWITCHYARD_ variables; set-uid programs ignore them. Throws call_error invalid_environment for
+  /// an invalid value.
   [[nodiscard]] static environment read() {
     environment out;
     if (::getauxval(AT_SECURE) != 0) return out;
@@ -53,7 +53,7 @@ struct environment {
     return out;
   }
 
-  /// What is forced for an operator; empty when nothing is.
+  /// The forced choice for an operator; empty if there is none.
   [[nodiscard]] std::string forced_for(std::string_view operator_name) const {
     for (const forced_choice& each : forced) {
       if (each.operator_name == operator_name) return each.wanted;
@@ -61,13 +61,13 @@ struct environment {
     return {};
   }
 
-  /// The log that the variables ask for. A file that cannot be opened gives way to standard error.
+  /// Opens the log. If its file cannot be opened, the log writes to standard error.
   [[nodiscard]] std::shared_ptr<log> open_log() const {
     const int descriptor = debug_file.empty() ? -1 : open_for_append(debug_file);
     return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor);
   }
 
-  /// The recorder, or null when nothing is to be recorded. Throws file_error unreadable_file.
+  /// Opens the recorder; null if SWITCHYARD_RECORD is not set. Throws file_error unreadable_file.
   [[nodiscard]] std::shared_ptr<recorder> open_recorder() const {
     if (record.empty()) return nullptr;
     const int descriptor = open_for_append(record);
@@ -122,7 +122,7 @@ struct environment {
         throw call_error{
             error_code::invalid_environment,
             "SWITCHYARD_FORCE: expected operator:variant-id or operator:key=value,key=value, got '" + part +
-                "'; separate several by semicolons"};
+                "'; separate several entries by semicolons"};
       }
       forced.push_back({part.substr(0, colon), part.substr(colon + 1)});
     }

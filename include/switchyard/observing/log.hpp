@@ -1,4 +1,4 @@
-// Where debug lines and warnings go: whole lines, one write each, from any thread.
+// The log for debug lines and warnings. Each line is one write; any thread may write.
 #pragma once
 
 #include <array>
@@ -15,18 +15,18 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// How much is said of choices.
+/// How much is printed about choices.
 enum class debug_level : int { silent = 0, choices = 1, launches = 2 };
 
 class log {
  public:
   log() = default;
-  /// Writes to a descriptor, which it closes in the end unless it is standard error.
+  /// Writes to a descriptor, and closes it on destruction unless it is standard error.
   log(debug_level level, bool json, int descriptor) : level_{level}, json_{json}, descriptor_{descriptor} {}
   log(const log&) = delete;
   log& operator=(const log&) = delete;
 
-  /// Prints the summary of what was chosen, where lines were asked for.
+  /// Prints the summary of choices, unless the level is silent.
   ~log() {
     if (level_ != debug_level::silent && total() > 0) write_summary();
     if (descriptor_ > 2) ::close(descriptor_);
@@ -40,12 +40,12 @@ class log {
     counts_[static_cast<std::size_t>(chosen.why)].fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// How often selection ended this way.
+  /// The number of choices with this reason.
   [[nodiscard]] std::uint64_t counted(reason why) const noexcept {
     return counts_[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
   }
 
-  /// Writes one line. Warnings are written whatever the level is.
+  /// Writes one line. Warnings are written at every level.
   void line(std::string text) noexcept {
     text += '\n';
     std::string_view rest = text;

@@ -1,5 +1,5 @@
-// SWITCHYARD_RECORD: the problems an engine really ran, as JSON lines that the tuner reads. Lines of the same
-// problem add up.
+// SWITCHYARD_RECORD: the problems that an engine ran, as JSON lines for the tuner. The counts of lines with
+// the same problem add up.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ inline namespace v0 {
 
 class recorder {
  public:
-  /// Appends to a descriptor, which it closes in the end.
+  /// Appends to a descriptor, and closes it on destruction.
   explicit recorder(int descriptor) noexcept : descriptor_{descriptor} {}
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
   ~recorder() { ::close(descriptor_); }
 
-  /// Appends a problem that was called `count` times, in one write, so that processes may share a file.
+  /// Appends a problem that was called `count` times. One write for each line lets processes share a file.
   void note(const operator_description& op, const device_properties& device, problem_view problem,
             std::uint64_t count) noexcept {
     if (count == 0) return;
@@ -35,7 +35,7 @@ class recorder {
       line += op.axes[i].value_names.empty() ? value : text::quote_json(value);
     }
     line += "},\"count\":" + std::to_string(count) + "}\n";
-    // A record that cannot be written, on a full disk say, must not stop the engine.
+    // A failed write, for example on a full disk, must not stop the engine.
     [[maybe_unused]] const ssize_t written = ::write(descriptor_, line.data(), line.size());
   }
 

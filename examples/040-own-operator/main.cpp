@@ -1,5 +1,7 @@
-// An engine's own operator, with the same rights as the library's: described in axpy.hpp, computed by
-// axpy_host.cpp, built by axpy.json, called here.
+// An operator of your own: described in axpy.hpp, implemented in axpy_host.cpp, built from axpy.json, called
+// here.
+//
+//   own_operator FOLDER      FOLDER holds kernels/axpy, built from axpy.json
 #include <cstdio>
 #include <vector>
 
@@ -10,7 +12,7 @@
 int main(int argc, char** argv) {
   namespace sy = switchyard;
   if (argc != 2) {
-    std::fprintf(stderr, "usage: own_operator FOLDER, which holds kernels/axpy\n");
+    std::fprintf(stderr, "usage: own_operator FOLDER\n");
     return 2;
   }
   sy::catalog catalog{{.roots = {argv[1]}, .tables = {}, .default_roots = false}};
@@ -30,7 +32,7 @@ int main(int argc, char** argv) {
     if (!right) return 1;
   }
 
-  // A call that is wrong says so, and runs nothing.
+  // An illegal call throws and runs nothing.
   try {
     axpy({}, {.a = 1, .x = nullptr, .y = nullptr, .n = 10});
   } catch (const sy::call_error& problem) {

@@ -1,12 +1,10 @@
-// The main job: runs the rotary and attention calls of a layer of Llama-3.1-8B on the best device of the
-// machine, checks every one against a reference in double precision, then replaces the tuning tables on disk
-// and shows that this very process chooses otherwise. Memory-bound calls are printed beside the speed of a
-// copy.
+// Runs the rotary and attention calls of a Llama-3.1-8B layer on the best device of the machine, and checks
+// each result against a reference in double precision. Then replaces the tuning tables on disk and shows that
+// the running process chooses other variants. Memory-bound calls are compared with the speed of a copy.
 //
-//   quickstart [--host]      --host: on the CPU, whatever else there is
+//   quickstart [--host]      --host: run on the CPU even if there is a GPU
 //
-// Exit status: 0 when every call was right and the new tables were followed; 1 otherwise; 2 when nothing
-// could run.
+// Exit status: 0: every result is right and the new tables were used. 1: otherwise. 2: nothing could run.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,10 +18,10 @@
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>
 
-#include "quickstart/copy_speed.hpp"
-#include "quickstart/layer.hpp"
-#include "quickstart/tree.hpp"
-#include "quickstart/verify.hpp"
+#include "copy_speed.hpp"
+#include "layer.hpp"
+#include "tree.hpp"
+#include "verify.hpp"
 
 namespace {
 
@@ -63,8 +61,8 @@ struct outcome {
   bool right = false;
 };
 
-/// What a call that moves memory reaches of the speed at which this device copies as many bytes; blank for
-/// one that computes.
+/// The speed of a memory-bound call as a share of the speed of a copy of as many bytes; blank for a
+/// compute-bound call.
 template <class Call>
 [[nodiscard]] std::string share_of_copy(const Call& call, double microseconds,
                                         const quickstart::copy_speed& copies) {
@@ -102,14 +100,14 @@ struct dispatchers {
 [[nodiscard]] std::vector<outcome> run_layer(dispatchers& run, layer& what,
                                              const quickstart::copy_speed& copies) {
   std::printf("%-26s %-24s %-12s %13s %17s %-26s  %s\n", "call", "variant", "reason", "median time",
-              "achieved", "beside a copy of its bytes", "error of what is allowed");
+              "achieved", "beside a copy of its bytes", "error of tolerance");
   std::vector<outcome> out;
   for (rotary_call& each : what.rotary) out.push_back(run_call(run.rotary, each, copies));
   for (attention_call& each : what.attention) out.push_back(run_call(run.attention, each, copies));
   return out;
 }
 
-/// The table that was measured on the device, if there is one, else where it would lie.
+/// The path of the table that was measured on the device, or the path where it would be.
 [[nodiscard]] std::filesystem::path find_table(const std::filesystem::path& root, sy::catalog& catalog,
                                                const sy::operator_description& op,
                                                const sy::device_properties& device) {
@@ -119,8 +117,8 @@ struct dispatchers {
   return root / "tables" / op.name / "quickstart.json";
 }
 
-/// Times one variant for each call, the one that `pick` names of an explanation, and puts these times in the
-/// place of the device's table. Returns how many calls have a row.
+/// Times one variant of each call, selected by `pick` from its explanation, and replaces the device's table
+/// by these times. Returns the number of rows.
 template <class Call, class Pick>
 [[nodiscard]] std::size_t write_table(const std::filesystem::path& root, sy::catalog& catalog,
                                       sy::dispatcher<typename Call::operator_type>& run,
@@ -161,8 +159,8 @@ template <class Call, class Pick>
   return other == why.candidates.end() ? std::string{} : other->variant;
 }
 
-/// So that there is a table to replace: where none was measured on this device, one with the times of what
-/// the manifests put first.
+/// Writes a table with the times of the default choices if this device has no table, so that there is one to
+/// replace.
 template <class Call>
 void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog,
                          sy::dispatcher<typename Call::operator_type>& run, std::vector<Call>& calls) {
@@ -171,7 +169,7 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
   (void)write_table(root, catalog, run, calls, pick_chosen);
 }
 
-/// Waits until the watching catalog has taken the new tables. False after ten seconds.
+/// Waits until the watching catalog has read the new tables. False after ten seconds.
 [[nodiscard]] bool wait_for_change(dispatchers& run, const layer& what, const std::vector<outcome>& before) {
   const auto start = std::chrono::steady_clock::now();
   while (seconds{std::chrono::steady_clock::now() - start}.count() < 10) {
@@ -179,13 +177,13 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
     const bool attention =
         run.attention.explain(what.attention.back().arguments).variant != before.back().variant;
     if (rotary && attention) {
-      std::printf("the catalog took them after %.0f ms\n\n",
+      std::printf("the catalog read them after %.0f ms\n\n",
                   1e3 * seconds{std::chrono::steady_clock::now() - start}.count());
       return true;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
   }
-  std::printf("the catalog did not take them within 10 s\n");
+  std::printf("the catalog did not read them within 10 s\n");
   return false;
 }
 
@@ -214,11 +212,11 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
   };
   bool good = all_right(before);
   if (!settings.forced.empty()) {
-    std::printf("\nSWITCHYARD_FORCE overrules every table, so none is replaced\n");
+    std::printf("\nSWITCHYARD_FORCE overrides every table, so none is replaced\n");
     return good ? 0 : 1;
   }
 
-  // Tables that know nothing of the variants that run now: a process that follows them must choose others.
+  // New tables without the variants that run now: a process that follows them must choose others.
   std::printf("\nmeasuring other variants\n");
   catalog.watch(std::chrono::milliseconds{50});
   const std::size_t rows =
@@ -230,7 +228,7 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
   for (std::size_t i = 0; i < after.size(); ++i) changed += after[i].variant != before[i].variant ? 1U : 0U;
   good = good && all_right(after) && changed == rows && rows > 0;
   std::printf("\n%zu of %zu choices changed, without a restart; %s; %.1f s in all\n", changed, after.size(),
-              good ? "every result is right" : "THIS IS NOT AS IT MUST BE",
+              good ? "every result is right" : "FAILED",
               seconds{std::chrono::steady_clock::now() - start}.count());
   return good ? 0 : 1;
 }

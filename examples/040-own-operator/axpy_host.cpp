@@ -1,4 +1,5 @@
-// The operator's CPU kernels. axpy.json says which exist: it writes one AXPY line for each behind this file.
+// The CPU kernels of the operator. axpy.json lists them; the build appends one AXPY line for each to this
+// file.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// An operator that the library does not have: y += a x. This struct is all there is to describing it.
+// The operator y += a x. This struct is its whole description.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct axpy {
     switchyard::dtype dtype = switchyard::dtype::f32;
   };
 
-  /// What manifests may name.
+  /// The arguments that manifests may name.
   static constexpr auto fields =
       switchyard::fields<&arguments::a, &arguments::x, &arguments::y, &arguments::n, &arguments::dtype>;
 
@@ -31,7 +31,7 @@ struct axpy {
                          return switchyard::alignment_of(call.x, call.y);
                        }));
 
-  /// What is wrong with a call; asked once for each new problem.
+  /// Returns what is wrong with a call, or an empty string. Runs once for each new problem.
   [[nodiscard]] static std::string check(const arguments& call) {
     if (call.n < 0) return "n must not be negative";
     if (call.n > 0 && switchyard::alignment_of(call.x, call.y) == 0) return "x and y must not be null";

@@ -1,0 +1,10 @@
+# The configuration that .ci/run tests:   cmake -C cmake/ci.cmake -S . -B build -G Ninja
+#
+# The values replace those of an existing build folder, for example one that .ci/quickstart configured without tests.
+# Options after -C override them.
+
+set(SWITCHYARD_BUILD_TESTS ON CACHE BOOL "" FORCE)
+set(SWITCHYARD_WERROR ON CACHE BOOL "" FORCE)
+# Every source file parses JSON and the standard headers again; six files per unit share that cost.
+set(CMAKE_UNITY_BUILD ON CACHE BOOL "" FORCE)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "" FORCE)
