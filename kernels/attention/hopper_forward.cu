@@ -246,12 +246,6 @@ struct dealer {
   }
 };
 
-__device__ __forceinline__ float exp2_approximate(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 __device__ __forceinline__ float tangent_hyperbolic(float x) {
   const float size = fabsf(x);
   const float far = 1.0F - __fdividef(2.0F, exp2_approximate(size * (2.0F * log2_e)) + 1.0F);
