@@ -7,11 +7,12 @@
 // are the narrow side of an m16n8k16 and the softmax's factors of a row lie in the threads that hold its
 // scores and its sums alike; the query heads of a KV head are rows of one tile.
 //
-//   decode_split  a block, or a cluster of them, for each KV head; the cluster joins through distributed
-//   shared memory decode_dealt  as many blocks as the device holds, each with the same number of tiles,
-//   whichever sequences they are
-//                 of; the copies run on from one sequence to the next
-//   decode_join   joins what decode_dealt has cut apart
+//   decode_split        a block, or a cluster of them, for each KV head; the blocks of a cluster combine
+//   their
+//                       results through distributed shared memory
+//   decode_persistent   as many blocks as the device holds, each with the same number of tiles, of whichever
+//                       sequences; copies continue from one sequence into the next
+//   decode_join         combines the results of sequences that decode_persistent has split
 //
 // e4m3 keys and values become f16, exactly; queries in bf16 then become f16 after their row has been divided
 // by a power of two, so that their products are in f16 too.
@@ -403,16 +404,16 @@ struct row_state {
 #pragma unroll
       for (int j = 0; j < 2; ++j) shift[j] = now[j] == -INFINITY ? 0.0F : now[j];
       if (__any_sync(~0U, now[0] != largest[tile][0] || now[1] != largest[tile][1])) {
-        const float fade[2] = {exp2_approximate(largest[tile][0] - shift[0]),
-                               exp2_approximate(largest[tile][1] - shift[1])};
+        const float rescale[2] = {exp2_approximate(largest[tile][0] - shift[0]),
+                                  exp2_approximate(largest[tile][1] - shift[1])};
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          total[tile][j] *= fade[j];
+          total[tile][j] *= rescale[j];
           largest[tile][j] = now[j];
 #pragma unroll
           for (int step = 0; step < steps; ++step) {
-            values[tile][step][j] *= fade[j];
-            values[tile][step][2 + j] *= fade[j];
+            values[tile][step][j] *= rescale[j];
+            values[tile][step][2 + j] *= rescale[j];
           }
         }
       }
@@ -567,14 +568,14 @@ __device__ __forceinline__ void write_out(const decode_call& call, row_value of,
   const float sink = call.sinks != nullptr ? call.sinks[h] * log2e : -INFINITY;
   const float most = fmaxf(of.largest, sink);
   const float shift = most == -INFINITY ? 0.0F : most;
-  const float fade = exp2_approximate(of.largest - shift);
-  const float total = of.total * fade + exp2_approximate(sink - shift);
+  const float rescale = exp2_approximate(of.largest - shift);
+  const float total = of.total * rescale + exp2_approximate(sink - shift);
   if (d < call.head_dim_v) {
     const int head_kv = h / (call.heads / call.heads_kv);
     const float v_scale = call.v_scale != nullptr ? call.v_scale[head_kv * call.v_scale_stride] : 1.0F;
     static_cast<Element*>(
         call.out)[b * call.out_stride_batch + h * call.out_stride_head + query * call.out_stride_token + d] =
-        static_cast<Element>(total == 0.0F ? 0.0F : of.value * fade / total * v_scale);
+        static_cast<Element>(total == 0.0F ? 0.0F : of.value * rescale / total * v_scale);
   }
   if (d == 0 && call.lse != nullptr) {
     call.lse[b * call.lse_stride_batch + h * call.lse_stride_head + query] =
@@ -588,7 +589,8 @@ constexpr int shared_bytes = Shape::ring_bytes > (Shape::Warps + 1) * static_cas
                                  ? Shape::ring_bytes
                                  : (Shape::Warps + 1) * static_cast<int>(sizeof(joined<Shape>));
 template <class Shape>
-constexpr int dealt_shared_bytes = Shape::ring_bytes + Shape::Warps* static_cast<int>(sizeof(joined<Shape>));
+constexpr int persistent_shared_bytes = Shape::ring_bytes +
+                                        Shape::Warps* static_cast<int>(sizeof(joined<Shape>));
 
 // ---- a block for a share of one KV head's keys
 
@@ -611,7 +613,7 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   wait_for_previous_launch();
 
   const decode_span<Keys> span{call, rows, b};
-  // Whole tiles, dealt out as evenly as they can be.
+  // Whole tiles, distributed as evenly as possible.
   const int first_tile = static_cast<int>(static_cast<i64>(span.tiles) * split / call.splits);
   const int last_tile = static_cast<int>(static_cast<i64>(span.tiles) * (split + 1) / call.splits);
   const int mine = (last_tile - first_tile - warp + Warps - 1) / Warps;
@@ -706,7 +708,7 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   meet_cluster();  // nobody's memory goes away while others read it
 }
 
-// ---- all tiles of all sequences, dealt out evenly
+// ---- persistent blocks: all tiles of all sequences, distributed evenly
 
 /// Where KV heads' tiles lie among all: those of a sequence one after the other, sequence after sequence.
 template <int Keys>
@@ -802,7 +804,7 @@ __device__ __forceinline__ i64 part_index(int row_tile, int blocks, int block, b
 
 /// The grid is [blocks, tiles of rows]. What one block has whole it writes out; parts wait for decode_join.
 template <class Shape>
-__device__ __forceinline__ void decode_dealt(const decode_call& call) {
+__device__ __forceinline__ void decode_persistent(const decode_call& call) {
   constexpr int Warps = Shape::Warps;
   constexpr int Keys = Shape::Keys;
   constexpr int Stages = Shape::Stages;
@@ -890,11 +892,11 @@ __device__ __forceinline__ void decode_dealt(const decode_call& call) {
   wait_for_copies<0>();
 }
 
-/// Most blocks of decode_dealt's grid.
+/// Most blocks of decode_persistent's grid.
 constexpr int most_blocks = 512;
 
 /// Joins the parts of one KV head, or writes what a sequence without keys gives. The grid is [heads_kv *
-/// batch, tiles of rows], of 128 threads; `blocks` is decode_dealt's grid.
+/// batch, tiles of rows], of 128 threads; `blocks` is decode_persistent's grid.
 template <class Element, int Rows, int Keys>
 __device__ __forceinline__ void decode_join(const decode_call& call, int blocks) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
@@ -979,10 +981,11 @@ using bf16 = __nv_bfloat16;
     sy::decode_split<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>(call); \
   }
 
-#define SY_DECODE_DEALT(name, element, narrow, dim, tiles, warps, keys, stages, paged)                     \
-  extern "C" __global__ void __launch_bounds__(32 * warps)                                                 \
-      name(const __grid_constant__ sy::decode_call call) {                                                 \
-    sy::decode_dealt<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>(call); \
+#define SY_DECODE_PERSISTENT(name, element, narrow, dim, tiles, warps, keys, stages, paged)               \
+  extern "C" __global__ void __launch_bounds__(32 * warps)                                                \
+      name(const __grid_constant__ sy::decode_call call) {                                                \
+    sy::decode_persistent<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>( \
+        call);                                                                                            \
   }
 
 #define SY_DECODE_JOIN(name, element, tiles, keys)                                                       \
