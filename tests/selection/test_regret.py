@@ -1,4 +1,4 @@
-"""What the real selector's choices cost on shapes that no table has.   regret_test.py STUDY CHOOSE FOLDER [--update]
+"""What the real selector's choices cost on shapes that no table has.   test_regret.py STUDY CHOOSE FOLDER [--update]
 
 STUDY is the folder tables/study. For each of its studies a table is made of the dense grid, the program CHOOSE asks the
 real selector for every shape held out, and the time of its choice is divided by the best time of the exhaustive
