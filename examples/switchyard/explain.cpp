@@ -88,11 +88,11 @@ struct applied_rule {
 /// What a group of rows says to a problem, in words.
 [[nodiscard]] std::string ask_group(const sy::selector& rules, const sy::bound_group& group,
                                     sy::problem_view problem) {
-  if (const std::uint32_t row = sy::selector::find_row(group, problem); row != sy::no_index) {
+  if (const std::uint32_t row = group.find_row(problem); row != sy::no_index) {
     return "has row " + std::to_string(group.origins[row].row) + " for exactly these sizes";
   }
   std::array<float, sy::max_dimensions> point{};
-  if (!sy::selector::place(group, problem, point)) return "has no row with the same value on its exact axes";
+  if (!group.place(problem, point)) return "has no row with the same value on its exact axes";
   sy::neighbour_list near;
   group.index.nearest({point.data(), group.axes.size()}, group.neighbours, near);
   if (near.count == 0) return "has no rows";
@@ -120,7 +120,7 @@ struct applied_rule {
                                           : std::string{"not set"}});
   if (rules.is_forced) return out;
   std::size_t applying = 0;
-  for (const sy::bound_pin& each : rules.pins) applying += sy::selector::applies(each, problem) ? 1U : 0U;
+  for (const sy::bound_pin& each : rules.pins) applying += each.applies(problem) ? 1U : 0U;
   out.push_back({"pins", std::to_string(applying) + " of " + std::to_string(rules.pins.size()) + " apply" +
                              (chosen.why == sy::reason::pinned ? ": " + why.table + " decides"
                               : applying > 0                   ? ", to variants that may not serve"
@@ -198,7 +198,7 @@ struct ranked_candidate {
                                              const sy::choice& chosen) {
   ordered_json out = ordered_json::array();
   if (chosen.variant == sy::no_index) return out;
-  const sy::variant& what = *rules.candidates[chosen.variant].what;
+  const sy::variant& what = *rules.candidates[chosen.variant].variant;
   const sy::evaluation values{problem, rules.device.attributes, {}, nullptr};
   for (const sy::launch& each : what.launches) {
     if (each.is_fill) {
@@ -218,7 +218,7 @@ struct ranked_candidate {
                                            const sy::choice& chosen) {
   std::int64_t total = 0;
   if (chosen.variant == sy::no_index) return total;
-  for (const sy::named_expression& each : rules.candidates[chosen.variant].what->workspace) {
+  for (const sy::named_expression& each : rules.candidates[chosen.variant].variant->workspace) {
     total += each.value.evaluate({problem, rules.device.attributes, {}, nullptr}).value;
   }
   return total;

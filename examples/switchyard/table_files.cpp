@@ -94,8 +94,8 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
     what.id = id;
     what.type = type;
     for (const sy::candidate& each : installed.candidates) {
-      if (each.what->id != id || contradict(each.what->type, type)) continue;
-      what.cost = each.what->cost;
+      if (each.variant->id != id || contradict(each.variant->type, type)) continue;
+      what.cost = each.variant->cost;
       return;
     }
   };

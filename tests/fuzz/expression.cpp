@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <switchyard/expression/expression.hpp>
+#include <switchyard/expression/parse.hpp>
 
 namespace {
 

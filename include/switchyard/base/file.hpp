@@ -18,9 +18,9 @@ inline namespace v0 {
 
 /// Reads a whole file. Throws file_error: unreadable_file, or file_too_large before anything is read.
 [[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit) {
-  const auto fail = [&path](const char* what) {
+  const auto fail = [&path](const char* problem) {
     throw file_error{error_code::unreadable_file,
-                     path + ": " + what + ": " + std::generic_category().message(errno)};
+                     path + ": " + problem + ": " + std::generic_category().message(errno), errno};
   };
   struct descriptor {
     int number;
@@ -57,10 +57,10 @@ inline namespace v0 {
 /// unreadable_file, leaving the old content.
 inline void write_file(const std::string& path, std::string_view text) {
   const std::string fresh = path + ".partial";
-  const auto fail = [&](const char* what) {
+  const auto fail = [&](const char* problem) {
     const std::string why = std::generic_category().message(errno);
     ::unlink(fresh.c_str());
-    throw file_error{error_code::unreadable_file, path + ": " + what + ": " + why};
+    throw file_error{error_code::unreadable_file, path + ": " + problem + ": " + why};
   };
   const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) fail("cannot be written");

@@ -1,12 +1,13 @@
-// Builds a selector: which variants can run on a device, and which tables speak about it, most specific
-// first.
+// Builds a selector: the variants that can run on a device, and the rows of the tables that speak about it.
+//
+// Manifests and tables are shared with the selector, which keeps what it points to. Nothing is read from
+// disk; what does not fit together becomes a warning.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,7 +17,10 @@
 #include <vector>
 
 #include <switchyard/base/text.hpp>
-#include <switchyard/choosing/row_index.hpp>
+#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/build_row_index.hpp>
+#include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
@@ -27,69 +31,6 @@
 
 namespace switchyard {
 inline namespace v0 {
-
-/// Builds the k-d tree of a row index: median splits along the widest axis, down to leaves of two dozen rows.
-class row_index_builder {
- public:
-  /// Indexes `points`, row after row, of `dimensions` finite coordinates each.
-  [[nodiscard]] static row_index build(std::span<const float> points, std::size_t dimensions) {
-    row_index out;
-    const std::size_t count = dimensions == 0 ? 0 : points.size() / dimensions;
-    out.dimensions_ = dimensions;
-    out.rows_.resize(count);
-    for (std::size_t i = 0; i < count; ++i) out.rows_[i] = static_cast<std::uint32_t>(i);
-    while ((count >> out.depth_) > row_index::leaf_rows) ++out.depth_;
-    out.nodes_.resize((std::size_t{1} << out.depth_) - 1);
-    split(out, points, 0, 0, 0);
-    constexpr std::size_t lanes = row_index::lanes;
-    const std::size_t leaves = count == 0 ? 0 : std::size_t{1} << out.depth_;
-    out.points_.resize(leaves * lanes * dimensions);
-    for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
-      const std::size_t begin = out.bound(leaf, out.depth_);
-      for (std::size_t i = begin; i < out.bound(leaf + 1, out.depth_); ++i) {
-        for (std::size_t axis = 0; axis < dimensions; ++axis) {
-          out.points_[(leaf * dimensions + axis) * lanes + (i - begin)] =
-              points[out.rows_[i] * dimensions + axis];
-        }
-      }
-    }
-    return out;
-  }
-
- private:
-  static void split(row_index& out, std::span<const float> points, std::size_t index, std::size_t position,
-                    unsigned level) {
-    if (level == out.depth_) return;
-    const std::size_t dimensions = out.dimensions_;
-    const std::size_t begin = out.bound(position, level);
-    const std::size_t middle = out.bound(2 * position + 1, level + 1);
-    const std::size_t end = out.bound(position + 1, level);
-    std::size_t widest = 0;
-    float extent = -1;
-    for (std::size_t axis = 0; axis < dimensions; ++axis) {
-      float low = std::numeric_limits<float>::max();
-      float high = std::numeric_limits<float>::lowest();
-      for (std::size_t i = begin; i < end; ++i) {
-        const float value = points[out.rows_[i] * dimensions + axis];
-        low = std::min(low, value);
-        high = std::max(high, value);
-      }
-      if (high - low > extent) {
-        extent = high - low;
-        widest = axis;
-      }
-    }
-    const auto at = [&](std::uint32_t row) { return points[row * dimensions + widest]; };
-    const auto first = out.rows_.begin();
-    std::nth_element(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(middle),
-                     first + static_cast<std::ptrdiff_t>(end), [&](std::uint32_t a, std::uint32_t b) {
-                       return at(a) != at(b) ? at(a) < at(b) : a < b;
-                     });
-    out.nodes_[index] = {static_cast<std::uint32_t>(widest), at(out.rows_[middle])};
-    split(out, points, 2 * index + 1, 2 * position, level + 1);
-    split(out, points, 2 * index + 2, 2 * position + 1, level + 1);
-  }
-};
 
 /// What a selector is built from.
 struct selector_sources {
@@ -113,7 +54,8 @@ class selector_builder {
     out_->device = sources_.device;
     out_->manifests = sources_.manifests;
     add_candidates();
-    rank_tables();
+    ranked_ = rank_tables(sources_.device, sources_.overlays, sources_.tables, warned_);
+    for (const ranked_table& each : ranked_) out_->tables.push_back(each.source);
     add_denials_and_pins();
     add_groups();
     add_force();
@@ -121,13 +63,6 @@ class selector_builder {
   }
 
  private:
-  struct ranked_table {
-    std::shared_ptr<const table> what;
-    table_rank rank = table_rank::this_device;
-    bool overlay = false;
-    double distance = 0;  // between the devices, within a rank
-  };
-
   void add_candidates() {
     struct fitting {
       int fit;
@@ -142,30 +77,30 @@ class selector_builder {
     std::stable_sort(fitting_manifests.begin(), fitting_manifests.end(),
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
-      for (const variant& what : each.from->variants)
-        out_->candidates.push_back(make_candidate(what, *each.from));
+      for (const variant& variant : each.from->variants)
+        out_->candidates.push_back(make_candidate(variant, *each.from));
     }
     std::unordered_map<std::string, std::uint32_t> classes;
     for (std::uint32_t i = 0; i < out_->candidates.size(); ++i) {
-      const variant& what = *out_->candidates[i].what;
-      by_id_[what.id].push_back(i);
+      const variant& variant = *out_->candidates[i].variant;
+      by_id_[variant.id].push_back(i);
       std::string key;
-      for (const axis_value& value : what.type) {
+      for (const axis_value& value : variant.type) {
         key += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
       }
       const auto [found, is_new] = classes.try_emplace(key, static_cast<std::uint32_t>(out_->classes.size()));
-      if (is_new) out_->classes.push_back({what.type, {}});
+      if (is_new) out_->classes.push_back({variant.type, {}});
       out_->classes[found->second].candidates.push_back(i);
     }
   }
 
-  [[nodiscard]] candidate make_candidate(const variant& what, const manifest& from) const {
+  [[nodiscard]] candidate make_candidate(const variant& served, const manifest& from) const {
     candidate out;
-    out.what = &what;
+    out.variant = &served;
     out.from = &from;
     out.most_shared = sources_.device.attribute("shared_bytes_per_block");
     if (out.most_shared == 0) return out;  // not known
-    for (const launch& each : what.launches) {
+    for (const launch& each : served.launches) {
       if (each.is_fill) continue;
       if (!each.shared_bytes.is_constant()) {
         out.shared.push_back(&each.shared_bytes);
@@ -176,107 +111,58 @@ class selector_builder {
     return out;
   }
 
-  /// How unlike two devices of one backend are: nearest multiprocessor count and memory bandwidth.
-  [[nodiscard]] double device_distance(const device_properties& other) const {
-    double total = 0;
-    for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
-      const auto here = static_cast<double>(sources_.device.attribute(name));
-      const auto there = static_cast<double>(other.attribute(name));
-      total += here > 0 && there > 0 ? std::abs(std::log2(here / there)) : 1.0;
-    }
-    return total;
-  }
-
-  /// Whether a table's device is of this architecture. "gfx942" means it with any features.
-  [[nodiscard]] bool has_arch(const device_properties& other) const {
-    const std::string& here = sources_.device.arch;
-    if (sources_.device.backend != "hip") return other.arch == here;
-    return detail::before_features(other.arch) == detail::before_features(here) &&
-           detail::has_features(here, other.arch);
-  }
-
-  void rank_tables() {
-    const auto rank_of = [this](const device_properties& device) {
-      if (!has_arch(device)) return table_rank::same_backend;
-      return device.name == sources_.device.name ? table_rank::this_device : table_rank::same_arch;
-    };
-    for (const auto& each : sources_.overlays) {
-      // An overlay wins over all others for whatever device it was made, so long as it can mean this backend.
-      const device_properties& device = each->device;
-      if (!device.backend.empty() && device.backend != sources_.device.backend) continue;
-      const bool here = device.name.empty() || rank_of(device) == table_rank::this_device;
-      ranked_.push_back({each, here ? table_rank::this_device : rank_of(device), true, 0});
-    }
-    const auto first_of_others = static_cast<std::ptrdiff_t>(ranked_.size());
-    for (const auto& each : sources_.tables) {
-      if (each->device.backend.empty()) {
-        warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::invalid_entry)) +
-                          "] " + each->path +
-                          ": /device/backend: is missing, so the table's times are of no known " +
-                          "device; it is not used. Name the device it was measured on");
-      }
-      if (each->device.backend != sources_.device.backend) continue;
-      ranked_.push_back({each, rank_of(each->device), false, device_distance(each->device)});
-    }
-    std::stable_sort(ranked_.begin() + first_of_others, ranked_.end(),
-                     [](const ranked_table& a, const ranked_table& b) {
-                       return a.rank != b.rank ? a.rank < b.rank
-                                               : a.rank != table_rank::this_device && a.distance < b.distance;
-                     });
-    for (const ranked_table& each : ranked_) out_->tables.push_back(each.what);
-  }
-
-  void unknown_id(const std::string& table, const std::string& id, const char* where) {
+  void unknown_id(const std::string& table, const std::string& id, const char* entry) {
     if (out_->candidates.empty()) return;
     for (const auto& each : sources_.manifests) {
-      for (const variant& what : each->variants) {
-        if (what.id == id) return;  // of another target
+      for (const variant& variant : each->variants) {
+        if (variant.id == id) return;  // of another target
       }
     }
     std::vector<std::string_view> known;
-    for (const candidate& each : out_->candidates) known.emplace_back(each.what->id);
+    for (const candidate& each : out_->candidates) known.emplace_back(each.variant->id);
     warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " +
-                      table + ": " + where + " names variant '" + id + "', which no manifest of operator '" +
+                      table + ": " + entry + " names variant '" + id + "', which no manifest of operator '" +
                       std::string{sources_.op->name} + "' has" + text::suggestion(id, known) +
                       "; it is not used. Install the kernels the table was made with, or tune again");
   }
 
   void add_denials_and_pins() {
     for (const ranked_table& each : ranked_) {
-      for (const denial& denied : each.what->denials) {
+      for (const denial& denied : each.source->denials) {
         const auto found = by_id_.find(denied.variant);
         if (found == by_id_.end()) {
-          unknown_id(each.what->path, denied.variant, "a denial");
+          unknown_id(each.source->path, denied.variant, "a denial");
           continue;
         }
         const auto index = static_cast<std::uint32_t>(out_->denials.size());
-        out_->denials.push_back({denied.type, denied.reason, each.what->path});
+        out_->denials.push_back({denied.type, denied.reason, each.source->path});
         for (const std::uint32_t i : found->second) out_->candidates[i].denials.push_back(index);
       }
       if (each.rank != table_rank::this_device) continue;
-      for (const pin& pinned : each.what->pins) {
+      for (const pin& pinned : each.source->pins) {
         const auto found = by_id_.find(pinned.variant);
         if (found == by_id_.end()) {
-          unknown_id(each.what->path, pinned.variant, "a pin");
+          unknown_id(each.source->path, pinned.variant, "a pin");
           continue;
         }
         out_->pins.push_back(
-            {found->second, pinned.type, pinned.at, pinned.variant, pinned.reason, each.what->path});
+            {found->second, pinned.type, pinned.at, pinned.variant, pinned.reason, each.source->path});
       }
     }
   }
 
-  // Rows of all tables of this device form one group where type and axes are the same: an overlay adds rows
-  // without repeating the table under it, and its rows replace those of the same sizes. Other devices' times
-  // are not comparable with these or with each other, so their tables are asked one after the other.
+  // Rows of all tables of this device form one group if type and axes are the same. An overlay thus adds rows
+  // without repeating the table under it, and its rows replace those of the same sizes. Times of other
+  // devices are not comparable with these or with each other, so their tables are asked one after the other.
   void add_groups() {
     for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
       const ranked_table& ranked = ranked_[t];
-      for (std::uint32_t g = 0; g < ranked.what->groups.size(); ++g) {
-        const row_group& rows = ranked.what->groups[g];
+      for (std::uint32_t g = 0; g < ranked.source->groups.size(); ++g) {
+        const row_group& rows = ranked.source->groups[g];
         if (rows.axes.size() > max_dimensions) {
-          warned_.push_back(ranked.what->path + ": /groups/" + std::to_string(g) + ": a group has at most " +
-                            std::to_string(max_dimensions) + " axes; it is not used");
+          warned_.push_back(ranked.source->path + ": /groups/" + std::to_string(g) +
+                            ": a group has at most " + std::to_string(max_dimensions) +
+                            " axes; it is not used");
           continue;
         }
         bound_group* into = nullptr;
@@ -291,16 +177,16 @@ class selector_builder {
           into->type = rows.type;
           into->axes = rows.axes;
           into->rank = ranked.rank;
-          into->neighbours = ranked.what->match.neighbours;
-          into->envelope = ranked.what->match.envelope;
-          add_dimensions(*into, ranked.what->match);
+          into->neighbours = ranked.source->match.neighbours;
+          into->envelope = ranked.source->match.envelope;
+          add_dimensions(*into, ranked.source->match);
         }
-        add_rows(*into, rows, *ranked.what, t, g);
+        add_rows(*into, rows, *ranked.source, t, g);
       }
     }
     std::erase_if(out_->groups, [](const bound_group& each) { return each.row_count() == 0; });
-    // Overlays first, then by rank; within a rank the tables' order stands, and of one table's groups, those
-    // that say more about the type come first.
+    // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
+    // specific type come first.
     std::stable_sort(
         out_->groups.begin(), out_->groups.end(), [this](const bound_group& a, const bound_group& b) {
           const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
@@ -315,8 +201,7 @@ class selector_builder {
     for (bound_group& each : out_->groups) index(each);
   }
 
-  /// The axes that are not ignored, and the quantities that read nothing but what the group's type and rows
-  /// say.
+  /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
   void add_dimensions(bound_group& into, const match_rule& match) {
     for (const std::uint32_t axis : into.axes) {
       if (match.axes[axis].metric != axis_metric::ignore)
@@ -328,13 +213,13 @@ class selector_builder {
         into.dimensions.push_back(
             {each.rule, no_index, each.value.fold(into.type, out_->device.attributes), {}});
     }
-    // Where all are ignored, every row is equally near: one dimension has to say so.
+    // If all are ignored, every row is equally near; an index still needs one dimension.
     if (into.dimensions.empty() && !into.axes.empty())
       into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
   }
 
-  void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t t,
-                std::uint32_t g) {
+  void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t table_number,
+                std::uint32_t group_number) {
     std::vector<std::uint32_t> ids(rows.ids.size());
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
       const auto known = std::find(into.ids.begin(), into.ids.end(), rows.ids[i]);
@@ -347,11 +232,13 @@ class selector_builder {
     for (std::size_t row = 0; row < rows.row_count(); ++row) {
       const auto at = rows.coordinates(row);
       const auto times = rows.row_times(row);
-      // A row of which nothing is installed would only hide others, of its sizes or farther away.
+      // A row without an installed variant would only hide others, of its sizes or farther away.
       const bool says_something = std::any_of(times.begin(), times.end(), [&](const measured_time& time) {
         return !into.named[ids[time.variant]].candidates.empty();
       });
-      if (!says_something || !seen(into, at)) continue;
+      if (!says_something ||
+          !into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data()))
+        continue;
       into.at.insert(into.at.end(), at.begin(), at.end());
       for (const measured_time& time : times) {
         if (!into.named[ids[time.variant]].candidates.empty()) {
@@ -360,37 +247,7 @@ class selector_builder {
       }
       into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));
       add_costs(into, into.row_count() - 1, from);
-      into.origins.push_back({t, g, rows.source_row[row]});
-    }
-  }
-
-  /// Notes a row's sizes; false when a table before this one has them.
-  [[nodiscard]] static bool seen(bound_group& into, std::span<const std::int64_t> at) {
-    if ((into.row_count() + 1) * 2 > into.slots.size()) rehash(into);
-    const std::uint32_t slot = find_slot(into, at);
-    if (into.slots[slot] != 0) return false;
-    into.slots[slot] = static_cast<std::uint32_t>(into.row_count() + 1);
-    return true;
-  }
-
-  [[nodiscard]] static std::uint32_t find_slot(const bound_group& into, std::span<const std::int64_t> at) {
-    const std::size_t mask = into.slots.size() - 1;
-    const std::size_t count = into.axes.size();
-    std::size_t slot = hash(at) >> 32U & mask;
-    for (; into.slots[slot] != 0; slot = (slot + 1) & mask) {
-      const auto* row = into.at.data() + (into.slots[slot] - 1) * count;
-      if (std::equal(at.begin(), at.end(), row)) break;
-    }
-    return static_cast<std::uint32_t>(slot);
-  }
-
-  static void rehash(bound_group& into) {
-    std::vector<std::uint32_t> old(std::max<std::size_t>(16, into.slots.size() * 4));
-    old.swap(into.slots);
-    const std::size_t count = into.axes.size();
-    for (const std::uint32_t entry : old) {
-      if (entry != 0)
-        into.slots[find_slot(into, std::span{into.at}.subspan((entry - 1) * count, count))] = entry;
+      into.origins.push_back({table_number, group_number, rows.source_row[row]});
     }
   }
 
@@ -398,23 +255,24 @@ class selector_builder {
     named_candidates out;
     const auto found = by_id_.find(rows.ids[id]);
     if (found == by_id_.end()) {
-      if (from.device.backend.empty() || has_arch(from.device)) unknown_id(from.path, rows.ids[id], "a row");
+      if (from.device.backend.empty() || has_arch(sources_.device, from.device))
+        unknown_id(from.path, rows.ids[id], "a row");
       return out;
     }
     for (const std::uint32_t index : found->second) {
-      const variant& what = *out_->candidates[index].what;
-      if (contradict(what.type, rows.type)) continue;
+      const variant& variant = *out_->candidates[index].variant;
+      if (contradict(variant.type, rows.type)) continue;
       out.candidates.push_back(index);
-      out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(what));
+      out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(variant));
     }
     return out;
   }
 
   void add_cost(bound_group& into, named_candidates& named) const {
     if (named.candidates.empty()) return;
-    const variant& what = *out_->candidates[named.candidates.front()].what;
-    if (what.cost.text.empty() || !is_said(into.type, into.axes, what.cost.value)) return;
-    expression cost = what.cost.value.fold(into.type, out_->device.attributes);
+    const variant& variant = *out_->candidates[named.candidates.front()].variant;
+    if (variant.cost.text.empty() || !is_said(into.type, into.axes, variant.cost.value)) return;
+    expression cost = variant.cost.value.fold(into.type, out_->device.attributes);
     const auto known = std::find(into.costs.begin(), into.costs.end(), cost);
     named.cost = static_cast<std::uint32_t>(known - into.costs.begin());
     if (known == into.costs.end()) into.costs.push_back(std::move(cost));
@@ -433,9 +291,9 @@ class selector_builder {
     return true;
   }
 
-  /// The costs of a row's variants on the device that it was measured on.
+  /// The costs of a row's variants on the device it was measured on.
   void add_costs(bound_group& into, std::size_t row, const table& from) const {
-    // A table names a few attributes of its device; where it is this one, all are known.
+    // A table names a few attributes of its device; of this device all are known.
     const attribute_values& attributes =
         into.rank == table_rank::this_device ? out_->device.attributes : from.device.attributes;
     std::vector<std::int64_t> problem(sources_.op->axes.size());
@@ -445,8 +303,8 @@ class selector_builder {
     for (std::size_t t = into.first_time[row]; t < into.first_time[row + 1]; ++t) {
       const named_candidates& named = into.named[into.times[t].variant];
       if (named.cost == no_index) continue;
-      const expression& cost = out_->candidates[named.candidates.front()].what->cost.value;
-      into.times[t].cost = selector::log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
+      const expression& cost = out_->candidates[named.candidates.front()].variant->cost.value;
+      into.times[t].cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
     }
   }
 
@@ -470,7 +328,7 @@ class selector_builder {
     std::vector<float> points(group.row_count() * dimensions);
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       go_to(row);
-      (void)selector::place(group, problem, std::span{points}.subspan(row * dimensions, dimensions));
+      (void)group.place(problem, std::span{points}.subspan(row * dimensions, dimensions));
     }
     group.index = row_index_builder::build(points, dimensions);
   }
@@ -485,9 +343,9 @@ class selector_builder {
     }
     const auto wanted = split_config(sources_.force);
     for (std::uint32_t i = 0; i < out_->candidates.size() && !wanted.empty(); ++i) {
-      const variant& what = *out_->candidates[i].what;
-      const bool all = std::all_of(wanted.begin(), wanted.end(), [&what](const auto& pair) {
-        return std::any_of(what.config.begin(), what.config.end(), [&pair](const config_entry& entry) {
+      const variant& variant = *out_->candidates[i].variant;
+      const bool all = std::all_of(wanted.begin(), wanted.end(), [&variant](const auto& pair) {
+        return std::any_of(variant.config.begin(), variant.config.end(), [&pair](const config_entry& entry) {
           return entry.name == pair.first && std::to_string(entry.value) == pair.second;
         });
       });
@@ -518,7 +376,7 @@ class selector_builder {
 
 }  // namespace detail
 
-/// Builds a selector. What tables ask for that no manifest has becomes a warning.
+/// Builds a selector. A variant that a table names and no manifest has becomes a warning.
 [[nodiscard]] inline std::shared_ptr<const selector> build_selector(const selector_sources& sources,
                                                                     std::vector<std::string>& warned) {
   return detail::selector_builder{sources, warned}.build();

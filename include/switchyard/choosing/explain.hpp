@@ -9,7 +9,10 @@
 #include <vector>
 
 #include <switchyard/base/text.hpp>
+#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
@@ -51,9 +54,9 @@ namespace detail {
 
 /// Why a candidate may not serve a problem; empty when it may.
 [[nodiscard]] inline std::string find_obstacle(const selector& from, std::uint32_t index,
-                                               problem_view problem, selector::unusable_flags unusable) {
+                                               problem_view problem, unusable_flags unusable) {
   const candidate& each = from.candidates[index];
-  for (const axis_value& wanted : each.what->type) {
+  for (const axis_value& wanted : each.variant->type) {
     if (problem[wanted.axis] == wanted.value) continue;
     const axis_description& axis = from.op->axes[wanted.axis];
     return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
@@ -64,7 +67,7 @@ namespace detail {
     return "needs more shared memory than the " + std::to_string(each.most_shared) +
            " bytes a block can have";
   }
-  for (const condition& condition : each.what->conditions) {
+  for (const condition& condition : each.variant->conditions) {
     const integer_result holds = condition.value.evaluate(values);
     if (holds.why != fault::none)
       return "requires " + condition.text + ", which " + std::string{to_string(holds.why)};
@@ -92,7 +95,7 @@ namespace detail {
   for (const bound_time& time : group.row_times(row)) {
     for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index != candidate_index) continue;
-      const float grown = growth.of(time, selector::cost_of(group, time.variant, problem));
+      const float grown = growth.of(time, group.cost_of(time.variant, problem));
       return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(grown));
     }
   }
@@ -103,7 +106,7 @@ namespace detail {
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
 [[nodiscard]] inline explanation explain(const selector& from, problem_view problem, const choice& chosen,
-                                         selector::unusable_flags unusable = {}) {
+                                         unusable_flags unusable = {}) {
   explanation out;
   out.operator_name = from.op->name;
   out.problem = format_problem(*from.op, problem);
@@ -111,12 +114,12 @@ namespace detail {
   out.chosen = chosen;
   if (chosen.variant != no_index) {
     const candidate& winner = from.candidates[chosen.variant];
-    out.variant = winner.what->id;
-    out.config = format_config(*winner.what);
+    out.variant = winner.variant->id;
+    out.config = format_config(*winner.variant);
     out.target = detail::format_target(winner);
     out.manifest = winner.from->path;
-    for (const launch& each : winner.what->launches) {
-      out.launches.push_back(each.is_fill ? "fill of " + winner.what->workspace[each.fill_workspace].name
+    for (const launch& each : winner.variant->launches) {
+      out.launches.push_back(each.is_fill ? "fill of " + winner.variant->workspace[each.fill_workspace].name
                                           : each.kernel + " of " + each.blob);
     }
   }
@@ -140,12 +143,12 @@ namespace detail {
   }
   const bool has_row = chosen.group != no_index && chosen.row != no_index;
   row_growth growth;
-  if (has_row) growth = from.growth_of(from.groups[chosen.group], chosen.row, problem, unusable);
+  if (has_row) growth = group_query{from, from.groups[chosen.group], problem, unusable}.growth_of(chosen.row);
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     candidate_report report;
-    report.variant = from.candidates[i].what->id;
+    report.variant = from.candidates[i].variant->id;
     report.target = detail::format_target(from.candidates[i]);
-    report.config = format_config(*from.candidates[i].what);
+    report.config = format_config(*from.candidates[i].variant);
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     report.admissible = report.obstacle.empty();
     if (has_row) {
@@ -203,7 +206,7 @@ namespace detail {
 
 /// Why no variant serves a problem: how many there are, and which come nearest.
 [[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
-                                                 selector::unusable_flags unusable = {}) {
+                                                 unusable_flags unusable = {}) {
   std::string out = std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " +
                     from.device.name + " (" + from.device.backend + " " + from.device.arch + "): ";
   if (from.is_forced) {
@@ -212,14 +215,14 @@ namespace detail {
       std::vector<std::string> known;
       for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
         if (detail::find_obstacle(from, i, problem, unusable).empty())
-          known.push_back(from.candidates[i].what->id);
+          known.push_back(from.candidates[i].variant->id);
       }
       return out + "which is no variant" + text::suggestion(from.force_text, known) +
              "; these would serve the call: " + text::join(known);
     }
     out += "which may not serve it:";
     for (const std::uint32_t index : from.forced) {
-      out += " " + from.candidates[index].what->id + " " +
+      out += " " + from.candidates[index].variant->id + " " +
              detail::find_obstacle(from, index, problem, unusable) + ";";
     }
     return out + " unset the variable, or force another variant";
@@ -244,7 +247,7 @@ namespace detail {
   std::size_t fewest = max_axes + 1;
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     std::size_t differing = 0;
-    for (const axis_value& wanted : from.candidates[i].what->type) {
+    for (const axis_value& wanted : from.candidates[i].variant->type) {
       if (problem[wanted.axis] != wanted.value) ++differing;
     }
     if (differing < fewest) {
@@ -255,7 +258,7 @@ namespace detail {
   }
   out += "none of " + std::to_string(from.candidates.size()) + " variants serves it. Nearest:";
   for (const near& each : nearest) {
-    out += " " + from.candidates[each.index].what->id + " (" +
+    out += " " + from.candidates[each.index].variant->id + " (" +
            detail::find_obstacle(from, each.index, problem, unusable) + ");";
   }
   return out + " change the call, or install a variant that serves it";

@@ -1,5 +1,5 @@
-// Reads a tuning table. What is wrong with the file as a whole is thrown; what is wrong with a group, a row,
-// a denial or a pin leaves that entry out and becomes a warning.
+// Reads a tuning table. An error in the file as a whole is thrown. An error in a group, a row, a denial or a
+// pin leaves that entry out and becomes a warning.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
-#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_axes.hpp>
+#include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
 
@@ -111,11 +112,7 @@ class table_reader {
 
   [[nodiscard]] match_feature read_feature(const json_place& entry, const std::string& text) const {
     match_feature out{text, {}, read_rule(entry)};
-    try {
-      out.value = expression::parse(text, make_scope(op_));
-    } catch (const expression_error& problem) {
-      entry.fail(error_code::invalid_expression, problem.what());
-    }
+    out.value = parse_at(entry, text, make_scope(op_));
     if (out.value.reads_fields() || out.value.reads_attributes()) {
       entry.fail(
           error_code::invalid_expression,

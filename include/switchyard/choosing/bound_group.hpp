@@ -1,0 +1,180 @@
+// Measured rows made ready for a device: their variants as candidates, their metric, and an index of them.
+//
+// Plain data, immutable once built, with the lookups that choosing and explaining need. Any number of threads
+// may ask; nothing is allocated, thrown or printed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/row_index.hpp>
+#include <switchyard/choosing/row_slots.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Binary logarithm of a cost; negative for a fault and for less than 1.
+[[nodiscard]] inline float log_cost(integer_result cost) noexcept {
+  return cost.why == fault::none && cost.value >= 1 ? __builtin_log2f(static_cast<float>(cost.value)) : -1;
+}
+
+/// The candidates that an id of a group may mean, best fit first, and whether their blobs changed.
+struct named_candidates {
+  std::vector<std::uint32_t> candidates;
+  std::vector<bool> stale;
+  /// Index of the first one's cost; no_index: it has none, or it reads axes that rows do not give.
+  std::uint32_t cost = no_index;
+};
+
+/// A row's time of one variant.
+struct bound_time {
+  std::uint32_t variant = 0;  ///< index into the group's ids
+  float microseconds = 0;
+  float logarithm = 0;  ///< binary, of the microseconds
+  float cost = -1;      ///< binary logarithm of the variant's cost at the row; negative: none
+};
+
+/// How times grow from a row to a problem: like the variants' costs. Costs hold the jumps between rows, such
+/// as waves over the multiprocessors and partial tiles; what is left is smooth enough to be averaged. A
+/// variant without a cost grows like the row's fastest variant that has one.
+class row_growth {
+ public:
+  /// Adds the row's next slower variant that may serve, whose cost at the problem is `cost`.
+  void add(const bound_time& time, float cost) noexcept {
+    if (is_known_ || time.cost < 0 || cost < 0) return;
+    is_known_ = true;
+    others_ = cost - time.cost;
+  }
+
+  /// Binary logarithm of what a time of the row is multiplied by.
+  [[nodiscard]] float of(const bound_time& time, float cost) const noexcept {
+    return time.cost >= 0 && cost >= 0 ? cost - time.cost : others_;
+  }
+
+ private:
+  float others_ = 0;  // binary logarithm
+  bool is_known_ = false;
+};
+
+/// A dimension of the distance between problems: an axis, or a quantity of several.
+struct bound_dimension {
+  /// Spacing of an exact axis's values in the index, larger than every distance that counts.
+  static constexpr float exact_spacing = 0x1p32F;
+
+  /// Largest place along a linear axis, in either direction: well within that spacing.
+  static constexpr float linear_end = 0x1p28F;
+
+  axis_rule rule;
+  std::uint32_t axis = no_index;  ///< no_index: `quantity` gives the value
+  expression quantity;
+  std::vector<std::int64_t> levels;  ///< for `exact`: the rows' values, ascending
+
+  [[nodiscard]] std::int64_t value(problem_view problem) const noexcept {
+    return axis != no_index ? problem[axis] : quantity.evaluate({problem, {}, {}, nullptr}).value;
+  }
+
+  /// A problem's place along the dimension; false when no row has its value on an exact axis.
+  [[nodiscard]] bool place(problem_view problem, float& out) const noexcept {
+    const std::int64_t here = value(problem);
+    switch (rule.metric) {
+      case axis_metric::log:
+        out = __builtin_log2f(static_cast<float>(here < 1 ? 1 : here)) / static_cast<float>(rule.unit);
+        return true;
+      case axis_metric::linear:
+        out = static_cast<float>(static_cast<double>(here) / rule.unit);
+        if (out > linear_end) out = linear_end;
+        if (out < -linear_end) out = -linear_end;
+        return true;
+      case axis_metric::ignore:
+        out = 0;
+        return true;
+      case axis_metric::exact:
+        break;
+    }
+    std::size_t low = 0;
+    std::size_t high = levels.size();
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (levels[middle] < here) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low == levels.size() || levels[low] != here) return false;
+    out = static_cast<float>(low) * exact_spacing;
+    return true;
+  }
+};
+
+/// Rows made ready for a device: those of one table, or of all tables that were measured on it.
+struct bound_group {
+  std::vector<axis_value> type;
+  std::vector<std::uint32_t> axes;
+  std::vector<bound_dimension> dimensions;  ///< without ignored axes
+  std::vector<std::string> ids;
+  std::vector<named_candidates> named;  ///< by id
+  std::vector<expression> costs;        ///< distinct ones, folded for the type and the device
+  std::vector<std::int64_t> at;
+  std::vector<std::uint32_t> first_time{0};
+  std::vector<bound_time> times;
+  struct origin {
+    std::uint32_t table = 0;
+    std::uint32_t group = 0;
+    std::uint32_t row = 0;
+  };
+  std::vector<origin> origins;  ///< by row
+  std::uint32_t neighbours = 8;
+  double envelope = 1.5;
+  table_rank rank = table_rank::this_device;
+  row_index index;
+  row_slots slots;  ///< finds rows by their coordinates
+
+  [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
+  [[nodiscard]] std::span<const bound_time> row_times(std::size_t row) const noexcept {
+    return std::span{times}.subspan(first_time[row], first_time[row + 1] - first_time[row]);
+  }
+
+  /// The row that was measured at exactly these sizes, or no_index.
+  [[nodiscard]] std::uint32_t find_row(problem_view problem) const noexcept {
+    std::array<std::int64_t, max_dimensions>
+        sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+    const std::size_t count = axes.size();
+    for (std::size_t i = 0; i < count; ++i) sizes[i] = problem[axes[i]];
+    return slots.find({sizes.data(), count}, at.data());
+  }
+
+  /// A problem's place in the group's metric; false when no row has its value on an exact axis.
+  [[nodiscard]] bool place(problem_view problem, std::span<float> out) const noexcept {
+    for (std::size_t i = 0; i < dimensions.size(); ++i) {
+      if (!dimensions[i].place(problem, out[i])) return false;
+    }
+    return true;
+  }
+
+  /// Binary logarithm of the cost of an id at a problem; negative: none.
+  [[nodiscard]] float cost_of(std::uint32_t id, problem_view problem) const noexcept {
+    const std::uint32_t cost = named[id].cost;
+    return cost == no_index ? -1 : log_cost(costs[cost].evaluate({problem, {}, {}, nullptr}));
+  }
+
+  /// Whether a candidate's blobs changed since the rows were measured under this id.
+  [[nodiscard]] bool is_stale(std::uint32_t id, std::uint32_t candidate) const noexcept {
+    const named_candidates& meant = named[id];
+    for (std::size_t i = 0; i < meant.candidates.size(); ++i) {
+      if (meant.candidates[i] == candidate) return meant.stale[i];
+    }
+    return false;
+  }
+};
+
+}  // namespace v0
+}  // namespace switchyard

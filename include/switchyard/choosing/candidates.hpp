@@ -1,0 +1,112 @@
+// The variants that can run on a device, and what may keep one from serving a problem.
+//
+// Plain data, immutable once built. Any number of threads may ask; nothing is allocated, thrown or printed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/problem/device_properties.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Candidates that failed to load, by index. Empty: none.
+using unusable_flags = std::span<const std::atomic<bool>>;
+
+/// A variant that can run on the device.
+struct candidate {
+  const switchyard::variant* variant = nullptr;
+  const manifest* from = nullptr;
+  std::vector<std::uint32_t> denials;     ///< indices into candidate_set::denials
+  std::vector<const expression*> shared;  ///< bytes a block needs, if the problem decides them
+  std::int64_t most_shared = 0;           ///< bytes a block can have
+  bool fits = true;                       ///< false: it needs more than that for every problem
+
+  /// Whether a block's shared memory fits the device for a problem.
+  [[nodiscard]] bool fits_problem(const evaluation& values) const noexcept {
+    for (const expression* each : shared) {
+      const integer_result bytes = each->evaluate(values);
+      if (bytes.why != fault::none || bytes.value > most_shared) return false;
+    }
+    return true;
+  }
+};
+
+/// Candidates that serve the same type values, in heuristic order.
+struct candidate_class {
+  std::vector<axis_value> type;
+  std::vector<std::uint32_t> candidates;
+};
+
+/// A table's denial. Candidates hold indices to it.
+struct bound_denial {
+  std::vector<axis_value> type;
+  std::string reason;
+  std::string table;  ///< path
+};
+
+/// A table's pin, with the candidates that its variant names.
+struct bound_pin {
+  std::vector<std::uint32_t> candidates;
+  std::vector<axis_value> type;
+  std::vector<axis_range> at;
+  std::string variant;
+  std::string reason;
+  std::string table;  ///< path
+
+  [[nodiscard]] bool applies(problem_view problem) const noexcept {
+    if (!matches(type, problem)) return false;
+    for (const axis_range& range : at) {
+      if (problem[range.axis] < range.first || problem[range.axis] > range.last) return false;
+    }
+    return true;
+  }
+};
+
+/// The candidates of one operator on one device.
+struct candidate_set {
+  const operator_description* op = nullptr;
+  device_properties device;
+  std::vector<candidate> candidates;  ///< in heuristic order
+  std::vector<candidate_class> classes;
+  std::vector<bound_denial> denials;
+
+  /// Whether a candidate may serve a problem: its type and conditions hold, no table denies it, and it works.
+  [[nodiscard]] bool admissible(std::uint32_t index, problem_view problem,
+                                unusable_flags unusable) const noexcept {
+    if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
+    const candidate& each = candidates[index];
+    if (!each.fits || !matches(each.variant->type, problem)) return false;
+    for (const std::uint32_t denied : each.denials) {
+      if (matches(denials[denied].type, problem)) return false;
+    }
+    const evaluation values{problem, device.attributes, {}, nullptr};
+    for (const condition& condition : each.variant->conditions) {
+      const integer_result holds = condition.value.evaluate(values);
+      if (holds.why != fault::none || holds.value == 0) return false;
+    }
+    return each.fits_problem(values);
+  }
+
+  /// The first of these candidates that may serve, or no_index.
+  [[nodiscard]] std::uint32_t first_admissible(const std::vector<std::uint32_t>& list, problem_view problem,
+                                               unusable_flags unusable) const noexcept {
+    for (const std::uint32_t index : list) {
+      if (admissible(index, problem, unusable)) return index;
+    }
+    return no_index;
+  }
+};
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,209 @@
+// One problem asked of one group of rows: its exact row, or a prediction from the nearest ones.
+//
+// A pure function of the candidates, the group and the problem. It throws nothing, allocates nothing and
+// prints nothing. A query refers to what it was given and lives for one call.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/row_index.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+class group_query {
+ public:
+  group_query(const candidate_set& candidates, const bound_group& group, problem_view problem,
+              unusable_flags unusable) noexcept
+      : candidates_{candidates}, group_{group}, problem_{problem}, unusable_{unusable} {}
+
+  /// The variant that the rows decide for; no_index: none of theirs may serve.
+  [[nodiscard]] choice choose() const noexcept {
+    choice out;
+    out.rank = group_.rank;
+    if (const std::uint32_t row = group_.find_row(problem_); row != no_index) {
+      for (const bound_time& time : group_.row_times(row)) {
+        const std::uint32_t index = serving(time.variant);
+        if (index == no_index) continue;
+        out.variant = index;
+        out.why = reason::exact;
+        out.row = row;
+        out.microseconds = time.microseconds;
+        out.stale = group_.is_stale(time.variant, index);
+        return out;
+      }
+    }
+    std::array<float, max_dimensions>
+        point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
+    if (!group_.place(problem_, point)) return out;
+    neighbour_list near;
+    group_.index.nearest({point.data(), group_.dimensions.size()}, group_.neighbours, near);
+    // A large table is not in the cache: prefetch all rows before the first is read.
+    for (std::uint32_t n = 0; n < near.count; ++n)
+      __builtin_prefetch(&group_.first_time[near.entries[n].row]);
+    for (std::uint32_t n = 0; n < near.count; ++n) {
+      __builtin_prefetch(group_.times.data() + group_.first_time[near.entries[n].row]);
+    }
+    return predict(near, out);
+  }
+
+  /// How times grow from a row to the problem.
+  [[nodiscard]] row_growth growth_of(std::uint32_t row) const noexcept {
+    tally_list tallies;
+    return carry(group_.row_times(row), tallies).growth;
+  }
+
+ private:
+  /// How many times of a row are read, and how many of those that may serve are counted.
+  static constexpr std::size_t scanned_times = 64;
+  static constexpr std::size_t counted_times = 6;
+  static constexpr std::size_t max_tallies = 64;
+
+  /// How much slower than the slowest counted one a variant is taken to be that a row does not have; a binary
+  /// logarithm.
+  static constexpr float unseen_margin = 0.1F;
+
+  /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
+  struct tally {
+    std::uint32_t candidate;  // no_index: none that may serve
+    std::uint32_t cost_index;
+    float cost;               // binary logarithm of its cost at the problem; negative: none
+    float weighted_slowdown;  // in binary logarithms
+    float unseen_penalty;     // of the rows that have it, to be subtracted from the total
+  };
+
+  /// The ids met so far, in that order.
+  struct tally_list {
+    std::array<std::uint32_t, max_tallies> ids;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::array<tally, max_tallies> entries;      // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::size_t count = 0;
+  };
+
+  /// A row's times of the variants that count, carried to the problem's sizes.
+  struct carried_times {
+    std::array<std::uint32_t, counted_times> tally;
+    std::array<float, counted_times> logarithm;
+    std::size_t count = 0;
+    float best = 0;
+    float spread = 0;  // of the times as they were measured
+    row_growth growth;
+  };
+
+  /// The first candidate behind an id that may serve.
+  [[nodiscard]] std::uint32_t serving(std::uint32_t id) const noexcept {
+    return candidates_.first_admissible(group_.named[id].candidates, problem_, unusable_);
+  }
+
+  [[nodiscard]] carried_times carry(std::span<const bound_time> times, tally_list& tallies) const noexcept {
+    carried_times out;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::array<const bound_time*, counted_times>
+        counted;  // NOLINT(cppcoreguidelines-pro-type-member-init): as many as out has
+    for (std::size_t t = 0; t < times.size() && t < scanned_times && out.count < counted_times; ++t) {
+      const std::size_t at = find_tally(tallies, times[t].variant);
+      if (at == max_tallies || tallies.entries[at].candidate == no_index) continue;
+      out.growth.add(times[t], tallies.entries[at].cost);
+      out.tally[out.count] = static_cast<std::uint32_t>(at);
+      counted[out.count++] = &times[t];
+    }
+    for (std::size_t i = 0; i < out.count; ++i) {
+      const float cost = tallies.entries[out.tally[i]].cost;
+      const float logarithm = counted[i]->logarithm + out.growth.of(*counted[i], cost);
+      out.logarithm[i] = logarithm;
+      if (i == 0 || logarithm < out.best) out.best = logarithm;
+      out.spread = counted[i]->logarithm - counted[0]->logarithm;
+    }
+    return out;
+  }
+
+  // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
+  // best. Where a row does not have the variant, it counts as a little slower than the slowest variant
+  // counted there, so that a variant measured only where it is fast gains nothing. That slowest time is taken
+  // as measured, because its own cost may grow many times over on the way to the problem.
+  [[nodiscard]] choice predict(const neighbour_list& near, choice out) const noexcept {
+    tally_list tallies;
+    float total_weight = 0;
+    float total_penalty = 0;
+    float total_log = 0;
+    for (std::uint32_t n = 0; n < near.count; ++n) {
+      const neighbour& row = near.entries[n];
+      if (row.squared_distance >= bound_dimension::exact_spacing * bound_dimension::exact_spacing / 4) break;
+      const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
+      const carried_times times = carry(group_.row_times(row.row), tallies);
+      if (times.count == 0) continue;
+      if (out.row == no_index) {
+        out.row = row.row;
+        out.distance = __builtin_sqrtf(row.squared_distance);
+      }
+      const float unseen = weight * (times.spread + unseen_margin);
+      for (std::size_t i = 0; i < times.count; ++i) {
+        tally& each = tallies.entries[times.tally[i]];
+        each.weighted_slowdown += weight * (times.logarithm[i] - times.best);
+        each.unseen_penalty += unseen;
+      }
+      total_weight += weight;
+      total_penalty += unseen;
+      total_log += weight * times.best;
+    }
+    if (total_weight == 0) return out;
+    std::size_t best = tallies.count;
+    float best_score = 0;
+    for (std::size_t i = 0; i < tallies.count; ++i) {
+      const tally& each = tallies.entries[i];
+      if (each.candidate == no_index) continue;
+      const float score = each.weighted_slowdown + total_penalty - each.unseen_penalty;
+      if (best < tallies.count && score >= best_score) continue;
+      best = i;
+      best_score = score;
+    }
+    if (best == tallies.count) return out;
+    const std::uint32_t id = tallies.ids[best];
+    out.variant = tallies.entries[best].candidate;
+    out.why =
+        static_cast<double>(out.distance) <= group_.envelope ? reason::interpolated : reason::extrapolated;
+    out.microseconds = __builtin_exp2f((total_log + best_score) / total_weight);
+    out.growth = growth_from(out.row, id, tallies.entries[best].cost);
+    out.stale = group_.is_stale(id, out.variant);
+    return out;
+  }
+
+  [[nodiscard]] std::size_t find_tally(tally_list& tallies, std::uint32_t id) const noexcept {
+    for (std::size_t i = 0; i < tallies.count; ++i) {
+      if (tallies.ids[i] == id) return i;
+    }
+    if (tallies.count == max_tallies) return max_tallies;
+    tally fresh{serving(id), group_.named[id].cost, -1, 0, 0};
+    if (fresh.candidate == no_index) fresh.cost_index = no_index;
+    if (fresh.cost_index != no_index) {
+      std::size_t same = 0;
+      while (same < tallies.count && tallies.entries[same].cost_index != fresh.cost_index) ++same;
+      fresh.cost = same < tallies.count ? tallies.entries[same].cost : group_.cost_of(id, problem_);
+    }
+    tallies.ids[tallies.count] = id;
+    tallies.entries[tallies.count] = fresh;
+    return tallies.count++;
+  }
+
+  /// The cost of an id at the problem over its cost at a row; 0 if one of them is unknown.
+  [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept {
+    for (const bound_time& time : group_.row_times(row)) {
+      if (time.variant == id && time.cost >= 0 && cost >= 0) return __builtin_exp2f(cost - time.cost);
+    }
+    return 0;
+  }
+
+  const candidate_set& candidates_;
+  const bound_group& group_;
+  problem_view problem_;
+  unusable_flags unusable_;
+};
+
+}  // namespace v0
+}  // namespace switchyard

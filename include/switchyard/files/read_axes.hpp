@@ -1,0 +1,96 @@
+// Reads what manifests and tables say about an operator: its name, its axes, their values and `type`.
+//
+// Throws file_error with the place in the file. Owns nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/problem/parse_value.hpp>
+#include <switchyard/problem/problem.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+/// Refuses a file that is for another operator.
+inline void check_operator(const json_place& file, const operator_description& op) {
+  const auto place = file.at("operator");
+  if (place.string() != op.name) {
+    place.fail(error_code::unknown_operator, "is for operator '" + place.string() +
+                                                 "', but was found where files of '" + std::string{op.name} +
+                                                 "' belong; move it, or correct the name");
+  }
+}
+
+/// The value of an axis in a file: an enumerator's name, true or false, or an integer.
+[[nodiscard]] inline std::int64_t read_axis_value(const json_place& place, const axis_description& axis) {
+  const auto names = axis.value_names;
+  const auto no_value = [&](const std::string& found) {
+    place.fail("axis '" + std::string{axis.name} + "' has no value '" + found + "'; it has " +
+               text::join(names));
+  };
+  std::int64_t value = 0;
+  if (place.value().is_boolean()) {
+    if (names.empty()) place.expected("an integer");
+    if (names.size() != 2 || names[1] != "true") no_value(place.boolean() ? "true" : "false");
+    return place.boolean() ? 1 : 0;
+  }
+  if (place.value().is_string()) {
+    const auto parsed = parse_value(axis, place.string());
+    if (!parsed && names.empty()) place.expected("an integer");
+    if (!parsed) no_value(place.string());
+    value = *parsed;
+  } else {
+    value = place.integer();
+  }
+  if (!names.empty() && (value < 0 || static_cast<std::size_t>(value) >= names.size()))
+    no_value(std::to_string(value));
+  return value;
+}
+
+/// Index of the axis with this name.
+[[nodiscard]] inline std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
+                                                  const std::string& name) {
+  if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
+  std::vector<std::string_view> names;
+  for (const axis_description& axis : op.axes) names.push_back(axis.name);
+  place.fail(error_code::unknown_axis, "operator '" + std::string{op.name} + "' has no axis '" + name + "'" +
+                                           text::suggestion(name, names) + " (it has " +
+                                           text::join(names, 40) + ")");
+}
+
+/// The `type` of a variant, a group, a denial or a pin: type axes and their values, sorted by axis.
+[[nodiscard]] inline std::vector<axis_value> read_type(const json_place& owner,
+                                                       const operator_description& op) {
+  std::vector<axis_value> type;
+  if (!owner.has("type")) return type;
+  const auto place = owner.at("type");
+  for (const auto& [name, unused] : place.object()) {
+    const std::uint32_t axis = read_axis_name(place, op, name);
+    if (op.axes[axis].kind != axis_kind::type) {
+      place.fail(error_code::unknown_axis,
+                 "'" + name +
+                     "' is a size axis; 'type' takes type axes only. Put a condition on it into 'requires'");
+    }
+    const auto entry = place.at(name.c_str());
+    const axis_value value{axis, read_axis_value(entry, op.axes[axis])};
+    std::size_t at = type.size();
+    while (at > 0 && type[at - 1].axis > axis) --at;
+    type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);
+  }
+  return type;
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard
