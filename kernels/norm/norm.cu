@@ -1,7 +1,6 @@
 // RMSNorm and LayerNorm, forward and backward, for rows that a block or a cluster of blocks holds. Semantics:
 // operators/rms_norm.hpp, layer_norm.hpp and their backwards. What other shapes need is in norm_any.cu.
 #include "../gpu/row.hpp"
-#include "arguments.hpp"
 #include "shared.hpp"
 
 #if defined(__CUDACC__)
@@ -11,7 +10,11 @@
 namespace sy {
 
 template <bool Centred, bool Residual, class T, class G, class Shape>
-__device__ __forceinline__ void norm_forward(norm_forward_arguments<T, G> a) {
+__device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta,
+                                             T* out, T* residual_out, float* mean_out, float* rstd_out,
+                                             i64 rows, i32 columns, i64 x_stride, i64 residual_stride,
+                                             i64 out_stride, i64 residual_out_stride, float epsilon,
+                                             float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 2 : 1;
@@ -27,17 +30,17 @@ __device__ __forceinline__ void norm_forward(norm_forward_arguments<T, G> a) {
 
   const row_place<Shape> place;
   row_exchange<Shape, values> exchange{exchanged};
-  const int count = a.columns / width;
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
-  const thread_weights<T, G, vectors, weights, true> scale{a.gamma, 1.0F, a.gamma_offset, place, count};
+  const int count = columns / width;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  const thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
   const thread_weights<T, G, Centred ? vectors : 1, Centred ? weights : weights_held::nowhere, false> shift{
-      a.beta, 0.0F, 0.0F, place, count};
+      beta, 0.0F, 0.0F, place, count};
 
   row_moments<Centred, Shape, vectors, width> moments{place, count};
 
-  row_reader<T, Shape, inputs> reader{dynamic_shared, place, a.rows, count};
-  reader.input(0, a.x, a.x_stride);
-  if constexpr (Residual) reader.input(1, a.residual, a.residual_stride);
+  row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
+  reader.input(0, x, x_stride);
+  if constexpr (Residual) reader.input(1, residual, residual_stride);
   reader.start();
 
   for (; reader.more(); reader.next()) {
@@ -65,7 +68,7 @@ __device__ __forceinline__ void norm_forward(norm_forward_arguments<T, G> a) {
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += more[e];
           const quad rounded = pack<T>(value);
-          store_streaming(a.residual_out + row * a.residual_out_stride + v * width, rounded);
+          store_streaming(residual_out + row * residual_out_stride + v * width, rounded);
           reader.put(j, rounded);
           unpack<T>(rounded, value);
         }
@@ -91,7 +94,7 @@ __device__ __forceinline__ void norm_forward(norm_forward_arguments<T, G> a) {
       row_sum(exchange, place, sums);
       square = sums[0];
     }
-    const float rstd = reciprocal_square_root(square * inverse_columns + a.epsilon);
+    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
     const float start = -mean * rstd;
 
 #pragma unroll
@@ -113,15 +116,15 @@ __device__ __forceinline__ void norm_forward(norm_forward_arguments<T, G> a) {
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * factor[e];
         }
-        store_streaming(a.out + row * a.out_stride + v * width, pack<T>(value));
+        store_streaming(out + row * out_stride + v * width, pack<T>(value));
       }
       // The slot is free: what was read from it has been stored.
       if constexpr (Shape::hold) reader.refill(j);
     }
     if constexpr (Shape::hold) reader.refilled();
     if (reader.exists() && place.lane_in_row == 0 && place.rank == 0) {
-      if (Centred && a.mean != nullptr) a.mean[row] = mean;
-      if (a.rstd != nullptr) a.rstd[row] = rstd;
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
     }
   }
 }
@@ -129,7 +132,12 @@ __device__ __forceinline__ void norm_forward(norm_forward_arguments<T, G> a) {
 /// A row of any number of whole vectors, which is read a second time, from the caches, when it is written: it
 /// takes few registers, so that many blocks share a multiprocessor. `Unroll` vectors are under way at once.
 template <bool Centred, class T, class G, int Threads, int Unroll>
-__device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G> a) {
+__device__ __forceinline__ void norm_forward_stream(const T* x, const T* residual, const G* gamma,
+                                                    const G* beta, T* out, T* residual_out, float* mean_out,
+                                                    float* rstd_out, i64 rows, i32 columns, i64 x_stride,
+                                                    i64 residual_stride, i64 out_stride,
+                                                    i64 residual_out_stride, float epsilon,
+                                                    float gamma_offset) {
   using shape = row_shape<Threads, width_of<T>, 1, 0, 1, 1, false, false>;
   constexpr int width = width_of<T>;
   constexpr int values = Centred ? 3 : 1;
@@ -137,12 +145,12 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
   __shared__ typename row_exchange<shape, values>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, values> exchange{exchanged};
-  const int count = a.columns / width;
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
-  const float gamma_offset = a.gamma == nullptr ? 0.0F : a.gamma_offset;
+  const int count = columns / width;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  if (gamma == nullptr) gamma_offset = 0.0F;
 
-  for (i64 row = block_index(); row < a.rows; row += block_count()) {
-    const T* h = a.x + row * a.x_stride;
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* h = x + row * x_stride;
     float sum = 0.0F;
     float square = 0.0F;
     float pivot = 0.0F;
@@ -154,13 +162,12 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
         if (first + u * Threads < count)
           packed[u] = load_quad(h + static_cast<i64>(first + u * Threads) * width);
       }
-      if (a.residual != nullptr) {
+      if (residual != nullptr) {
         quad added[Unroll];
 #pragma unroll
         for (int u = 0; u < Unroll; ++u) {
           const i64 at = static_cast<i64>(first + u * Threads) * width;
-          if (first + u * Threads < count)
-            added[u] = load_streaming(a.residual + row * a.residual_stride + at);
+          if (first + u * Threads < count) added[u] = load_streaming(residual + row * residual_stride + at);
         }
 #pragma unroll
         for (int u = 0; u < Unroll; ++u) {
@@ -173,7 +180,7 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
             for (int e = 0; e < width; ++e) value[e] += more[e];
             packed[u] = pack<T>(value);
             store_quad(
-                a.residual_out + row * a.residual_out_stride + static_cast<i64>(first + u * Threads) * width,
+                residual_out + row * residual_out_stride + static_cast<i64>(first + u * Threads) * width,
                 packed[u]);
           }
         }
@@ -218,9 +225,9 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
       row_sum(exchange, place, sums);
       square = sums[0];
     }
-    const float rstd = reciprocal_square_root(square * inverse_columns + a.epsilon);
+    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
     const float start = -mean * rstd;
-    if (a.residual != nullptr) h = a.residual_out + row * a.residual_out_stride;
+    if (residual != nullptr) h = residual_out + row * residual_out_stride;
 
     for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
       quad packed[Unroll];
@@ -230,7 +237,7 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
         const int v = first + u * Threads;
         if (v < count) {
           packed[u] = load_streaming(h + static_cast<i64>(v) * width);
-          factors[u].load(a.gamma, v, 1.0F);
+          factors[u].load(gamma, v, 1.0F);
         }
       }
 #pragma unroll
@@ -243,7 +250,7 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
           factors[u].get(factor);
           if constexpr (Centred) {
             weight_vector<T, G> terms;
-            terms.load(a.beta, v, 0.0F);
+            terms.load(beta, v, 0.0F);
             float term[width];
             terms.get(term);
 #pragma unroll
@@ -254,13 +261,13 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
 #pragma unroll
             for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + gamma_offset);
           }
-          store_streaming(a.out + row * a.out_stride + static_cast<i64>(v) * width, pack<T>(value));
+          store_streaming(out + row * out_stride + static_cast<i64>(v) * width, pack<T>(value));
         }
       }
     }
     if (place.lane_in_row == 0) {
-      if (Centred && a.mean != nullptr) a.mean[row] = mean;
-      if (a.rstd != nullptr) a.rstd[row] = rstd;
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
     }
   }
 }
@@ -268,7 +275,12 @@ __device__ __forceinline__ void norm_forward_stream(norm_forward_arguments<T, G>
 /// `partial` receives this block's (or cluster's) sums for the gradients of gamma and, Centred, of beta:
 /// [1 or 2][clusters][columns]. Null: not wanted.
 template <bool Centred, bool Residual, class T, class G, class Shape>
-__device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
+__device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, const G* gamma,
+                                              const float* mean_in, const float* rstd_in,
+                                              const T* grad_residual, T* grad_x, float* partial, i64 rows,
+                                              i32 columns, i64 grad_out_stride, i64 h_stride,
+                                              i64 grad_residual_stride, i64 grad_x_stride,
+                                              float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 3 : 2;
@@ -284,9 +296,9 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
 
   const row_place<Shape> place;
   row_exchange<Shape, values> exchange{exchanged};
-  const int count = a.columns / width;
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
-  const thread_weights<T, G, vectors, weights, true> scale{a.gamma, 1.0F, a.gamma_offset, place, count};
+  const int count = columns / width;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  const thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
 
   float gamma_sums[vectors * width];
   float beta_sums[Centred ? vectors * width : 1];
@@ -297,19 +309,19 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
     for (int i = 0; i < vectors * width; ++i) beta_sums[i] = 0.0F;
   }
 
-  row_reader<T, Shape, inputs> reader{dynamic_shared, place, a.rows, count};
-  reader.input(0, a.grad_out, a.grad_out_stride);
-  reader.input(1, a.h, a.h_stride);
-  if constexpr (Residual) reader.input(2, a.grad_residual, a.grad_residual_stride);
+  row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
+  reader.input(0, grad_out, grad_out_stride);
+  reader.input(1, h, h_stride);
+  if constexpr (Residual) reader.input(2, grad_residual, grad_residual_stride);
   reader.start();
 
   // The statistics of the next row are loaded a row ahead.
   float next_mean = 0.0F;
   float next_rstd = 0.0F;
   const auto prefetch = [&](i64 row) {
-    if (row < a.rows) {
-      next_rstd = a.rstd[row];
-      if constexpr (Centred) next_mean = a.mean[row];
+    if (row < rows) {
+      next_rstd = rstd_in[row];
+      if constexpr (Centred) next_mean = mean_in[row];
     }
   };
   prefetch(reader.row());
@@ -372,18 +384,18 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += past[e];
         }
-        store_streaming(a.grad_x + row * a.grad_x_stride + v * width, pack<T>(value));
+        store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
     }
     // Not vector by vector as in the forward: the addresses would take the registers of the sums.
     if constexpr (Shape::hold) reader.refill();
   }
 
-  if (a.partial == nullptr) return;
+  if (partial == nullptr) return;
   const i64 clusters = place.group_step;
 #pragma unroll
   for (int plane = 0; plane < values; ++plane) {
-    float* sums = a.partial + (plane * clusters + place.first_group) * a.columns;
+    float* sums = partial + (plane * clusters + place.first_group) * columns;
     const auto sum = [&](int i) { return plane == 0 ? gamma_sums[i] : beta_sums[Centred ? i : 0]; };
     if constexpr (Shape::rows == 1) {
 #pragma unroll
@@ -412,7 +424,7 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
         }
       }
       block_barrier();
-      for (int c = thread_index(); c < a.columns; c += Shape::block_threads) {
+      for (int c = thread_index(); c < columns; c += Shape::block_threads) {
         float total = 0.0F;
 #pragma unroll
         for (int r = 0; r < Shape::rows; ++r) total += shared[r * row_floats + c];
@@ -427,106 +439,54 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
 #define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
   sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
 
-#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, block_rows, stages, cluster, blocks, hold, \
-                    full)                                                                                    \
-  extern "C" SY_KERNEL((threads) * (block_rows), blocks)                                                     \
+#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full) \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
       name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,       \
            float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,       \
            sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {             \
     sy::norm_forward<false, with_residual, sy::T, sy::G,                                                     \
-                     SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, hold, full)>(          \
-        {.x = x,                                                                                             \
-         .residual = residual,                                                                               \
-         .gamma = gamma,                                                                                     \
-         .out = out,                                                                                         \
-         .residual_out = residual_out,                                                                       \
-         .rstd = rstd,                                                                                       \
-         .rows = row_count,                                                                                  \
-         .columns = columns,                                                                                 \
-         .x_stride = x_stride,                                                                               \
-         .residual_stride = residual_stride,                                                                 \
-         .out_stride = out_stride,                                                                           \
-         .residual_out_stride = residual_out_stride,                                                         \
-         .epsilon = epsilon,                                                                                 \
-         .gamma_offset = gamma_offset});                                                                     \
+                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(                \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,         \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                            \
   }
 
-#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, block_rows, stages, cluster, blocks, \
-                      hold, full)                                                                        \
-  extern "C" SY_KERNEL((threads) * (block_rows), blocks)                                                 \
+#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, \
+                      full)                                                                              \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                       \
       name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,     \
            sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns,            \
            sy::i64 x_stride, sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride,   \
            float epsilon, float gamma_offset) {                                                          \
     sy::norm_forward<true, with_residual, sy::T, sy::G,                                                  \
-                     SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, hold, full)>(      \
-        {.x = x,                                                                                         \
-         .residual = residual,                                                                           \
-         .gamma = gamma,                                                                                 \
-         .beta = beta,                                                                                   \
-         .out = out,                                                                                     \
-         .residual_out = residual_out,                                                                   \
-         .mean = mean,                                                                                   \
-         .rstd = rstd,                                                                                   \
-         .rows = row_count,                                                                              \
-         .columns = columns,                                                                             \
-         .x_stride = x_stride,                                                                           \
-         .residual_stride = residual_stride,                                                             \
-         .out_stride = out_stride,                                                                       \
-         .residual_out_stride = residual_out_stride,                                                     \
-         .epsilon = epsilon,                                                                             \
-         .gamma_offset = gamma_offset});                                                                 \
+                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(            \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride,           \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                        \
   }
 
-#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, block_rows, stages, cluster,    \
-                             blocks, hold, full)                                                           \
-  extern "C" SY_KERNEL((threads) * (block_rows), blocks)                                                   \
+#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
+                             hold, full)                                                                   \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                         \
       name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                   \
            const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,  \
            sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, \
            float gamma_offset) {                                                                           \
     sy::norm_backward<false, with_residual, sy::T, sy::G,                                                  \
-                      SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, hold, full)>(       \
-        {.grad_out = grad_out,                                                                             \
-         .h = h,                                                                                           \
-         .gamma = gamma,                                                                                   \
-         .rstd = rstd,                                                                                     \
-         .grad_residual = grad_residual,                                                                   \
-         .grad_x = grad_x,                                                                                 \
-         .partial = partial,                                                                               \
-         .rows = row_count,                                                                                \
-         .columns = columns,                                                                               \
-         .grad_out_stride = grad_out_stride,                                                               \
-         .h_stride = h_stride,                                                                             \
-         .grad_residual_stride = grad_residual_stride,                                                     \
-         .grad_x_stride = grad_x_stride,                                                                   \
-         .gamma_offset = gamma_offset});                                                                   \
+                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(             \
+        grad_out, h, gamma, nullptr, rstd, grad_residual, grad_x, partial, row_count, columns,             \
+        grad_out_stride, h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                     \
   }
 
-#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, block_rows, stages, cluster,   \
-                               blocks, hold, full)                                                          \
-  extern "C" SY_KERNEL((threads) * (block_rows), blocks)                                                    \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd, \
-           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,   \
-           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,  \
-           float gamma_offset) {                                                                            \
-    sy::norm_backward<true, with_residual, sy::T, sy::G,                                                    \
-                      SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, hold, full)>(        \
-        {.grad_out = grad_out,                                                                              \
-         .h = h,                                                                                            \
-         .gamma = gamma,                                                                                    \
-         .mean = mean,                                                                                      \
-         .rstd = rstd,                                                                                      \
-         .grad_residual = grad_residual,                                                                    \
-         .grad_x = grad_x,                                                                                  \
-         .partial = partial,                                                                                \
-         .rows = row_count,                                                                                 \
-         .columns = columns,                                                                                \
-         .grad_out_stride = grad_out_stride,                                                                \
-         .h_stride = h_stride,                                                                              \
-         .grad_residual_stride = grad_residual_stride,                                                      \
-         .grad_x_stride = grad_x_stride,                                                                    \
-         .gamma_offset = gamma_offset});                                                                    \
+#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
+                               hold, full)                                                                   \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,  \
+           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,    \
+           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,   \
+           float gamma_offset) {                                                                             \
+    sy::norm_backward<true, with_residual, sy::T, sy::G,                                                     \
+                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(               \
+        grad_out, h, gamma, mean, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride, \
+        h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                        \
   }
 
 #define SY_RMS_NORM_STREAM(name, T, G, threads, unroll, blocks)                                        \
@@ -535,20 +495,8 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
            float* rstd, sy::i64 rows, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
            sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {       \
     sy::norm_forward_stream<false, sy::T, sy::G, threads, unroll>(                                     \
-        {.x = x,                                                                                       \
-         .residual = residual,                                                                         \
-         .gamma = gamma,                                                                               \
-         .out = out,                                                                                   \
-         .residual_out = residual_out,                                                                 \
-         .rstd = rstd,                                                                                 \
-         .rows = rows,                                                                                 \
-         .columns = columns,                                                                           \
-         .x_stride = x_stride,                                                                         \
-         .residual_stride = residual_stride,                                                           \
-         .out_stride = out_stride,                                                                     \
-         .residual_out_stride = residual_out_stride,                                                   \
-         .epsilon = epsilon,                                                                           \
-         .gamma_offset = gamma_offset});                                                               \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride,        \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
   }
 
 #define SY_LAYER_NORM_STREAM(name, T, G, threads, unroll, blocks)                                          \
@@ -558,20 +506,6 @@ __device__ __forceinline__ void norm_backward(norm_backward_arguments<T, G> a) {
            sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,        \
            float gamma_offset) {                                                                           \
     sy::norm_forward_stream<true, sy::T, sy::G, threads, unroll>(                                          \
-        {.x = x,                                                                                           \
-         .residual = residual,                                                                             \
-         .gamma = gamma,                                                                                   \
-         .beta = beta,                                                                                     \
-         .out = out,                                                                                       \
-         .residual_out = residual_out,                                                                     \
-         .mean = mean,                                                                                     \
-         .rstd = rstd,                                                                                     \
-         .rows = rows,                                                                                     \
-         .columns = columns,                                                                               \
-         .x_stride = x_stride,                                                                             \
-         .residual_stride = residual_stride,                                                               \
-         .out_stride = out_stride,                                                                         \
-         .residual_out_stride = residual_out_stride,                                                       \
-         .epsilon = epsilon,                                                                               \
-         .gamma_offset = gamma_offset});                                                                   \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, rows, columns, x_stride, residual_stride, \
+        out_stride, residual_out_stride, epsilon, gamma_offset);                                           \
   }

@@ -2,7 +2,6 @@
 // reads a row twice or, Centred, three times; the backward takes one pass for the weights and one for the
 // rows.
 #include "../gpu/row.hpp"
-#include "arguments.hpp"
 
 namespace sy {
 
@@ -95,22 +94,25 @@ __device__ __forceinline__ void sum_partials_wide(const float* partial, G* first
 }
 
 template <bool Centred, class T, class G, int Threads>
-__device__ __forceinline__ void norm_forward_any(norm_forward_arguments<T, G, i64, i64> a) {
+__device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, const G* gamma, const G* beta,
+                                                 T* out, T* residual_out, float* mean_out, float* rstd_out,
+                                                 i64 rows, i64 columns, i64 x_stride, i64 residual_stride,
+                                                 i64 out_stride, i64 residual_out_stride, float epsilon,
+                                                 float gamma_offset) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ typename row_exchange<shape, 1>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 1> exchange{exchanged};
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
-  for (i64 row = block_index(); row < a.rows; row += block_count()) {
-    const T* h =
-        a.residual == nullptr ? a.x + row * a.x_stride : a.residual_out + row * a.residual_out_stride;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* h = residual == nullptr ? x + row * x_stride : residual_out + row * residual_out_stride;
     float sums[1] = {0.0F};
-    for (i64 c = place.lane_in_row; c < a.columns; c += Threads) {
-      float value = to_float(a.x[row * a.x_stride + c]);
-      if (a.residual != nullptr) {
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      float value = to_float(x[row * x_stride + c]);
+      if (residual != nullptr) {
         T rounded;
-        from_float(value + to_float(a.residual[row * a.residual_stride + c]), rounded);
-        a.residual_out[row * a.residual_out_stride + c] = rounded;
+        from_float(value + to_float(residual[row * residual_stride + c]), rounded);
+        residual_out[row * residual_out_stride + c] = rounded;
         value = to_float(rounded);
       }
       sums[0] += Centred ? value : value * value;
@@ -120,21 +122,21 @@ __device__ __forceinline__ void norm_forward_any(norm_forward_arguments<T, G, i6
     if constexpr (Centred) {
       mean = sums[0] * inverse_columns;
       sums[0] = 0.0F;
-      for (i64 c = place.lane_in_row; c < a.columns; c += Threads) {
+      for (i64 c = place.lane_in_row; c < columns; c += Threads) {
         const float centred = to_float(h[c]) - mean;
         sums[0] += centred * centred;
       }
       row_sum(exchange, place, sums);
     }
-    const float rstd = reciprocal_square_root(sums[0] * inverse_columns + a.epsilon);
-    for (i64 c = place.lane_in_row; c < a.columns; c += Threads) {
-      const float factor = a.gamma == nullptr ? 1.0F : to_float(a.gamma[c]) + a.gamma_offset;
-      const float term = a.beta == nullptr ? 0.0F : to_float(a.beta[c]);
-      from_float((to_float(h[c]) - mean) * rstd * factor + term, a.out[row * a.out_stride + c]);
+    const float rstd = reciprocal_square_root(sums[0] * inverse_columns + epsilon);
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      const float factor = gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset;
+      const float term = beta == nullptr ? 0.0F : to_float(beta[c]);
+      from_float((to_float(h[c]) - mean) * rstd * factor + term, out[row * out_stride + c]);
     }
     if (place.lane_in_row == 0) {
-      if (Centred && a.mean != nullptr) a.mean[row] = mean;
-      if (a.rstd != nullptr) a.rstd[row] = rstd;
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
     }
   }
 }
@@ -178,33 +180,37 @@ __device__ __forceinline__ void weight_gradients_any(const T* grad_out, const T*
 }
 
 template <bool Centred, class T, class G, int Threads>
-__device__ __forceinline__ void norm_backward_any(norm_backward_arguments<T, G, i64, i64> a) {
+__device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h, const G* gamma,
+                                                  const float* mean_in, const float* rstd_in,
+                                                  const T* grad_residual, T* grad_x, i64 rows, i64 columns,
+                                                  i64 grad_out_stride, i64 h_stride, i64 grad_residual_stride,
+                                                  i64 grad_x_stride, float gamma_offset) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ typename row_exchange<shape, 2>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
-  for (i64 row = block_index(); row < a.rows; row += block_count()) {
-    const T* gradient = a.grad_out + row * a.grad_out_stride;
-    const T* value = a.h + row * a.h_stride;
-    const float rstd = a.rstd[row];
-    const float mean = Centred ? a.mean[row] : 0.0F;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
+  for (i64 row = block_index(); row < rows; row += block_count()) {
+    const T* gradient = grad_out + row * grad_out_stride;
+    const T* value = h + row * h_stride;
+    const float rstd = rstd_in[row];
+    const float mean = Centred ? mean_in[row] : 0.0F;
     float sums[2] = {0.0F, 0.0F};
-    for (i64 c = place.lane_in_row; c < a.columns; c += Threads) {
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
       const float weighted =
-          to_float(gradient[c]) * (a.gamma == nullptr ? 1.0F : to_float(a.gamma[c]) + a.gamma_offset);
+          to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
       sums[0] += weighted * (to_float(value[c]) - mean) * rstd;
       sums[1] += weighted;
     }
     row_sum(exchange, place, sums);
     const float slope = sums[0] * inverse_columns;
     const float level = Centred ? sums[1] * inverse_columns : 0.0F;
-    for (i64 c = place.lane_in_row; c < a.columns; c += Threads) {
+    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
       const float weighted =
-          to_float(gradient[c]) * (a.gamma == nullptr ? 1.0F : to_float(a.gamma[c]) + a.gamma_offset);
+          to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
       float result = rstd * (weighted - level - (to_float(value[c]) - mean) * rstd * slope);
-      if (a.grad_residual != nullptr) result += to_float(a.grad_residual[row * a.grad_residual_stride + c]);
-      from_float(result, a.grad_x[row * a.grad_x_stride + c]);
+      if (grad_residual != nullptr) result += to_float(grad_residual[row * grad_residual_stride + c]);
+      from_float(result, grad_x[row * grad_x_stride + c]);
     }
   }
 }
@@ -228,20 +234,9 @@ __device__ __forceinline__ void norm_backward_any(norm_backward_arguments<T, G, 
       name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out, \
            float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
            sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {       \
-    sy::norm_forward_any<false, sy::T, sy::G, threads>({.x = x,                                        \
-                                                        .residual = residual,                          \
-                                                        .gamma = gamma,                                \
-                                                        .out = out,                                    \
-                                                        .residual_out = residual_out,                  \
-                                                        .rstd = rstd,                                  \
-                                                        .rows = rows,                                  \
-                                                        .columns = columns,                            \
-                                                        .x_stride = x_stride,                          \
-                                                        .residual_stride = residual_stride,            \
-                                                        .out_stride = out_stride,                      \
-                                                        .residual_out_stride = residual_out_stride,    \
-                                                        .epsilon = epsilon,                            \
-                                                        .gamma_offset = gamma_offset});                \
+    sy::norm_forward_any<false, sy::T, sy::G, threads>(                                                \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride,        \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
   }
 
 #define SY_LAYER_NORM_ANY(name, T, G, threads)                                                             \
@@ -250,22 +245,9 @@ __device__ __forceinline__ void norm_backward_any(norm_backward_arguments<T, G, 
            sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, \
            sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,        \
            float gamma_offset) {                                                                           \
-    sy::norm_forward_any<true, sy::T, sy::G, threads>({.x = x,                                             \
-                                                       .residual = residual,                               \
-                                                       .gamma = gamma,                                     \
-                                                       .beta = beta,                                       \
-                                                       .out = out,                                         \
-                                                       .residual_out = residual_out,                       \
-                                                       .mean = mean,                                       \
-                                                       .rstd = rstd,                                       \
-                                                       .rows = rows,                                       \
-                                                       .columns = columns,                                 \
-                                                       .x_stride = x_stride,                               \
-                                                       .residual_stride = residual_stride,                 \
-                                                       .out_stride = out_stride,                           \
-                                                       .residual_out_stride = residual_out_stride,         \
-                                                       .epsilon = epsilon,                                 \
-                                                       .gamma_offset = gamma_offset});                     \
+    sy::norm_forward_any<true, sy::T, sy::G, threads>(                                                     \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, rows, columns, x_stride, residual_stride, \
+        out_stride, residual_out_stride, epsilon, gamma_offset);                                           \
   }
 
 #define SY_RMS_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                     \
@@ -284,43 +266,22 @@ __device__ __forceinline__ void norm_backward_any(norm_backward_arguments<T, G, 
                                           grad_out_stride, h_stride);                                   \
   }
 
-#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                    \
-  extern "C" SY_KERNEL(threads, 1) name(                                                                 \
-      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                      \
-      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride, \
-      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {       \
-    sy::norm_backward_any<false, sy::T, sy::G, threads>({.grad_out = grad_out,                           \
-                                                         .h = h,                                         \
-                                                         .gamma = gamma,                                 \
-                                                         .rstd = rstd,                                   \
-                                                         .grad_residual = grad_residual,                 \
-                                                         .grad_x = grad_x,                               \
-                                                         .rows = rows,                                   \
-                                                         .columns = columns,                             \
-                                                         .grad_out_stride = grad_out_stride,             \
-                                                         .h_stride = h_stride,                           \
-                                                         .grad_residual_stride = grad_residual_stride,   \
-                                                         .grad_x_stride = grad_x_stride,                 \
-                                                         .gamma_offset = gamma_offset});                 \
+#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                       \
+  extern "C" SY_KERNEL(threads, 1) name(                                                                    \
+      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                         \
+      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
+      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
+    sy::norm_backward_any<false, sy::T, sy::G, threads>(grad_out, h, gamma, nullptr, rstd, grad_residual,   \
+                                                        grad_x, rows, columns, grad_out_stride, h_stride,   \
+                                                        grad_residual_stride, grad_x_stride, gamma_offset); \
   }
 
-#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                  \
-  extern "C" SY_KERNEL(threads, 1) name(                                                                 \
-      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,   \
-      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride, \
-      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {       \
-    sy::norm_backward_any<true, sy::T, sy::G, threads>({.grad_out = grad_out,                            \
-                                                        .h = h,                                          \
-                                                        .gamma = gamma,                                  \
-                                                        .mean = mean,                                    \
-                                                        .rstd = rstd,                                    \
-                                                        .grad_residual = grad_residual,                  \
-                                                        .grad_x = grad_x,                                \
-                                                        .rows = rows,                                    \
-                                                        .columns = columns,                              \
-                                                        .grad_out_stride = grad_out_stride,              \
-                                                        .h_stride = h_stride,                            \
-                                                        .grad_residual_stride = grad_residual_stride,    \
-                                                        .grad_x_stride = grad_x_stride,                  \
-                                                        .gamma_offset = gamma_offset});                  \
+#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                    \
+  extern "C" SY_KERNEL(threads, 1) name(                                                                   \
+      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,     \
+      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,   \
+      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {         \
+    sy::norm_backward_any<true, sy::T, sy::G, threads>(grad_out, h, gamma, mean, rstd, grad_residual,      \
+                                                       grad_x, rows, columns, grad_out_stride, h_stride,   \
+                                                       grad_residual_stride, grad_x_stride, gamma_offset); \
   }

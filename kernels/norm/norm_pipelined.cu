@@ -2,13 +2,15 @@
 // one block a multiprocessor, whose registers hold its columns' weights and sums of gradients over all of its
 // rows. Semantics: operators/rms_norm.hpp, layer_norm.hpp, rms_norm_backward.hpp, without a residual.
 #include "../gpu/row_pipeline.hpp"
-#include "arguments.hpp"
 #include "shared.hpp"
 
 namespace sy {
 
 template <bool Centred, class T, class G, class Shape>
-__device__ __forceinline__ void norm_forward_pipelined(norm_forward_arguments<T, G, i32> a) {
+__device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamma, const G* beta, T* out,
+                                                       float* mean_out, float* rstd_out, i32 rows,
+                                                       i32 columns, i64 x_stride, i64 out_stride,
+                                                       float epsilon, float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int values = Centred ? 2 : 1;
@@ -19,23 +21,23 @@ __device__ __forceinline__ void norm_forward_pipelined(norm_forward_arguments<T,
   __shared__ typename pipelined_exchange<Shape, values>::storage exchanged;
 
   const row_place<Shape> place;
-  const int count = a.columns / width;
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
+  const int count = columns / width;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
 
-  row_pipeline<T, Shape, 1> pipeline{dynamic_shared, place, a.rows, count};
-  pipeline.input(0, a.x, a.x_stride);
+  row_pipeline<T, Shape, 1> pipeline{dynamic_shared, place, rows, count};
+  pipeline.input(0, x, x_stride);
   pipeline.start();
 
   pipelined_exchange<Shape, values> exchange{exchanged};
-  thread_weights<T, G, vectors, weights, true> scale{a.gamma, 1.0F, a.gamma_offset, place, count};
+  thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
   thread_weights<T, G, Centred ? vectors : 1, Centred ? weights : weights_held::nowhere, false> shift{
-      a.beta, 0.0F, 0.0F, place, count};
+      beta, 0.0F, 0.0F, place, count};
   const row_moments<Centred, Shape, vectors, width> moments{place, count};
 
   const i32 step = static_cast<i32>(place.group_step);
   i32 coming = static_cast<i32>(place.first_group);
-  for (int turn = 0; coming < a.rows + step; ++turn, coming += step, pipeline.advance()) {
-    if (coming < a.rows) {
+  for (int turn = 0; coming < rows + step; ++turn, coming += step, pipeline.advance()) {
+    if (coming < rows) {
       pipeline.wait();
       float sum = 0.0F;
       float square = 0.0F;
@@ -80,7 +82,7 @@ __device__ __forceinline__ void norm_forward_pipelined(norm_forward_arguments<T,
       merge_partials<Shape>(place, partials, sums);
       square = sums[0];
     }
-    const float rstd = reciprocal_square_root(square * inverse_columns + a.epsilon);
+    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
     const float start = -mean * rstd;
 
 #pragma unroll
@@ -100,21 +102,25 @@ __device__ __forceinline__ void norm_forward_pipelined(norm_forward_arguments<T,
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * factor[e];
         }
-        store_streaming(a.out + row * a.out_stride + v * width, pack<T>(value));
+        store_streaming(out + row * out_stride + v * width, pack<T>(value));
       }
       pipeline.refill(j);
     }
     pipeline.refilled();
     if (place.lane_in_row == 0 && place.rank == 0) {
-      if (Centred && a.mean != nullptr) a.mean[row] = mean;
-      if (a.rstd != nullptr) a.rstd[row] = rstd;
+      if (Centred && mean_out != nullptr) mean_out[row] = mean;
+      if (rstd_out != nullptr) rstd_out[row] = rstd;
     }
   }
 }
 
 /// `partial` as in norm_backward.
 template <class T, class G, class Shape>
-__device__ __forceinline__ void rms_norm_backward_pipelined(norm_backward_arguments<T, G, i32> a) {
+__device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, const T* h, const G* gamma,
+                                                            const float* rstd_in, T* grad_x, float* partial,
+                                                            i32 rows, i32 columns, i64 grad_out_stride,
+                                                            i64 h_stride, i64 grad_x_stride,
+                                                            float gamma_offset) {
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   // Floats would leave too few registers to the loads from shared memory.
@@ -127,34 +133,34 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(norm_backward_argume
   __shared__ typename pipelined_exchange<Shape, 1>::storage exchanged;
 
   const row_place<Shape> place;
-  const int count = a.columns / width;
-  const float inverse_columns = 1.0F / static_cast<float>(a.columns);
+  const int count = columns / width;
+  const float inverse_columns = 1.0F / static_cast<float>(columns);
 
-  row_pipeline<T, Shape, 2> pipeline{dynamic_shared, place, a.rows, count};
-  pipeline.input(0, a.grad_out, a.grad_out_stride);
-  pipeline.input(1, a.h, a.h_stride);
+  row_pipeline<T, Shape, 2> pipeline{dynamic_shared, place, rows, count};
+  pipeline.input(0, grad_out, grad_out_stride);
+  pipeline.input(1, h, h_stride);
   pipeline.start();
 
   pipelined_exchange<Shape, 1> exchange{exchanged};
-  thread_weights<T, G, vectors, weights, true> scale{a.gamma, 1.0F, a.gamma_offset, place, count};
+  thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
 
   float gamma_sums[vectors * width];
 #pragma unroll
   for (int i = 0; i < vectors * width; ++i) gamma_sums[i] = 0.0F;
 
   // Statistics are loaded a row ahead of their first use.
-  const auto load = [&](i32 row) { return row < a.rows ? a.rstd[row] : 0.0F; };
+  const auto load = [&](i32 row) { return row < rows ? rstd_in[row] : 0.0F; };
   const i32 step = static_cast<i32>(place.group_step);
   float next = load(static_cast<i32>(place.first_group));
   float here = 0.0F;
 
   i32 coming = static_cast<i32>(place.first_group);
-  for (int turn = 0; coming < a.rows + step; ++turn, coming += step, pipeline.advance()) {
+  for (int turn = 0; coming < rows + step; ++turn, coming += step, pipeline.advance()) {
     const float rstd = here;
     here = next;
     next = load(coming + step);
     scale.stay_packed();
-    if (coming < a.rows) {
+    if (coming < rows) {
       pipeline.wait();
       float sum = 0.0F;
 #pragma unroll
@@ -198,14 +204,14 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(norm_backward_argume
           gamma_sums[j * width + e] += gradient[e] * normal;
           value[e] = gradient[e] * factor[e] * rstd - normal * slope;
         }
-        store_streaming(a.grad_x + row * a.grad_x_stride + v * width, pack<T>(value));
+        store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
     }
     pipeline.refill();
   }
 
-  if (a.partial == nullptr) return;
-  float* sums = a.partial + place.first_group * a.columns;
+  if (partial == nullptr) return;
+  float* sums = partial + place.first_group * columns;
 #pragma unroll
   for (int j = 0; j < vectors; ++j) {
     const int v = place.template vector<vectors>(j);
@@ -231,16 +237,7 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(norm_backward_argume
       name(const sy::T* x, const sy::G* gamma, sy::T* out, float* rstd, sy::i32 rows, sy::i32 columns,       \
            sy::i64 x_stride, sy::i64 out_stride, float epsilon, float gamma_offset) {                        \
     sy::norm_forward_pipelined<false, sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
-        {.x = x,                                                                                             \
-         .gamma = gamma,                                                                                     \
-         .out = out,                                                                                         \
-         .rstd = rstd,                                                                                       \
-         .rows = rows,                                                                                       \
-         .columns = columns,                                                                                 \
-         .x_stride = x_stride,                                                                               \
-         .out_stride = out_stride,                                                                           \
-         .epsilon = epsilon,                                                                                 \
-         .gamma_offset = gamma_offset});                                                                     \
+        x, gamma, nullptr, out, nullptr, rstd, rows, columns, x_stride, out_stride, epsilon, gamma_offset);  \
   }
 
 #define SY_LAYER_NORM_PIPELINED(name, T, G, threads, elements, stages, cluster, full)                       \
@@ -249,36 +246,15 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(norm_backward_argume
            sy::i32 rows, sy::i32 columns, sy::i64 x_stride, sy::i64 out_stride, float epsilon,              \
            float gamma_offset) {                                                                            \
     sy::norm_forward_pipelined<true, sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
-        {.x = x,                                                                                            \
-         .gamma = gamma,                                                                                    \
-         .beta = beta,                                                                                      \
-         .out = out,                                                                                        \
-         .mean = mean,                                                                                      \
-         .rstd = rstd,                                                                                      \
-         .rows = rows,                                                                                      \
-         .columns = columns,                                                                                \
-         .x_stride = x_stride,                                                                              \
-         .out_stride = out_stride,                                                                          \
-         .epsilon = epsilon,                                                                                \
-         .gamma_offset = gamma_offset});                                                                    \
+        x, gamma, beta, out, mean, rstd, rows, columns, x_stride, out_stride, epsilon, gamma_offset);       \
   }
 
-#define SY_RMS_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)               \
-  extern "C" SY_KERNEL(threads, 1)                                                                         \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd, sy::T* grad_x,    \
-           float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride, sy::i64 h_stride,       \
-           sy::i64 grad_x_stride, float gamma_offset) {                                                    \
-    sy::rms_norm_backward_pipelined<sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
-        {.grad_out = grad_out,                                                                             \
-         .h = h,                                                                                           \
-         .gamma = gamma,                                                                                   \
-         .rstd = rstd,                                                                                     \
-         .grad_x = grad_x,                                                                                 \
-         .partial = partial,                                                                               \
-         .rows = rows,                                                                                     \
-         .columns = columns,                                                                               \
-         .grad_out_stride = grad_out_stride,                                                               \
-         .h_stride = h_stride,                                                                             \
-         .grad_x_stride = grad_x_stride,                                                                   \
-         .gamma_offset = gamma_offset});                                                                   \
+#define SY_RMS_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)                \
+  extern "C" SY_KERNEL(threads, 1)                                                                          \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd, sy::T* grad_x,     \
+           float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride, sy::i64 h_stride,        \
+           sy::i64 grad_x_stride, float gamma_offset) {                                                     \
+    sy::rms_norm_backward_pipelined<sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>(  \
+        grad_out, h, gamma, rstd, grad_x, partial, rows, columns, grad_out_stride, h_stride, grad_x_stride, \
+        gamma_offset);                                                                                      \
   }
