@@ -7,11 +7,12 @@
 // are the narrow side of an m16n8k16 and the softmax's factors of a row lie in the threads that hold its
 // scores and its sums alike; the query heads of a KV head are rows of one tile.
 //
-//   decode_split  a block, or a cluster of them, for each KV head; the cluster joins through distributed
-//   shared memory decode_dealt  as many blocks as the device holds, each with the same number of tiles,
-//   whichever sequences they are
-//                 of; the copies run on from one sequence to the next
-//   decode_join   joins what decode_dealt has cut apart
+//   decode_split        a block, or a cluster of them, for each KV head; the blocks of a cluster combine
+//   their
+//                       results through distributed shared memory
+//   decode_persistent   as many blocks as the device holds, each with the same number of tiles, of whichever
+//                       sequences; copies continue from one sequence into the next
+//   decode_join         combines the results of sequences that decode_persistent has split
 //
 // e4m3 keys and values become f16, exactly; queries in bf16 then become f16 after their row has been divided
 // by a power of two, so that their products are in f16 too.
@@ -19,9 +20,9 @@
 // The softmax is that of Milakov and Gimelshein (arXiv:1805.02867), the division of the keys that of
 // Flash-Decoding (Dao et al., 2023).
 #include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <type_traits>
+
+#include "../gpu/ptx.hpp"
 
 namespace sy {
 
@@ -62,94 +63,17 @@ struct decode_call {
 
 // ---- instructions
 
-__device__ __forceinline__ float exp2_of(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-/// The number of the highest bit.
-__device__ __forceinline__ int floor_log2(int x) {
-  int result;
-  asm("bfind.s32 %0, %1;" : "=r"(result) : "r"(x));
-  return result;
-}
-
-__device__ __forceinline__ u32 shared_address(const void* pointer) {
-  return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
-
-/// For what is read once: the first to leave the L2 cache.
-__device__ __forceinline__ u64 read_once() {
-  u64 policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
-/// 16 bytes, or zeros.
-__device__ __forceinline__ void copy_async(u32 to, const void* from, bool there, u64 policy) {
-  const int bytes = there ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
-               "r"(bytes), "l"(policy)
-               : "memory");
-}
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int Pending>
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
-
-__device__ __forceinline__ void load_matrices(u32 (&to)[4], u32 from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(from)
-               : "memory");
-}
-__device__ __forceinline__ void load_transposed(u32 (&to)[4], u32 from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(from)
-               : "memory");
-}
-__device__ __forceinline__ u32 transposed(u32 matrix) {
-  u32 result;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(matrix));
-  return result;
-}
-
-template <class Number>
-__device__ __forceinline__ void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1);
-template <>
-__device__ __forceinline__ void multiply<__half>(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
-      "%1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <>
-__device__ __forceinline__ void multiply<__nv_bfloat16>(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-template <class Number>
-__device__ __forceinline__ u32 pack(float low, float high);
-template <>
-__device__ __forceinline__ u32 pack<__half>(float low, float high) {
-  u32 result;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-template <>
-__device__ __forceinline__ u32 pack<__nv_bfloat16>(float low, float high) {
-  u32 result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
+using ptx::commit_copies;
+using ptx::copy_async;
+using ptx::exp2_approximate;
+using ptx::floor_log2;
+using ptx::load_matrices;
+using ptx::load_transposed;
+using ptx::multiply;
+using ptx::pack;
+using ptx::shared_address;
+using ptx::transposed;
+using ptx::wait_for_copies;
 
 /// Two e4m3 numbers, bytes `Low` and `High` of `bytes`, as f16.
 template <int Low, int High>
@@ -172,16 +96,9 @@ __device__ __forceinline__ u32 widened(u32 bytes) {
 
 // ---- clusters and dependent launches; nothing where there are none
 
-__device__ __forceinline__ void wait_for_previous_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void allow_next_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
+using ptx::allow_next_launch;
+using ptx::wait_for_previous_launch;
+
 __device__ __forceinline__ void meet_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" ::: "memory");
@@ -297,7 +214,7 @@ struct tile_ring {
         chunk{thread % Shape::chunks},
         k_there{chunk * 16 / Shape::element_bytes < of.head_dim},
         v_there{chunk * 16 / Shape::element_bytes < of.head_dim_v},
-        policy{read_once()},
+        policy{ptx::evict_first_policy()},
         page_shift{Shape::Paged ? floor_log2(of.page_size) : 0} {}
 
   [[nodiscard]] __device__ __forceinline__ u32 k_tile(int stage) const {
@@ -440,7 +357,7 @@ struct row_state {
                                        const decode_span<Keys>& span, u32 k_tile, u32 v_tile, int key,
                                        int lane, KeysDone&& keys_done, ValuesDone&& values_done) {
     constexpr int pending = 2 * Shape::Stages - 1;  // keys and values of a tile are groups of their own
-    wait_copies<pending>();
+    wait_for_copies<pending>();
     __syncwarp();
     float scores[Keys / 16][Tiles][4] = {};
 #pragma unroll
@@ -487,15 +404,16 @@ struct row_state {
 #pragma unroll
       for (int j = 0; j < 2; ++j) shift[j] = now[j] == -INFINITY ? 0.0F : now[j];
       if (__any_sync(~0U, now[0] != largest[tile][0] || now[1] != largest[tile][1])) {
-        const float fade[2] = {exp2_of(largest[tile][0] - shift[0]), exp2_of(largest[tile][1] - shift[1])};
+        const float rescale[2] = {exp2_approximate(largest[tile][0] - shift[0]),
+                                  exp2_approximate(largest[tile][1] - shift[1])};
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          total[tile][j] *= fade[j];
+          total[tile][j] *= rescale[j];
           largest[tile][j] = now[j];
 #pragma unroll
           for (int step = 0; step < steps; ++step) {
-            values[tile][step][j] *= fade[j];
-            values[tile][step][2 + j] *= fade[j];
+            values[tile][step][j] *= rescale[j];
+            values[tile][step][2 + j] *= rescale[j];
           }
         }
       }
@@ -503,15 +421,15 @@ struct row_state {
       for (int m = 0; m < Keys / 16; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const float low = exp2_of(scores[m][tile][2 * half] - shift[0]);
-          const float high = exp2_of(scores[m][tile][2 * half + 1] - shift[1]);
+          const float low = exp2_approximate(scores[m][tile][2 * half] - shift[0]);
+          const float high = exp2_approximate(scores[m][tile][2 * half + 1] - shift[1]);
           total[tile][0] += low;
           total[tile][1] += high;
           weights[m][tile][half] = transposed(pack<typename Shape::Number>(low, high));
         }
       }
     }
-    wait_copies<pending>();
+    wait_for_copies<pending>();
     __syncwarp();
 #pragma unroll
     for (int m = 0; m < Keys / 16; ++m) multiply_values(weights[m], v_tile, m * 16, lane);
@@ -636,7 +554,7 @@ __device__ __forceinline__ row_value join_warps(const joined_rows<Rows, Dim>* wa
   const float shift = result.largest == -INFINITY ? 0.0F : result.largest;
 #pragma unroll
   for (int w = 0; w < Warps; ++w) {
-    const float weight = exp2_of(warps[w].largest[r] - shift);
+    const float weight = exp2_approximate(warps[w].largest[r] - shift);
     result.value += weight * warps[w].values[r][d];
     result.total += weight * warps[w].total[r];
   }
@@ -650,14 +568,14 @@ __device__ __forceinline__ void write_out(const decode_call& call, row_value of,
   const float sink = call.sinks != nullptr ? call.sinks[h] * log2e : -INFINITY;
   const float most = fmaxf(of.largest, sink);
   const float shift = most == -INFINITY ? 0.0F : most;
-  const float fade = exp2_of(of.largest - shift);
-  const float total = of.total * fade + exp2_of(sink - shift);
+  const float rescale = exp2_approximate(of.largest - shift);
+  const float total = of.total * rescale + exp2_approximate(sink - shift);
   if (d < call.head_dim_v) {
     const int head_kv = h / (call.heads / call.heads_kv);
     const float v_scale = call.v_scale != nullptr ? call.v_scale[head_kv * call.v_scale_stride] : 1.0F;
     static_cast<Element*>(
         call.out)[b * call.out_stride_batch + h * call.out_stride_head + query * call.out_stride_token + d] =
-        static_cast<Element>(total == 0.0F ? 0.0F : of.value * fade / total * v_scale);
+        static_cast<Element>(total == 0.0F ? 0.0F : of.value * rescale / total * v_scale);
   }
   if (d == 0 && call.lse != nullptr) {
     call.lse[b * call.lse_stride_batch + h * call.lse_stride_head + query] =
@@ -671,7 +589,8 @@ constexpr int shared_bytes = Shape::ring_bytes > (Shape::Warps + 1) * static_cas
                                  ? Shape::ring_bytes
                                  : (Shape::Warps + 1) * static_cast<int>(sizeof(joined<Shape>));
 template <class Shape>
-constexpr int dealt_shared_bytes = Shape::ring_bytes + Shape::Warps* static_cast<int>(sizeof(joined<Shape>));
+constexpr int persistent_shared_bytes = Shape::ring_bytes +
+                                        Shape::Warps* static_cast<int>(sizeof(joined<Shape>));
 
 // ---- a block for a share of one KV head's keys
 
@@ -694,7 +613,7 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   wait_for_previous_launch();
 
   const decode_span<Keys> span{call, rows, b};
-  // Whole tiles, dealt out as evenly as they can be.
+  // Whole tiles, distributed as evenly as possible.
   const int first_tile = static_cast<int>(static_cast<i64>(span.tiles) * split / call.splits);
   const int last_tile = static_cast<int>(static_cast<i64>(span.tiles) * (split + 1) / call.splits);
   const int mine = (last_tile - first_tile - warp + Warps - 1) / Warps;
@@ -734,7 +653,7 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
     next_page = page_of(n + Stages + 1);
     stage = stage + 1 == Stages ? 0 : stage + 1;
   }
-  wait_copies<0>();
+  wait_for_copies<0>();
 
   auto* const warps = reinterpret_cast<joined<Shape>*>(memory);
   joined<Shape>& block = warps[Warps];
@@ -780,7 +699,7 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
     const float shift = all.largest == -INFINITY ? 0.0F : all.largest;
 #pragma unroll
     for (int i = 0; i < most_splits; ++i) {
-      const float weight = exp2_of(part[i].largest - shift);
+      const float weight = exp2_approximate(part[i].largest - shift);
       all.value += weight * part[i].value;
       all.total += weight * part[i].total;
     }
@@ -789,7 +708,7 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   meet_cluster();  // nobody's memory goes away while others read it
 }
 
-// ---- all tiles of all sequences, dealt out evenly
+// ---- persistent blocks: all tiles of all sequences, distributed evenly
 
 /// Where KV heads' tiles lie among all: those of a sequence one after the other, sequence after sequence.
 template <int Keys>
@@ -885,7 +804,7 @@ __device__ __forceinline__ i64 part_index(int row_tile, int blocks, int block, b
 
 /// The grid is [blocks, tiles of rows]. What one block has whole it writes out; parts wait for decode_join.
 template <class Shape>
-__device__ __forceinline__ void decode_dealt(const decode_call& call) {
+__device__ __forceinline__ void decode_persistent(const decode_call& call) {
   constexpr int Warps = Shape::Warps;
   constexpr int Keys = Shape::Keys;
   constexpr int Stages = Shape::Stages;
@@ -970,14 +889,14 @@ __device__ __forceinline__ void decode_dealt(const decode_call& call) {
     done += here;
     if (done < last) at.advance(call, rows, here);
   }
-  wait_copies<0>();
+  wait_for_copies<0>();
 }
 
-/// Most blocks of decode_dealt's grid.
+/// Most blocks of decode_persistent's grid.
 constexpr int most_blocks = 512;
 
 /// Joins the parts of one KV head, or writes what a sequence without keys gives. The grid is [heads_kv *
-/// batch, tiles of rows], of 128 threads; `blocks` is decode_dealt's grid.
+/// batch, tiles of rows], of 128 threads; `blocks` is decode_persistent's grid.
 template <class Element, int Rows, int Keys>
 __device__ __forceinline__ void decode_join(const decode_call& call, int blocks) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
@@ -1027,7 +946,7 @@ __device__ __forceinline__ void decode_join(const decode_call& call, int blocks)
     for (int p = lane; p < parts; p += 32) {
       float weight = 0.0F;
       if (index_of[p] >= 0) {
-        weight = exp2_of(call.partial_state[2 * (index_of[p] + r)] - shift);
+        weight = exp2_approximate(call.partial_state[2 * (index_of[p] + r)] - shift);
         all.total += weight * call.partial_state[2 * (index_of[p] + r) + 1];
       }
       weight_of[p][r] = weight;
@@ -1062,10 +981,11 @@ using bf16 = __nv_bfloat16;
     sy::decode_split<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>(call); \
   }
 
-#define SY_DECODE_DEALT(name, element, narrow, dim, tiles, warps, keys, stages, paged)                     \
-  extern "C" __global__ void __launch_bounds__(32 * warps)                                                 \
-      name(const __grid_constant__ sy::decode_call call) {                                                 \
-    sy::decode_dealt<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>(call); \
+#define SY_DECODE_PERSISTENT(name, element, narrow, dim, tiles, warps, keys, stages, paged)               \
+  extern "C" __global__ void __launch_bounds__(32 * warps)                                                \
+      name(const __grid_constant__ sy::decode_call call) {                                                \
+    sy::decode_persistent<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>( \
+        call);                                                                                            \
   }
 
 #define SY_DECODE_JOIN(name, element, tiles, keys)                                                       \

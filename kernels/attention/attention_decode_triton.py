@@ -1,7 +1,7 @@
 """Attention of a few queries against a cache, for every GPU, compiled ahead of time. The meaning of a call is that of
 operators/attention_decode.hpp.
 
-The query heads that share a KV head are rows of one tile, and the keys are dealt out over `splits` blocks, whose
+The query heads that share a KV head are rows of one tile, and the keys are split over `splits` blocks, whose
 results attention_decode_combine joins (Flash-Decoding, Dao et al., 2023). One loop with every mask and term: what a
 step computes is little beside what it reads. e4m3 is taken apart with integers, so that it means the OCP format on
 every device; it becomes f16 exactly, and so do queries in bf16 once their row is divided by a power of two.
@@ -125,12 +125,12 @@ def attention_decode(
         now = tl.maximum(largest, tl.max(scores, 1))
         shift = tl.where(now == float("-inf"), 0.0, now)
         weights = tl.exp2(scores - shift[:, None])
-        fade = tl.exp2(largest - shift)
-        total = total * fade + tl.sum(weights, 1)
+        rescale = tl.exp2(largest - shift)
+        total = total * rescale + tl.sum(weights, 1)
         v_tile = tl.load(v_at + v_rows[:, None] + dims[None, :], mask=there[:, None] & v_dims, other=0)
         if NARROW:
             v_tile = widened(v_tile)
-        acc = tl.dot(weights.to(v_tile.dtype), v_tile, acc * fade[:, None], input_precision="ieee")
+        acc = tl.dot(weights.to(v_tile.dtype), v_tile, acc * rescale[:, None], input_precision="ieee")
         largest = now
 
     if has & 2:
@@ -140,9 +140,9 @@ def attention_decode(
             sink = tl.load(sinks + h, mask=live, other=0.0) * LOG2E
             now = tl.maximum(largest, sink)
             shift = tl.where(now == float("-inf"), 0.0, now)
-            fade = tl.exp2(largest - shift)
-            total = total * fade + tl.exp2(sink - shift)
-            acc = acc * fade[:, None]
+            rescale = tl.exp2(largest - shift)
+            total = total * rescale + tl.exp2(sink - shift)
+            acc = acc * rescale[:, None]
             largest = now
     empty = total == 0.0
     acc = acc * tl.where(empty, 0.0, 1.0 / total)[:, None]
@@ -191,9 +191,9 @@ def attention_decode_combine(
         now = tl.maximum(largest, tl.max(each, 0))
         shift = tl.where(now == float("-inf"), 0.0, now)
         weights = tl.exp2(each - shift)
-        fade = tl.exp2(largest - shift)
-        acc = acc * fade + tl.sum(values * weights[:, None], 0)
-        total = total * fade + tl.sum(weights, 0)
+        rescale = tl.exp2(largest - shift)
+        acc = acc * rescale + tl.sum(values * weights[:, None], 0)
+        total = total * rescale + tl.sum(weights, 0)
         largest = now
     empty = total == 0.0
     acc = acc * tl.where(empty, 0.0, 1.0 / total)

@@ -39,7 +39,7 @@ void attention_tile(const block& where, attention_arguments a, std::int32_t bloc
   auto* scores = memory.take<float>(padded * block_n);
   auto* values = memory.take<float>(padded * out_stride);
   auto* states = memory.take<softmax_state>(padded);
-  auto* fades = memory.take<float>(padded);
+  auto* rescales = memory.take<float>(padded);
   auto* packed = memory.take<float>(block_n * std::max(a.head_dim, out_stride));
   auto* k_rows = memory.take<const Element*>(block_n);
   auto* v_rows = memory.take<const Element*>(block_n);
@@ -47,7 +47,7 @@ void attention_tile(const block& where, attention_arguments a, std::int32_t bloc
 
   pack_queries<Element>(rows, padded, a.head_dim, queries);
   std::fill_n(values, padded * out_stride, 0.0F);
-  std::fill_n(fades, padded, 1.0F);
+  std::fill_n(rescales, padded, 1.0F);
   for (std::int64_t r = 0; r < count; ++r) states[r] = softmax_state::of_row(a, rows.head(r));
   for (std::int64_t r = 0; r < padded; r += step) {
     seen[r / step] = {rows.s.visible(a, rows.query(r)).begin,
@@ -77,17 +77,17 @@ void attention_tile(const block& where, attention_arguments a, std::int32_t bloc
     for (std::int64_t r = 0; r < count; ++r) {
       const key_range part = seen_here(r);
       if (part.begin >= part.end) continue;
-      fades[r] = weigh<Element>(a, rows.s, rows.head(r), rows.query(r), tile, round_up(keys, width),
-                                scores + r * block_n, states[r]);
+      rescales[r] = weigh<Element>(a, rows.s, rows.head(r), rows.query(r), tile, round_up(keys, width),
+                                   scores + r * block_n, states[r]);
     }
     pack_values(v_rows, keys, a.head_dim_v, packed);
     for (std::int64_t d = 0; d < a.head_dim_v; d += panel) {
       for (std::int64_t r = 0; r < padded; r += step) {
         const key_range part = seen_here(r);
         if (part.begin >= part.end) continue;
-        multiply<into::faded>(scores + r * block_n + part.begin, block_n,
-                              packed + d * keys + part.begin * panel, part.end - part.begin,
-                              values + r * out_stride + d, out_stride, fades + r);
+        multiply<into::rescaled>(scores + r * block_n + part.begin, block_n,
+                                 packed + d * keys + part.begin * panel, part.end - part.begin,
+                                 values + r * out_stride + d, out_stride, rescales + r);
       }
     }
   }

@@ -217,7 +217,7 @@ inline float weigh(const attention_arguments& a, const sequence& s, std::int64_t
   for (std::int64_t n = width; n < padded; n += width) most = larger(load(scores + n), most);
   const float largest = std::max(state.largest, largest_of(most));
   const float shift = largest == -infinity ? 0.0F : largest;
-  const float fade = exp2_of(state.largest - shift);
+  const float rescale = exp2_of(state.largest - shift);
   floats total{};
   for (std::int64_t n = 0; n < padded; n += width) {
     const floats weights = exp2(load(scores + n) - shift);
@@ -225,9 +225,9 @@ inline float weigh(const attention_arguments& a, const sequence& s, std::int64_t
     store(scores + n, weights);
   }
   state.largest = largest;
-  state.sum = state.sum * fade + sum_of(total);
+  state.sum = state.sum * rescale + sum_of(total);
   if (a.dropout_p != 0.0F) drop(a, s.batch * a.heads + h, i, tile, scores);
-  return fade;
+  return rescale;
 }
 
 /// Normalises accumulated values, multiplies them, and writes them as a row of the output.

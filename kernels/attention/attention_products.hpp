@@ -75,14 +75,14 @@ void pack_queries(const row_range& rows, std::int64_t padded_rows, std::int64_t 
 constexpr std::size_t tile_rows = many_registers ? 12 : 6;
 constexpr std::int64_t panel = 2 * width;
 
-/// What a product does with what was there: c = a b, c += a b, or c = fade c + a b.
-enum class into { set, added, faded };
+/// What a product does with what was there: c = a b, c += a b, or c = rescale c + a b.
+enum class into { set, added, rescaled };
 
 /// The product of tile_rows rows of a, `depth` long, with a panel of b that holds, for each step of the
 /// depth, one panel's columns. With Transposed, a is given as its transpose.
 template <into How, bool Transposed = false>
 void multiply(const float* a, std::int64_t stride_a, const float* b, std::int64_t depth, float* c,
-              std::int64_t stride_c, const float* fade) {
+              std::int64_t stride_c, const float* rescale) {
   std::array<std::array<floats, 2>, tile_rows> sum{};
   for (std::int64_t k = 0; k < depth; ++k, b += panel) {
     const floats b0 = load(b);
@@ -99,9 +99,9 @@ void multiply(const float* a, std::int64_t stride_a, const float* b, std::int64_
     if constexpr (How == into::added) {
       sum[r][0] += load(to);
       sum[r][1] += load(to + width);
-    } else if constexpr (How == into::faded) {
-      sum[r][0] += load(to) * fade[r];
-      sum[r][1] += load(to + width) * fade[r];
+    } else if constexpr (How == into::rescaled) {
+      sum[r][0] += load(to) * rescale[r];
+      sum[r][1] += load(to + width) * rescale[r];
     }
     store(to, sum[r][0]);
     store(to + width, sum[r][1]);

@@ -56,9 +56,9 @@ void attend_in_double(const block& where, const attention_arguments& a, const kv
     }
     if (x == none) continue;
     if (x > largest) {
-      const double fade = std::exp(largest - x);
-      sum *= fade;
-      for (std::int64_t d = 0; d < a.head_dim_v; ++d) values[d] *= fade;
+      const double rescale = std::exp(largest - x);
+      sum *= rescale;
+      for (std::int64_t d = 0; d < a.head_dim_v; ++d) values[d] *= rescale;
       largest = x;
     }
     const double weight = std::exp(x - largest);

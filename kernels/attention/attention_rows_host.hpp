@@ -66,18 +66,18 @@ void score(const float* queries, std::int64_t stride, const Element* const* k_ro
   }
 }
 
-/// values = fade values + weights V for Rows query rows and Vectors vectors of columns. `read` loads a vector
-/// of a V row.
+/// values = rescale values + weights V for Rows query rows and Vectors vectors of columns. `read` loads a
+/// vector of a V row.
 template <std::size_t Rows, std::size_t Vectors, class Element, class Read>
 SWITCHYARD_INLINE void gather_columns(const float* weights, std::int64_t stride_weights,
                                       const Element* const* v_rows, std::int64_t count, std::int64_t d,
-                                      float* values, std::int64_t stride, const float* fades, Read read) {
+                                      float* values, std::int64_t stride, const float* rescales, Read read) {
   std::array<std::array<floats, Vectors>, Rows> sum;
   unroll<Rows>([&](auto r) __attribute__((always_inline)) {
     unroll<Vectors>([&](auto v) __attribute__((always_inline)) {
       sum[r][v] =
           load(values + static_cast<std::int64_t>(r) * stride + d + static_cast<std::int64_t>(v) * width) *
-          fades[r];
+          rescales[r];
     });
   });
   for (std::int64_t n = 0; n < count; ++n) {
@@ -101,7 +101,7 @@ SWITCHYARD_INLINE void gather_columns(const float* weights, std::int64_t stride_
 
 template <std::size_t Rows, class Element>
 void gather(const float* weights, std::int64_t stride_weights, const Element* const* v_rows,
-            std::int64_t count, std::int64_t dim, float* values, std::int64_t stride, const float* fades) {
+            std::int64_t count, std::int64_t dim, float* values, std::int64_t stride, const float* rescales) {
   constexpr std::size_t vectors = std::min(accumulators / Rows, std::size_t{8});
   constexpr auto chunk = static_cast<std::int64_t>(vectors) * width;
   constexpr std::array<float, Rows> ones = [] {
@@ -112,23 +112,24 @@ void gather(const float* weights, std::int64_t stride_weights, const Element* co
   // Few keys at a time, so that their rows stay in the first cache from one chunk of columns to the next.
   for (std::int64_t n = 0; n < count; n += 32) {
     const std::int64_t part = std::min(count - n, std::int64_t{32});
-    const float* fade = n == 0 ? fades : ones.data();
+    const float* rescale = n == 0 ? rescales : ones.data();
     const auto whole = [](const Element* from) __attribute__((always_inline)) {
       return load(from);
     };
     std::int64_t d = 0;
     for (; d + chunk <= dim; d += chunk) {
-      gather_columns<Rows, vectors>(weights + n, stride_weights, v_rows + n, part, d, values, stride, fade,
+      gather_columns<Rows, vectors>(weights + n, stride_weights, v_rows + n, part, d, values, stride, rescale,
                                     whole);
     }
     for (; d + width <= dim; d += width) {
-      gather_columns<Rows, 1>(weights + n, stride_weights, v_rows + n, part, d, values, stride, fade, whole);
+      gather_columns<Rows, 1>(weights + n, stride_weights, v_rows + n, part, d, values, stride, rescale,
+                              whole);
     }
     if (d < dim) {
       const auto rest = static_cast<std::size_t>(dim - d);
       gather_columns<Rows, 1>(
           weights + n, stride_weights, v_rows + n, part, d, values, stride,
-          fade, [rest](const Element* from) __attribute__((always_inline)) {
+          rescale, [rest](const Element* from) __attribute__((always_inline)) {
             return load_first(from, rest);
           });
     }
@@ -163,7 +164,7 @@ class few_rows {
     scores_ = memory.take<float>(rows.count() * block_n);
     values_ = memory.take<float>(rows.count() * value_stride_);
     states_ = memory.take<softmax_state>(rows.count());
-    fades_ = memory.take<float>(rows.count());
+    rescales_ = memory.take<float>(rows.count());
     k_rows_ = memory.take<const Kv*>(block_n);
     v_rows_ = memory.take<const Kv*>(block_n);
     pack_queries<Element>(rows, rows.count(), query_stride_, queries_);
@@ -185,12 +186,12 @@ class few_rows {
                     scores_ + r * block_n_, block_n_);
       });
       for (std::int64_t r = 0; r < rows_.count(); ++r) {
-        fades_[r] = weigh<Element>(a, rows_.s, rows_.head(r), rows_.query(r), tile, round_up(keys, width),
-                                   scores_ + r * block_n_, states_[r]);
+        rescales_[r] = weigh<Element>(a, rows_.s, rows_.head(r), rows_.query(r), tile, round_up(keys, width),
+                                      scores_ + r * block_n_, states_[r]);
       }
       for_rows(rows_.count(), [&]<std::size_t Rows>(std::int64_t r) {
         gather<Rows>(scores_ + r * block_n_, block_n_, v_rows_, keys, a.head_dim_v,
-                     values_ + r * value_stride_, value_stride_, fades_ + r);
+                     values_ + r * value_stride_, value_stride_, rescales_ + r);
       });
     }
   }
@@ -204,7 +205,7 @@ class few_rows {
   float* scores_ = nullptr;
   float* values_ = nullptr;
   softmax_state* states_ = nullptr;
-  float* fades_ = nullptr;
+  float* rescales_ = nullptr;
   const Kv** k_rows_ = nullptr;
   const Kv** v_rows_ = nullptr;
 };

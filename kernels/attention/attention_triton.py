@@ -64,13 +64,13 @@ def take_keys(
             now = tl.maximum(largest, tl.max(scores, 1) * scale)
             shift = now
             weights = tl.exp2(scores * scale - shift[:, None])
-        fade = tl.exp2(largest - shift)
-        total = total * fade + tl.sum(weights, 1)
+        rescale = tl.exp2(largest - shift)
+        total = total * rescale + tl.sum(weights, 1)
         if TERMS:
             if dropout_p != 0.0:
                 keep = kept(seed, offset, head, rows, start, threshold_of(dropout_p), BLOCK_M, BLOCK_N)
                 weights = tl.where(keep, weights, 0.0)
-        acc = acc * fade[:, None]
+        acc = acc * rescale[:, None]
         if MAPPED:
             v_tile = v.load([at_batch, at_head, start, 0]).reshape(BLOCK_N, BLOCK_DV)
         else:
@@ -215,9 +215,9 @@ def attention_forward(
             sink = tl.load(sinks + h) * LOG2E
             now = tl.maximum(largest, sink)
             shift = tl.where(now == float("-inf"), 0.0, now)
-            fade = tl.exp2(largest - shift)
-            total = total * fade + tl.exp2(sink - shift)
-            acc = acc * fade[:, None]
+            rescale = tl.exp2(largest - shift)
+            total = total * rescale + tl.exp2(sink - shift)
+            acc = acc * rescale[:, None]
             largest = now
     empty = total == 0.0
     share = total
@@ -245,7 +245,7 @@ def attention_split(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     UNIT: tl.constexpr, PAGED: tl.constexpr, PARTIAL: tl.constexpr, OVERLAP: tl.constexpr,
 ):
-    """For few queries: the query heads that share a KV head lie in one tile, and the keys are dealt out over `splits`
+    """For few queries: the query heads that share a KV head lie in one tile, and the keys are split over `splits`
     blocks. PARTIAL: results are f32 in `partial`, [splits, batch, heads, seqlen_q, head_dim_v], with their base-2 LSE
     in `partial_lse`, for attention_combine; else there is one split. `left` to `has` as in attention_forward. OVERLAP:
     attention_combine is launched as a programmatic dependent, and may be resident before this ends."""
@@ -320,9 +320,9 @@ def attention_split(
             sink = tl.load(sinks + h) * LOG2E
             now = tl.maximum(largest, sink)
             shift = tl.where(now == float("-inf"), 0.0, now)
-            fade = tl.exp2(largest - shift)
-            total = total * fade + tl.exp2(sink - shift)
-            acc = acc * fade[:, None]
+            rescale = tl.exp2(largest - shift)
+            total = total * rescale + tl.exp2(sink - shift)
+            acc = acc * rescale[:, None]
             largest = now
     empty = total == 0.0
     acc = acc * tl.where(empty, 0.0, 1.0 / total)[:, None]
@@ -382,9 +382,9 @@ def attention_combine(
         now = tl.maximum(largest, tl.max(each, 0))
         shift = tl.where(now == float("-inf"), 0.0, now)
         weights = tl.exp2(each - shift)
-        fade = tl.exp2(largest - shift)
-        acc = acc * fade + tl.sum(values * weights[:, None], 0)
-        total = total * fade + tl.sum(weights, 0)
+        rescale = tl.exp2(largest - shift)
+        acc = acc * rescale + tl.sum(values * weights[:, None], 0)
+        total = total * rescale + tl.sum(weights, 0)
         largest = now
     empty = total == 0.0
     acc = acc * tl.where(empty, 0.0, 1.0 / total)

@@ -21,7 +21,7 @@ struct problem {
   const i32* cu_seqlens_k;
   const i32* seqused_q;
   const i32* seqused_k;
-  i32* dealt;  ///< a counter that starts at zero; null: tiles are dealt out beforehand
+  i32* tile_counter;  ///< starts at zero; null: tiles are assigned to blocks statically
   i64 out_stride_batch;
   i64 out_stride_head;
   i64 out_stride_token;
@@ -36,7 +36,7 @@ struct problem {
   i32 right;  ///< likewise
   i32 bottom_right;
   i32 has;    ///< bits: lse, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k
-  i32 group;  ///< heads whose tiles are dealt out together
+  i32 group;  ///< heads whose tiles are scheduled together
   float scale;
   float soft_cap;
 };
@@ -194,18 +194,19 @@ __device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile&
   return true;
 }
 
-/// Deals tiles out to the blocks of threads. Without a counter, one a round; under a mask pairs of the first
+/// Assigns tiles to the blocks of threads. Without a counter, one a round; under a mask pairs of the first
 /// and the last that are left of a head, which together see as many keys as any other pair. With a counter,
 /// to who asks, heads in groups whose keys stay in the L2 cache, and those tiles first that see most.
 template <class Shape>
-struct dealer {
+struct tile_scheduler {
   const problem& p;
   i32 next_unit;
   i32 item = 0;
   i32 mirrored = -1;  ///< the other tile of a pair, in `item`
 
-  __device__ __forceinline__ explicit dealer(const problem& what)
-      : p{what}, next_unit{what.dealt ? atomicAdd(what.dealt, 1) : static_cast<i32>(blockIdx.x)} {}
+  __device__ __forceinline__ explicit tile_scheduler(const problem& what)
+      : p{what},
+        next_unit{what.tile_counter ? atomicAdd(what.tile_counter, 1) : static_cast<i32>(blockIdx.x)} {}
 
   __device__ __forceinline__ bool next(tile& t, tile_source& from) {
     const i32 tiles = (p.seqlen_q + Shape::rows - 1) / Shape::rows;
@@ -215,7 +216,7 @@ struct dealer {
       if (mirrored >= 0) {
         at = mirrored;
         mirrored = -1;
-      } else if (p.dealt) {
+      } else if (p.tile_counter) {
         if (next_unit >= tiles * items) return false;
         const i32 per_group = p.group * tiles;
         const i32 group = next_unit / per_group;
@@ -223,7 +224,7 @@ struct dealer {
         const i32 here = min(items - group * p.group, p.group);
         at = tiles - 1 - inside / here;
         item = group * p.group + inside % here;
-        next_unit = atomicAdd(p.dealt, 1);
+        next_unit = atomicAdd(p.tile_counter, 1);
       } else {
         const i32 units = Shape::masked ? tiles / 2 : tiles;
         const i32 unit = next_unit;
@@ -246,12 +247,6 @@ struct dealer {
   }
 };
 
-__device__ __forceinline__ float exp2_approximate(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 __device__ __forceinline__ float tangent_hyperbolic(float x) {
   const float size = fabsf(x);
   const float far = 1.0F - __fdividef(2.0F, exp2_approximate(size * (2.0F * log2_e)) + 1.0F);
@@ -273,8 +268,8 @@ __device__ __forceinline__ i32 uniform(i32 value) {
 struct row_state {
   float maximum[2] = {-infinity, -infinity};  ///< of raw scores, or less by up to 2^8 once scaled
   float sum[2] = {0.0F, 0.0F};                ///< of this thread's columns
-  float fade[2];                              ///< what the output is to be multiplied by
-  bool fades = false;                         ///< whether a row of the warp needs it
+  float rescale[2];                           ///< what the output is to be multiplied by
+  bool needs_rescale = false;                 ///< whether a row of the warp needs it
 };
 
 /// Scores to weights; `factor` brings scores to units of log2.
@@ -304,14 +299,14 @@ __device__ __forceinline__ void weigh(float (&scores)[Count], row_state& rows, f
   constexpr float tolerated = 8.0F;
   const bool exceeds = fmaf(rows.maximum[0], factor, tolerated) < now[0] * factor ||
                        fmaf(rows.maximum[1], factor, tolerated) < now[1] * factor;
-  rows.fades = __any_sync(0xffffffff, exceeds);
-  if (rows.fades) {
+  rows.needs_rescale = __any_sync(0xffffffff, exceeds);
+  if (rows.needs_rescale) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float next = fmaxf(rows.maximum[r], now[r]);
       const float anchor = next == -infinity ? 0.0F : next;
-      rows.fade[r] = exp2_approximate((rows.maximum[r] - anchor) * factor);
-      rows.sum[r] *= rows.fade[r];
+      rows.rescale[r] = exp2_approximate((rows.maximum[r] - anchor) * factor);
+      rows.sum[r] *= rows.rescale[r];
       rows.maximum[r] = next;
     }
   }
@@ -399,10 +394,10 @@ struct consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void fade(const row_state& rows) {
-    if (!rows.fades) return;
+  __device__ __forceinline__ void rescale(const row_state& rows) {
+    if (!rows.needs_rescale) return;
 #pragma unroll
-    for (int i = 0; i < out_count; ++i) out[i] *= rows.fade[i / 2 % 2];
+    for (int i = 0; i < out_count; ++i) out[i] *= rows.rescale[i / 2 % 2];
   }
 
   __device__ __forceinline__ void round_weights(const float (&scores)[score_count]) {
@@ -556,7 +551,7 @@ struct consumer {
     take_turn();
     product_fence();
     start_scores(scores, at_k.stage);
-    fade(rows);
+    rescale(rows);
     wait(bars.full_v(at_v.stage), at_v.phase);
     pin(out);
     product_fence();
@@ -591,7 +586,7 @@ struct consumer {
   }
 
   __device__ __forceinline__ void clear(row_state& rows) {
-    rows.fades = false;
+    rows.needs_rescale = false;
 #pragma unroll
     for (int i = 0; i < out_count; ++i) out[i] = 0.0F;
   }
@@ -642,7 +637,7 @@ struct consumer {
       step<true>(t, n, rows, slot);
       slot = at_tile.stage;
     }
-    fade(rows);
+    rescale(rows);
     wait(bars.full_v(at_v.stage), at_v.phase);
     pin(out);
     product_fence();
@@ -727,7 +722,7 @@ __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_ma
   ring<Shape::stages> at_k, at_v;
   ring<Shape::query_stages> at_q;
   ring<Shape::tile_slots> at_tile;
-  dealer<Shape> tiles{p};
+  tile_scheduler<Shape> tiles{p};
   tile t;
   tile_source from;
   while (tiles.next(t, from)) {

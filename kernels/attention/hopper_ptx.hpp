@@ -1,9 +1,9 @@
-// Hopper's instructions as functions: bulk tensor copies, transaction barriers, warpgroup matrix products.
+// Hopper's instructions as functions: bulk tensor copies and warpgroup matrix products; gpu/ptx.hpp has what
+// other kernels use as well.
 // Names, operands and layouts: PTX ISA 8.x, chapters "wgmma", "cp.async.bulk.tensor" and "mbarrier".
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "../gpu/ptx.hpp"
 
 namespace hopper {
 
@@ -17,9 +17,14 @@ struct alignas(64) tensor_map {
   unsigned char bytes[128];
 };
 
-__device__ __forceinline__ u32 shared_address(const void* pointer) {
-  return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
+using sy::ptx::arrive;
+using sy::ptx::arrive_expecting;
+using sy::ptx::exp2_approximate;
+using sy::ptx::fence_barrier_init;
+using sy::ptx::init_barrier;
+using sy::ptx::pack;
+using sy::ptx::shared_address;
+using sy::ptx::wait;
 
 /// One thread of a converged warp.
 __device__ __forceinline__ bool elect_one() {
@@ -30,39 +35,6 @@ __device__ __forceinline__ bool elect_one() {
       "selp.b32 %0, 1, 0, p;\n}\n"
       : "=r"(chosen));
   return chosen != 0;
-}
-
-// Transaction barriers, by their address in shared memory.
-
-__device__ __forceinline__ void init_barrier(u32 barrier, u32 arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-/// Makes initialised barriers known to the copy engine.
-__device__ __forceinline__ void fence_barrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ __forceinline__ void arrive(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void arrive_expecting(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-
-/// Waits until the phase of this parity has completed.
-__device__ __forceinline__ void wait(u32 barrier, u32 parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra over;\n"
-      "bra again;\n"
-      "over:\n}\n" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
 }
 
 // Named barriers of the block.
@@ -141,24 +113,6 @@ __device__ __forceinline__ void pin(u32 (&values)[Count]) {
 __device__ __forceinline__ u64 swizzled_operand(u32 address, u32 panel_bytes) {
   constexpr u64 group_of_rows = 1024 >> 4;
   return (u64{1} << 62) | (group_of_rows << 32) | (u64{panel_bytes >> 4} << 16) | ((address & 0x3FFFF) >> 4);
-}
-
-/// Two numbers rounded into one register, the first in the low half.
-template <class T>
-__device__ __forceinline__ u32 pack(float low, float high);
-
-template <>
-__device__ __forceinline__ u32 pack<__half>(float low, float high) {
-  u32 both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-
-template <>
-__device__ __forceinline__ u32 pack<__nv_bfloat16>(float low, float high) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
 }
 
 // d, 64 x N, holds for thread t of the warpgroup, with r = 16 (t / 32) + t % 32 / 4 and c = 2 (t % 4):

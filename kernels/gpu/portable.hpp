@@ -20,8 +20,7 @@ using size_t = decltype(sizeof(0));
 
 #else
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "ptx.hpp"
 
 #define SY_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 
@@ -148,15 +147,9 @@ __device__ __forceinline__ float shuffle_first(float value) {
   return __shfl_sync(0xFFFFFFFFU, value, 0, Lanes);
 }
 
-__device__ __forceinline__ float exp2_approximate(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+using ptx::exp2_approximate;
 __device__ __forceinline__ float reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return ptx::reciprocal_approximate(x);
 }
 __device__ __forceinline__ float reciprocal_square_root(float x) {
   return rsqrtf(x);
@@ -324,9 +317,9 @@ __device__ __forceinline__ void store_streaming(T* address, const quad& value) {
 /// waits until all that was launched before is done and its writes are seen. Launched in the ordinary way it
 /// does nothing.
 __device__ __forceinline__ void begin_kernel() {
-#if !defined(SWITCHYARD_HIP_DEVICE) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+#if !defined(SWITCHYARD_HIP_DEVICE)
+  ptx::allow_next_launch();
+  ptx::wait_for_previous_launch();
 #endif
 }
 
@@ -336,17 +329,14 @@ __device__ __forceinline__ void copy_async(quad* shared, const T* address) {
 #if defined(SWITCHYARD_HIP_DEVICE)
   *shared = *reinterpret_cast<const quad*>(address);
 #else
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(shared))),
-      "l"(address)
-      : "memory");
+  ptx::copy_async(ptx::shared_address(shared), address);
 #endif
 }
 
 /// Closes the group of copies started since the last call.
 __device__ __forceinline__ void commit_copies() {
 #if !defined(SWITCHYARD_HIP_DEVICE)
-  asm volatile("cp.async.commit_group;" ::: "memory");
+  ptx::commit_copies();
 #endif
 }
 
@@ -354,16 +344,14 @@ __device__ __forceinline__ void commit_copies() {
 template <int Pending>
 __device__ __forceinline__ void wait_for_copies() {
 #if !defined(SWITCHYARD_HIP_DEVICE)
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+  ptx::wait_for_copies<Pending>();
 #endif
 }
 
 #if !defined(SWITCHYARD_HIP_DEVICE) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 __device__ __forceinline__ int cluster_rank() {
-  u32 rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return static_cast<int>(rank);
+  return static_cast<int>(ptx::cluster_rank());
 }
 
 /// Waits for all blocks of the cluster, and until this thread's writes, to global memory too, are seen by
@@ -379,31 +367,18 @@ __device__ __forceinline__ void cluster_barrier() {
 /// come from the cluster's blocks. Unlike cluster_barrier() it does not wait for a thread's writes to global
 /// memory. A cluster_barrier() must follow its making.
 __device__ __forceinline__ void make_mailbox(u64* mailbox) {
-  asm volatile(
-      "mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
-      "fence.mbarrier_init.release.cluster;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(mailbox)))
-      : "memory");
+  ptx::init_barrier(ptx::shared_address(mailbox), 1);
+  ptx::fence_barrier_init();
 }
 
 /// Arrives and announces what must come before the barrier is passed.
 __device__ __forceinline__ void expect_mail(u64* mailbox, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   static_cast<u32>(__cvta_generic_to_shared(mailbox))),
-               "r"(bytes)
-               : "memory");
+  ptx::arrive_expecting(ptx::shared_address(mailbox), static_cast<u32>(bytes));
 }
 
 /// Waits until the barrier has been passed for the first, third ... (phase 0) or second, fourth ... (1) time.
 __device__ __forceinline__ void await_mail(u64* mailbox, int phase) {
-  asm volatile(
-      "{\n\t"
-      ".reg .pred passed;\n"
-      "again:\n\t"
-      "mbarrier.try_wait.parity.shared::cta.b64 passed, [%0], %1;\n\t"
-      "@!passed bra again;\n\t"
-      "}" ::"r"(static_cast<u32>(__cvta_generic_to_shared(mailbox))),
-      "r"(phase)
-      : "memory");
+  ptx::wait(ptx::shared_address(mailbox), static_cast<u32>(phase));
 }
 
 /// Writes to the same place in the shared memory of another block of the cluster, and counts the bytes to the
@@ -411,24 +386,12 @@ __device__ __forceinline__ void await_mail(u64* mailbox, int phase) {
 template <int Values>
 __device__ __forceinline__ void send(float* slot, u64* mailbox, int rank, const float (&values)[Values]) {
   static_assert(Values == 1 || Values == 2);
-  u32 remote_slot;
-  u32 remote_mailbox;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(remote_slot)
-      : "r"(static_cast<u32>(__cvta_generic_to_shared(slot))), "r"(rank));
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(remote_mailbox)
-      : "r"(static_cast<u32>(__cvta_generic_to_shared(mailbox))), "r"(rank));
+  const u32 remote_slot = ptx::address_in_cluster(ptx::shared_address(slot), rank);
+  const u32 remote_mailbox = ptx::address_in_cluster(ptx::shared_address(mailbox), rank);
   if constexpr (Values == 1) {
-    asm volatile(
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(remote_slot),
-        "r"(__float_as_uint(values[0])), "r"(remote_mailbox)
-        : "memory");
+    ptx::store_async(remote_slot, remote_mailbox, values[0]);
   } else {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
-                     remote_slot),
-                 "r"(__float_as_uint(values[0])), "r"(__float_as_uint(values[1])), "r"(remote_mailbox)
-                 : "memory");
+    ptx::store_async(remote_slot, remote_mailbox, values[0], values[1]);
   }
 }
 

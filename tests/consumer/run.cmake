@@ -43,7 +43,7 @@ file(CONFIGURE OUTPUT "${WORK}/cache.cmake" CONTENT [[
 set(CMAKE_CXX_COMPILER "@CXX@" CACHE FILEPATH "")
 set(CMAKE_PREFIX_PATH "@PREFIX_PATH@" CACHE STRING "")
 set(CONSUMER_SOURCES "@SOURCES@" CACHE STRING "")
-set(CONSUMER_SPACE "@LIBRARY@/tests/kernel_build/host.json" CACHE FILEPATH "")
+set(CONSUMER_SPACE "@LIBRARY@/tests/kernel_build/scaled_sum.host.json" CACHE FILEPATH "")
 set(SWITCHYARD_SOURCE "@LIBRARY@" CACHE PATH "")
 ]] @ONLY)
 set(options -C "${WORK}/cache.cmake")

@@ -19,6 +19,7 @@
 #include <switchyard/problem/target.hpp>
 
 #include "catch.hpp"
+#include "driver_error.hpp"
 #include "environment.hpp"
 #include "hopper.hpp"
 #include "raw.hpp"
@@ -27,6 +28,8 @@ namespace {
 
 namespace sy = switchyard;
 using cuda_test::need_hopper;
+using sy::test::contains;
+using sy::test::error_of;
 using sy::test::required_variable;
 
 std::vector<std::byte> read_file(const std::string& name) {
@@ -95,21 +98,6 @@ bool scales(sy::device_driver& driver, sy::function_handle function, sy::stream 
     if (result[i] != a * values[i]) return false;
   }
   return true;
-}
-
-template <class Function>
-sy::driver_error error_of(Function&& function) {
-  try {
-    function();
-  } catch (const sy::driver_error& error) {
-    UNSCOPED_INFO(error.what());
-    return error;
-  }
-  throw std::runtime_error{"no driver_error was thrown"};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

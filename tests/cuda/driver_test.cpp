@@ -1,7 +1,6 @@
 // The cuda backend without a device: over a fake driver, whose path the program is given in
 // FAKE_CUDA_LIBRARY.
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,26 +8,14 @@
 #include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
+#include "driver_error.hpp"
 #include "fake_cuda.hpp"
 
 namespace {
 
 using namespace fake_cuda;
-
-template <class Function>
-sy::driver_error error_of(Function&& function) {
-  try {
-    function();
-  } catch (const sy::driver_error& error) {
-    UNSCOPED_INFO(error.what());
-    return error;
-  }
-  throw std::runtime_error{"no driver_error was thrown"};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using sy::test::contains;
+using sy::test::error_of;
 
 std::vector<std::byte> ptx() {
   const std::string text = ".version 8.0\n.target sm_80\n";

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,11 +15,14 @@
 
 #include "catch.hpp"
 #include "cuda/fake_cuda.hpp"
+#include "driver_error.hpp"
 #include "environment.hpp"
 
 namespace {
 
 namespace sy = switchyard;
+using sy::test::contains;
+using sy::test::error_of;
 using sy::test::required_variable;
 
 /// Another name of the same library, so that it is asked anew: an opened library is remembered by its name.
@@ -44,21 +46,6 @@ class setting {
  private:
   const char* name_;
 };
-
-template <class Function>
-sy::driver_error error_of(Function&& function) {
-  try {
-    function();
-  } catch (const sy::driver_error& error) {
-    UNSCOPED_INFO(error.what());
-    return error;
-  }
-  throw std::runtime_error{"no driver_error was thrown"};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// The smallest whole ELF file: its header, of no sections.
 std::vector<std::byte> image() {

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LISTS = """cmake_minimum_required(VERSION 3.24)
 project(incremental LANGUAGES CXX)
 include("{project}/cmake/SwitchyardKernels.cmake")
-switchyard_add_kernels(kernels ALL SPACE host.json DESTINATION data TABLES tables)
+switchyard_add_kernels(kernels ALL SPACE scaled_sum.host.json DESTINATION data TABLES tables)
 """
 
 
@@ -27,7 +27,7 @@ class Incremental(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.root)
         self.source = os.path.join(self.root, "source")
         os.makedirs(os.path.join(self.source, "tables", "scaled_sum"))
-        for name in ("host.json", "scaled_sum.cpp"):
+        for name in ("scaled_sum.host.json", "scaled_sum.cpp"):
             shutil.copy(os.path.join(HERE, name), self.source)
         self.write("extra.hpp", "inline constexpr int extra = 1;\n")
         self.write("tables/scaled_sum/cpu.json", "{}")
@@ -74,9 +74,9 @@ class Incremental(unittest.TestCase):
         before, after = after, self.build()
         self.assertEqual(self.changed(before, after), ["cpu.json"], "a table")
 
-        space = json.loads(self.read("host.json"))
+        space = json.loads(self.read("scaled_sum.host.json"))
         space["variants"][0]["where"] = ["isa == baseline"]
-        self.write("host.json", json.dumps(space))
+        self.write("scaled_sum.host.json", json.dumps(space))
         before, after = after, self.build()
         self.assertEqual(self.changed(before, after), ["manifest.json"], "fewer variants")
         self.assertEqual([os.path.basename(name) for name in after if name.endswith(".so")], ["scaled_sum_baseline.so"])

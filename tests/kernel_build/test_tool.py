@@ -194,7 +194,7 @@ class Builds(Folder):
             sources = os.path.join(cls.root, place, "sources")
             shutil.copytree(HERE, sources)
             output = os.path.join(cls.root, place, "out put")
-            spaces = [os.path.join(sources, f"{name}.json") for name in ("host", "cuda", "hip", "triton")]
+            spaces = [os.path.join(sources, f"scaled_sum.{name}.json") for name in ("host", "cuda", "hip", "triton")]
             run = tool("build", *spaces, "--set", "ci", "--out", output, "--jobs", "2")
             if run.returncode != 0:
                 raise AssertionError(run.stdout + run.stderr)
@@ -302,9 +302,9 @@ for _ in range(4):
             self.assertIn("block of 2048 threads", "\n".join(verify(changed)[0]))
 
     def test_missing_symbols_are_refused(self):
-        for name in ("host.json", "scaled_sum.cpp"):
+        for name in ("scaled_sum.host.json", "scaled_sum.cpp"):
             shutil.copy(os.path.join(HERE, name), self.folder)
-        path = os.path.join(self.folder, "host.json")
+        path = os.path.join(self.folder, "scaled_sum.host.json")
         with open(path, encoding="utf-8") as file:
             space = json.load(file)
         del space["blobs"]["scaled_sum"]["instantiate"]
@@ -315,10 +315,10 @@ for _ in range(4):
         self.assertIn("has no kernel 'scaled_sum_f32_t4096'", run.stderr)
 
     def test_compiler_errors_name_the_blob(self):
-        shutil.copy(os.path.join(HERE, "host.json"), self.folder)
+        shutil.copy(os.path.join(HERE, "scaled_sum.host.json"), self.folder)
         with open(os.path.join(self.folder, "scaled_sum.cpp"), "w", encoding="utf-8") as file:
             file.write("#error broken\n")
-        run = tool("build", os.path.join(self.folder, "host.json"), "--out", os.path.join(self.folder, "out"))
+        run = tool("build", os.path.join(self.folder, "scaled_sum.host.json"), "--out", os.path.join(self.folder, "out"))
         self.assertEqual(run.returncode, 1)
         self.assertIn("blob scaled_sum_", run.stderr)
         self.assertIn("#error broken", run.stderr)

@@ -5,18 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/tune/reference/attention.hpp>
 
 #include "catch.hpp"
-#include "kernels/host_blobs.hpp"
+#include "kernels/host_attention.hpp"
+#include "random_attention.hpp"
 
 namespace {
 
@@ -117,23 +118,12 @@ struct problem {
       a.seqused_k = used_k.data();
     }
     if (o.paged) {
-      // Pages in random order; entries behind the last page in use point nowhere.
+      test::random_pages pages{used_k, o.seqlen_k, o.page_size, random};
+      table = std::move(pages.table);
       a.page_size = o.page_size;
-      const std::int64_t most = (o.seqlen_k + o.page_size - 1) / o.page_size;
-      a.block_table_stride = most + 3;
-      std::vector<std::int32_t> pages(static_cast<std::size_t>(o.batch * most + 2));
-      for (std::size_t p = 0; p < pages.size(); ++p) pages[p] = static_cast<std::int32_t>(p);
-      std::shuffle(pages.begin(), pages.end(), random);
-      table.assign(static_cast<std::size_t>(o.batch * a.block_table_stride), 1 << 30);
-      std::size_t next = 0;
-      for (std::int64_t b = 0; b < o.batch; ++b) {
-        const std::int64_t in_use = (used_k[static_cast<std::size_t>(b)] + o.page_size - 1) / o.page_size;
-        for (std::int64_t p = 0; p < in_use; ++p) {
-          table[static_cast<std::size_t>(b * a.block_table_stride + p)] = pages[next++];
-        }
-      }
+      a.block_table_stride = pages.stride;
       a.block_table = table.data();
-      entries_k = static_cast<std::int64_t>(pages.size());
+      entries_k = pages.count;
       tokens_k = o.page_size;
     }
 
@@ -212,76 +202,25 @@ struct problem {
   }
 };
 
-std::int64_t up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-dim3 grid(std::int64_t x, std::int64_t y, std::int64_t z) {
-  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z)};
-}
-
-struct way {
-  std::string name;
-  std::function<void(const test::blob&, const arguments&)> run;
-};
-
-/// The launches of the variants, as the space file has them.
-std::vector<way> ways() {
-  std::vector<way> result;
-  const auto rows_of = [](const arguments& a) { return a.seqlen_q * (a.heads / a.heads_kv); };
+/// The launches of the variants.
+std::vector<test::way<arguments>> ways() {
+  const auto type = [](const arguments& a) { return test::type_name(a.dtype); };
+  auto result = test::common_ways<arguments>("attention", {{4, 64}, {8, 256}}, 8, type);
   for (const auto& tile : {std::pair{24, 32}, {96, 64}, {48, 128}}) {
     const std::int32_t m = tile.first;
     const std::int32_t n = tile.second;
-    result.push_back({"tile " + std::to_string(m) + "x" + std::to_string(n),
-                      [=](const test::blob& blob, const arguments& a) {
-                        const std::int64_t w = up(a.head_dim_v, 32);
-                        const auto scratch =
-                            4 * (up(m, 12) * (a.head_dim + n + w + 8) + n * (a.head_dim + w + 4)) + 1024;
-                        test::launch(blob.find("attention_tile_" + test::type_name(a.dtype)),
-                                     grid((rows_of(a) + m - 1) / m, a.batch * a.heads_kv, 1),
-                                     static_cast<std::size_t>(scratch), a, m, n);
-                      }});
+    result.push_back(
+        {"tile " + std::to_string(m) + "x" + std::to_string(n),
+         [=](const test::blob& blob, const arguments& a) {
+           const std::int64_t w = test::round_up(a.head_dim_v, 32);
+           const auto scratch =
+               4 * (test::round_up(m, 12) * (a.head_dim + n + w + 8) + n * (a.head_dim + w + 4)) + 1024;
+           const std::int64_t rows = a.seqlen_q * (a.heads / a.heads_kv);
+           test::launch(blob.find("attention_tile_" + type(a)),
+                        test::grid((rows + m - 1) / m, a.batch * a.heads_kv, 1),
+                        static_cast<std::size_t>(scratch), a, m, n);
+         }});
   }
-  const auto few_scratch = [](const arguments& a, std::int64_t m, std::int64_t n) {
-    return static_cast<std::size_t>(4 * (m * (up(a.head_dim, 32) + up(a.head_dim_v, 32) + n + 4) + 4 * n) +
-                                    512);
-  };
-  for (const auto& tile : {std::pair{4, 64}, {8, 256}}) {
-    const std::int32_t m = tile.first;
-    const std::int32_t n = tile.second;
-    result.push_back({"rows " + std::to_string(m) + "x" + std::to_string(n),
-                      [=](const test::blob& blob, const arguments& a) {
-                        test::launch(blob.find("attention_rows_" + test::type_name(a.dtype)),
-                                     grid((rows_of(a) + m - 1) / m, a.batch * a.heads_kv, 1),
-                                     few_scratch(a, m, n), a, m, n);
-                      }});
-  }
-  for (const int splits : {2, 7}) {
-    result.push_back({"split " + std::to_string(splits), [=](const test::blob& blob, const arguments& a) {
-                        constexpr std::int32_t m = 8;
-                        constexpr std::int32_t n = 32;
-                        const auto parts = static_cast<std::size_t>(splits * a.batch * a.heads * a.seqlen_q);
-                        test::exact_array<float> partial(parts * static_cast<std::size_t>(a.head_dim_v));
-                        test::exact_array<float> states(parts * 2);
-                        std::fill_n(partial.data(), partial.size(), std::numeric_limits<float>::quiet_NaN());
-                        std::fill_n(states.data(), states.size(), std::numeric_limits<float>::quiet_NaN());
-                        float* partial_pointer = partial.data();
-                        float* states_pointer = states.data();
-                        test::launch(blob.find("attention_split_" + test::type_name(a.dtype)),
-                                     grid(splits, (rows_of(a) + m - 1) / m, a.batch * a.heads_kv),
-                                     few_scratch(a, m, n), a, m, n, partial_pointer, states_pointer);
-                        test::launch(blob.find("attention_combine_" + test::type_name(a.dtype)),
-                                     grid(a.seqlen_q, a.heads, a.batch),
-                                     static_cast<std::size_t>(4 * up(a.head_dim_v, 32) + 64), a,
-                                     std::int32_t{splits}, static_cast<const float*>(partial_pointer),
-                                     static_cast<const float*>(states_pointer));
-                      }});
-  }
-  result.push_back({"reference", [](const test::blob& blob, const arguments& a) {
-                      test::launch(blob.find("attention_reference_" + test::type_name(a.dtype)),
-                                   grid(a.seqlen_q, a.heads, a.batch),
-                                   static_cast<std::size_t>(8 * a.head_dim_v + 64), a);
-                    }});
   return result;
 }
 
@@ -337,7 +276,7 @@ void check(const options& o) {
   const double lse_limit = 4 * largest_error(expected.lse, plain.lse) + 0x1p-22 * largest_lse;
 
   for (const test::blob& blob : test::blobs("attention")) {
-    for (const way& run : ways()) {
+    for (const test::way<arguments>& run : ways()) {
       INFO(blob.name() << ", " << run.name);
       p.out = test::tensor::poisoned(o.type, p.out.size());
       p.lse = test::tensor::poisoned(dtype::f32, p.lse.size());

@@ -1,6 +1,7 @@
 // Runs every variant of an operator that may serve a call, on one device, through manifest and launch path.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -120,6 +122,30 @@ inline constexpr std::size_t least_variants = 1;
 inline constexpr std::size_t least_variants = std::string_view{SWITCHYARD_TEST_DEVICE} == "host" ? 1 : 0;
 #endif
 
+/// The tested device's variants of an operator, with no tables.
+template <operator_type Operator>
+[[nodiscard]] const selector& tested_variants() {
+  static const auto rules = [] {
+    std::vector<std::string> warned;
+    return build_selector({&describe<Operator>(),
+                           tested_device().properties(),
+                           tested_catalog().files(describe<Operator>()).manifests,
+                           {},
+                           {},
+                           {}},
+                          warned);
+  }();
+  return *rules;
+}
+
+/// Ends the program as skipped where the tested device has no variant of an operator: for the begin of each
+/// case.
+template <operator_type Operator>
+void skip_without_variants() {
+  if (!tested_variants<Operator>().candidates.empty()) return;
+  skip_program("no variant of " + std::string{Operator::name} + " for " + tested_device().properties().arch);
+}
+
 /// Calls `each(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
 /// its end. Where calls are sampled, each variant is run on the first that it serves. Returns how many there
 /// were.
@@ -127,17 +153,13 @@ template <operator_type Operator, class Each>
 std::size_t for_each_variant(const typename Operator::arguments& call, const Each& each) {
   static const catalog::contents files = tested_catalog().files(describe<Operator>());
   static const auto modules = std::make_shared<module_store>(tested_device().driver());
-  static const auto rules = [] {
-    std::vector<std::string> warned;
-    return build_selector({&describe<Operator>(), tested_device().properties(), files.manifests, {}, {}, {}},
-                          warned);
-  }();
+  const selector& rules = tested_variants<Operator>();
   static std::set<std::string> met;
   const auto problem = make_problem<Operator>(call);
   std::vector<std::string> done;
-  for (std::uint32_t i = 0; i < rules->candidates.size(); ++i) {
-    if (!rules->admissible(i, problem, {})) continue;
-    const std::string& id = rules->candidates[i].variant->id;
+  for (std::uint32_t i = 0; i < rules.candidates.size(); ++i) {
+    if (!rules.admissible(i, problem, {})) continue;
+    const std::string& id = rules.candidates[i].variant->id;
     if (std::find(done.begin(), done.end(), id) != done.end()) continue;
     done.push_back(id);
     if (!met.insert(id).second && !sampled()) continue;

@@ -175,7 +175,8 @@ void test_rotary(const options& with) {
 
 }  // namespace
 
-TEST_CASE("rotary is right in every variant") {
+TEST_CASE("rotary is right in every variant", "[rotary]") {
+  sy::test::skip_without_variants<sy::operators::rotary>();
   for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16}) {
     for (const auto style : {rotary_style::half, rotary_style::interleaved}) {
       for (const bool inverse : {false, true}) {

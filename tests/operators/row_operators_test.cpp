@@ -351,61 +351,79 @@ std::vector<norm_case> norm_cases() {
   return all;
 }
 
-}  // namespace
+// All calls of one operator.
 
-TEST_CASE("softmax and its gradient are right in every variant") {
+template <class Operator>
+void test_every_softmax() {
+  sy::test::skip_without_variants<Operator>();
   for (const sy::dtype type : types) {
-    for (const shape& of : shapes()) {
-      test_softmax<ops::softmax>(type, of);
-      test_softmax<ops::softmax_backward>(type, of);
-    }
+    for (const shape& of : shapes()) test_softmax<Operator>(type, of);
   }
 }
 
-TEST_CASE("gated activations and their gradients are right in every variant") {
+template <class Operator>
+void test_every_gated() {
+  sy::test::skip_without_variants<Operator>();
   for (const sy::dtype type : types) {
     for (const auto function :
          {ops::gated_function::silu, ops::gated_function::gelu, ops::gated_function::gelu_tanh}) {
       for (const shape& of : shapes()) {
         if (function != ops::gated_function::silu && of.columns > 8192) continue;
-        for (const bool packed : {false, true}) {
-          test_gated<ops::gated_activation>(type, of, function, packed);
-          test_gated<ops::gated_activation_backward>(type, of, function, packed);
-        }
+        for (const bool packed : {false, true}) test_gated<Operator>(type, of, function, packed);
       }
     }
   }
 }
 
-TEST_CASE("norms are right in every variant") {
-  for (const norm_case& with : norm_cases()) {
-    for (const shape& of : shapes()) {
-      test_norm<ops::rms_norm>(with, of);
-      test_norm<ops::layer_norm>(with, of);
-    }
+template <class Operator>
+void test_one_norm(const norm_case& with, const shape& of) {
+  if constexpr (std::is_same_v<Operator, ops::rms_norm> || std::is_same_v<Operator, ops::layer_norm>) {
+    test_norm<Operator>(with, of);
+  } else {
+    test_norm_backward<Operator>(with, of);
   }
 }
 
-// A kernel whose blocks stay for many rows uses the places of its exchanges again.
-TEST_CASE("norms are right where each block or cluster has many rows") {
+template <class Operator>
+void test_every_norm() {
+  sy::test::skip_without_variants<Operator>();
+  for (const norm_case& with : norm_cases()) {
+    for (const shape& of : shapes()) test_one_norm<Operator>(with, of);
+  }
   if (sy::test::tested_device().properties().backend == "host") return;
+  // A kernel whose blocks or clusters have many rows uses the places of its exchanges again. Under a
+  // sanitizer two or three rows must do for each.
   const norm_case with{sy::dtype::bf16, sy::dtype::bf16, true, false, true};
-  // Under a sanitizer two rows or three must do for each.
   const std::int64_t part = sy::test::number("SWITCHYARD_TEST_SHARE", 100) < 100 ? 4 : 1;
   for (const shape& of : {shape{800 / part, 32768, 0, 0}, shape{400 / part, 65536, 0, 0},
                           shape{200 / part, 131072, 0, 0}, shape{100 / part, 262144, 0, 0}}) {
-    test_norm<ops::rms_norm>(with, of);
-    test_norm<ops::layer_norm>(with, of);
-    test_norm_backward<ops::rms_norm_backward>(with, of);
-    test_norm_backward<ops::layer_norm_backward>(with, of);
+    test_one_norm<Operator>(with, of);
   }
 }
 
-TEST_CASE("norms' gradients are right in every variant") {
-  for (const norm_case& with : norm_cases()) {
-    for (const shape& of : shapes()) {
-      test_norm_backward<ops::rms_norm_backward>(with, of);
-      test_norm_backward<ops::layer_norm_backward>(with, of);
-    }
-  }
+}  // namespace
+
+TEST_CASE("softmax is right in every variant", "[softmax]") {
+  test_every_softmax<ops::softmax>();
+}
+TEST_CASE("the gradient of softmax is right in every variant", "[softmax_backward]") {
+  test_every_softmax<ops::softmax_backward>();
+}
+TEST_CASE("gated activations are right in every variant", "[gated_activation]") {
+  test_every_gated<ops::gated_activation>();
+}
+TEST_CASE("the gradients of gated activations are right in every variant", "[gated_activation_backward]") {
+  test_every_gated<ops::gated_activation_backward>();
+}
+TEST_CASE("RMSNorm is right in every variant", "[rms_norm]") {
+  test_every_norm<ops::rms_norm>();
+}
+TEST_CASE("the gradients of RMSNorm are right in every variant", "[rms_norm_backward]") {
+  test_every_norm<ops::rms_norm_backward>();
+}
+TEST_CASE("LayerNorm is right in every variant", "[layer_norm]") {
+  test_every_norm<ops::layer_norm>();
+}
+TEST_CASE("the gradients of LayerNorm are right in every variant", "[layer_norm_backward]") {
+  test_every_norm<ops::layer_norm_backward>();
 }

@@ -104,6 +104,7 @@ TEST_CASE("decoding on the GPU: caches of more than 2^31 elements", "[decode]") 
         a.block_table = memory.copy(table);
       }
       REQUIRE_THAT(attention_decode::check(a), no_text());
+      variants.skip_without_any(a);
       for (const std::string& id : variants.serving(a)) {
         INFO(id << (paged ? ", paged" : ""));
         std::byte* const out = memory.poisoned(4096);

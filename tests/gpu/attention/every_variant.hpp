@@ -11,6 +11,8 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/dispatcher.hpp>
 
+#include "catch.hpp"
+
 namespace {
 
 namespace sy = switchyard;
@@ -21,6 +23,11 @@ class every_variant {
  public:
   explicit every_variant(sy::device where) : where_{std::move(where)}, free_{catalog_, where_} {}
 
+  /// Ends the program as skipped where the device has no variant of the operator at all.
+  void skip_without_any(const typename Operator::arguments& a) {
+    if (!free_.explain(a).candidates.empty()) return;
+    skip_program("no variant of " + std::string{Operator::name} + " for " + where_.properties().arch);
+  }
   [[nodiscard]] std::vector<std::string> serving(const typename Operator::arguments& a) {
     std::vector<std::string> result;
     for (const sy::candidate_report& each : free_.explain(a).candidates) {

@@ -1,11 +1,14 @@
 // What selection promises beyond its answers, which tests/golden holds.
+#include <array>
 #include <atomic>
 #include <catch.hpp>
-#include <cstdlib>
+#include <cstdint>
+#include <limits>
 #include <memory>
-#include <new>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/select.hpp>
@@ -70,28 +73,56 @@ TEST_CASE("a choice is always admissible, and there is one whenever a candidate 
 
 TEST_CASE("candidates marked unusable are passed over one after the other, until none is left") {
   const auto rules = sample_rules();
+  const auto problem = sample::problem({{"rows", 720'720}, {"columns", 3}});
+  std::set<std::uint32_t> admissible;
+  for (std::uint32_t i = 0; i < rules->candidates.size(); ++i) {
+    if (rules->admissible(i, problem, {})) admissible.insert(i);
+  }
+  REQUIRE(admissible.size() == 18);  // 720,720 is divisible by 1 to 20 but for 17 and 19
+
   std::vector<std::atomic<bool>> unusable(rules->candidates.size());
-  const auto problem = sample::problem({{"rows", 720'720}, {"columns", 3}});  // divisible by 1 to 16
-  for (int left = 18; left > 0; --left) {
-    const choice chosen = rules->select(problem, unusable);
-    if (chosen.variant == no_index) break;
-    REQUIRE_FALSE(unusable[chosen.variant]);
-    unusable[chosen.variant] = true;
+  std::set<std::uint32_t> chosen;
+  while (chosen.size() < admissible.size()) {
+    const choice next = rules->select(problem, unusable);
+    REQUIRE(next.variant != no_index);
+    REQUIRE(admissible.contains(next.variant));
+    REQUIRE(chosen.insert(next.variant).second);
+    unusable[next.variant] = true;
   }
   const choice none = rules->select(problem, unusable);
   CHECK(none.variant == no_index);
   CHECK(none.why == reason::none);
 }
 
-TEST_CASE("threads may select at once") {
+TEST_CASE("threads that select at once choose what one thread alone chooses") {
+  constexpr std::int64_t problems = 400;
+  const auto make = [](std::int64_t rows) {
+    return sample::problem({{"rows", rows}, {"columns", rows % 11}});
+  };
+  // Another selector with the same rules answers for one thread, so that nothing is shared with the others.
+  const auto apart = sample_rules();
+  std::vector<choice> expected;
+  std::set<std::uint32_t> variants;
+  for (std::int64_t rows = 0; rows < problems; ++rows) {
+    expected.push_back(apart->select(make(rows)));
+    variants.insert(expected.back().variant);
+  }
+  REQUIRE(variants.size() > 5);
+  REQUIRE_FALSE(variants.contains(no_index));
+
   const auto rules = sample_rules();
   std::atomic<int> differing{0};
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (std::int64_t rows = 0; rows < 400; ++rows) {
-        const auto problem = sample::problem({{"rows", rows}});
-        if (rules->select(problem).variant != rules->select(problem).variant) differing.fetch_add(1);
+  for (std::int64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::int64_t i = 0; i < problems; ++i) {
+        const std::int64_t rows = (i + t * problems / 4) % problems;  // each thread begins elsewhere
+        const choice found = rules->select(make(rows));
+        const choice& wanted = expected[static_cast<std::size_t>(rows)];
+        if (found.variant != wanted.variant || found.why != wanted.why ||
+            found.microseconds != wanted.microseconds) {
+          differing.fetch_add(1);
+        }
       }
     });
   }

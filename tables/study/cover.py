@@ -16,8 +16,8 @@ import math
 import os
 import sys
 
-from regret_test import studies
 from rules import summary
+from studies import studies
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "cmake"))

@@ -2,7 +2,7 @@
 
 KERNELS is the folder of the manifests that were measured: their blobs' hashes go along. FOLDER has the tables, one
 folder an operator; groups of types that were not measured stay as they are. DATA are folders that pack.py has filled
-(data beside this file by default). Of each grid the ROWS rows are kept (at most; 160 by default) that the others would
+(`data` beside this file by default). Of each grid the ROWS rows are kept (at most; 160 by default) that the others would
 predict worst, and whatever a benchmark asks for; ties are settled by both runs of a study.
 """
 
@@ -14,8 +14,8 @@ import math
 import os
 
 from plan import benchmarked
-from regret_test import DATA, match_of, studies
 from real import type_of
+from studies import DATA, match_of, studies
 
 VARIANTS = 6
 UNSEEN_MARGIN = 0.1  # as in select.hpp

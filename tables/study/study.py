@@ -1,4 +1,4 @@
-"""The study of matching rules: writes tables/README.md's figures and its plot.   study.py CHOOSE FOLDER [--write]
+"""The study of matching rules: writes the figures of README.md and regret.svg.   study.py CHOOSE FOLDER [--write]
 
 CHOOSE is the program that asks the real selector; FOLDER takes its inputs. Without --write the figures are only
 printed.
@@ -9,11 +9,11 @@ import random
 import sys
 
 from make_tables import VARIANTS, thin
-from regret_test import lines_left_out, match_of, measure, studies
 from rules import RULES, Table, summary
+from studies import lines_left_out, match_of, measure, studies
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-BEGIN, END = "<!-- figures: tests/selection/study.py -->\n", "<!-- end of figures -->\n"
+HERE = os.path.dirname(os.path.abspath(__file__))
+BEGIN, END = "<!-- figures: tables/study/study.py -->\n", "<!-- end of figures -->\n"
 
 
 def logarithms(study_or_operator):
@@ -213,31 +213,32 @@ def main():
     text += table_of(["operators", "ignored", "mean", "p99", "worst", "over 5 %"],
                      [[family, f"`{left_out}`" if left_out else "nothing"] + figures([r for r, _ in pairs])
                       for family, left_out, pairs in axes_that_matter(program, folder, all_studies)])
-    text += ("\nCross-validation within the grids: all shapes of one line are removed from the table and then asked for. Metric, "
-             "costs and weights were chosen by these figures:\n\n")
+    text += ("\nCross-validation within the grids: all shapes of one line are left out of the table, then queried. Metric, costs "
+             "and weights were chosen by it:\n\n")
     text += table_of(["operators", "rule", "shapes", "mean", "p99", "worst", "over 5 %", "mean, 4 us and longer"],
                      cross_validated(program, folder, all_studies))
-    text += "\nA second exhaustive run of every shape, and what the first run's winner costs in it:\n\n"
+    text += ("\nRepeatability: every shape was measured exhaustively a second time. The table shows what the first run's winner "
+             "costs in the second run:\n\n")
     by_study, costs = flips(all_studies)
     text += table_of(["study", "shapes", "other winners", "mean cost", "p99", "mean cost, ties within 2 % settled by both runs"],
                      [[name, str(count), str(changed), f"{cost[0]:.4f}", f"{cost[1]:.3f}", f"{kept[0]:.4f}"]
                       for name, count, changed, cost, kept in by_study])
-    text += ("\nThis is the loss of a rule that knows the first run exactly and is judged by the second. No rule can lose less when it is "
-             "judged by one run. The studies therefore use both runs together, which halves the variance of the noise.\n\n")
+    text += ("\nThis is the noise floor: choosing by the first run and being judged by the second loses this much, so no rule judged by one run "
+             "can lose less. The studies judge by both runs together, which halves the variance of the noise.\n\n")
     text += table_of(["shapes", "count", "mean", "p99", "worst", "over 5 %"],
                      [[label, str(len(regrets))] + figures(regrets) for label, regrets in
                       (("all", [r for r, _ in costs]), ("shorter than 4 us", [r for r, s in costs if s.best < 4]),
                        ("4 us and longer", [r for r, s in costs if s.best >= 4]))])
     print(text)
     if "--write" in words:
-        path = os.path.join(ROOT, "tables", "README.md")
+        path = os.path.join(HERE, "README.md")
         with open(path, encoding="utf-8") as file:
             readme = file.read()
         head, rest = readme.split(BEGIN)
         tail = rest.split(END)[1]
         with open(path, "w", encoding="utf-8") as file:
             file.write(head + BEGIN + "\n" + text + "\n" + END + tail)
-        with open(os.path.join(ROOT, "tables", "regret.svg"), "w", encoding="utf-8") as file:
+        with open(os.path.join(HERE, "regret.svg"), "w", encoding="utf-8") as file:
             file.write(plot(by_rule))
 
 

@@ -11,7 +11,7 @@ import os
 import random
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "benchmarks"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "benchmarks"))
 sys.dont_write_bytecode = True
 
 from attention import figures  # noqa: E402

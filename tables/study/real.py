@@ -13,7 +13,7 @@ def space_costs():
     """The costs that the attention kernels' search spaces state, by the names there."""
     out = {}
     for name in ("triton", "hopper"):
-        with open(os.path.join(KERNELS, "attention", name + ".json"), encoding="utf-8") as file:
+        with open(os.path.join(KERNELS, "attention", f"attention_forward.{name}.json"), encoding="utf-8") as file:
             defined = json.load(file)["define"]
         out[name] = {key: text for key, text in defined.items() if key.endswith("_cost")}
     return out

@@ -11,7 +11,7 @@ import sys
 
 from make_tables import UNSEEN_MARGIN, nearest, placing, predict, row_of
 from plan import study, studies as planned
-from regret_test import studies as measured
+from studies import studies as measured
 
 CANDIDATES = 30  # times the usual number of held-out shapes
 APART = 0.04     # squared distance at least, in units of the tables' metric
