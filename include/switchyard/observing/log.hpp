@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/choice.hpp>
@@ -45,8 +46,10 @@ class log {
     return counts_[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
   }
 
-  /// Writes one line. Warnings are written whatever the level is.
+  /// Writes one line, in which what would be another line is escaped, as is whatever a terminal would obey.
+  /// Warnings are written whatever the level is.
   void line(std::string text) noexcept {
+    text = text::printable(std::move(text));
     text += '\n';
     std::string_view rest = text;
     while (!rest.empty()) {
