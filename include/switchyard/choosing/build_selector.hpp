@@ -8,11 +8,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -58,11 +60,14 @@ class selector_builder {
     for (const ranked_table& each : ranked_) out_->tables.push_back(each.source);
     add_denials_and_pins();
     add_groups();
+    count_unknown();
     add_force();
     return out_;
   }
 
  private:
+  static constexpr std::size_t most_unknown = 20;  ///< ids of one table that are named one by one
+
   void add_candidates() {
     struct fitting {
       int fit;
@@ -113,17 +118,30 @@ class selector_builder {
 
   void unknown_id(const std::string& table, const std::string& id, const char* entry) {
     if (out_->candidates.empty()) return;
-    for (const auto& each : sources_.manifests) {
-      for (const variant& what : each->variants) {
-        if (what.id == id) return;  // of another target
+    if (installed_.empty()) {
+      for (const auto& each : sources_.manifests) {
+        for (const variant& what : each->variants) installed_.insert(what.id);
       }
     }
+    if (installed_.contains(id)) return;  // of another target
+    if (++unknown_[table] > most_unknown) return;
     std::vector<std::string_view> known;
     for (const candidate& each : out_->candidates) known.emplace_back(each.what->id);
     warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " +
                       table + ": " + entry + " names variant '" + id + "', which no manifest of operator '" +
                       std::string{sources_.op->name} + "' has" + text::suggestion(id, known) +
                       "; it is not used. Install the kernels the table was made with, or tune again");
+  }
+
+  /// A table may name as many as fit into its file; each is looked up once, and few are worth a line.
+  void count_unknown() {
+    for (const auto& [table, count] : unknown_) {
+      if (count <= most_unknown) continue;
+      warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) +
+                        "] " + table + ": names " + std::to_string(count - most_unknown) +
+                        " more variants that no manifest of operator '" + std::string{sources_.op->name} +
+                        "' has");
+    }
   }
 
   void add_denials_and_pins() {
@@ -155,6 +173,7 @@ class selector_builder {
   // without repeating the table under it, and its rows replace those of the same sizes. Times of other
   // devices are not comparable with these or with each other, so their tables are asked one after the other.
   void add_groups() {
+    std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
     for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
       const ranked_table& ranked = ranked_[t];
       for (std::uint32_t g = 0; g < ranked.source->groups.size(); ++g) {
@@ -166,13 +185,13 @@ class selector_builder {
           continue;
         }
         bound_group* into = nullptr;
-        if (ranked.rank == table_rank::this_device) {
-          for (bound_group& other : out_->groups) {
-            if (other.rank == ranked.rank && other.type == rows.type && other.axes == rows.axes)
-              into = &other;
-          }
-        }
-        if (into == nullptr) {
+        std::size_t number = out_->groups.size();
+        if (ranked.rank == table_rank::this_device)
+          number = here.try_emplace(kind_of(rows), out_->groups.size()).first->second;
+        if (number < out_->groups.size()) {
+          into = &out_->groups[number];
+        } else {
+          ids_.emplace_back();
           into = &out_->groups.emplace_back();
           into->type = rows.type;
           into->axes = rows.axes;
@@ -181,7 +200,7 @@ class selector_builder {
           into->envelope = ranked.source->match.envelope;
           add_dimensions(*into, ranked.source->match);
         }
-        add_rows(*into, rows, *ranked.source, t, g);
+        add_rows(*into, ids_[number], rows, *ranked.source, t, g);
       }
     }
     std::erase_if(out_->groups, [](const bound_group& each) { return each.row_count() == 0; });
@@ -218,13 +237,22 @@ class selector_builder {
       into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
   }
 
-  void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t t,
-                std::uint32_t g) {
+  [[nodiscard]] static std::string kind_of(const row_group& rows) {
+    std::string out;
+    for (const axis_value& value : rows.type)
+      out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
+    for (const std::uint32_t axis : rows.axes) out += std::to_string(axis) + ' ';
+    return out;
+  }
+
+  void add_rows(bound_group& into, std::unordered_map<std::string_view, std::uint32_t>& known,
+                const row_group& rows, const table& from, std::uint32_t t, std::uint32_t g) {
     std::vector<std::uint32_t> ids(rows.ids.size());
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
-      const auto known = std::find(into.ids.begin(), into.ids.end(), rows.ids[i]);
-      ids[i] = static_cast<std::uint32_t>(known - into.ids.begin());
-      if (known != into.ids.end()) continue;
+      const auto [found, is_new] =
+          known.try_emplace(rows.ids[i], static_cast<std::uint32_t>(into.ids.size()));
+      ids[i] = found->second;
+      if (!is_new) continue;
       into.ids.push_back(rows.ids[i]);
       into.named.push_back(name_candidates(rows, i, from));
       add_cost(into, into.named.back());
@@ -372,6 +400,9 @@ class selector_builder {
   std::shared_ptr<selector> out_;
   std::vector<ranked_table> ranked_;
   std::unordered_map<std::string, std::vector<std::uint32_t>> by_id_;
+  std::vector<std::unordered_map<std::string_view, std::uint32_t>> ids_;  ///< by group, of its tables' ids
+  std::unordered_set<std::string_view> installed_;  ///< ids of all manifests, once one is asked for
+  std::map<std::string, std::size_t> unknown_;      ///< by table, how many ids no manifest has
 };
 
 }  // namespace detail
