@@ -103,6 +103,16 @@ def test_record(program, folder, checks, axes):
                  "another version", ":7: is left out: 'problem' is no object", ":8: is left out: 'operator' is missing",
                  "7 lines in all were left out"):
         checks.contains(problem, text, "record: bad lines")
+    worse = folder.write("worse.jsonl", "\n".join([
+        line(1, rows=4), line(1, rows=-4), line(1, rows=4)[:-1] + ',"count":7}', line(1, rows=4) + "\0x",
+        line(1, "a\nforged", rows=4), "[" * 100]) + "\n")
+    status, out, problem = run(program, "record", worse, "-o", folder.name("out.jsonl"))
+    checks.equal(status, 0, "record: status with worse lines")
+    for text in (":2: is left out: axis 'rows' has no value -4; a size is 0 or more",
+                 ":3: is left out: /count: the key stands here twice", ":4: is left out: is no JSON object",
+                 ":5: is left out: 'device' has a control character, U+000A", ":6: is left out: is no JSON object",
+                 "5 lines in all were left out"):
+        checks.contains(problem, text, "record: worse lines")
 
     empty = folder.write("empty.jsonl", "")
     status, _, problem = run(program, "record", empty, "-o", folder.name("none.jsonl"))
