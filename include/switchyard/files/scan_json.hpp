@@ -35,13 +35,18 @@ class json_scanner {
   /// Any bytes. What it says of text that is no JSON means nothing but the depth, which is never too small.
   [[nodiscard]] json_scan scan(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
+      while (i < text.size() && !is_structure(text[i])) ++i;
+      if (i == text.size()) break;
       switch (text[i]) {
         case '"': {
           const std::size_t begin = i + 1;
-          for (++i; i < text.size() && text[i] != '"'; ++i) {
-            if (text[i] == '\\') {
+          for (++i; i < text.size(); ++i) {
+            const char c = text[i];
+            if (c > '\\') continue;  // most letters
+            if (c == '"') break;
+            if (c == '\\') {
               ++i;
-            } else if (text[i] == '\0') {
+            } else if (c == '\0') {
               note_zero(i);
             }
           }
@@ -74,6 +79,15 @@ class json_scanner {
 
  private:
   static constexpr std::size_t few_keys = 16;
+
+  [[nodiscard]] static bool is_structure(char c) noexcept {
+    static constexpr std::array<bool, 256> yes = [] {
+      std::array<bool, 256> out{};
+      for (const char each : std::string_view{"\0\",:[]{}", 8}) out[static_cast<unsigned char>(each)] = true;
+      return out;
+    }();
+    return yes[static_cast<unsigned char>(c)];
+  }
 
   struct level {
     std::size_t first_key = 0;                                   ///< of this object, among all that are open
