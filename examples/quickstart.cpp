@@ -54,7 +54,7 @@ struct layer {
 template <class Call>
 [[nodiscard]] double time_call(sy::dispatcher<typename Call::operator_type>& run, const Call& call) {
   const sy::tune::timing_options options{.warm_up_us = 30'000, .sample_us = 30'000, .samples = 9};
-  return sy::tune::time_call(run.where().driver(), options, [&] { run({}, call.arguments); }).microseconds;
+  return sy::tune::time_call(run.device_of().driver(), options, [&] { run({}, call.arguments); }).microseconds;
 }
 
 struct outcome {
@@ -127,7 +127,7 @@ template <class Call, class Pick>
                                       std::vector<Call>& calls, const Pick& pick) {
   using operator_type = typename Call::operator_type;
   const sy::operator_description& op = sy::describe<operator_type>();
-  const sy::device_properties& device = run.where().properties();
+  const sy::device_properties& device = run.device_of().properties();
   std::vector<quickstart::measured_row> rows;
   for (Call& call : calls) {
     const std::string variant = pick(run.explain(call.arguments));
@@ -136,7 +136,7 @@ template <class Call, class Pick>
     options.settings = {};
     options.settings.forced = {{std::string{op.name}, variant}};
     sy::catalog forced_catalog{std::move(options)};
-    sy::dispatcher<operator_type> forced{forced_catalog, run.where()};
+    sy::dispatcher<operator_type> forced{forced_catalog, run.device_of()};
     call.reset();
     const double microseconds = time_call(forced, call);
     const auto problem = sy::make_problem<operator_type>(call.arguments);
@@ -167,7 +167,7 @@ template <class Call>
 void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog,
                          sy::dispatcher<typename Call::operator_type>& run, std::vector<Call>& calls) {
   const sy::operator_description& op = sy::describe<typename Call::operator_type>();
-  if (std::filesystem::exists(find_table(root, catalog, op, run.where().properties()))) return;
+  if (std::filesystem::exists(find_table(root, catalog, op, run.device_of().properties()))) return;
   (void)write_table(root, catalog, run, calls, pick_chosen);
 }
 

@@ -141,7 +141,7 @@ class shape_bench {
     result_.full = worker_.full();
     const sy::choice choice = run_.rules->select(result_.full);
     if (choice.variant == sy::no_index) throw left_out{"no variant may serve it"};
-    result_.chosen = run_.rules->candidates[choice.variant].what->id;
+    result_.chosen = run_.rules->candidates[choice.variant].variant->id;
     result_.reason = choice.why;
     const std::vector<serving> wanted = rivals(choice.variant);
     const std::vector<serving> only{wanted.begin(), wanted.begin() + 1};
@@ -183,10 +183,10 @@ class shape_bench {
     for (const serving& each : worker_.variants()) {
       for (std::uint32_t i = 0; i < run_.rules->candidates.size(); ++i) {
         // What a table denies is no rival, and of one id the most specific target runs.
-        if (run_.rules->candidates[i].what->id != each.id) continue;
+        if (run_.rules->candidates[i].variant->id != each.id) continue;
         if (!run_.rules->admissible(i, result_.full, {})) continue;
         ++result_.serving;
-        if (each.id == run_.rules->candidates[chosen].what->id) {
+        if (each.id == run_.rules->candidates[chosen].variant->id) {
           out.push_back(each);
         } else {
           others.push_back({each, predict(run_.of_tables, i, result_.full).microseconds});

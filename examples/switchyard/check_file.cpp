@@ -13,7 +13,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
-#include <switchyard/launching/module.hpp>
+#include <switchyard/launching/module_store.hpp>
 
 #include "findings.hpp"
 

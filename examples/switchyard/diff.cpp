@@ -166,7 +166,7 @@ class comparison {
     const sy::choice chosen = rules_->select(problem_of_row(before_.op(), *then.group, then.row));
     if (chosen.why == sy::reason::interpolated || chosen.why == sy::reason::exact ||
         chosen.why == sy::reason::pinned) {
-      out.winner_after = rules_->candidates[chosen.variant].what->id;
+      out.winner_after = rules_->candidates[chosen.variant].variant->id;
       out.us_after = time_of(*then.group, then.row, out.winner_after);
       out.what = out.us_after > out.us_before * factor_ ? verdict::slower : verdict::thinned;
       out.flipped = out.winner_before != out.winner_after;

@@ -198,7 +198,7 @@ struct ranked_candidate {
                                              const sy::choice& chosen) {
   ordered_json out = ordered_json::array();
   if (chosen.variant == sy::no_index) return out;
-  const sy::variant& what = *rules.candidates[chosen.variant].what;
+  const sy::variant& what = *rules.candidates[chosen.variant].variant;
   const sy::evaluation values{problem, rules.device.attributes, {}, nullptr};
   for (const sy::launch& each : what.launches) {
     if (each.is_fill) {
@@ -218,7 +218,7 @@ struct ranked_candidate {
                                            const sy::choice& chosen) {
   std::int64_t total = 0;
   if (chosen.variant == sy::no_index) return total;
-  for (const sy::named_expression& each : rules.candidates[chosen.variant].what->workspace) {
+  for (const sy::named_expression& each : rules.candidates[chosen.variant].variant->workspace) {
     total += each.value.evaluate({problem, rules.device.attributes, {}, nullptr}).value;
   }
   return total;

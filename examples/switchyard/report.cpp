@@ -107,13 +107,13 @@ struct prediction {
     const auto rules = rules_of(without(table, group, row), variants);
     std::vector<std::atomic<bool>> unusable(rules->candidates.size());
     for (std::size_t i = 0; i < unusable.size(); ++i) {
-      unusable[i] = time_of(rows, row, rules->candidates[i].what->id) == 0;
+      unusable[i] = time_of(rows, row, rules->candidates[i].variant->id) == 0;
     }
     const sy::choice chosen =
         rules->select(problem_of_row(table.op(), rows, row), std::span<const std::atomic<bool>>{unusable});
     if (chosen.group == sy::no_index) continue;  // nothing else speaks of its variants
     const auto times = rows.row_times(row);
-    const double time = time_of(rows, row, rules->candidates[chosen.variant].what->id);
+    const double time = time_of(rows, row, rules->candidates[chosen.variant].variant->id);
     const double regret = time / us(times.front());
     out.regrets.push_back(regret);
     out.distances.push_back(static_cast<double>(chosen.distance));
@@ -312,7 +312,7 @@ class group_pages {
     one.first_time.push_back(0);
     const sy::choice chosen = rules_->select(problem_of_row(op_, one, 0));
     if (chosen.variant == sy::no_index || chosen.why != sy::reason::interpolated) return;
-    const std::string& id = rules_->candidates[chosen.variant].what->id;
+    const std::string& id = rules_->candidates[chosen.variant].variant->id;
     const auto known = std::find(rows_.ids.begin(), rows_.ids.end(), id);
     if (known == rows_.ids.end()) return;
     const std::size_t colour = rank_.place[static_cast<std::size_t>(known - rows_.ids.begin())];

@@ -90,7 +90,7 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
   out->target = {first.content.device.backend, first.content.device.arch};
   // Tables may name very many.
   std::unordered_map<std::string_view, std::vector<const sy::variant*>> costs;
-  for (const sy::candidate& each : installed.candidates) costs[each.what->id].push_back(each.what);
+  for (const sy::candidate& each : installed.candidates) costs[each.variant->id].push_back(each.variant);
   std::unordered_set<std::string> known;
   const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
     std::string key = id;

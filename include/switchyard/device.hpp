@@ -5,9 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/cuda/router.hpp>
 #include <switchyard/devices/driver.hpp>
-#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/hip/router.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/error.hpp>
 
@@ -49,8 +51,8 @@ inline std::vector<device> device::all() {
 inline std::shared_ptr<stream_router> stream_router::of_machine() {
   class host_router final : public stream_router {
    public:
-    [[nodiscard]] device of(stream /*where*/) override { return device::host(); }
-    [[nodiscard]] std::uintptr_t key(stream /*where*/) noexcept override { return 1; }
+    [[nodiscard]] device of(stream /*on*/) override { return device::host(); }
+    [[nodiscard]] std::uintptr_t key(stream /*on*/) noexcept override { return 1; }
     [[nodiscard]] bool refuses_foreign_streams() const noexcept override { return false; }
   };
   const auto has_devices = [](const auto& count) {

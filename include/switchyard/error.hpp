@@ -75,13 +75,33 @@ class error : public std::runtime_error {
 /// A manifest, a table or their folder is not as it must be.
 class file_error : public error {
  public:
-  using error::error;
+  /// `cause` is the errno of a system call that failed, 0 where none did.
+  file_error(error_code code, const std::string& message, int cause = 0)
+      : error{code, message}, cause_{cause} {}
+
+  [[nodiscard]] int cause() const noexcept { return cause_; }
+
+ private:
+  int cause_;
+};
+
+/// What a failed load says about the variant that needed it.
+enum class failure_kind : unsigned char {
+  permanent,  ///< the blob, the manifest or this device: the variant is out of service until files change
+  transient,  ///< memory, descriptors, a service that is not up yet: tried again later
+  context,    ///< nothing can run in this context any more: no variant is at fault
 };
 
 /// A device, its driver or a blob does not do what it must.
 class driver_error : public error {
  public:
-  using error::error;
+  driver_error(error_code code, const std::string& message, failure_kind kind = failure_kind::permanent)
+      : error{code, message}, kind_{kind} {}
+
+  [[nodiscard]] failure_kind kind() const noexcept { return kind_; }
+
+ private:
+  failure_kind kind_;
 };
 
 /// A call cannot be served as it is.

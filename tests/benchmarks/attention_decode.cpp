@@ -10,7 +10,7 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/explain.hpp>
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
-#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/open.hpp>
 #include <switchyard/problem/target.hpp>
 
 #include "catch.hpp"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
 #include "fake_cuda.hpp"

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 
 #include "../environment.hpp"
 #include "fake_driver.hpp"

@@ -1,7 +1,7 @@
 // For tests whose kernels are made for Hopper GPUs.
 #pragma once
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
 #include "raw.hpp"

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
-#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/open.hpp>
 
 #include "../environment.hpp"
 #include "raw.hpp"
@@ -87,7 +87,7 @@ int main() {
   const sy::launch_geometry geometry{.grid = {1}, .block = {32}};
   device->configure(function, geometry);
 
-  const auto driver = sy::cuda::open_driver();
+  const auto driver = sy::cuda::open_library();
   std::array<long long, 16> values{};
   std::array<void*, 16> parameters{};
   for (std::size_t i = 0; i < values.size(); ++i) parameters[i] = &values[i];

@@ -102,7 +102,7 @@ TEST_CASE("a variant whose blob cannot be used gives way to the next, with one w
       files.put_manifest("stamp", {broken, stamp_variant("sound", 2)});
       files.put_table("stamp", {stamp_group({row(1, 1, {{"broken", 1.0}, {"sound", 2.0}})})});
       sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, sy::device::host()};
+      sy::dispatcher<stamp> on{catalog, fresh_host()};
       CHECK(on.explain({}).variant == "broken");
       for (int i = 1; i < 4; ++i) CHECK(run(on, {.seqlen = i}) == 2);
       CHECK(on.explain({}).variant == "sound");
@@ -125,7 +125,7 @@ TEST_CASE("when nothing is left, the call is an error that says so") {
       fault.cause(files, broken);
       files.put_manifest("stamp", {broken, stamp_variant("half", 3, {{"dtype", "f16"}})});
       sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, sy::device::host()};
+      sy::dispatcher<stamp> on{catalog, fresh_host()};
       for (int i = 0; i < 2; ++i) {
         try {
           (void)run(on, {});
@@ -147,7 +147,7 @@ TEST_CASE("threads that meet the same broken blob at once warn once") {
   spoil(files, broken, "no ELF at all");
   files.put_manifest("stamp", {broken, stamp_variant("sound", 2)});
   sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -171,7 +171,7 @@ TEST_CASE("blobs of one name in two folders are two blobs") {
   sy::catalog_options options = first.options();
   options.roots.push_back(second.root().string());
   sy::catalog catalog{options};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
   CHECK(run(on, {}) == 1);
   CHECK(run(on, {.dtype = sy::dtype::f16}) == 1002);
   CHECK(run(on, {}) == 1);

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/driver.hpp>
+#include <switchyard/error.hpp>
 
 namespace test {
 
@@ -35,14 +38,31 @@ class forwarding_driver final : public sy::device_driver {
   std::atomic<bool> holds_next{false};  ///< the next launch waits until it may go on
   std::atomic<bool> held{false};        ///< it waits
   std::atomic<bool> may_go_on{false};
+  std::atomic<int> load_delay_ms{0};    ///< loading and unloading take as long
+  std::atomic<int> loads_that_fail{0};  ///< the next loads find no memory
+  std::atomic<bool> is_context_broken{false};
+
+  /// Calls into load and unload by threads that are marked as callers.
+  std::atomic<int> caller_entries{0};
+  static inline thread_local bool is_caller = false;
 
   [[nodiscard]] const sy::device_properties& properties() const noexcept override { return properties_; }
   [[nodiscard]] sy::module_handle load(std::span<const std::byte> image, const std::string& name) override {
+    const occupied here{*this};
+    if (is_context_broken) {
+      throw sy::driver_error{sy::error_code::driver_failed, name + ": an illegal address",
+                             sy::failure_kind::context};
+    }
+    if (loads_that_fail > 0 && loads_that_fail.fetch_sub(1) > 0) {
+      throw sy::driver_error{sy::error_code::out_of_memory, name + ": no memory",
+                             sy::failure_kind::transient};
+    }
     sy::module_handle const out = host_.load(image, name);
     ++loads;
     return out;
   }
   void unload(sy::module_handle module) noexcept override {
+    const occupied here{*this};
     ++unloads;
     host_.unload(module);
   }
@@ -103,8 +123,22 @@ class forwarding_driver final : public sy::device_driver {
   [[nodiscard]] std::string describe(sy::status code) const override { return host_.describe(code); }
 
  private:
+  /// Being in load or unload, for as long as the test wants.
+  struct occupied {
+    explicit occupied(forwarding_driver& owner) {
+      if (is_caller) ++owner.caller_entries;
+      if (const int delay = owner.load_delay_ms)
+        std::this_thread::sleep_for(std::chrono::milliseconds{delay});
+    }
+  };
+
   sy::host::driver host_;
   sy::device_properties properties_;
 };
+
+/// A host device on which nothing is loaded yet: what a program loads stays loaded.
+[[nodiscard]] inline sy::device fresh_host() {
+  return sy::device{std::make_shared<sy::host::driver>(1)};
+}
 
 }  // namespace test

@@ -101,7 +101,7 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
   CHECK(calls > static_cast<std::uint64_t>(count));
   CHECK(files.log().empty());
   CHECK(late < early + early / 4 + 500'000);
-  CHECK(driver->loads - driver->unloads <= 3);
+  CHECK(driver->loads == 2);  // each content once
 }
 
 TEST_CASE("threads meet many new problems at once") {

@@ -79,7 +79,7 @@ std::string answer(const nlohmann::json& asked) {
   std::vector<std::atomic<bool>> unusable(from->candidates.size());
   for (const std::string id : asked.value("unusable", nlohmann::json::array())) {
     for (std::size_t i = 0; i < unusable.size(); ++i) {
-      if (from->candidates[i].what->id == id) unusable[i] = true;
+      if (from->candidates[i].variant->id == id) unusable[i] = true;
     }
   }
   for (const auto& query : asked.at("queries")) {

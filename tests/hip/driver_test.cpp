@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/hip/router.hpp>
 #include <switchyard/problem/target.hpp>
 
 #include "catch.hpp"
@@ -211,7 +213,7 @@ TEST_CASE("a code object's kernels are known by their notes") {
   REQUIRE(device->parameters(device->find(module, "scale"), slots));
   CHECK(slots.size() == 4);
   auto* const sum = device->find(module, "shared_sum");
-  CHECK(sy::hip::device::description(sum)->shared_bytes == 4096);
+  CHECK(sy::hip::driver::description(sum)->shared_bytes == 4096);
   device->configure(sum, {.block = {128}});
   const auto threads = error_of([&] { device->configure(sum, {.block = {256}}); });
   CHECK(contains(threads.what(), "at most 128 threads"));

@@ -36,7 +36,7 @@ state& all() {
     try {
       cuda::options how;
       if (const char* const name = std::getenv("HIP_OVER_CUDA_DRIVER"); name != nullptr) how.library = name;
-      made.driver = cuda::open_driver(how);
+      made.driver = cuda::open_library(how);
       int devices = 0;
       made.failure = made.driver->device_get_count(&devices);
       for (int i = 0; i < devices && made.failure == 0; ++i) {

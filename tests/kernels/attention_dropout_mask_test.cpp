@@ -6,7 +6,7 @@
 
 #include <switchyard/base/philox.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
 

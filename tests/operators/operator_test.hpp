@@ -137,7 +137,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
   std::vector<std::string> done;
   for (std::uint32_t i = 0; i < rules->candidates.size(); ++i) {
     if (!rules->admissible(i, problem, {})) continue;
-    const std::string& id = rules->candidates[i].what->id;
+    const std::string& id = rules->candidates[i].variant->id;
     if (std::find(done.begin(), done.end(), id) != done.end()) continue;
     done.push_back(id);
     if (!met.insert(id).second && !sampled()) continue;

@@ -67,12 +67,12 @@ int main(int argc, char** argv) {
     const auto usable = line.at("usable").get<std::set<std::string>>();
     std::vector<std::atomic<bool>> unusable(rules->candidates.size());
     for (std::size_t i = 0; i < unusable.size(); ++i) {
-      unusable[i] = !usable.contains(rules->candidates[i].what->id);
+      unusable[i] = !usable.contains(rules->candidates[i].variant->id);
     }
     const sy::choice chosen = rules->select(problem, std::span<const std::atomic<bool>>{unusable});
     const json answer{
         {"variant",
-         chosen.variant == sy::no_index ? json{} : json(rules->candidates[chosen.variant].what->id)},
+         chosen.variant == sy::no_index ? json{} : json(rules->candidates[chosen.variant].variant->id)},
         {"reason", sy::to_string(chosen.why)},
         {"distance", chosen.distance},
         {"us", chosen.microseconds}};

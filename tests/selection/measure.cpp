@@ -32,7 +32,7 @@
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/launching/binding.hpp>
-#include <switchyard/launching/module.hpp>
+#include <switchyard/launching/module_store.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
@@ -310,7 +310,7 @@ class study_of final : public study {
     }
     for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
       if (!rules_->admissible(i, problem_, {})) continue;
-      const std::size_t variant = variant_of(rules_->candidates[i].what->id);
+      const std::size_t variant = variant_of(rules_->candidates[i].variant->id);
       const bool again = std::any_of(out.begin(), out.end(),
                                      [variant](const contender& each) { return each.variant == variant; });
       if (!again && !variants_[variant]->failed) out.push_back({variant, 0, {}});

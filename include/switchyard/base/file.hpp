@@ -16,9 +16,9 @@ inline namespace v0 {
 
 /// Reads a whole file. Throws file_error: unreadable_file, or file_too_large before anything is read.
 [[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit) {
-  const auto fail = [&path](const char* what) {
+  const auto fail = [&path](const char* problem) {
     throw file_error{error_code::unreadable_file,
-                     path + ": " + what + ": " + std::generic_category().message(errno)};
+                     path + ": " + problem + ": " + std::generic_category().message(errno), errno};
   };
   struct descriptor {
     int number;

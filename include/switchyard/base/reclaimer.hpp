@@ -2,40 +2,27 @@
 //
 // A reader holds a guard while it uses a published pointer. A writer first unpublishes an object, then
 // retires it; the object is freed once no guard taken before is left. Entering and leaving are one atomic
-// addition each on a counter that few threads share, so readers do not wait for each other or for writers.
-// After the sleepable RCU of the Linux kernel (McKenney): two counters, flipped twice for each batch of
-// retired objects, so that readers that come all the time cannot hold a batch back.
+// addition each on a counter that only the calling thread touches, so readers wait neither for each other nor
+// for writers. After the sleepable RCU of the Linux kernel (McKenney): two counters, flipped twice for each
+// batch of retired objects, so that readers that come all the time cannot hold a batch back.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include <switchyard/base/lock.hpp>
+#include <switchyard/base/thread_index.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
-namespace detail {
-
-/// How many counters the readers of one reclaimer share.
-inline constexpr unsigned reader_stripes = 32;
-
-/// The calling thread's stripe: threads take them in turn.
-[[nodiscard]] inline unsigned thread_stripe() noexcept {
-  static std::atomic<unsigned> threads{0};
-  static thread_local unsigned mine = reader_stripes;  // none yet
-  if (mine == reader_stripes) mine = threads.fetch_add(1, std::memory_order_relaxed) % reader_stripes;
-  return mine;
-}
-
-}  // namespace detail
-
 class reclaimer {
-  // A domain of its own, phase and all, so that a reader touches one cache line.
+  // One a thread, phase and all, so that a reader touches one cache line, and no other reader touches it.
   struct alignas(64) stripe {
     std::array<std::atomic<std::uint32_t>, 2> readers{};
     std::atomic<unsigned> phase{0};  // 0 or 1
@@ -47,13 +34,13 @@ class reclaimer {
   reclaimer& operator=(const reclaimer&) = delete;
   /// No guard may be held any more.
   ~reclaimer() {
-    free_all(waiting_);
-    free_all(open_);
+    for (auto* const objects : {&waiting_, &open_, &ready_for_owner_}) free_all(*objects);
+    for (auto& block : more_) delete[] block.load(std::memory_order_relaxed);
   }
 
   class guard {
    public:
-    explicit guard(reclaimer& owner) noexcept : guard{owner.stripes_[detail::thread_stripe()]} {}
+    explicit guard(reclaimer& owner) noexcept : guard{owner.stripe_of(thread_index())} {}
     ~guard() { readers_.fetch_sub(1, std::memory_order_release); }
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
@@ -68,78 +55,152 @@ class reclaimer {
     std::atomic<std::uint32_t>& readers_;
   };
 
-  /// Hands over an object that no new reader can find. `release` is called with it later, from a thread that
-  /// retires or collects.
-  void retire(void* object, void (*release)(void*)) {
-    std::vector<retired> ready;
-    {
-      const locked lock{mutex_};
-      open_.push_back({object, release});
-      advance(ready);
-    }
-    free_all(ready);
+  /// Hands over an object that no new reader can find. `release` is called with it later, from any thread
+  /// that retires or collects. Returns how many objects still wait.
+  std::size_t retire(void* object, void (*release)(void*)) {
+    return retire_and_collect({object, release, false});
   }
 
-  /// Frees what can be freed now; returns how many objects still wait.
+  /// Like retire, but `release` is called by collect_owned alone: for objects whose release takes long.
+  void retire_for_owner(void* object, void (*release)(void*)) {
+    (void)retire_and_collect({object, release, true});
+  }
+
+  /// Frees what can be freed now, except the owner's objects; returns how many objects still wait for
+  /// readers.
   std::size_t collect() {
     std::vector<retired> ready;
-    std::size_t left = 0;
+    const std::size_t left = advance(ready);
+    free_all(ready);
+    return left;
+  }
+
+  /// Frees what can be freed now; returns how many objects still wait for readers.
+  std::size_t collect_owned() {
+    std::vector<retired> ready;
+    const std::size_t left = advance(ready);
+    free_all(ready);
     {
       const locked lock{mutex_};
-      advance(ready);
-      left = open_.size() + waiting_.size();
+      ready.swap(ready_for_owner_);
     }
     free_all(ready);
     return left;
   }
 
+  /// The cache line that the calling thread's guards write.
+  [[nodiscard]] const void* line_of_this_thread() noexcept { return &stripe_of(thread_index()); }
+
  private:
   struct retired {
     void* object;
     void (*release)(void*);
+    bool by_owner;
   };
+
+  static constexpr unsigned first_stripes = 32;
+  static constexpr unsigned max_blocks = 16;  // 2 million threads
 
   static void free_all(std::vector<retired>& objects) noexcept {
     for (const retired& each : objects) each.release(each.object);
     objects.clear();
   }
 
-  [[nodiscard]] bool quiet(unsigned phase) const noexcept {
-    for (const stripe& each : stripes_) {
-      if (each.readers[phase].load(std::memory_order_seq_cst) != 0) return false;
+  [[nodiscard]] stripe& stripe_of(unsigned index) noexcept {
+    return index < first_stripes ? first_[index] : distant_stripe(index);
+  }
+
+  // Block b has 32 << b stripes, for the threads from index 32 << b on.
+  [[nodiscard]] static constexpr std::size_t block_size(std::size_t block) noexcept {
+    return std::size_t{first_stripes} << block;
+  }
+
+  [[nodiscard, gnu::noinline]] stripe& distant_stripe(unsigned index) noexcept {
+    std::size_t block = 0;
+    while (index >= 2 * block_size(block)) ++block;
+    if (block >= max_blocks) return first_[shared_thread_index];
+    stripe* stripes = more_[block].load(std::memory_order_acquire);
+    if (stripes == nullptr) {
+      const locked lock{mutex_};
+      stripes = more_[block].load(std::memory_order_relaxed);
+      if (stripes == nullptr) {
+        stripes = new (std::nothrow) stripe[block_size(block)];
+        if (stripes == nullptr) return first_[shared_thread_index];
+        for (std::size_t i = 0; i < block_size(block); ++i)
+          stripes[i].phase.store(phase_, std::memory_order_relaxed);
+        more_[block].store(stripes, std::memory_order_seq_cst);
+      }
+    }
+    return stripes[index - block_size(block)];
+  }
+
+  /// Calls `visit` with each stripe until it returns false; whether it never did.
+  template <class Visitor>
+  [[nodiscard]] bool for_all(const Visitor& visit) noexcept {
+    for (stripe& each : first_) {
+      if (!visit(each)) return false;
+    }
+    for (std::size_t block = 0; block < max_blocks; ++block) {
+      stripe* const stripes = more_[block].load(std::memory_order_seq_cst);
+      for (std::size_t i = 0; stripes != nullptr && i < block_size(block); ++i) {
+        if (!visit(stripes[i])) return false;
+      }
     }
     return true;
   }
 
+  std::size_t retire_and_collect(const retired& object) {
+    std::vector<retired> ready;
+    {
+      const locked lock{mutex_};
+      open_.push_back(object);
+    }
+    const std::size_t left = advance(ready);
+    free_all(ready);
+    return left;
+  }
+
   // A batch is sealed in stage 0; it is free when first the resting counter and then, after a flip, the other
   // one have been seen at zero. A reader that took its phase before a flip and counts after it reads pointers
-  // later still, so it cannot see the batch.
-  void advance(std::vector<retired>& ready) {
+  // later still, so it cannot see the batch. Returns how many objects wait.
+  std::size_t advance(std::vector<retired>& ready) {
+    const locked lock{mutex_};
     for (;;) {
       if (stage_ == 0) {
-        if (open_.empty()) return;
+        if (open_.empty()) break;
         waiting_.swap(open_);
         stage_ = 1;
       }
-      if (!quiet(phase_ ^ 1U)) return;
+      const unsigned resting = phase_ ^ 1U;
+      const bool quiet = for_all([resting](const stripe& each) {
+        return each.readers[resting].load(std::memory_order_seq_cst) == 0;
+      });
+      if (!quiet) break;
       if (stage_ == 1) {
-        phase_ ^= 1U;
-        for (stripe& each : stripes_) each.phase.store(phase_, std::memory_order_seq_cst);
+        phase_ = resting;
+        (void)for_all([resting](stripe& each) {
+          each.phase.store(resting, std::memory_order_seq_cst);
+          return true;
+        });
         stage_ = 2;
         continue;
       }
-      ready.insert(ready.end(), waiting_.begin(), waiting_.end());
+      for (const retired& each : waiting_) (each.by_owner ? ready_for_owner_ : ready).push_back(each);
       waiting_.clear();
       stage_ = 0;
     }
+    return open_.size() + waiting_.size();
   }
 
-  std::array<stripe, detail::reader_stripes> stripes_;
+  std::array<stripe, first_stripes> first_;
+  std::array<std::atomic<stripe*>, max_blocks> more_{};
+  // What writers contend for, away from what every reader loads.
+  alignas(64) mutex mutex_;
   unsigned phase_ = 0;  // of all stripes
-  mutex mutex_;
+  int stage_ = 0;
   std::vector<retired> open_;
   std::vector<retired> waiting_;
-  int stage_ = 0;
+  std::vector<retired> ready_for_owner_;
 };
 
 }  // namespace v0

@@ -82,30 +82,30 @@ class selector_builder {
     std::stable_sort(fitting_manifests.begin(), fitting_manifests.end(),
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
-      for (const variant& what : each.from->variants)
-        out_->candidates.push_back(make_candidate(what, *each.from));
+      for (const variant& variant : each.from->variants)
+        out_->candidates.push_back(make_candidate(variant, *each.from));
     }
     std::unordered_map<std::string, std::uint32_t> classes;
     for (std::uint32_t i = 0; i < out_->candidates.size(); ++i) {
-      const variant& what = *out_->candidates[i].what;
-      by_id_[what.id].push_back(i);
+      const variant& variant = *out_->candidates[i].variant;
+      by_id_[variant.id].push_back(i);
       std::string key;
-      for (const axis_value& value : what.type) {
+      for (const axis_value& value : variant.type) {
         key += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
       }
       const auto [found, is_new] = classes.try_emplace(key, static_cast<std::uint32_t>(out_->classes.size()));
-      if (is_new) out_->classes.push_back({what.type, {}});
+      if (is_new) out_->classes.push_back({variant.type, {}});
       out_->classes[found->second].candidates.push_back(i);
     }
   }
 
-  [[nodiscard]] candidate make_candidate(const variant& what, const manifest& from) const {
+  [[nodiscard]] candidate make_candidate(const variant& served, const manifest& from) const {
     candidate out;
-    out.what = &what;
+    out.variant = &served;
     out.from = &from;
     out.most_shared = sources_.device.attribute("shared_bytes_per_block");
     if (out.most_shared == 0) return out;  // not known
-    for (const launch& each : what.launches) {
+    for (const launch& each : served.launches) {
       if (each.is_fill) continue;
       if (!each.shared_bytes.is_constant()) {
         out.shared.push_back(&each.shared_bytes);
@@ -120,13 +120,13 @@ class selector_builder {
     if (out_->candidates.empty()) return;
     if (installed_.empty()) {
       for (const auto& each : sources_.manifests) {
-        for (const variant& what : each->variants) installed_.insert(what.id);
+        for (const variant& variant : each->variants) installed_.insert(variant.id);
       }
     }
     if (installed_.contains(id)) return;  // of another target
     if (++unknown_[table] > most_unknown) return;
     std::vector<std::string_view> known;
-    for (const candidate& each : out_->candidates) known.emplace_back(each.what->id);
+    for (const candidate& each : out_->candidates) known.emplace_back(each.variant->id);
     warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " +
                       table + ": " + entry + " names variant '" + id + "', which no manifest of operator '" +
                       std::string{sources_.op->name} + "' has" + text::suggestion(id, known) +
@@ -246,7 +246,8 @@ class selector_builder {
   }
 
   void add_rows(bound_group& into, std::unordered_map<std::string_view, std::uint32_t>& known,
-                const row_group& rows, const table& from, std::uint32_t t, std::uint32_t g) {
+                const row_group& rows, const table& from, std::uint32_t table_number,
+                std::uint32_t group_number) {
     std::vector<std::uint32_t> ids(rows.ids.size());
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
       const auto [found, is_new] =
@@ -275,7 +276,7 @@ class selector_builder {
       }
       into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));
       add_costs(into, into.row_count() - 1, from);
-      into.origins.push_back({t, g, rows.source_row[row]});
+      into.origins.push_back({table_number, group_number, rows.source_row[row]});
     }
   }
 
@@ -288,19 +289,19 @@ class selector_builder {
       return out;
     }
     for (const std::uint32_t index : found->second) {
-      const variant& what = *out_->candidates[index].what;
-      if (contradict(what.type, rows.type)) continue;
+      const variant& variant = *out_->candidates[index].variant;
+      if (contradict(variant.type, rows.type)) continue;
       out.candidates.push_back(index);
-      out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(what));
+      out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(variant));
     }
     return out;
   }
 
   void add_cost(bound_group& into, named_candidates& named) const {
     if (named.candidates.empty()) return;
-    const variant& what = *out_->candidates[named.candidates.front()].what;
-    if (what.cost.text.empty() || !is_said(into.type, into.axes, what.cost.value)) return;
-    expression cost = what.cost.value.fold(into.type, out_->device.attributes);
+    const variant& variant = *out_->candidates[named.candidates.front()].variant;
+    if (variant.cost.text.empty() || !is_said(into.type, into.axes, variant.cost.value)) return;
+    expression cost = variant.cost.value.fold(into.type, out_->device.attributes);
     const auto known = std::find(into.costs.begin(), into.costs.end(), cost);
     named.cost = static_cast<std::uint32_t>(known - into.costs.begin());
     if (known == into.costs.end()) into.costs.push_back(std::move(cost));
@@ -331,7 +332,7 @@ class selector_builder {
     for (std::size_t t = into.first_time[row]; t < into.first_time[row + 1]; ++t) {
       const named_candidates& named = into.named[into.times[t].variant];
       if (named.cost == no_index) continue;
-      const expression& cost = out_->candidates[named.candidates.front()].what->cost.value;
+      const expression& cost = out_->candidates[named.candidates.front()].variant->cost.value;
       into.times[t].cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
     }
   }
@@ -371,9 +372,9 @@ class selector_builder {
     }
     const auto wanted = split_config(sources_.force);
     for (std::uint32_t i = 0; i < out_->candidates.size() && !wanted.empty(); ++i) {
-      const variant& what = *out_->candidates[i].what;
-      const bool all = std::all_of(wanted.begin(), wanted.end(), [&what](const auto& pair) {
-        return std::any_of(what.config.begin(), what.config.end(), [&pair](const config_entry& entry) {
+      const variant& variant = *out_->candidates[i].variant;
+      const bool all = std::all_of(wanted.begin(), wanted.end(), [&variant](const auto& pair) {
+        return std::any_of(variant.config.begin(), variant.config.end(), [&pair](const config_entry& entry) {
           return entry.name == pair.first && std::to_string(entry.value) == pair.second;
         });
       });

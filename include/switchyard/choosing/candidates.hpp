@@ -25,7 +25,7 @@ using unusable_flags = std::span<const std::atomic<bool>>;
 
 /// A variant that can run on the device.
 struct candidate {
-  const variant* what = nullptr;
+  const switchyard::variant* variant = nullptr;
   const manifest* from = nullptr;
   std::vector<std::uint32_t> denials;     ///< indices into candidate_set::denials
   std::vector<const expression*> shared;  ///< bytes a block needs, if the problem decides them
@@ -86,12 +86,12 @@ struct candidate_set {
                                 unusable_flags unusable) const noexcept {
     if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
     const candidate& each = candidates[index];
-    if (!each.fits || !matches(each.what->type, problem)) return false;
+    if (!each.fits || !matches(each.variant->type, problem)) return false;
     for (const std::uint32_t denied : each.denials) {
       if (matches(denials[denied].type, problem)) return false;
     }
     const evaluation values{problem, device.attributes, {}, nullptr};
-    for (const condition& condition : each.what->conditions) {
+    for (const condition& condition : each.variant->conditions) {
       const integer_result holds = condition.value.evaluate(values);
       if (holds.why != fault::none || holds.value == 0) return false;
     }

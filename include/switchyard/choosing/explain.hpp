@@ -57,7 +57,7 @@ namespace detail {
 [[nodiscard]] inline std::string find_obstacle(const selector& from, std::uint32_t index,
                                                problem_view problem, unusable_flags unusable) {
   const candidate& each = from.candidates[index];
-  for (const axis_value& wanted : each.what->type) {
+  for (const axis_value& wanted : each.variant->type) {
     if (problem[wanted.axis] == wanted.value) continue;
     const axis_description& axis = from.op->axes[wanted.axis];
     return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
@@ -68,7 +68,7 @@ namespace detail {
     return "needs more shared memory than the " + std::to_string(each.most_shared) +
            " bytes a block can have";
   }
-  for (const condition& condition : each.what->conditions) {
+  for (const condition& condition : each.variant->conditions) {
     const integer_result holds = condition.value.evaluate(values);
     if (holds.why != fault::none)
       return "requires " + condition.text + ", which " + std::string{to_string(holds.why)};
@@ -115,12 +115,12 @@ namespace detail {
   out.chosen = chosen;
   if (chosen.variant != no_index) {
     const candidate& winner = from.candidates[chosen.variant];
-    out.variant = winner.what->id;
-    out.config = format_config(*winner.what);
+    out.variant = winner.variant->id;
+    out.config = format_config(*winner.variant);
     out.target = detail::format_target(winner);
     out.manifest = winner.from->path;
-    for (const launch& each : winner.what->launches) {
-      out.launches.push_back(each.is_fill ? "fill of " + winner.what->workspace[each.fill_workspace].name
+    for (const launch& each : winner.variant->launches) {
+      out.launches.push_back(each.is_fill ? "fill of " + winner.variant->workspace[each.fill_workspace].name
                                           : each.kernel + " of " + each.blob);
     }
   }
@@ -147,9 +147,9 @@ namespace detail {
   if (has_row) growth = group_query{from, from.groups[chosen.group], problem, unusable}.growth_of(chosen.row);
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     candidate_report report;
-    report.variant = from.candidates[i].what->id;
+    report.variant = from.candidates[i].variant->id;
     report.target = detail::format_target(from.candidates[i]);
-    report.config = format_config(*from.candidates[i].what);
+    report.config = format_config(*from.candidates[i].variant);
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     report.admissible = report.obstacle.empty();
     if (has_row) {
@@ -216,14 +216,14 @@ namespace detail {
       std::vector<std::string> known;
       for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
         if (detail::find_obstacle(from, i, problem, unusable).empty())
-          known.push_back(from.candidates[i].what->id);
+          known.push_back(from.candidates[i].variant->id);
       }
       return out + "which is no variant" + text::suggestion(from.force_text, known) +
              "; these would serve the call: " + text::join(known);
     }
     out += "which may not serve it:";
     for (const std::uint32_t index : from.forced) {
-      out += " " + from.candidates[index].what->id + " " +
+      out += " " + from.candidates[index].variant->id + " " +
              detail::find_obstacle(from, index, problem, unusable) + ";";
     }
     return out + " unset the variable, or force another variant";
@@ -248,7 +248,7 @@ namespace detail {
   std::size_t fewest = max_axes + 1;
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     std::size_t differing = 0;
-    for (const axis_value& wanted : from.candidates[i].what->type) {
+    for (const axis_value& wanted : from.candidates[i].variant->type) {
       if (problem[wanted.axis] != wanted.value) ++differing;
     }
     if (differing < fewest) {
@@ -259,7 +259,7 @@ namespace detail {
   }
   out += "none of " + std::to_string(from.candidates.size()) + " variants serves it. Nearest:";
   for (const near& each : nearest) {
-    out += " " + from.candidates[each.index].what->id + " (" +
+    out += " " + from.candidates[each.index].variant->id + " (" +
            detail::find_obstacle(from, each.index, problem, unusable) + ");";
   }
   return out + " change the call, or install a variant that serves it";

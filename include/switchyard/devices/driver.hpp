@@ -109,39 +109,39 @@ class device_driver {
 
   /// Starts a kernel: `parameters[i]` points to the value of parameter i.
   [[nodiscard]] virtual status launch(function_handle function, const launch_geometry& geometry,
-                                      void** parameters, stream where) noexcept = 0;
+                                      void** parameters, stream on) noexcept = 0;
 
   /// Fills device memory with a byte, in stream order.
   [[nodiscard]] virtual status fill(void* address, std::uint8_t byte, std::size_t bytes,
-                                    stream where) noexcept = 0;
+                                    stream on) noexcept = 0;
 
   /// Copies between host and device memory or within either, in stream order. From ordinary host memory, the
   /// bytes have been read when the call returns.
-  [[nodiscard]] virtual status copy(void* to, const void* from, std::size_t bytes, stream where) noexcept = 0;
+  [[nodiscard]] virtual status copy(void* to, const void* from, std::size_t bytes, stream on) noexcept = 0;
 
   /// Waits for everything on the stream.
-  [[nodiscard]] virtual status synchronize(stream where) noexcept = 0;
+  [[nodiscard]] virtual status synchronize(stream on) noexcept = 0;
 
   /// Marks in a stream, for measuring. create_event throws driver_error.
   [[nodiscard]] virtual event_handle create_event() = 0;
   virtual void destroy_event(event_handle event) noexcept = 0;
-  [[nodiscard]] virtual status record(event_handle event, stream where) noexcept = 0;
+  [[nodiscard]] virtual status record(event_handle event, stream on) noexcept = 0;
   /// Time between two recorded events; waits for the later one.
   [[nodiscard]] virtual status elapsed(event_handle from, event_handle to, double& microseconds) noexcept = 0;
 
   /// Stream-ordered workspace. Null when there is no memory.
-  [[nodiscard]] virtual void* allocate(std::size_t bytes, stream where) noexcept = 0;
-  virtual void release(void* address, stream where) noexcept = 0;
+  [[nodiscard]] virtual void* allocate(std::size_t bytes, stream on) noexcept = 0;
+  virtual void release(void* address, stream on) noexcept = 0;
 
   /// Encodes a tensor map into `tensor_map_bytes` bytes, 64-byte aligned.
   [[nodiscard]] virtual status encode(const tensor_map_request& request, void* map) noexcept = 0;
 
   /// Whether the stream records a graph, so that nothing may be loaded.
-  [[nodiscard]] virtual bool capturing(stream where) const noexcept = 0;
+  [[nodiscard]] virtual bool capturing(stream on) const noexcept = 0;
 
   /// Whether this device's kernels can be started on the stream. A default stream is every device's: the
   /// driver uses its own. True also where the API cannot tell.
-  [[nodiscard]] virtual bool owns(stream /*where*/) const noexcept { return true; }
+  [[nodiscard]] virtual bool owns(stream /*on*/) const noexcept { return true; }
 
   /// A status in words: its name and meaning.
   [[nodiscard]] virtual std::string describe(status code) const = 0;
@@ -179,11 +179,11 @@ class stream_router {
   virtual ~stream_router() = default;
 
   /// The stream's device. Throws driver_error.
-  [[nodiscard]] virtual device of(stream where) = 0;
+  [[nodiscard]] virtual device of(stream on) = 0;
 
   /// A number that stands for the stream's device as long as that lives, found without locks; 0 where the API
   /// does not tell.
-  [[nodiscard]] virtual std::uintptr_t key(stream where) noexcept = 0;
+  [[nodiscard]] virtual std::uintptr_t key(stream on) noexcept = 0;
 
   /// Whether the driver refuses to start a kernel on a stream of another device. Then a stream that was met
   /// may be taken for what it was: were its handle another stream's by now, the launch would fail.

@@ -46,9 +46,9 @@ inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
     return out;
   } catch (const nlohmann::json::exception& problem) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the number means nothing here
-    std::string_view what = problem.what();
-    if (const auto end = what.find("] "); end != std::string_view::npos) what.remove_prefix(end + 2);
-    throw file_error{error_code::malformed_json, path + ": is not JSON: " + text::shortened(what, 300) +
+    std::string_view message = problem.what();
+    if (const auto end = message.find("] "); end != std::string_view::npos) message.remove_prefix(end + 2);
+    throw file_error{error_code::malformed_json, path + ": is not JSON: " + text::shortened(message, 300) +
                                                      ". Was the file cut off or saved half-way?"};
   }
 }
@@ -65,14 +65,14 @@ class json_place {
     return parent_ == nullptr ? std::string{} : parent_->pointer() + step();
   }
 
-  [[noreturn]] void fail(error_code code, const std::string& what) const {
-    const std::string where = text::shortened(pointer(), 300);
-    throw file_error{
-        code, *path_ + ": " + (where.empty() ? std::string{} : where + ": ") + text::shortened(what, 1000)};
+  [[noreturn]] void fail(error_code code, const std::string& problem) const {
+    const std::string place = text::shortened(pointer(), 300);
+    throw file_error{code, *path_ + ": " + (place.empty() ? std::string{} : place + ": ") +
+                               text::shortened(problem, 1000)};
   }
-  [[noreturn]] void fail(const std::string& what) const { fail(error_code::invalid_entry, what); }
-  [[noreturn]] void expected(std::string_view what) const {
-    fail("expected " + std::string{what} + ", got " + shown());
+  [[noreturn]] void fail(const std::string& problem) const { fail(error_code::invalid_entry, problem); }
+  [[noreturn]] void expected(std::string_view kind) const {
+    fail("expected " + std::string{kind} + ", got " + shown());
   }
 
   [[nodiscard]] bool has(const char* key) const { return value_->is_object() && value_->contains(key); }

@@ -27,7 +27,7 @@ namespace detail {
 
 class table_writer {
  public:
-  table_writer(const operator_description& op, const table& what) : op_{op}, what_{what} {}
+  table_writer(const operator_description& op, const table& table) : op_{op}, table_{table} {}
 
   [[nodiscard]] std::string write(const measurement_notes& notes, std::span<const measurement_notes> before) {
     out_ = "{\n  \"schema\": \"switchyard.table/1\",\n  \"operator\": " + text::quote_json(op_.name) + ",\n";
@@ -43,7 +43,7 @@ class table_writer {
     write_pins();
     out_ += "  \"groups\": [";
     std::vector<const row_group*> groups;
-    for (const row_group& each : what_.groups) groups.push_back(&each);
+    for (const row_group& each : table_.groups) groups.push_back(&each);
     std::stable_sort(groups.begin(), groups.end(), [](const row_group* a, const row_group* b) {
       return std::lexicographical_compare(a->type.begin(), a->type.end(), b->type.begin(), b->type.end(),
                                           [](const axis_value& x, const axis_value& y) {
@@ -60,7 +60,7 @@ class table_writer {
 
  private:
   void write_device() {
-    const device_properties& device = what_.device;
+    const device_properties& device = table_.device;
     out_ += "  \"device\": {\"backend\": " + text::quote_json(device.backend) +
             ", \"arch\": " + text::quote_json(device.arch) + ", \"name\": " + text::quote_json(device.name);
     for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
@@ -84,16 +84,16 @@ class table_writer {
     out_ += "  \"match\": {";
     bool first = true;
     for (std::size_t i = 0; i < op_.axes.size(); ++i) {
-      if (op_.axes[i].kind != axis_kind::size || i >= what_.match.axes.size()) continue;
-      out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": " + rule_of(what_.match.axes[i]);
+      if (op_.axes[i].kind != axis_kind::size || i >= table_.match.axes.size()) continue;
+      out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": " + rule_of(table_.match.axes[i]);
       first = false;
     }
-    for (const match_feature& each : what_.match.features) {
+    for (const match_feature& each : table_.match.features) {
       out_ += (first ? "" : ", ") + text::quote_json(each.text) + ": " + rule_of(each.rule);
       first = false;
     }
-    out_ += "},\n  \"neighbours\": " + std::to_string(what_.match.neighbours) +
-            ",\n  \"envelope\": " + decimal(what_.match.envelope) + ",\n";
+    out_ += "},\n  \"neighbours\": " + std::to_string(table_.match.neighbours) +
+            ",\n  \"envelope\": " + decimal(table_.match.envelope) + ",\n";
   }
 
   [[nodiscard]] static std::string rule_of(const axis_rule& rule) {
@@ -111,10 +111,10 @@ class table_writer {
   }
 
   void write_denials() {
-    if (what_.denials.empty()) return;
+    if (table_.denials.empty()) return;
     out_ += "  \"deny\": [";
-    for (std::size_t i = 0; i < what_.denials.size(); ++i) {
-      const denial& each = what_.denials[i];
+    for (std::size_t i = 0; i < table_.denials.size(); ++i) {
+      const denial& each = table_.denials[i];
       out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type) +
               ", \"reason\": " + text::quote_json(each.reason) + "}";
     }
@@ -122,10 +122,10 @@ class table_writer {
   }
 
   void write_pins() {
-    if (what_.pins.empty()) return;
+    if (table_.pins.empty()) return;
     out_ += "  \"pin\": [";
-    for (std::size_t i = 0; i < what_.pins.size(); ++i) {
-      const pin& each = what_.pins[i];
+    for (std::size_t i = 0; i < table_.pins.size(); ++i) {
+      const pin& each = table_.pins[i];
       out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type);
       for (std::size_t j = 0; j < each.at.size(); ++j) {
         const axis_range& range = each.at[j];
@@ -241,17 +241,17 @@ class table_writer {
   }
 
   const operator_description& op_;
-  const table& what_;
+  const table& table_;
   std::string out_;
 };
 
 }  // namespace detail
 
 /// A table as text. `before`: what measured those of its rows that are older, newest first.
-[[nodiscard]] inline std::string format_table(const operator_description& op, const table& what,
+[[nodiscard]] inline std::string format_table(const operator_description& op, const table& table,
                                               const measurement_notes& notes,
                                               std::span<const measurement_notes> before = {}) {
-  return detail::table_writer{op, what}.write(notes, before);
+  return detail::table_writer{op, table}.write(notes, before);
 }
 
 }  // namespace v0

@@ -1,5 +1,8 @@
 // One operator on one device under one snapshot of the disk: the selector, the kernels loaded so far, and the
 // plans made so far.
+//
+// Any thread may enter. A thread that needs a kernel which another one is loading waits for it; nobody waits
+// for the loading of a kernel that it does not need.
 #pragma once
 
 #include <atomic>
@@ -17,8 +20,12 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/launching/format_plan.hpp>
+#include <switchyard/launching/kernel_loader.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/launching/plan_cache.hpp>
+#include <switchyard/launching/planner.hpp>
+#include <switchyard/launching/tensor_map_cache.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
 
@@ -28,17 +35,23 @@ inline namespace v0 {
 /// Whether a blob may be loaded now. Inside a stream capture it may not.
 enum class loading : bool { refused, allowed };
 
+/// Counts the events after which a choice may be another one.
+using generation_counter = std::atomic<std::uint64_t>;
+
 class binding {
  public:
+  /// `generation` may be null; else it grows when a variant leaves service or returns to it.
   binding(std::shared_ptr<const selector> rules, std::shared_ptr<kernel_loader> loader,
-          std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t capacity)
+          std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
+          std::shared_ptr<generation_counter> generation = nullptr)
       : rules_{std::move(rules)},
         loader_{std::move(loader)},
         messages_{std::move(messages)},
         record_{std::move(record)},
+        generation_{std::move(generation)},
         unusable_(rules_->candidates.size()),
-        kernels_(rules_->candidates.size()),
-        plans_{capacity} {}
+        variants_(rules_->candidates.size()),
+        plans_{plan_capacity} {}
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
   /// No launch may be under way.
@@ -49,8 +62,8 @@ class binding {
   [[nodiscard]] const selector& rules() const noexcept { return *rules_; }
   [[nodiscard]] device_driver& driver() const noexcept { return loader_->driver(); }
   [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
-  /// For plans with tensor maps.
-  [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *tensor_maps_; }
+  /// Null before the first plan with tensor maps.
+  [[nodiscard]] tensor_map_cache* tensor_maps() noexcept { return tensor_maps_.get(); }
   [[nodiscard]] log& messages() const noexcept { return *messages_; }
 
   [[nodiscard]] choice select(problem_view problem) const noexcept {
@@ -63,32 +76,51 @@ class binding {
   }
 
   /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
-  /// warning. Throws what refuse() does when nothing is left, driver_error load_during_capture when a blob
-  /// would have to be loaded and may not be.
+  /// warning; one whose load failed for want of memory and the like is tried again later, at once where
+  /// nothing else serves. Throws what refuse() does when nothing is left, the load's own driver_error where
+  /// that may pass or where the context is broken, and driver_error load_during_capture when a blob would
+  /// have to be loaded and may not be.
   [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view problem, std::uint64_t hash, loading may_load) {
+    if (may_load == loading::allowed) return_to_service(retry_due_now());
+    std::unique_ptr<const driver_error> passing;  // the last failure that may pass
+    bool retried = false;
     for (;;) {
       const bool timed = messages_->level() != debug_level::silent;
       const std::int64_t begin = timed ? nanoseconds() : 0;
       const choice chosen = select(problem);
       const std::int64_t selected = timed ? nanoseconds() : 0;
       if (chosen.variant == no_index) {
+        if (!retried && may_load == loading::allowed && waiting_.load(std::memory_order_relaxed) > 0) {
+          retried = true;
+          return_to_service(at_any_time);
+          continue;
+        }
         messages_->count(chosen);
+        if (passing) throw driver_error{*passing};
         refuse(problem);
       }
-      const std::vector<loaded_kernel>* kernels = load(chosen.variant, may_load);
+      const std::vector<loaded_kernel>* kernels = load(chosen.variant, may_load, passing);
       if (kernels == nullptr) continue;
       auto out = std::make_unique<plan>();
       out->problem.assign(problem);
       out->hash = hash;
       out->chosen = chosen;
-      out->counted = record_ != nullptr || messages_->level() == debug_level::launches;
-      detail::planner{*rules_, *rules_->candidates[chosen.variant].what, problem}.build(*kernels, *out);
+      out->is_counted = record_ != nullptr || messages_->level() == debug_level::launches;
+      out->is_provisional = waiting_.load(std::memory_order_relaxed) > 0;
+      detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
       make_room_for_maps(*out);
       messages_->count(chosen);
-      if (timed) report(*out, selected - begin, nanoseconds() - selected);
+      if (timed) report(*out, {selected - begin, nanoseconds() - selected});
       return out;
     }
+  }
+
+  /// Whether a provisional plan may be chosen anew: a variant that was waited for is due, or none is any
+  /// more.
+  [[nodiscard]] bool may_choose_anew() const noexcept {
+    return waiting_.load(std::memory_order_relaxed) == 0 ||
+           nanoseconds() >= next_retry_.load(std::memory_order_relaxed);
   }
 
   /// Throws why nothing serves a problem: call_error no_variant or nothing_forced.
@@ -98,7 +130,10 @@ class binding {
   }
 
   /// Loads every kernel of a variant's launches. False when one cannot be loaded.
-  bool prepare(std::uint32_t variant) { return load(variant, loading::allowed) != nullptr; }
+  bool prepare(std::uint32_t variant) {
+    std::unique_ptr<const driver_error> passing;  // the last failure that may pass
+    return load(variant, loading::allowed, passing) != nullptr;
+  }
 
   /// Frees a plan, recording the calls that were counted.
   void discard(plan* each) const noexcept {
@@ -112,60 +147,151 @@ class binding {
 
   /// A line for one launch, where they were asked for.
   void trace(const plan& each) const {
-    if (messages_->level() == debug_level::launches) report(each, -1, -1);
+    if (messages_->level() == debug_level::launches) report(each, {});
   }
 
  private:
+  static constexpr std::int64_t at_any_time = INT64_MAX;
+  static constexpr std::int64_t first_wait_ns = 1'000'000'000;
+  static constexpr unsigned most_doublings = 6;
+
+  struct loaded_variant {
+    std::atomic<const std::vector<loaded_kernel>*> ready{nullptr};
+    std::vector<loaded_kernel> kernels;
+    mutex load_mutex;       // held while the kernels are loaded
+    unsigned failures = 0;  // loads in a row that failed for what may pass; guarded by load_mutex
+    mutex configure_mutex;
+    std::vector<launch_geometry> configured;  // guarded by configure_mutex
+    std::int64_t retry_at = 0;  // when it is tried again, 0: not waiting; guarded by waits_mutex_
+  };
+
   [[nodiscard]] static std::int64_t nanoseconds() noexcept {
     ::timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
   }
 
-  struct loaded_variant {
-    std::atomic<const std::vector<loaded_kernel>*> ready{nullptr};
-    std::vector<loaded_kernel> kernels;
-    std::vector<launch_geometry> configured;  // guarded by mutex_
-  };
+  [[nodiscard]] std::string name_of(std::uint32_t index) const {
+    return "variant '" + rules_->candidates[index].variant->id + "' of " + std::string{rules_->op->name};
+  }
 
-  [[nodiscard]] const std::vector<loaded_kernel>* load(std::uint32_t index, loading may_load) {
-    loaded_variant& slot = kernels_[index];
+  [[nodiscard]] const std::vector<loaded_kernel>* load(std::uint32_t index, loading may_load,
+                                                       std::unique_ptr<const driver_error>& passing) {
+    loaded_variant& slot = variants_[index];
     if (const auto* ready = slot.ready.load(std::memory_order_acquire)) return ready;
-    const variant& what = *rules_->candidates[index].what;
-    if (may_load == loading::refused) {
-      throw driver_error{
-          error_code::load_during_capture,
-          std::string{rules_->op->name} + ": variant '" + what.id +
-              "' is not loaded yet, and nothing can be loaded while the stream is being captured. Call "
-              "prepare() with this problem before the capture"};
-    }
-    const locked lock{mutex_};
+    const locked lock{slot.load_mutex};
     if (const auto* ready = slot.ready.load(std::memory_order_relaxed)) return ready;
     if (unusable_[index].load(std::memory_order_relaxed)) return nullptr;
+    const variant& chosen = *rules_->candidates[index].variant;
     try {
-      std::vector<loaded_kernel> kernels(what.launches.size());
-      for (std::size_t i = 0; i < what.launches.size(); ++i) {
-        if (!what.launches[i].is_fill) kernels[i] = loader_->load(what.launches[i]);
+      std::vector<loaded_kernel> kernels(chosen.launches.size());
+      for (std::size_t i = 0; i < chosen.launches.size(); ++i) {
+        const launch& each = chosen.launches[i];
+        if (each.is_fill) continue;
+        kernels[i] = may_load == loading::allowed ? loader_->load(each) : loader_->find_loaded(each);
+        if (kernels[i].function == nullptr) fail_in_capture(chosen);
       }
       slot.kernels = std::move(kernels);
       slot.configured.resize(slot.kernels.size());
       slot.ready.store(&slot.kernels, std::memory_order_release);
+      if (slot.failures > 0 && messages_->level() != debug_level::silent) {
+        messages_->line("switchyard: " + name_of(index) + " was loaded after " +
+                        std::to_string(slot.failures) + " failures and serves again");
+      }
+      slot.failures = 0;
       return &slot.kernels;
+    } catch (const driver_error& problem) {
+      if (problem.kind() == failure_kind::context || problem.code() == error_code::load_during_capture) throw;
+      if (problem.kind() == failure_kind::transient) {
+        suspend(index, slot, problem);
+        passing = std::make_unique<const driver_error>(problem);
+      } else {
+        retire(index, problem);
+      }
     } catch (const error& problem) {
-      unusable_[index].store(true, std::memory_order_relaxed);
-      messages_->warn(std::string{problem.what()} + " (variant '" + what.id + "' of " +
-                      std::string{rules_->op->name} + " is out of service; the next candidate is used)");
-      return nullptr;
+      retire(index, problem);
     }
+    return nullptr;
+  }
+
+  [[noreturn, gnu::cold]] void fail_in_capture(const variant& chosen) const {
+    throw driver_error{
+        error_code::load_during_capture,
+        std::string{rules_->op->name} + ": variant '" + chosen.id +
+            "' is not loaded yet, and nothing can be loaded while the stream is being captured. Call "
+            "prepare() with this problem before the capture"};
+  }
+
+  /// Takes a variant out of service for good.
+  [[gnu::cold]] void retire(std::uint32_t index, const error& problem) {
+    unusable_[index].store(true, std::memory_order_relaxed);
+    count_generation();
+    messages_->warn(std::string{problem.what()} + " (" + name_of(index) +
+                    " is out of service; the next candidate is used)");
+  }
+
+  /// Takes a variant out of service until it is tried again: after a second, then after twice as long each
+  /// time. The caller holds the variant's load_mutex.
+  [[gnu::cold]] void suspend(std::uint32_t index, loaded_variant& slot, const error& problem) {
+    const std::int64_t wait = first_wait_ns
+                              << (slot.failures < most_doublings ? slot.failures : most_doublings);
+    const std::int64_t retry_at = nanoseconds() + wait;
+    slot.failures += 1;
+    {
+      const locked lock{waits_mutex_};
+      unusable_[index].store(true, std::memory_order_relaxed);
+      slot.retry_at = retry_at;
+      const bool is_first = waiting_.fetch_add(1, std::memory_order_relaxed) == 0;
+      if (is_first || retry_at < next_retry_.load(std::memory_order_relaxed))
+        next_retry_.store(retry_at, std::memory_order_relaxed);
+    }
+    count_generation();
+    const std::string message = std::string{problem.what()} + " (" + name_of(index) + " is tried again in " +
+                                std::to_string(wait / first_wait_ns) +
+                                " s; until then the next candidate is used)";
+    if (slot.failures == 1) {
+      messages_->warn(message);
+    } else if (messages_->level() != debug_level::silent) {
+      messages_->line("switchyard: " + message);
+    }
+  }
+
+  /// The time until which waits are over, 0 where none can be.
+  [[nodiscard]] std::int64_t retry_due_now() const noexcept {
+    return waiting_.load(std::memory_order_relaxed) > 0 ? nanoseconds() : 0;
+  }
+
+  /// Returns the variants to service whose wait ends by then.
+  void return_to_service(std::int64_t by_then) noexcept {
+    if (by_then == 0) return;
+    const locked lock{waits_mutex_};
+    std::int64_t next = at_any_time;
+    for (std::size_t index = 0; index < variants_.size(); ++index) {
+      std::int64_t& retry_at = variants_[index].retry_at;
+      if (retry_at == 0) continue;
+      if (retry_at > by_then) {
+        if (retry_at < next) next = retry_at;
+        continue;
+      }
+      retry_at = 0;
+      unusable_[index].store(false, std::memory_order_relaxed);
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      count_generation();
+    }
+    next_retry_.store(next, std::memory_order_relaxed);
+  }
+
+  void count_generation() noexcept {
+    if (generation_ != nullptr) generation_->fetch_add(1, std::memory_order_release);
   }
 
   /// Tells the driver of more shared memory or a cluster, where a launch asks for more than any before it.
   void configure(const plan& out, std::uint32_t index) {
-    loaded_variant& slot = kernels_[index];
+    loaded_variant& slot = variants_[index];
     for (std::size_t i = 0; i < out.launches.size(); ++i) {
       const planned_launch& each = out.launches[i];
       if (each.is_fill || (each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})) continue;
-      const locked lock{mutex_};
+      const locked lock{slot.configure_mutex};
       launch_geometry& before = slot.configured[i];
       if (each.geometry.shared_bytes <= before.shared_bytes && each.geometry.cluster == before.cluster)
         continue;
@@ -177,108 +303,30 @@ class binding {
   void make_room_for_maps(const plan& out) {
     for (const planned_launch& each : out.launches) {
       if (each.maps.empty()) continue;
-      const locked lock{mutex_};
+      const locked lock{maps_mutex_};
       if (tensor_maps_ == nullptr) tensor_maps_ = std::make_unique<tensor_map_cache>();
     }
   }
 
-  void report(const plan& made, std::int64_t select_ns, std::int64_t load_ns) const {
+  void report(const plan& made, const detail::plan_cost& cost) const {
     explanation why = switchyard::explain(*rules_, made.problem, made.chosen, unusable_);
-    for (std::size_t i = 0; i < made.launches.size(); ++i) {
-      const planned_launch& each = made.launches[i];
-      if (each.is_fill) continue;
-      const auto extent = [](const dim3& d) {
-        return std::to_string(d.x) + "x" + std::to_string(d.y) + "x" + std::to_string(d.z);
-      };
-      why.launches[i] += ", grid " +
-                         (each.late_grid != nullptr ? "of the call" : extent(each.geometry.grid)) +
-                         ", block " + extent(each.geometry.block);
-      if (each.geometry.shared_bytes > 0)
-        why.launches[i] += ", shared " + std::to_string(each.geometry.shared_bytes);
-    }
-    if (messages_->json()) {
-      messages_->line(format_json(why, select_ns, load_ns));
-      return;
-    }
-    std::string line = "switchyard: " + std::string{select_ns < 0 ? "launch " : ""} + to_string(why);
-    for (const std::string& each : why.launches) line += "; " + each;
-    if (select_ns >= 0) {
-      line += "; selected in " + std::to_string(select_ns) + " ns, loaded in " +
-              text::number(static_cast<double>(load_ns) / 1000) + " us";
-    }
-    messages_->line(std::move(line));
-  }
-
-  [[nodiscard]] std::string format_json(const explanation& why, std::int64_t select_ns,
-                                        std::int64_t load_ns) const {
-    const auto member = [](std::string_view name, std::string_view value) {
-      return text::quote_json(name) + ":" + text::quote_json(value) + ",";
-    };
-    std::string line = "{" + member("event", select_ns < 0 ? "launch" : "choice") +
-                       member("operator", why.operator_name) + member("problem", why.problem) +
-                       member("device", why.device) + member("variant", why.variant) +
-                       member("config", why.config) + member("target", why.target) +
-                       member("reason", to_string(why.chosen.why)) + member("sentence", format_reason(why));
-    if (!why.table.empty()) {
-      line += member("table", why.table);
-      line +=
-          "\"group\":" + std::to_string(why.table_group) + ",\"row\":" + std::to_string(why.table_row) + ",";
-    }
-    line += "\"distance\":" + text::number(static_cast<double>(why.chosen.distance)) +
-            ",\"predicted_us\":" + text::number(static_cast<double>(why.chosen.microseconds)) +
-            ",\"growth\":" + text::number(static_cast<double>(why.chosen.growth)) +
-            ",\"stale\":" + (why.chosen.stale ? "true" : "false") + ",\"launches\":[";
-    for (std::size_t i = 0; i < why.launches.size(); ++i)
-      line += (i > 0 ? "," : "") + text::quote_json(why.launches[i]);
-    line += "]";
-    if (select_ns >= 0) {
-      line += ",\"select_ns\":" + std::to_string(select_ns) +
-              ",\"load_us\":" + text::number(static_cast<double>(load_ns) / 1000);
-    }
-    return line + "}";
+    detail::add_geometry(made, why);
+    messages_->line(messages_->json() ? detail::format_json(why, cost) : detail::format_line(why, cost));
   }
 
   std::shared_ptr<const selector> rules_;
   std::shared_ptr<kernel_loader> loader_;
   std::shared_ptr<log> messages_;
   std::shared_ptr<recorder> record_;
+  std::shared_ptr<generation_counter> generation_;
   std::vector<std::atomic<bool>> unusable_;
-  std::vector<loaded_variant> kernels_;
+  std::vector<loaded_variant> variants_;
+  std::atomic<unsigned> waiting_{0};         // variants that are tried again later
+  std::atomic<std::int64_t> next_retry_{0};  // when the first of them is due
   plan_cache plans_;
   std::unique_ptr<tensor_map_cache> tensor_maps_;  // written once, before a plan that needs it is published
-  mutex mutex_;
-};
-
-/// Who uses bindings and takes new ones when the disk has changed.
-class binding_user {
- public:
-  binding_user() = default;
-  binding_user(const binding_user&) = delete;
-  binding_user& operator=(const binding_user&) = delete;
-  virtual ~binding_user() = default;
-
-  /// Called by the source, one call at a time, with a binding that replaces the one in use.
-  virtual void adopt(std::unique_ptr<binding> fresh) = 0;
-};
-
-/// Where bindings come from. A catalog is one.
-class binding_source {
- public:
-  binding_source() = default;
-  binding_source(const binding_source&) = delete;
-  binding_source& operator=(const binding_source&) = delete;
-  virtual ~binding_source() = default;
-
-  /// Binds an operator to a device and from then on gives the user a new binding whenever the disk changes.
-  /// The source outlives the user.
-  virtual void attach(const operator_description& op, const device& where, binding_user& user) = 0;
-  virtual void detach(binding_user& user) noexcept = 0;
-
-  /// What tells a stream's device, for users that serve every device. Throws driver_error.
-  [[nodiscard]] virtual std::shared_ptr<stream_router> streams() {
-    throw driver_error{error_code::unsupported_device,
-                       "these files serve one device: give the dispatcher that device"};
-  }
+  mutex maps_mutex_;
+  mutex waits_mutex_;
 };
 
 }  // namespace v0

@@ -37,8 +37,8 @@ class log {
   [[nodiscard]] bool json() const noexcept { return json_; }
 
   /// Counts a choice for the summary.
-  void count(const choice& what) noexcept {
-    counts_[static_cast<std::size_t>(what.why)].fetch_add(1, std::memory_order_relaxed);
+  void count(const choice& chosen) noexcept {
+    counts_[static_cast<std::size_t>(chosen.why)].fetch_add(1, std::memory_order_relaxed);
   }
 
   /// How often selection ended this way.

@@ -20,7 +20,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/launching/module.hpp>
+#include <switchyard/launching/module_store.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/statistics.hpp>
@@ -122,7 +122,7 @@ class operator_bench final : public bench {
     std::vector<std::string> seen;
     for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
       if (!rules_->admissible(i, problem, {})) continue;
-      const variant& what = *rules_->candidates[i].what;
+      const variant& what = *rules_->candidates[i].variant;
       // The same id for a less specific target is never chosen over the first.
       if (std::find(seen.begin(), seen.end(), what.id) != seen.end()) continue;
       seen.push_back(what.id);
@@ -202,7 +202,7 @@ class operator_bench final : public bench {
   [[nodiscard]] bool serves(const std::string& id, const arguments& call) const {
     const auto problem = make_problem<Operator>(call);
     for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
-      if (rules_->candidates[i].what->id == id && rules_->admissible(i, problem, {})) return true;
+      if (rules_->candidates[i].variant->id == id && rules_->admissible(i, problem, {})) return true;
     }
     return false;
   }

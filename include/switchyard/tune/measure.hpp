@@ -14,7 +14,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/binding.hpp>
-#include <switchyard/launching/module.hpp>
+#include <switchyard/launching/module_store.hpp>
 #include <switchyard/tune/statistics.hpp>
 
 namespace switchyard {

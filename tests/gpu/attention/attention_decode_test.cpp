@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 
 #include "catch.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/tune/reference/attention_backward.hpp>
 

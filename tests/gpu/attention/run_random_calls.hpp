@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
 #include "device_memory.hpp"

@@ -1,22 +1,26 @@
-// Makes a context current for a scope, and lets a thread load code while a stream is being captured.
+// Contexts: the one a stream belongs to, a context made current for a scope, and loading while a stream is
+// captured.
 #pragma once
 
+#include <cstdint>
+
 #include <switchyard/devices/cuda/api.hpp>
+#include <switchyard/devices/driver.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 namespace cuda {
 
-/// Has `context` current on the calling thread until the end of the scope. Where it is current already, as in
-/// an engine's own thread, only asks.
+/// Makes `context` current on the calling thread until the end of the scope. Costs one query if it is current
+/// already, as in an engine's own thread.
 class context_guard {
  public:
-  context_guard(const api& driver, CUctx_st* context) noexcept : driver_{driver} {
+  context_guard(const api& library, CUctx_st* context) noexcept : library_{library} {
     CUctx_st* current = nullptr;
-    if (driver.ctx_get_current(&current) == result::success && current == context) [[likely]]
+    if (library.ctx_get_current(&current) == result::success && current == context) [[likely]]
       return;
-    status_ = driver.ctx_push_current(context);
+    status_ = library.ctx_push_current(context);
     pushed_ = status_ == result::success;
   }
   context_guard(const context_guard&) = delete;
@@ -24,7 +28,7 @@ class context_guard {
   ~context_guard() {
     if (pushed_) [[unlikely]] {
       CUctx_st* popped = nullptr;
-      driver_.ctx_pop_current(&popped);
+      library_.ctx_pop_current(&popped);
     }
   }
 
@@ -32,7 +36,7 @@ class context_guard {
   [[nodiscard]] int status() const noexcept { return status_; }
 
  private:
-  const api& driver_;
+  const api& library_;
   int status_ = result::success;
   bool pushed_ = false;
 };
@@ -40,20 +44,39 @@ class context_guard {
 /// Lets the calling thread load modules and allocate while streams are captured, without ending the capture.
 class relaxed_capture {
  public:
-  explicit relaxed_capture(const api& driver) noexcept : driver_{driver} {
-    exchanged_ = driver_.thread_exchange_stream_capture_mode(&mode_) == result::success;
+  explicit relaxed_capture(const api& library) noexcept : library_{library} {
+    exchanged_ = library_.thread_exchange_stream_capture_mode(&mode_) == result::success;
   }
   relaxed_capture(const relaxed_capture&) = delete;
   relaxed_capture& operator=(const relaxed_capture&) = delete;
   ~relaxed_capture() {
-    if (exchanged_) driver_.thread_exchange_stream_capture_mode(&mode_);
+    if (exchanged_) library_.thread_exchange_stream_capture_mode(&mode_);
   }
 
  private:
-  const api& driver_;
+  const api& library_;
   int mode_ = capture::relaxed;
   bool exchanged_ = false;
 };
+
+/// Whether it is the null stream (0), CU_STREAM_LEGACY (1) or CU_STREAM_PER_THREAD (2). These belong to
+/// whichever context is current. Handles of other streams are addresses.
+[[nodiscard]] inline bool is_default(stream on) noexcept {
+  return reinterpret_cast<std::uintptr_t>(on.handle()) <= 2;
+}
+
+namespace detail {
+
+/// The context of a stream that is no default stream. A green context's stream belongs to its device's
+/// primary context.
+[[nodiscard]] inline int context_of(const api& library, stream on, CUctx_st** context) noexcept {
+  auto* const handle = static_cast<CUstream_st*>(on);
+  CUgreenCtx_st* green = nullptr;
+  return library.stream_get_ctx_v2 != nullptr ? library.stream_get_ctx_v2(handle, context, &green)
+                                              : library.stream_get_ctx(handle, context);
+}
+
+}  // namespace detail
 
 }  // namespace cuda
 

@@ -1,5 +1,5 @@
-// Opens libcuda at run time and fills in the entry points. A library once opened stays open: drivers do not
-// survive being closed.
+// Opens libcuda at run time and fills in the entry points. An opened library stays open, because drivers do
+// not survive being closed.
 #pragma once
 
 #include <dlfcn.h>
@@ -7,9 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <switchyard/devices/cuda/api.hpp>
+#include <switchyard/devices/load_failure.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard {
@@ -17,7 +19,7 @@ inline namespace v0 {
 
 namespace cuda {
 
-/// How the driver is opened.
+/// How the driver's library is opened.
 struct options {
   std::string library = "libcuda.so.1";  ///< what dlopen is given; tests name a library of their own
 };
@@ -28,21 +30,29 @@ struct options {
 }
 
 /// A result in words: "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
-[[nodiscard]] inline std::string describe(const api& driver, int code) {
+[[nodiscard]] inline std::string describe(const api& library, int code) {
   const char* name = nullptr;
   const char* text = nullptr;
-  if (driver.get_error_name == nullptr || driver.get_error_name(code, &name) != result::success ||
+  if (library.get_error_name == nullptr || library.get_error_name(code, &name) != result::success ||
       name == nullptr)
     return "CUDA error " + std::to_string(code);
   std::string words = std::string{name} + " (" + std::to_string(code) + ")";
-  if (driver.get_error_string(code, &text) == result::success && text != nullptr)
+  if (library.get_error_string(code, &text) == result::success && text != nullptr)
     words += std::string{": "} + text;
   return words;
 }
 
+/// Throws driver_error driver_failed, "device: problem: result in words", unless the code is success.
+inline void require(const api& library, int code, const std::string& device, std::string_view problem) {
+  if (code == result::success) return;
+  throw driver_error{error_code::driver_failed,
+                     device + ": " + std::string{problem} + ": " + describe(library, code),
+                     classify_load_failure(code).kind};
+}
+
 namespace detail {
 
-inline std::shared_ptr<const api> open_library(const std::string& name) {
+inline std::shared_ptr<const api> load_library(const std::string& name) {
   void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
@@ -120,15 +130,15 @@ inline std::shared_ptr<const api> open_library(const std::string& name) {
 
 }  // namespace detail
 
-/// The driver's entry points, initialised. Opened once for each library name; a failure is not remembered.
+/// The driver's entry points, initialised. Each library name is opened once; a failure is not remembered.
 ///
 /// Throws driver_error: driver_absent, driver_too_old, no_device, driver_failed.
-[[nodiscard]] inline std::shared_ptr<const api> open_driver(const options& how = {}) {
+[[nodiscard]] inline std::shared_ptr<const api> open_library(const options& from = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const api>> opened;
   const std::scoped_lock lock{mutex};
-  auto& entry = opened[how.library];
-  if (entry == nullptr) entry = detail::open_library(how.library);
+  auto& entry = opened[from.library];
+  if (entry == nullptr) entry = detail::load_library(from.library);
   return entry;
 }
 

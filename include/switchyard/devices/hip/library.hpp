@@ -1,5 +1,5 @@
-// Opens HIP's run-time library and fills in the entry points. A library once opened stays open: drivers do
-// not survive being closed.
+// Opens HIP's run-time library and fills in the entry points. An opened library stays open, because drivers
+// do not survive being closed.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <switchyard/devices/hip/api.hpp>
+#include <switchyard/devices/load_failure.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard {
@@ -43,9 +44,17 @@ struct options {
   return words;
 }
 
+/// Throws driver_error driver_failed, "device: problem: result in words", unless the code is success.
+inline void require(const api& library, int code, const std::string& device, std::string_view problem) {
+  if (code == result::success) return;
+  throw driver_error{error_code::driver_failed,
+                     device + ": " + std::string{problem} + ": " + describe(library, code),
+                     classify_load_failure(code).kind};
+}
+
 namespace detail {
 
-inline std::shared_ptr<const api> open_library(const std::string& asked) {
+inline std::shared_ptr<const api> load_library(const std::string& asked) {
   const std::vector<std::string> names =
       asked.empty() ? std::vector<std::string>{"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
                                                "libamdhip64.so.5"}
@@ -108,15 +117,15 @@ inline std::shared_ptr<const api> open_library(const std::string& asked) {
 
 }  // namespace detail
 
-/// The library's entry points, initialised. Opened once for each library name; a failure is not remembered.
+/// The library's entry points, initialised. Each library name is opened once; a failure is not remembered.
 ///
 /// Throws driver_error: driver_absent, driver_too_old, no_device, driver_failed.
-[[nodiscard]] inline std::shared_ptr<const api> open_driver(const options& how = {}) {
+[[nodiscard]] inline std::shared_ptr<const api> open_library(const options& from = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const api>> opened;
   const std::scoped_lock lock{mutex};
-  auto& entry = opened[how.library];
-  if (entry == nullptr) entry = detail::open_library(how.library);
+  auto& entry = opened[from.library];
+  if (entry == nullptr) entry = detail::load_library(from.library);
   return entry;
 }
 

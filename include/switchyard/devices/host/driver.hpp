@@ -149,15 +149,15 @@ class driver final : public device_driver {
   void configure(function_handle /*function*/, const launch_geometry& /*geometry*/) override {}
 
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
-                              stream /*where*/) noexcept override {
-    const auto& what = *static_cast<const kernel*>(function);
+                              stream /*on*/) noexcept override {
+    const auto& started = *static_cast<const kernel*>(function);
     const dim3& grid = geometry.grid;
     std::uint64_t count = std::uint64_t{grid.x} * grid.y;  // below 2^64
     if (__builtin_mul_overflow(count, std::uint64_t{grid.z}, &count) || count > most_blocks)
       return too_many_blocks;
     if (count == 1 && geometry.shared_bytes == 0) {
       const floating_point_guard mode;
-      what.run({{0, 0, 0}, grid, geometry.block, {}}, parameters);
+      started.run({{0, 0, 0}, grid, geometry.block, {}}, parameters);
       return 0;
     }
     pool_.run(count, [&](std::uint64_t index) {
@@ -166,30 +166,29 @@ class driver final : public device_driver {
       here.index.y = static_cast<std::uint32_t>(index / grid.x % grid.y);
       here.index.z = static_cast<std::uint32_t>(index / grid.x / grid.y);
       here.scratch = scratch_of(geometry.shared_bytes);
-      what.run(here, parameters);
+      started.run(here, parameters);
     });
     return 0;
   }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
-                            stream /*where*/) noexcept override {
+                            stream /*on*/) noexcept override {
     std::memset(address, byte, bytes);
     return 0;
   }
 
-  [[nodiscard]] status copy(void* to, const void* from, std::size_t bytes,
-                            stream /*where*/) noexcept override {
+  [[nodiscard]] status copy(void* to, const void* from, std::size_t bytes, stream /*on*/) noexcept override {
     std::memmove(to, from, bytes);
     return 0;
   }
 
-  [[nodiscard]] status synchronize(stream /*where*/) noexcept override { return 0; }
+  [[nodiscard]] status synchronize(stream /*on*/) noexcept override { return 0; }
 
   [[nodiscard]] event_handle create_event() override { return new std::chrono::steady_clock::time_point{}; }
   void destroy_event(event_handle event) noexcept override {
     delete static_cast<std::chrono::steady_clock::time_point*>(event);
   }
-  [[nodiscard]] status record(event_handle event, stream /*where*/) noexcept override {
+  [[nodiscard]] status record(event_handle event, stream /*on*/) noexcept override {
     *static_cast<std::chrono::steady_clock::time_point*>(event) = std::chrono::steady_clock::now();
     return 0;
   }
@@ -200,17 +199,17 @@ class driver final : public device_driver {
     return 0;
   }
 
-  [[nodiscard]] void* allocate(std::size_t bytes, stream /*where*/) noexcept override {
+  [[nodiscard]] void* allocate(std::size_t bytes, stream /*on*/) noexcept override {
     constexpr std::size_t alignment = 256;
     return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   }
-  void release(void* address, stream /*where*/) noexcept override { std::free(address); }
+  void release(void* address, stream /*on*/) noexcept override { std::free(address); }
 
   [[nodiscard]] status encode(const tensor_map_request& /*request*/, void* /*map*/) noexcept override {
     return no_tensor_maps;
   }
 
-  [[nodiscard]] bool capturing(stream /*where*/) const noexcept override { return false; }
+  [[nodiscard]] bool capturing(stream /*on*/) const noexcept override { return false; }
 
   [[nodiscard]] std::string describe(status code) const override {
     switch (code) {

@@ -52,9 +52,9 @@ template <class... Parameters, void (*Function)(const block&, Parameters...)>
 struct kernel_of<Function> {
   static constexpr std::array<std::uint32_t, sizeof...(Parameters) + 1> bytes{sizeof(Parameters)..., 0};
 
-  static void run(const block& where, const void* const* parameters) {
+  static void run(const block& here, const void* const* parameters) {
     [&]<std::size_t... Index>(std::index_sequence<Index...>) {
-      Function(where, *static_cast<const Parameters*>(parameters[Index])...);
+      Function(here, *static_cast<const Parameters*>(parameters[Index])...);
     }
     (std::index_sequence_for<Parameters...>{});
   }

@@ -1,0 +1,167 @@
+// Files of one kind that were read, and what they said when they were last read well.
+//
+// A file is read again only when it changes. One that cannot be read, or does not parse, leaves what it said
+// before in use; only a file that is known to be gone is forgotten.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <sys/stat.h>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <switchyard/error.hpp>
+#include <switchyard/files/search_path.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// What a reload found.
+struct reload_report {
+  std::vector<std::string> changed;  ///< files read again, or gone
+  std::vector<std::string> refused;  ///< messages of files that were rejected; their previous content serves
+};
+
+/// Takes a warning for the log.
+using warning_sink = std::function<void(const std::string&)>;
+
+/// Tells versions of a file apart without reading it.
+class file_signature {
+ public:
+  /// Nothing is there, as far as is known.
+  file_signature() = default;
+  explicit file_signature(const std::string& path) {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0) {
+      error_ = errno;
+      return;
+    }
+    written_ns_ = nanoseconds(found.st_mtim);
+    changed_ns_ = nanoseconds(found.st_ctim);
+    size_ = found.st_size;
+    inode_ = found.st_ino;
+    device_ = found.st_dev;
+  }
+
+  [[nodiscard]] bool is_gone() const noexcept { return error_ == ENOENT || error_ == ENOTDIR; }
+  /// Why nothing can be said of the file; 0 where something can.
+  [[nodiscard]] int obstacle() const noexcept { return is_gone() ? 0 : error_; }
+
+  friend bool operator==(const file_signature&, const file_signature&) = default;
+
+ private:
+  [[nodiscard]] static std::int64_t nanoseconds(const ::timespec& time) noexcept {
+    return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  }
+
+  int error_ = 0;
+  std::int64_t written_ns_ = 0;
+  std::int64_t changed_ns_ = 0;  // a program cannot set this one
+  std::int64_t size_ = -1;
+  std::uint64_t inode_ = 0;
+  std::uint64_t device_ = 0;
+};
+
+template <class Content>
+class known_files {
+ public:
+  using contents = std::vector<std::shared_ptr<const Content>>;
+
+  /// Brings the files up to date and lists what serves, in search order. `read` takes a path, throws error,
+  /// and returns null for a file that is none of this operator's.
+  template <class Reader>
+  [[nodiscard]] contents refresh(const file_listing& found, const Reader& read, reload_report& report,
+                                 const warning_sink& warn) {
+    for (const file_listing::obstacle& each : found.obstacles) say_obstacle(each.path, each.problem, warn);
+    contents out;
+    std::map<std::string, entry> kept;
+    std::vector<std::string> order;
+    for (const std::string& path : in_order(found)) {
+      if (kept.contains(path)) continue;
+      auto node = entries_.extract(path);
+      entry current = node.empty() ? entry{} : std::move(node.mapped());
+      if (!found.may_have(path)) update(path, current, node.empty(), read, report, warn);
+      if (current.content != nullptr) out.push_back(current.content);
+      kept.emplace(path, std::move(current));
+      order.push_back(path);
+    }
+    order_ = std::move(order);
+    for (const auto& [path, gone] : entries_) {
+      if (gone.content != nullptr) report.changed.push_back(path);
+    }
+    entries_ = std::move(kept);
+    std::erase_if(obstacles_, [&](const std::string& path) {
+      return std::none_of(found.obstacles.begin(), found.obstacles.end(),
+                          [&](const file_listing::obstacle& each) { return each.path == path; }) &&
+             !entries_.contains(path);
+    });
+    return out;
+  }
+
+ private:
+  struct entry {
+    file_signature seen;
+    std::shared_ptr<const Content> content;  // null: never read well, or of another operator
+  };
+
+  /// The files to look at. While a folder cannot be read, its files keep their places among the others.
+  [[nodiscard]] std::vector<std::string> in_order(const file_listing& found) const {
+    if (found.obstacles.empty()) return found.files;
+    std::vector<std::string> out;
+    for (const std::string& path : order_) {
+      const bool is_found = std::find(found.files.begin(), found.files.end(), path) != found.files.end();
+      if (is_found || found.may_have(path)) out.push_back(path);
+    }
+    out.insert(out.end(), found.files.begin(), found.files.end());  // a second mention is passed over
+    return out;
+  }
+
+  template <class Reader>
+  void update(const std::string& path, entry& current, bool is_new, const Reader& read, reload_report& report,
+              const warning_sink& warn) {
+    const file_signature now{path};
+    if (now.obstacle() != 0) {
+      say_obstacle(path, {now.obstacle(), std::generic_category()}, warn);
+      return;
+    }
+    obstacles_.erase(path);
+    if (!is_new && now == current.seen) return;
+    current.seen = now;
+    if (now.is_gone() &&
+        current.content != nullptr) {  // an overlay that was named, or gone since it was listed
+      report.changed.push_back(path);
+      current.content = nullptr;
+      return;
+    }
+    try {
+      current.content = read(path);
+      report.changed.push_back(path);
+    } catch (const error& problem) {
+      report.refused.emplace_back(problem.what());
+      warn(problem.what() + std::string{current.content != nullptr
+                                            ? " (keeping the previously loaded version)"
+                                            : " (the file is not used)"});
+    }
+  }
+
+  /// Once for each time that a place becomes unreadable.
+  void say_obstacle(const std::string& path, const std::error_code& problem, const warning_sink& warn) {
+    if (!obstacles_.insert(path).second) return;
+    warn("[switchyard.101] " + path + ": cannot be read: " + problem.message() +
+         ". What was loaded from there before stays in use: correct its permissions, or mount it again");
+  }
+
+  std::map<std::string, entry> entries_;
+  std::vector<std::string> order_;   // of the entries
+  std::set<std::string> obstacles_;  // said already
+};
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,51 @@
+// Who makes bindings, and who uses them: the seam between the catalog and dispatchers.
+#pragma once
+
+#include <memory>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/launching/binding.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Who uses bindings and takes new ones when the disk has changed.
+class binding_user {
+ public:
+  binding_user() = default;
+  binding_user(const binding_user&) = delete;
+  binding_user& operator=(const binding_user&) = delete;
+  virtual ~binding_user() = default;
+
+  /// Called by the source, one call at a time, with a binding that replaces the one in use. Everything that
+  /// replacing costs is paid here, by the calling thread: loading what served calls need, and freeing.
+  virtual void adopt(std::unique_ptr<binding> fresh) = 0;
+
+  /// Frees replaced bindings that no call uses any more. Called by the source, one call at a time.
+  virtual void free_replaced() = 0;
+};
+
+/// Where bindings come from. A catalog is one.
+class binding_source {
+ public:
+  binding_source() = default;
+  binding_source(const binding_source&) = delete;
+  binding_source& operator=(const binding_source&) = delete;
+  virtual ~binding_source() = default;
+
+  /// Binds an operator to a device and from then on gives the user a new binding whenever the disk changes.
+  /// The source outlives the user.
+  virtual void attach(const operator_description& op, const device& target, binding_user& user) = 0;
+  virtual void detach(binding_user& user) noexcept = 0;
+
+  /// What finds a stream's device, for users that serve every device. Throws driver_error.
+  [[nodiscard]] virtual std::shared_ptr<stream_router> streams() {
+    throw driver_error{error_code::unsupported_device,
+                       "these files serve one device: give the dispatcher that device"};
+  }
+};
+
+}  // namespace v0
+}  // namespace switchyard

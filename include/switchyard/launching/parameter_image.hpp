@@ -1,0 +1,53 @@
+// How values are written into a kernel's parameters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <switchyard/base/float16.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+inline void store_integer(std::byte* to, value_kind kind, std::int64_t value) noexcept {
+  __builtin_memcpy(to, &value, size_of(kind));  // little-endian: the low bytes come first
+}
+
+inline void store_real(std::byte* to, value_kind kind, double value) noexcept {
+  switch (kind) {
+    case value_kind::f64:
+      __builtin_memcpy(to, &value, 8);
+      break;
+    case value_kind::f16: {
+      const std::uint16_t bits = f16_from(value);
+      __builtin_memcpy(to, &bits, 2);
+      break;
+    }
+    case value_kind::bf16: {
+      const std::uint16_t bits = bf16_from(value);
+      __builtin_memcpy(to, &bits, 2);
+      break;
+    }
+    default: {
+      const auto narrow = static_cast<float>(value);
+      __builtin_memcpy(to, &narrow, 4);
+    }
+  }
+}
+
+/// Whether an integer expression's value can be stored as `kind` without loss.
+[[nodiscard]] constexpr bool fits(value_kind kind, std::int64_t value) noexcept {
+  const unsigned bits = size_of(kind) * 8;
+  if (bits == 64) return kind != value_kind::u64 || value >= 0;
+  const bool is_signed = kind == value_kind::i8 || kind == value_kind::i16 || kind == value_kind::i32;
+  const std::int64_t high = std::int64_t{1} << (is_signed ? bits - 1 : bits);
+  return value < high && value >= (is_signed ? -high : 0);
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard

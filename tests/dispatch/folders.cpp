@@ -1,0 +1,112 @@
+// Folders and files that cannot be read for a while, or are gone. A symbolic link to itself stands for what
+// cannot be read: unlike permissions it also stops root.
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "catch.hpp"
+#include "forwarding_driver.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+/// Makes a path unreadable for the life of the object.
+class unreadable {
+ public:
+  explicit unreadable(fs::path path) : path_{std::move(path)}, aside_{path_.string() + ".aside"} {
+    fs::rename(path_, aside_);
+    fs::create_symlink(path_, path_);
+  }
+  unreadable(const unreadable&) = delete;
+  unreadable& operator=(const unreadable&) = delete;
+  ~unreadable() {
+    fs::remove(path_);
+    fs::rename(aside_, path_);
+  }
+
+ private:
+  fs::path path_;
+  fs::path aside_;
+};
+
+/// Two variants, and a table that prefers the second.
+void put_files(const disk& files) {
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  files.put_table("stamp", {stamp_group({row(1, 1, {{"one", 2.0}, {"two", 1.0}})})});
+}
+
+}  // namespace
+
+TEST_CASE("what lies in a folder that cannot be read stays in use, with one warning") {
+  const disk files;
+  put_files(files);
+  const fs::path place = GENERATE(fs::path{}, fs::path{"kernels"}, fs::path{"kernels/stamp"},
+                                  fs::path{"tables/stamp"}, fs::path{"tables/stamp/here.json"});
+  const fs::path target = place.empty() ? files.kernels("stamp") : files.root() / place;
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {}) == 2);
+  for (int time = 0; time < 2; ++time) {
+    {
+      const unreadable meanwhile{target};
+      for (int i = 0; i < 3; ++i) {
+        CHECK(catalog.reload().changed.empty());
+        CHECK(run(on, {.seqlen = 1 + i}) == 2);
+        sy::dispatcher<stamp> fresh{catalog, fresh_host()};
+        CHECK(fresh.explain({}).variant == "two");
+      }
+      INFO(files.log());
+      CHECK(count_of(files.log(), "warning") == static_cast<std::size_t>(time) + 1);
+      CHECK_THAT(files.log(), has_text("[switchyard.101] " + target.string() + ": cannot be read") &&
+                                  has_text("stays in use"));
+    }
+    CHECK(catalog.reload().changed.empty());
+    CHECK(run(on, {}) == 2);
+  }
+  fs::remove(files.table_path("stamp"));
+  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(run(on, {}) == 1);  // known to be gone
+}
+
+TEST_CASE("when an operator's last manifest goes, a warning says so and its variants stay") {
+  const disk files;
+  put_files(files);
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {}) == 2);
+  fs::rename(files.root() / "kernels", files.root() / "elsewhere");
+  for (int i = 0; i < 3; ++i) {
+    (void)catalog.reload();
+    CHECK(run(on, {.seqlen = 1 + i}) == 2);
+  }
+  CHECK_THAT(files.log(), has_text("[switchyard.302] stamp: its last manifest is gone"));
+  CHECK(count_of(files.log(), "last manifest") == 1);
+  fs::rename(files.root() / "elsewhere", files.root() / "kernels");
+  (void)catalog.reload();
+  CHECK(run(on, {}) == 2);
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  (void)catalog.reload();
+  CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("a file that is replaced by one of the same size, with its old times, is noticed") {
+  const disk files;
+  put_files(files);
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {}) == 2);
+  const fs::path table = files.table_path("stamp");
+  const auto written = fs::last_write_time(table);
+  std::string text = read_text(table);
+  const std::size_t size = text.size();
+  text = disk::make_table("stamp", {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}})})}).dump();
+  REQUIRE(text.size() == size);
+  std::ofstream{table, std::ios::binary} << text;  // in place: the inode stays
+  fs::last_write_time(table, written);
+  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(run(on, {}) == 1);
+}

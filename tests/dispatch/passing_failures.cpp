@@ -1,0 +1,104 @@
+// Loads that fail for what may pass: the variant is tried again, and no other is blamed.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "catch.hpp"
+#include "forwarding_driver.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+
+/// Two variants in blobs of their own, the first one faster.
+void put_two_blobs(const disk& files) {
+  files.put_blob("stamp", "stamp_other.so", "other.so");
+  json two = stamp_variant("two", 2);
+  two["launches"][0]["blob"] = "other.so";
+  two["launches"][0].erase("sha256");
+  files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 2.0}})})});
+}
+
+}  // namespace
+
+TEST_CASE("a variant that found no memory gives way, is tried again, and serves again") {
+  const disk files;
+  put_two_blobs(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog_options options = files.options();
+  options.settings.debug = sy::debug_level::choices;
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 1;
+  const std::uint64_t before = catalog.generation();
+  CHECK(run(on, {}) == 1002);
+  CHECK(catalog.generation() != before);
+  CHECK_THAT(files.log(), has_text("[switchyard.210]") && has_text("variant 'one' of stamp") &&
+                              has_text("is tried again in 1 s"));
+  CHECK(run(on, {}) == 1002);  // not at once
+  CHECK(run(on, {.seqlen = 3}) == 1002);
+  const std::uint64_t waiting = catalog.generation();
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  CHECK(run(on, {}) == 1);  // the problem that had to do without it as well
+  CHECK(catalog.generation() != waiting);
+  CHECK(run(on, {.seqlen = 3}) == 1);
+  CHECK(run(on, {.seqlen = 4}) == 1);
+  CHECK_THAT(files.log(), has_text("was loaded after 1 failures and serves again"));
+  CHECK(count_of(files.log(), "warning") == 1);
+}
+
+TEST_CASE("it waits twice as long after each failure") {
+  const disk files;
+  put_two_blobs(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog_options options = files.options();
+  options.settings.debug = sy::debug_level::choices;
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 1;
+  CHECK(run(on, {}) == 1002);
+  driver->loads_that_fail = 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  CHECK(run(on, {}) == 1002);
+  CHECK_THAT(files.log(), has_text("is tried again in 2 s"));
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  CHECK(run(on, {}) == 1002);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("where nothing else serves, the call fails with the cause, and the next call tries at once") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  for (int i = 0; i < 3; ++i) {
+    driver->loads_that_fail = 2;  // the call tries again once by itself
+    try {
+      (void)run(on, {});
+      FAIL("it was launched");
+    } catch (const sy::driver_error& problem) {
+      CHECK(problem.code() == sy::error_code::out_of_memory);
+    }
+  }
+  driver->loads_that_fail = 0;
+  CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("a broken context blames no variant") {
+  const disk files;
+  put_two_blobs(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  driver->is_context_broken = true;
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  for (int i = 0; i < 2; ++i) CHECK_THROWS_WITH(run(on, {}), has_text("an illegal address"));
+  CHECK(files.log().empty());
+  driver->is_context_broken = false;
+  CHECK(run(on, {}) == 1);
+}

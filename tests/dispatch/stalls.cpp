@@ -1,0 +1,153 @@
+// What replacing files may cost a thread that calls: nothing. The driver sleeps while it loads and unloads.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "forwarding_driver.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+using milliseconds = std::chrono::duration<double, std::milli>;
+
+constexpr int delay_ms = 100;
+
+void prefer(const disk& files, const char* fast, const char* slow) {
+  files.put_table("stamp", {stamp_group({row(1, 64, {{fast, 1.0}, {slow, 2.0}})})});
+}
+
+}  // namespace
+
+TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
+  const disk files;
+  files.put_blob("stamp", "stamp_other.so", "other.so");
+  const auto put_manifest = [&](bool other) {
+    json two = stamp_variant("two", 2);
+    if (other) {
+      two["launches"][0]["blob"] = "other.so";
+      two["launches"][0].erase("sha256");
+    }
+    files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  };
+  put_manifest(false);
+  prefer(files, "one", "two");
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog_options options = files.options();
+  options.plan_capacity = 32;  // so that callers displace and free plans all the time
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  for (const std::int64_t seqlen : {1, 2, 3}) (void)run(on, {.seqlen = seqlen});
+  driver->load_delay_ms = delay_ms;
+
+  std::atomic<bool> stop{false};
+  std::atomic<int> failed{0};
+  std::atomic<std::int64_t> slowest_ns{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 2; ++t) {
+    callers.emplace_back([&, t] {
+      forwarding_driver::is_caller = true;
+      for (std::int64_t i = 0; !stop; ++i) {
+        const auto begin = std::chrono::steady_clock::now();
+        try {
+          (void)run(on, {.batch = 1 + t, .seqlen = i % 8 == 0 ? 4 + i : 1 + i % 3});
+        } catch (const std::exception&) {
+          ++failed;
+        }
+        const std::int64_t took = (std::chrono::steady_clock::now() - begin).count();
+        if (took > slowest_ns) slowest_ns = took;
+      }
+    });
+  }
+  for (int round = 0; round < 6; ++round) {
+    if (round % 2 == 0) put_manifest(round % 4 == 0);
+    prefer(files, round % 2 == 0 ? "two" : "one", round % 2 == 0 ? "one" : "two");
+    (void)catalog.reload();
+    (void)catalog.unload_unused();
+  }
+  stop = true;
+  for (std::thread& each : callers) each.join();
+  INFO("slowest call: " << slowest_ns / 1000 << " us");
+  CHECK(failed == 0);
+  CHECK(driver->loads > 1);
+  CHECK(driver->unloads > 0);
+  CHECK(driver->caller_entries == 0);
+}
+
+TEST_CASE("a call that needs one kernel does not wait for another that is being loaded") {
+  const disk files;
+  files.put_blob("stamp", "stamp_other.so", "other.so");
+  json two = stamp_variant("two", 2);
+  two["launches"][0]["blob"] = "other.so";
+  two["launches"][0].erase("sha256");
+  files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  files.put_table(
+      "stamp",
+      {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}}), row(1, 4096, {{"one", 2.0}, {"two", 1.0}})})});
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  CHECK(run(on, {.seqlen = 1}) == 1);
+  driver->load_delay_ms = 2000;
+  std::atomic<bool> is_done{false};
+  std::thread loads{[&] {
+    (void)run(on, {.seqlen = 4096});
+    is_done = true;
+  }};
+  std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  for (std::int64_t seqlen = 2; seqlen < 6; ++seqlen) CHECK(run(on, {.seqlen = seqlen}) == 1);
+  CHECK_FALSE(is_done);
+  loads.join();
+  CHECK(run(on, {.seqlen = 4096}) == 1002);
+}
+
+TEST_CASE("the generation changes when a choice may have changed, and only then") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  prefer(files, "one", "two");
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  const std::uint64_t first = catalog.generation();
+  for (std::int64_t seqlen = 1; seqlen < 100; ++seqlen) CHECK(run(on, {.seqlen = seqlen}) == 1);
+  (void)catalog.reload();
+  CHECK(catalog.generation() == first);
+  prefer(files, "two", "one");
+  (void)catalog.files(sy::describe<stamp>());  // reading the files does not hide the change from a reload
+  CHECK(catalog.generation() == first);
+  (void)catalog.reload();
+  CHECK(catalog.generation() != first);
+  CHECK(run(on, {}) == 2);
+  const std::uint64_t second = catalog.generation();
+  {
+    sy::dispatcher<stamp> another{catalog, sy::device{driver}};
+    CHECK(run(another, {}) == 2);
+  }
+  CHECK(catalog.generation() == second);
+}
+
+TEST_CASE("ranges that were prepared are prepared again by the thread that replaces") {
+  const disk files;
+  files.put_blob("stamp", "stamp_other.so", "other.so");
+  json two = stamp_variant("two", 2);
+  two["launches"][0]["blob"] = "other.so";
+  two["launches"][0].erase("sha256");
+  files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  prefer(files, "one", "two");
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  on.prepare(stamp::arguments{}, {{"seqlen", 1, 4096}});
+  prefer(files, "two", "one");
+  (void)catalog.reload();
+  const int loads = driver->loads;
+  driver->is_capturing = true;
+  CHECK(run(on, {.seqlen = 77}) == 1002);  // loaded already: a capture may go on
+  CHECK(driver->loads == loads);
+}

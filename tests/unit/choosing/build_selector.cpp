@@ -1,0 +1,416 @@
+#include <algorithm>
+#include <catch.hpp>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_manifest.hpp>
+
+#include "../sample_operator.hpp"
+#include "sanitized.hpp"
+
+using namespace switchyard;
+
+namespace {
+
+device_properties card() {
+  device_properties out;
+  out.backend = "cuda";
+  out.arch = "sm_90";
+  out.name = "Card 90";
+  return out;
+}
+
+std::shared_ptr<const manifest> manifest_with(const std::vector<std::string>& ids) {
+  auto out = std::make_shared<manifest>();
+  out->path = "manifest.json";
+  out->target = {"cuda", "sm_90a"};
+  for (const std::string& id : ids) {
+    variant each;
+    each.id = id;
+    each.launches.resize(1);
+    out->variants.push_back(std::move(each));
+  }
+  return out;
+}
+
+/// A table over rows and columns in the logarithmic metric.
+std::shared_ptr<table> empty_table(const std::vector<std::string>& ids) {
+  auto out = std::make_shared<table>();
+  out->path = "table.json";
+  out->device = card();
+  out->match.axes.assign(sample::description().axes.size(), axis_rule{});
+  row_group group;
+  group.axes = {5, 6};
+  group.ids = ids;
+  group.blobs.resize(ids.size());
+  out->groups.push_back(group);
+  return out;
+}
+
+/// A row that has these times, the fastest first, of some variants.
+void add_times(row_group& group, std::int64_t rows, std::int64_t columns,
+               const std::vector<measured_time>& times) {
+  group.at.push_back(rows);
+  group.at.push_back(columns);
+  group.times.insert(group.times.end(), times.begin(), times.end());
+  group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
+  group.source_row.push_back(static_cast<std::uint32_t>(group.source_row.size()));
+}
+
+/// A row that has a time of every variant.
+void add_row(row_group& group, std::int64_t rows, std::int64_t columns, const std::vector<float>& times) {
+  std::vector<measured_time> sorted;
+  for (std::size_t i = 0; i < times.size(); ++i) sorted.push_back({static_cast<std::uint32_t>(i), times[i]});
+  std::stable_sort(sorted.begin(), sorted.end(), [](const measured_time& a, const measured_time& b) {
+    return a.microseconds < b.microseconds;
+  });
+  add_times(group, rows, columns, sorted);
+}
+
+}  // namespace
+
+TEST_CASE("every row of a large table is found as an exact one, and nothing else is") {
+  std::mt19937_64 random{11};
+  auto measured = empty_table({"a", "b"});
+  row_group& group = measured->groups[0];
+  std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
+  for (std::int64_t rows = 1; rows <= 300; ++rows) {
+    for (std::int64_t columns = 16; columns <= 160; columns += 16) sizes.emplace_back(rows, columns);
+  }
+  for (std::size_t i = 0; i < 200; ++i) sizes.emplace_back(static_cast<std::int64_t>(random() >> 1U), 7);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const bool first = i % 3 == 0;
+    add_row(group, sizes[i].first, sizes[i].second, {first ? 1.0F : 2.0F, first ? 2.0F : 1.0F});
+  }
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""}, warned);
+  CHECK(warned.empty());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const choice chosen =
+        rules->select(sample::problem({{"rows", sizes[i].first}, {"columns", sizes[i].second}}));
+    REQUIRE(chosen.why == reason::exact);
+    REQUIRE(chosen.variant == (i % 3 == 0 ? 0U : 1U));
+    REQUIRE(rules->groups[0].origins[chosen.row].row == i);
+  }
+  CHECK(rules->select(sample::problem({{"rows", 10}, {"columns", 17}})).why == reason::interpolated);
+}
+
+TEST_CASE("a choice is the one that its rule gives when it is computed plainly over all rows") {
+  // Few enough rows that the index searches all of them; neighbours, weights and scores as select.hpp says.
+  std::mt19937 random{5};
+  const auto uniform = [&random](double low, double high) {
+    return std::uniform_real_distribution<double>{low, high}(random);
+  };
+  int decided_differently_from_nearest = 0;
+  for (int round = 0; round < 40; ++round) {
+    auto measured = empty_table({"a", "b", "c"});
+    row_group& group = measured->groups[0];
+    std::set<std::pair<std::int64_t, std::int64_t>> sizes;
+    std::vector<std::array<double, 2>> points;
+    std::vector<std::array<double, 3>> times;
+    for (int i = 0; i < 60; ++i) {
+      const auto rows = static_cast<std::int64_t>(std::exp2(uniform(0, 12)));
+      const auto columns = static_cast<std::int64_t>(std::exp2(uniform(4, 14)));
+      if (!sizes.emplace(rows, columns).second) continue;
+      const std::array<double, 3> measured_times{uniform(1, 4), uniform(1, 4), uniform(1, 4)};
+      add_row(group, rows, columns,
+              {static_cast<float>(measured_times[0]), static_cast<float>(measured_times[1]),
+               static_cast<float>(measured_times[2])});
+      points.push_back({std::log2(static_cast<double>(rows)), std::log2(static_cast<double>(columns))});
+      times.push_back(measured_times);
+    }
+    std::vector<std::string> warned;
+    const auto rules = build_selector(
+        {&sample::description(), card(), {manifest_with({"a", "b", "c"})}, {}, {measured}, ""}, warned);
+    for (int query = 0; query < 40; ++query) {
+      const auto rows = static_cast<std::int64_t>(std::exp2(uniform(0, 13)));
+      const auto columns = static_cast<std::int64_t>(std::exp2(uniform(3, 15)));
+      const choice chosen = rules->select(sample::problem({{"rows", rows}, {"columns", columns}}));
+      if (chosen.why == reason::exact) continue;
+      std::vector<std::pair<double, std::size_t>> near;
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        const double x = points[i][0] - std::log2(static_cast<double>(rows));
+        const double y = points[i][1] - std::log2(static_cast<double>(columns));
+        near.emplace_back(x * x + y * y, i);
+      }
+      std::sort(near.begin(), near.end());
+      std::array<double, 3> score{};
+      double weights = 0;
+      double best_logs = 0;
+      for (std::size_t k = 0; k < 8; ++k) {
+        const double weight = 1 / ((near[k].first + 1e-3) * (near[k].first + 1e-3));
+        const auto& row = times[near[k].second];
+        const double best = *std::min_element(row.begin(), row.end());
+        for (std::size_t v = 0; v < 3; ++v) score[v] += weight * std::log2(row[v] / best);
+        weights += weight;
+        best_logs += weight * std::log2(best);
+      }
+      const auto expected =
+          static_cast<std::size_t>(std::min_element(score.begin(), score.end()) - score.begin());
+      INFO("rows " << rows << ", columns " << columns);
+      const double margin = score[chosen.variant] - score[expected];
+      REQUIRE(margin <= 1e-3 * weights);  // the same, or as good within float arithmetic
+      CHECK(static_cast<double>(chosen.distance) ==
+            Approx(std::sqrt(near[0].first)).epsilon(1e-3).margin(1e-3));
+      CHECK(static_cast<double>(chosen.microseconds) ==
+            Approx(std::exp2((best_logs + score[chosen.variant]) / weights)).epsilon(1e-2));
+      CHECK(chosen.why == (std::sqrt(near[0].first) <= 1.5 ? reason::interpolated : reason::extrapolated));
+      const auto& nearest = times[near[0].second];
+      if (static_cast<std::size_t>(std::min_element(nearest.begin(), nearest.end()) - nearest.begin()) !=
+          expected)
+        ++decided_differently_from_nearest;
+    }
+  }
+  CHECK(decided_differently_from_nearest > 100);
+}
+
+TEST_CASE("a variant measured only where it shines gains nothing by it") {
+  auto measured = empty_table({"steady", "rare"});
+  row_group& group = measured->groups[0];
+  add_row(group, 16, 1024, {1.0F, 0.9F});
+  for (const std::int64_t rows : {8, 32}) {
+    group.at.push_back(rows);
+    group.at.push_back(1024);
+    group.times.push_back({0, 1.0F});
+    group.first_time.push_back(static_cast<std::uint32_t>(group.times.size()));
+    group.source_row.push_back(0);
+  }
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"steady", "rare"})}, {}, {measured}, ""}, warned);
+  const choice chosen = rules->select(sample::problem({{"rows", 16}, {"columns", 1030}}));
+  CHECK(chosen.why == reason::interpolated);
+  CHECK(chosen.variant == 1);  // near its own row the rare one counts
+  CHECK(rules->select(sample::problem({{"rows", 16}, {"columns", 1024}})).variant == 1);
+}
+
+TEST_CASE("times are carried to a problem in proportion to the variants' costs") {
+  // Tiles of 64 and of 16 rows over 4 multiprocessors: at 256 rows both fill them, at 272 the larger tiles
+  // need a second wave.
+  auto measured = empty_table({"coarse", "fine", "plain"});
+  measured->device.set("multiprocessors", 4);
+  add_row(measured->groups[0], 256, 1024, {10.0F, 10.4F, 12.0F});
+  const auto rules_with = [&](const char* coarse, const char* fine, const char* plain,
+                              std::int64_t multiprocessors, const char* name = "Card 90") {
+    auto variants = std::make_shared<manifest>(*manifest_with({"coarse", "fine", "plain"}));
+    std::size_t i = 0;
+    for (const char* text : {coarse, fine, plain}) {
+      if (*text != 0) {
+        variants->variants[i].cost = {text,
+                                      expression::parse(text, detail::make_scope(sample::description()))};
+      }
+      ++i;
+    }
+    device_properties device = card();
+    device.name = name;
+    device.set("multiprocessors", multiprocessors);
+    std::vector<std::string> warned;
+    auto rules = build_selector({&sample::description(), device, {variants}, {}, {measured}, ""}, warned);
+    CHECK(warned.empty());
+    return rules;
+  };
+  constexpr const char* coarse = "ceil_div(ceil_div(rows, 64), multiprocessors)";
+  constexpr const char* fine = "ceil_div(ceil_div(rows, 16), multiprocessors)";
+  const auto problem = sample::problem({{"rows", 272}, {"columns", 1024}});
+
+  const choice blind = rules_with("", "", "", 4)->select(problem);
+  CHECK(blind.variant == 0);
+  CHECK(blind.growth == 0);
+  CHECK(blind.microseconds == Approx(10));
+
+  // 20 us and 13 us; what has no cost grows like the row's fastest that has one, to 24 us.
+  const auto seeing = rules_with(coarse, fine, "", 4);
+  const choice seen = seeing->select(problem);
+  CHECK(seen.variant == 1);
+  CHECK(seen.why == reason::interpolated);
+  CHECK(seen.growth == Approx(1.25));
+  CHECK(seen.microseconds == Approx(13));
+  CHECK_THAT(format_reason(explain(*seeing, problem, seen)),
+             has_text("at distance 0.0875, its cost here 1.25 times the row's"));
+  CHECK(explain(*seeing, problem, seen).candidates[0].microseconds == Approx(20));
+  const choice exact = seeing->select(sample::problem({{"rows", 256}, {"columns", 1024}}));
+  CHECK(exact.variant == 0);
+  CHECK(exact.growth == 0);
+
+  // What is known of the type and the device is put in, and variants whose cost is then the same share it.
+  const auto alike = rules_with(coarse, "ceil_div(ceil_div(rows, 64), 2 * multiprocessors - 4)", fine, 4);
+  CHECK(alike->groups[0].costs.size() == 2);
+  CHECK_FALSE(alike->groups[0].costs[0].reads_attributes());
+  CHECK(alike->select(problem).growth == Approx(1.25));
+
+  // A row's cost is that on the device it was measured on: 10 us, 10.4 * 3 / 4 us.
+  const choice other = rules_with(coarse, fine, "", 8, "Card 91")->select(problem);
+  CHECK(other.why == reason::other_device);
+  CHECK(other.variant == 1);
+  CHECK(other.growth == Approx(0.75));
+  CHECK(other.microseconds == Approx(7.8));
+
+  // One that has no cost wins where its time grows least by another's word.
+  const choice borrowed = rules_with("", "", "rows", 4)->select(problem);
+  CHECK(borrowed.variant == 0);
+  CHECK(borrowed.growth == 0);
+  CHECK(borrowed.microseconds == Approx(10 * 272.0 / 256));
+
+  // What rows do not say, and what cannot be computed, is no cost.
+  for (const char* none :
+       {"rows * width", "rows / (columns - 1024)", "0", "-rows", "rows * rows * rows << 40"}) {
+    INFO(none);
+    const choice chosen = rules_with(none, none, none, 4)->select(problem);
+    CHECK(chosen.variant == 0);
+    CHECK(chosen.growth == 0);
+    CHECK(chosen.microseconds == Approx(10));
+  }
+  CHECK(rules_with(coarse, fine, "", 0)->select(problem).variant == 0);
+}
+
+TEST_CASE("what is ignored is no dimension, and rows are equally near where all is ignored") {
+  auto measured = empty_table({"a", "b"});
+  add_row(measured->groups[0], 16, 1024, {1.0F, 2.0F});
+  add_row(measured->groups[0], 64, 64, {1.0F, 2.0F});
+  const auto rules = [&] {
+    std::vector<std::string> warned;
+    return build_selector({&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""},
+                          warned);
+  };
+  CHECK(rules()->groups[0].dimensions.size() == 2);
+  for (const std::uint32_t axis : measured->groups[0].axes) {
+    measured->match.axes[axis].metric = axis_metric::ignore;
+    CHECK(rules()->groups[0].dimensions.size() == 1);
+  }
+  const choice far = rules()->select(sample::problem({{"rows", 4096}, {"columns", 4096}}));
+  CHECK(far.why == reason::interpolated);
+  CHECK(far.distance == 0);
+  CHECK(far.row == 0);
+}
+
+TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
+  // Each of two rows, equally far, lacks the other's winner: what loses by less where it was measured wins.
+  auto measured = empty_table({"a", "b", "both"});
+  add_times(measured->groups[0], 16, 1024, {{0, 1.0F}, {2, 1.04F}});
+  add_times(measured->groups[0], 64, 1024, {{1, 1.0F}, {2, 1.04F}});
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"a", "b", "both"})}, {}, {measured}, ""}, warned);
+  CHECK(rules->select(sample::problem({{"rows", 32}, {"columns", 1024}})).variant == 2);
+}
+
+TEST_CASE("a cost that grows does not speak against variants that the row lacks") {
+  // Carried to 640 rows, `grows` is 14 times as slow as `level`; in the row it was not, and `lacking` was no
+  // slower.
+  auto measured = empty_table({"grows", "level", "lacking"});
+  add_times(measured->groups[0], 64, 1024, {{0, 10.0F}, {1, 11.0F}});
+  add_times(measured->groups[0], 16384, 1024, {{2, 10.0F}, {1, 30.0F}});
+  auto variants = std::make_shared<manifest>(*manifest_with({"grows", "level", "lacking"}));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const char* text = i == 0 ? "rows" : "1024";
+    variants->variants[i].cost = {text, expression::parse(text, detail::make_scope(sample::description()))};
+  }
+  std::vector<std::string> warned;
+  const auto rules = build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
+  CHECK(rules->select(sample::problem({{"rows", 640}, {"columns", 1024}})).variant == 2);
+}
+
+TEST_CASE("selection does not depend on the order of overlays' and tables' groups") {
+  // Groups of tables and overlays, of several ranks and types: the order in which they are asked is total.
+  std::mt19937 random{3};
+  const auto table_of = [&](const char* name, const char* arch, std::vector<axis_value> type) {
+    auto out = empty_table({"a"});
+    out->device.name = name;
+    out->device.arch = arch;
+    out->groups[0].type = std::move(type);
+    add_row(out->groups[0], 4, 4, {1.0F});
+    return out;
+  };
+  std::vector<std::shared_ptr<const table>> all;
+  for (const char* name : {"Card 90", "Card 91"}) {
+    for (const char* arch : {"sm_90", "sm_80"}) {
+      all.push_back(table_of(name, arch, {}));
+      all.push_back(table_of(name, arch, {{0, 1}}));
+      all.push_back(table_of(name, arch, {{0, 1}, {1, 0}}));
+    }
+  }
+  for (int round = 0; round < 200; ++round) {
+    std::shuffle(all.begin(), all.end(), random);
+    const auto cut = static_cast<std::ptrdiff_t>(random() % all.size());
+    std::vector<std::string> warned;
+    const auto rules = build_selector({&sample::description(),
+                                       card(),
+                                       {manifest_with({"a"})},
+                                       {all.begin(), all.begin() + cut},
+                                       {all.begin() + cut, all.end()},
+                                       ""},
+                                      warned);
+    const auto is_overlay = [&](const bound_group& group) {
+      const auto& from = rules->tables[group.origins.front().table];
+      return std::find(all.begin(), all.begin() + cut, from) != all.begin() + cut;
+    };
+    for (std::size_t i = 1; i < rules->groups.size(); ++i) {
+      const bound_group& before = rules->groups[i - 1];
+      const bound_group& after = rules->groups[i];
+      REQUIRE(is_overlay(before) >= is_overlay(after));
+      if (is_overlay(before) != is_overlay(after)) continue;
+      REQUIRE(before.rank <= after.rank);
+      if (before.rank == table_rank::this_device && after.rank == table_rank::this_device)
+        REQUIRE(before.type.size() >= after.type.size());
+    }
+  }
+}
+
+TEST_CASE("a group with more axes than an index takes is reported and not used") {
+  auto measured = empty_table({"a"});
+  measured->groups[0].axes.assign(max_dimensions + 1, 5);
+  measured->groups[0].at.assign(max_dimensions + 1, 4);
+  measured->groups[0].times.push_back({0, 1.0F});
+  measured->groups[0].first_time.push_back(1);
+  measured->groups[0].source_row.push_back(0);
+  std::vector<std::string> warned;
+  const auto rules =
+      build_selector({&sample::description(), card(), {manifest_with({"a"})}, {}, {measured}, ""}, warned);
+  REQUIRE(warned.size() == 1);
+  CHECK_THAT(warned[0], has_text("table.json: /groups/0: a group has at most 16 axes"));
+  CHECK(rules->select(sample::problem({{"rows", 4}})).why == reason::heuristic);
+}
+
+TEST_CASE("a selector outlives what it was built from") {
+  std::shared_ptr<const selector> rules;
+  {
+    auto measured = empty_table({"a", "b"});
+    add_row(measured->groups[0], 4, 4, {2.0F, 1.0F});
+    selector_sources sources{&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""};
+    std::vector<std::string> warned;
+    rules = build_selector(sources, warned);
+  }
+  const choice chosen = rules->select(sample::problem({{"rows", 4}, {"columns", 4}}));
+  REQUIRE(chosen.variant == 1);
+  CHECK(rules->candidates[chosen.variant].variant->id == "b");
+}
+
+TEST_CASE("ids that no manifest has are looked up in linear time, and few of them are named") {
+  constexpr std::size_t count = 160'000;
+  auto measured = empty_table({"a"});
+  row_group& group = measured->groups[0];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    group.ids.push_back("gone_" + std::to_string(i));
+    add_times(group, i + 1, 64, {{0, 1.0F}, {i + 1, 2.0F}});
+  }
+  group.blobs.resize(group.ids.size());
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""}, warned);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{test::sanitized ? 30 : 5});
+  REQUIRE(warned.size() == 21);
+  CHECK_THAT(warned[19], has_text("a row names variant 'gone_19', which no manifest of operator"));
+  CHECK_THAT(warned[20], has_text("[switchyard.110] "));
+  CHECK_THAT(warned[20], has_text(": names 159980 more variants that no manifest of operator"));
+  const choice chosen = rules->select(sample::problem({{"rows", 777}, {"columns", 64}}));
+  CHECK(chosen.why == reason::exact);
+  CHECK(rules->candidates[chosen.variant].variant->id == "a");
+}

@@ -1,0 +1,112 @@
+// What selection promises beyond its answers, which tests/golden holds.
+#include <atomic>
+#include <catch.hpp>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
+
+#include "../sample_operator.hpp"
+
+using namespace switchyard;
+
+namespace {
+
+std::shared_ptr<const selector> sample_rules() {
+  warnings warned;
+  std::string variants;
+  for (int i = 0; i < 20; ++i) {
+    variants += std::string{i > 0 ? "," : ""} + R"json({"id": "v)json" + std::to_string(i) +
+                R"json(", "requires": ["rows % )json" + std::to_string(i + 1) +
+                R"json( == 0"], "launches": [{"blob": "a", "sha256": ")json" + std::string(64, 'a') +
+                R"json(", "kernel": "k", "grid": [1], "block": [1], "parameters": []}]})json";
+  }
+  std::string rows;
+  for (int i = 1; i < 400; ++i) {
+    rows += std::string{i > 1 ? "," : ""} + R"({"at": [)" + std::to_string(i * 3) + "," +
+            std::to_string(i % 7) + R"(], "times_us": {"v)" + std::to_string(2 + i % 18) +
+            R"(": 1.5, "v0": 2, "v1": 3}})";
+  }
+  selector_sources sources;
+  sources.op = &sample::description();
+  sources.device.backend = "host";
+  sources.device.arch = "x86_64";
+  sources.manifests.push_back(std::make_shared<const manifest>(parse_manifest(
+      R"({"schema": "switchyard.manifest/1", "operator": "scale", "target": {"backend": "host", "arch": "any"},
+          "variants": [)" +
+          variants + "]}",
+      "m.json", *sources.op, warned)));
+  sources.tables.push_back(std::make_shared<const table>(parse_table(
+      R"({"schema": "switchyard.table/1", "operator": "scale", "device": {"backend": "host", "arch": "x86_64"},
+          "groups": [{"axes": ["rows", "columns"], "rows": [)" +
+          rows + "]}]}",
+      "t.json", *sources.op, warned)));
+  REQUIRE(warned.messages.empty());
+  std::vector<std::string> messages;
+  return build_selector(sources, messages);
+}
+
+}  // namespace
+
+TEST_CASE("a choice is always admissible, and there is one whenever a candidate is") {
+  const auto rules = sample_rules();
+  std::array<int, 8> reasons{};
+  for (std::int64_t rows = 0; rows < 1500; ++rows) {
+    const auto problem = sample::problem({{"rows", rows}, {"columns", rows % 11}});
+    const choice chosen = rules->select(problem);
+    REQUIRE(chosen.variant != no_index);  // v0 takes all
+    REQUIRE(rules->admissible(chosen.variant, problem, {}));
+    ++reasons[static_cast<std::size_t>(chosen.why)];
+  }
+  CHECK(reasons[static_cast<std::size_t>(reason::exact)] > 20);
+  CHECK(reasons[static_cast<std::size_t>(reason::interpolated)] > 500);
+}
+
+TEST_CASE("candidates marked unusable are passed over one after the other, until none is left") {
+  const auto rules = sample_rules();
+  std::vector<std::atomic<bool>> unusable(rules->candidates.size());
+  const auto problem = sample::problem({{"rows", 720'720}, {"columns", 3}});  // divisible by 1 to 16
+  for (int left = 18; left > 0; --left) {
+    const choice chosen = rules->select(problem, unusable);
+    if (chosen.variant == no_index) break;
+    REQUIRE_FALSE(unusable[chosen.variant]);
+    unusable[chosen.variant] = true;
+  }
+  const choice none = rules->select(problem, unusable);
+  CHECK(none.variant == no_index);
+  CHECK(none.why == reason::none);
+}
+
+TEST_CASE("threads may select at once") {
+  const auto rules = sample_rules();
+  std::atomic<int> differing{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::int64_t rows = 0; rows < 400; ++rows) {
+        const auto problem = sample::problem({{"rows", rows}});
+        if (rules->select(problem).variant != rules->select(problem).variant) differing.fetch_add(1);
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  CHECK(differing == 0);
+}
+
+TEST_CASE("problems at the ends of the integers are decided") {
+  const auto rules = sample_rules();
+  for (const std::int64_t rows : {std::numeric_limits<std::int64_t>::min(), std::int64_t{-1}, std::int64_t{0},
+                                  std::numeric_limits<std::int64_t>::max()}) {
+    const auto problem = sample::problem({{"rows", rows}, {"columns", rows}});
+    const choice chosen = rules->select(problem);
+    REQUIRE(chosen.variant != no_index);
+    CHECK(chosen.microseconds > 0);
+    CHECK(chosen.microseconds < 1e6F);
+  }
+}

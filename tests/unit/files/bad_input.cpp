@@ -1,0 +1,210 @@
+// The corpus of bad files: each must be answered with the right error, at the right place, with a remedy, and
+// must leave the rest serving.
+#include <algorithm>
+#include <catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/operators/rotary.hpp>
+
+#include "../temporary.hpp"
+#include "sanitized.hpp"
+
+namespace sy = switchyard;
+
+namespace {
+
+const std::string corpus = SWITCHYARD_CORPUS;
+
+const sy::operator_description& rotary() {
+  return sy::describe<sy::operators::rotary>();
+}
+
+const std::string good_manifest =
+    R"({"schema": "switchyard.manifest/1", "operator": "rotary", "target": {"backend": "host", "arch": "any"},
+        "variants": [{"id": "good", "launches": [{"blob": "rotary.so", "sha256": ")" +
+    std::string(64, '0') + R"(", "kernel": "k", "grid": [1], "block": [1], "parameters": []}]}]})";
+
+/// What reading a file, and building a selector with it, says; and what of it serves.
+struct outcome {
+  std::vector<std::string> said;
+  bool refused = false;
+  std::vector<std::string> variants;
+  std::size_t rows = 0;
+  std::shared_ptr<const sy::selector> rules;
+};
+
+outcome read(const std::string& path, bool is_table) {
+  outcome out;
+  sy::warnings warned;
+  sy::selector_sources sources;
+  sources.op = &rotary();
+  sources.device.backend = "host";
+  sources.device.arch = "any";
+  sources.device.name = "corpus";
+  try {
+    if (is_table) {
+      sources.manifests.push_back(std::make_shared<const sy::manifest>(
+          sy::parse_manifest(good_manifest, "good.json", rotary(), warned)));
+      sources.tables.push_back(std::make_shared<const sy::table>(sy::read_table(path, rotary(), warned)));
+      for (const sy::row_group& group : sources.tables[0]->groups) out.rows += group.row_count();
+    } else {
+      sources.manifests.push_back(
+          std::make_shared<const sy::manifest>(sy::read_manifest(path, rotary(), warned)));
+      for (const sy::variant& each : sources.manifests[0]->variants) out.variants.push_back(each.id);
+    }
+  } catch (const sy::file_error& problem) {
+    out.refused = true;
+    out.said.emplace_back(problem.what());
+    return out;
+  }
+  out.said = warned.messages;
+  out.rules = sy::build_selector(sources, out.said);
+  return out;
+}
+
+std::vector<std::int64_t> sound_problem() {
+  std::vector<std::int64_t> out(rotary().axes.size(), 0);
+  out[sy::find_axis(rotary(), "dtype")] = static_cast<std::int64_t>(sy::dtype::f32);
+  out[sy::find_axis(rotary(), "batch")] = 4;
+  out[sy::find_axis(rotary(), "seqlen")] = 128;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "each file of the corpus is answered with its number, its place and a remedy, and the rest serves") {
+  const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
+  REQUIRE(cases.size() > 80);
+  for (const auto& each : cases) {
+    const std::string file = each.at("file");
+    const bool is_table = each.at("kind") == "table";
+    INFO(file);
+    const outcome got = read(corpus + "/" + file, is_table);
+    REQUIRE(got.said.size() == 1);
+    const std::string& said = got.said[0];
+    INFO(said);
+    const std::string number = "[switchyard." + std::to_string(each.at("code").get<int>()) + "] ";
+    CHECK(said.starts_with(number + corpus + "/" + file + ": "));
+    for (const auto& part : each.at("message")) CHECK_THAT(said, has_text(part.get<std::string>()));
+    CHECK(said.size() < 1200);
+    CHECK(got.refused == each.at("serves").is_null());
+    if (got.refused) continue;
+    if (is_table) {
+      CHECK(got.rows == each.at("serves").get<std::size_t>());
+    } else {
+      CHECK(got.variants == each.at("serves").get<std::vector<std::string>>());
+    }
+    const sy::choice chosen = got.rules->select(sound_problem());
+    REQUIRE(chosen.variant != sy::no_index);
+    CHECK(got.rules->candidates[chosen.variant].variant->id == "good");
+    CHECK(chosen.why == (is_table ? sy::reason::exact : sy::reason::heuristic));
+  }
+}
+
+TEST_CASE("every file of the corpus is in its list") {
+  std::set<std::string> listed;
+  for (const auto& each : nlohmann::json::parse(slurp(corpus + "/cases.json")))
+    listed.insert(each.at("file"));
+  for (const char* folder : {"manifest", "table"}) {
+    for (const auto& each : std::filesystem::directory_iterator{corpus + "/" + folder}) {
+      const std::string name = std::string{folder} + "/" + each.path().filename().string();
+      INFO(name);
+      CHECK(listed.contains(name));
+    }
+  }
+}
+
+TEST_CASE("a manifest cut off at any byte is refused or read, and nothing else") {
+  std::size_t refused = 0;
+  for (std::size_t end = 0; end < good_manifest.size(); ++end) {
+    sy::warnings warned;
+    try {
+      (void)sy::parse_manifest(good_manifest.substr(0, end), "cut.json", rotary(), warned);
+    } catch (const sy::file_error& problem) {
+      REQUIRE(problem.code() == sy::error_code::malformed_json);
+      ++refused;
+    }
+  }
+  CHECK(refused == good_manifest.size());
+}
+
+TEST_CASE("a file of 4 GB is refused at once") {
+  const temporary_folder folder;
+  const std::string path = folder.write("huge.json", "{");
+  std::filesystem::resize_file(path, std::uintmax_t{4} << 30U);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const bool is_table : {false, true}) {
+    const outcome got = read(path, is_table);
+    CHECK(got.refused);
+    REQUIRE(got.said.size() == 1);
+    CHECK_THAT(got.said[0],
+               has_text("[switchyard.102] " + path + ": has 4294967296 bytes; at most 268435456 are read") &&
+                   has_text("Split it or thin it out"));
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{2});
+}
+
+TEST_CASE("nesting of 10,000 levels is refused, and does not overflow the stack") {
+  const temporary_folder folder;
+  for (const char* pair : {"[]", "{}"}) {
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) text += pair[0] == '[' ? "[" : "{\"a\":";
+    text += "1" + std::string(10'000, pair[1]);
+    const outcome got = read(folder.write("deep.json", text), false);
+    CHECK(got.refused);
+    CHECK_THAT(got.said[0],
+               has_text("[switchyard.103]") && has_text("nests 10000 levels deep; at most 64 are read"));
+  }
+}
+
+TEST_CASE("a folder, a missing file and a pipe in place of a file are named") {
+  const temporary_folder folder;
+  CHECK_THAT(read(folder.path(), true).said[0],
+             has_text("[switchyard.101] " + folder.path() + ": is not a regular file"));
+  CHECK_THAT(read(folder / "gone.json", true).said[0],
+             has_text("[switchyard.101]") && has_text("No such file"));
+}
+
+TEST_CASE("a table with a hundred thousand bad rows says a hundred of them and counts the rest") {
+  std::string rows = R"({"at": [4, 128], "times_us": {"good": 1}})";
+  for (int i = 0; i < 100'000; ++i) rows += R"(,{"at":[1]})";
+  sy::warnings warned;
+  const sy::table out = sy::parse_table(
+      R"({"schema": "switchyard.table/1", "operator": "rotary", "groups": [{"axes": ["batch", "seqlen"], "rows": [)" +
+          rows + "]}]}",
+      "many.json", rotary(), warned);
+  CHECK(warned.messages.size() == 100);
+  CHECK(warned.left_out == 99'900);
+  CHECK(out.groups.at(0).row_count() == 1);
+}
+
+TEST_CASE("absurd names and numbers are answered in time and in short") {
+  const std::string name(std::size_t{8} << 20U, 'n');
+  const auto begin = std::chrono::steady_clock::now();
+  sy::warnings warned;
+  const auto with = [&](const std::string& variant_members) {
+    warned = {};
+    std::string text = good_manifest;
+    text.insert(text.find("\"id\""), variant_members);
+    (void)sy::parse_manifest(text, "absurd.json", rotary(), warned);
+    REQUIRE(warned.messages.size() == 1);
+    CHECK(warned.messages[0].size() < 2000);
+  };
+  with("\"type\": {\"" + name + "\": 1},");
+  with("\"requires\": [\"" + name + "\"],");
+  with("\"config\": {\"tile\": \"" + name + "\"},");
+  with("\"type\": {\"dtype\": \"" + name + "\"},");
+  with("\"type\": {\"head_dim\": 1e300},");
+  with("\"requires\": [\"rotary_dim < " + std::string(4000, '9') + "\"],");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{test::sanitized ? 100 : 10});
+}

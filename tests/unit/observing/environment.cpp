@@ -1,0 +1,136 @@
+#include <catch.hpp>
+#include <cstdlib>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+
+#include <switchyard/observing/environment.hpp>
+
+#include "../temporary.hpp"
+
+using namespace switchyard;
+
+namespace {
+
+/// Sets a variable for the life of the object.
+class variable {
+ public:
+  variable(const char* name, const std::string& value) : name_{name} { ::setenv(name, value.c_str(), 1); }
+  ~variable() { ::unsetenv(name_); }
+  variable(const variable&) = delete;
+  variable& operator=(const variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+std::string refusal(const char* name, const std::string& value) {
+  const variable set{name, value};
+  try {
+    (void)environment::read();
+  } catch (const call_error& problem) {
+    CHECK(problem.code() == error_code::invalid_environment);
+    return problem.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("without variables nothing is said, searched, forced or recorded") {
+  for (const char* name : {"SWITCHYARD_DEBUG", "SWITCHYARD_DEBUG_FILE", "SWITCHYARD_PATH",
+                           "SWITCHYARD_TABLES", "SWITCHYARD_FORCE", "SWITCHYARD_RECORD"}) {
+    ::unsetenv(name);
+  }
+  const environment out = environment::read();
+  CHECK(out.debug == debug_level::silent);
+  CHECK_FALSE(out.debug_json);
+  CHECK(out.path.empty());
+  CHECK(out.tables.empty());
+  CHECK(out.forced.empty());
+  CHECK(out.open_recorder() == nullptr);
+  CHECK(out.forced_for("rotary").empty());
+}
+
+TEST_CASE("SWITCHYARD_DEBUG is 0, 1, 2, json or a level with json") {
+  const auto read = [](const char* value) {
+    const variable set{"SWITCHYARD_DEBUG", value};
+    return environment::read();
+  };
+  CHECK(read("").debug == debug_level::silent);
+  CHECK(read("0").debug == debug_level::silent);
+  CHECK(read("1").debug == debug_level::choices);
+  CHECK(read("2").debug == debug_level::launches);
+  CHECK_FALSE(read("2").debug_json);
+  CHECK(read("json").debug == debug_level::choices);
+  CHECK(read("json").debug_json);
+  CHECK(read("2,json").debug == debug_level::launches);
+  CHECK(read("json,2").debug == debug_level::launches);
+  CHECK(read("2,json").debug_json);
+  CHECK_THAT(refusal("SWITCHYARD_DEBUG", "yes"),
+             has_text("SWITCHYARD_DEBUG: expected 0, 1, 2, json, or 2,json, got 'yes'"));
+  CHECK_THAT(refusal("SWITCHYARD_DEBUG", "3"), has_text("got '3'"));
+}
+
+TEST_CASE("paths are separated by colons, and empty ones are left out") {
+  const variable path{"SWITCHYARD_PATH", "/a:/b/c::/d:"};
+  const variable tables{"SWITCHYARD_TABLES", "one.json"};
+  const environment out = environment::read();
+  CHECK(out.path == std::vector<std::string>{"/a", "/b/c", "/d"});
+  CHECK(out.tables == std::vector<std::string>{"one.json"});
+}
+
+TEST_CASE("SWITCHYARD_FORCE names operators and what they are to use") {
+  const variable force{"SWITCHYARD_FORCE", "rotary:plain;attention_forward:block_m=64,block_n=128"};
+  const environment out = environment::read();
+  CHECK(out.forced_for("rotary") == "plain");
+  CHECK(out.forced_for("attention_forward") == "block_m=64,block_n=128");
+  CHECK(out.forced_for("other").empty());
+  for (const char* wrong : {"rotary", ":plain", "rotary:", "rotary:plain;x"}) {
+    CHECK_THAT(refusal("SWITCHYARD_FORCE", wrong), has_text("expected operator:variant-id"));
+  }
+}
+
+TEST_CASE("debug lines go to the file asked for, %p standing for the process") {
+  const temporary_folder folder;
+  const variable file{"SWITCHYARD_DEBUG_FILE", folder / "log.%p.txt"};
+  const variable level{"SWITCHYARD_DEBUG", "1"};
+  environment::read().open_log()->line("hello");
+  environment::read().open_log()->line("again");
+  CHECK(slurp(folder / ("log." + std::to_string(::getpid()) + ".txt")) == "hello\nagain\n");
+}
+
+TEST_CASE("a record that cannot be written is an error that names the variable and the file") {
+  const variable file{"SWITCHYARD_RECORD", "/nonexistent/folder/x.jsonl"};
+  try {
+    (void)environment::read().open_recorder();
+    FAIL("no error");
+  } catch (const file_error& problem) {
+    CHECK(problem.code() == error_code::unreadable_file);
+    CHECK_THAT(problem.what(), has_text("SWITCHYARD_RECORD: /nonexistent/folder/x.jsonl: cannot be written"));
+  }
+}
+
+TEST_CASE("a pipe that nobody reads, or nobody empties, never makes a program wait") {
+  const temporary_folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const variable debug{"SWITCHYARD_DEBUG_FILE", pipe};
+  const variable record{"SWITCHYARD_RECORD", pipe};
+  (void)environment::read().open_log();  // gives way to standard error
+  try {
+    (void)environment::read().open_recorder();
+    FAIL("no error");
+  } catch (const file_error& problem) {
+    CHECK(std::string{problem.what()} ==
+          "[switchyard.101] SWITCHYARD_RECORD: " + pipe +
+              ": cannot be written: it is a pipe that nobody reads; name a file");
+  }
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  {
+    const auto log = environment::read().open_log();
+    for (int i = 0; i < 4096; ++i) log->line(std::string(100, 'x'));  // more than a pipe holds
+  }
+  ::close(reader);
+}

@@ -1,0 +1,66 @@
+#include <catch.hpp>
+#include <random>
+#include <set>
+
+#include <switchyard/problem/problem.hpp>
+
+#include "../sample_operator.hpp"
+
+using namespace switchyard;
+
+namespace {
+template <std::size_t Count>
+void check_equal_hashes(std::mt19937_64& random) {
+  std::array<std::int64_t, Count> values{};
+  for (auto& each : values) each = static_cast<std::int64_t>(random());
+  CHECK(hash(values) == hash(problem_view{values}));
+}
+}  // namespace
+
+TEST_CASE("both overloads of hash agree for every number of axes") {
+  std::mt19937_64 random{1};
+  for (int i = 0; i < 20; ++i) {
+    check_equal_hashes<1>(random);
+    check_equal_hashes<2>(random);
+    check_equal_hashes<7>(random);
+    check_equal_hashes<21>(random);
+    check_equal_hashes<max_axes>(random);
+  }
+}
+
+TEST_CASE("neighbouring problems have different hashes, in their low and their high bits") {
+  std::set<std::uint64_t> all;
+  std::set<std::uint64_t> low;
+  std::set<std::uint64_t> high;
+  for (std::int64_t a = 0; a < 64; ++a) {
+    for (std::int64_t b = 0; b < 64; ++b) {
+      const std::uint64_t value = hash(std::array<std::int64_t, 3>{a, b, 128});
+      all.insert(value);
+      low.insert(value & 0xffffU);
+      high.insert(value >> 48U);
+    }
+  }
+  CHECK(all.size() == 4096);
+  // 4096 balls into 65536 bins fill 3969 of them on average.
+  CHECK(low.size() > 3850);
+  CHECK(high.size() > 3850);
+}
+
+TEST_CASE("a problem is written as files spell it") {
+  const auto problem = sample::problem(
+      {{"dtype", 1}, {"layout", 2}, {"masked", 1}, {"width", 128}, {"alignment", 16}, {"rows", 4}});
+  CHECK(format_problem(sample::description(), problem) ==
+        "dtype=bf16 layout=paged masked=true width=128 alignment=16 rows=4 columns=0");
+}
+
+TEST_CASE("a value without a name is written as its number") {
+  const axis_description& dtype_axis = sample::description().axes[0];
+  CHECK(format_value(dtype_axis, 0) == "f16");
+  CHECK(format_value(dtype_axis, 8) == "8");
+  CHECK(format_value(dtype_axis, -1) == "-1");
+}
+
+TEST_CASE("axes are found by name") {
+  CHECK(find_axis(sample::description(), "columns") == 6);
+  CHECK(find_axis(sample::description(), "column") == 7);
+}
