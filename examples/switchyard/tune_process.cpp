@@ -266,9 +266,9 @@ json worker_process::wait(std::chrono::duration<double> limit) {
     if (waiting[1].revents != 0) read_output();
     if (waiting[0].revents == 0) {
       // Something that it has started may have outlived it, and keep its pipe open.
-      siginfo_t what{};
-      if (::waitid(P_PID, static_cast<id_t>(pid_), &what, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-          what.si_pid == pid_)
+      siginfo_t ended{};
+      if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          ended.si_pid == pid_)
         lose(worker_lost::kind::crash, how_it_ended());
       continue;
     }

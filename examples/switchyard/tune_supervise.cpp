@@ -67,8 +67,8 @@ void end_descendants() {
 
 [[nodiscard]] int wait_for(pid_t worker, const sigset_t& signals) {
   for (;;) {
-    siginfo_t what{};
-    if (::sigwaitinfo(&signals, &what) == SIGTERM) ::kill(worker, SIGKILL);
+    siginfo_t details{};
+    if (::sigwaitinfo(&signals, &details) == SIGTERM) ::kill(worker, SIGKILL);
     int status = 0;
     for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (ended == worker) return status;

@@ -64,10 +64,10 @@ class file_replacement {
   }
 
  private:
-  [[noreturn]] void fail(const char* what) {
+  [[noreturn]] void fail(const char* problem) {
     const std::string why = std::generic_category().message(errno);
     discard();
-    throw file_error{error_code::unreadable_file, path_ + ": " + what + ": " + why};
+    throw file_error{error_code::unreadable_file, path_ + ": " + problem + ": " + why};
   }
 
   void discard() noexcept {
