@@ -4,12 +4,15 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 
 #include "command.hpp"
@@ -28,10 +31,11 @@ struct check_arguments {
   bool strict = false;
 };
 
-/// The JSON files of a path, sorted, and all other files below it.
+/// The JSON files of a path, sorted, all other files below it, and the folders, itself among them.
 struct found_files {
   std::vector<std::string> json;
   std::set<std::string> others;
+  std::set<std::string> folders;
 };
 
 void collect(const std::string& path, found_files& out, report& findings) {
@@ -47,12 +51,17 @@ void collect(const std::string& path, found_files& out, report& findings) {
     out.json.push_back(path);
     return;
   }
+  out.folders.insert(path);
   fs::recursive_directory_iterator at{path, fs::directory_options::follow_directory_symlink, problem};
   for (const fs::recursive_directory_iterator end; !problem && at != end; at.increment(problem)) {
     std::error_code unknown;
     if (at->is_directory(unknown)) {
       // A hidden folder is no part of the tree: the build keeps its jobs in one, and catalogs pass it by.
-      if (at->path().filename().string().starts_with('.')) at.disable_recursion_pending();
+      if (at->path().filename().string().starts_with('.')) {
+        at.disable_recursion_pending();
+      } else {
+        out.folders.insert(at->path().string());
+      }
       continue;
     }
     if (at->path().extension() == ".json") {
@@ -109,6 +118,49 @@ void check_unused(const found_files& found, const checked_files& files, report& 
   return "note";
 }
 
+/// Who may write a path besides its owner; empty where nobody may. A group of one's own is oneself. `above`:
+/// a folder on the way, in which the sticky bit keeps others from replacing what is not theirs.
+[[nodiscard]] std::string other_writers(const std::string& path, bool above) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return {};
+  const bool kept = above && (found.st_mode & S_ISVTX) != 0;
+  if ((found.st_mode & S_IWOTH) != 0 && !kept) return "everybody";
+  const bool foreign = found.st_gid != 0 && found.st_gid != ::getegid();
+  if ((found.st_mode & S_IWGRP) != 0 && foreign && !kept) return "group " + std::to_string(found.st_gid);
+  return {};
+}
+
+/// Whoever can change a file of a root, or put another in its place, runs code in the engines that read it.
+void check_writers(const std::vector<std::string>& paths, const found_files& found, report& out) {
+  constexpr std::size_t most = 8;
+  std::size_t count = 0;
+  const auto look = [&](const std::string& path, bool above) {
+    const std::string writers = other_writers(path, above);
+    if (writers.empty() || ++count > most) return;
+    out.add(severity::warning, path,
+            writers +
+                " may write it, and so run code in engines that read this root; take that away, as with "
+                "chmod go-w");
+  };
+  std::set<std::string> above;
+  for (const std::string& path : paths) {
+    for (fs::path at = fs::absolute(path).lexically_normal(); at.has_relative_path();) {
+      at = at.parent_path();
+      above.insert(at.string());
+    }
+  }
+  for (const std::string& each : found.folders) look(each, false);
+  for (const std::string& each : found.json) look(each, false);
+  for (const std::string& each : found.others) look(each, false);
+  for (const std::string& each : above) {
+    if (!found.folders.contains(each)) look(each, true);
+  }
+  if (count > most) {
+    out.add(severity::warning, paths.front(),
+            "and " + std::to_string(count - most) + " more files and folders that others may write");
+  }
+}
+
 void print(const report& out, const checked_files& files, bool json) {
   std::vector<finding> sorted = out.findings();
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -134,8 +186,8 @@ void print(const report& out, const checked_files& files, bool json) {
   for (const finding& each : sorted) {
     const std::string code =
         each.code == 0 ? std::string{} : "[switchyard." + std::to_string(each.code) + "] ";
-    std::printf("%s: %s%s: %s\n", to_string(each.level), code.c_str(), each.file.c_str(),
-                each.message.c_str());
+    std::printf("%s: %s%s: %s\n", to_string(each.level), code.c_str(), sy::text::printable(each.file).c_str(),
+                sy::text::printable(each.message).c_str());
   }
   std::printf("%zu errors, %zu warnings, %zu notes in %zu manifests, %zu tables and %zu blobs\n",
               out.count(severity::error), out.count(severity::warning), out.count(severity::note),
@@ -159,6 +211,7 @@ void run(const check_arguments& arguments, session& session) {
   if (files.manifests == 0 && tables_alone) borrow_manifests(files, arguments.paths, session);
   for (const auto& [known, each] : files.operators) check_together(*known, each, out);
   check_unused(found, files, out);
+  check_writers(arguments.paths, found, out);
   print(out, files, session.json);
   if (out.count(severity::error) > 0) {
     session.status = status_error;

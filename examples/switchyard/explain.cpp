@@ -228,12 +228,12 @@ void print_text(const sy::selector& rules, const stated_problem& problem, const 
                 const sy::explanation& why, bool all) {
   const std::string line =
       why.variant.empty() ? sy::explain_failure(rules, problem.values) : sy::to_string(why);
-  std::printf("%s\n", line.c_str());
-  std::printf("\ndevice from %s\n", device.source.c_str());
+  std::printf("%s\n", sy::text::printable(line).c_str());
+  std::printf("\ndevice from %s\n", sy::text::printable(device.source).c_str());
   if (!problem.assumed.empty()) std::printf("assumed: %s\n", sy::text::join(problem.assumed, 40).c_str());
   std::printf("\nrules\n");
   for (const applied_rule& each : trace(rules, problem.values, why)) {
-    std::printf("  %-10s  %s\n", each.name.c_str(), each.outcome.c_str());
+    std::printf("  %-10s  %s\n", each.name.c_str(), sy::text::printable(each.outcome).c_str());
   }
   const ordered_json launches = describe_launches(rules, problem.values, why.chosen);
   if (!launches.empty()) {
@@ -245,9 +245,10 @@ void print_text(const sy::selector& rules, const stated_problem& problem, const 
       std::printf("  fill of %s\n", each["fill"].get<std::string>().c_str());
       continue;
     }
-    std::printf("  %s of %s, grid %s, block %s, shared %lld\n", each["kernel"].get<std::string>().c_str(),
-                each["blob"].get<std::string>().c_str(), each["grid"].get<std::string>().c_str(),
-                each["block"].get<std::string>().c_str(),
+    std::printf("  %s of %s, grid %s, block %s, shared %lld\n",
+                sy::text::printable(each["kernel"].get<std::string>()).c_str(),
+                sy::text::printable(each["blob"].get<std::string>()).c_str(),
+                each["grid"].get<std::string>().c_str(), each["block"].get<std::string>().c_str(),
                 static_cast<long long>(each["shared_bytes"].get<std::int64_t>()));
   }
   std::printf("\ncandidates, with the time that tables give or predict\n");
@@ -268,7 +269,7 @@ void print_text(const sy::selector& rules, const stated_problem& problem, const 
                 is_chosen           ? "  <- chosen"
                 : report.admissible ? ""
                                     : "  not now: ",
-                report.obstacle.c_str());
+                sy::text::printable(report.obstacle).c_str());
   }
   if (other_types > 0) std::printf("  and %zu that serve other types (--all shows them)\n", other_types);
 }

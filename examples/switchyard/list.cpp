@@ -192,7 +192,7 @@ class filter {
         static_cast<std::size_t>(std::count_if(each->variants.begin(), each->variants.end(),
                                                [&wanted](const sy::variant& v) { return wanted.takes(v); }));
     std::printf("  %-20s %zu variants in %zu blobs, %s\n", target_name(*each).c_str(), taken,
-                count_blobs(*each), each->path.c_str());
+                count_blobs(*each), sy::text::printable(each->path).c_str());
     if (!wanted.detailed()) continue;
     for (const sy::variant& what : each->variants) {
       if (!wanted.takes(what)) continue;
@@ -214,7 +214,7 @@ class filter {
                                                               " " + from.device.arch + ")";
     std::printf("  %-20s %s: %zu rows in %zu groups, %zu denied, %zu pinned, %s\n",
                 overlay ? "overlay" : "table", device.c_str(), rows, groups, from.denials.size(),
-                from.pins.size(), from.path.c_str());
+                from.pins.size(), sy::text::printable(from.path).c_str());
   };
   for (const auto& each : files.overlays) print_table(*each, true);
   for (const auto& each : files.tables) print_table(*each, false);
@@ -254,19 +254,21 @@ void run(const list_arguments& arguments, session& session) {
   }
   if (arguments.devices) {
     for (const known_device& each : known_devices(catalog)) {
-      std::printf("%s (%s %s), from %s\n", each.properties.name.c_str(), each.properties.backend.c_str(),
-                  each.properties.arch.c_str(), each.source.c_str());
+      std::printf("%s (%s %s), from %s\n", sy::text::printable(each.properties.name).c_str(),
+                  each.properties.backend.c_str(), each.properties.arch.c_str(),
+                  sy::text::printable(each.source).c_str());
     }
     return;
   }
-  for (const std::string& each : catalog.roots()) std::printf("root %s\n", each.c_str());
+  for (const std::string& each : catalog.roots()) std::printf("root %s\n", sy::text::printable(each).c_str());
   std::vector<std::string_view> absent;
   for (const known_operator* each : shown) {
     if (!print_operator(catalog, *each, arguments)) absent.push_back(each->description->name);
   }
   if (!absent.empty()) std::printf("nothing is installed for %s\n", sy::text::join(absent, 40).c_str());
   for (const std::string& each : strangers) {
-    std::printf("%s\n  not known to this program: an engine's own operator, or a newer one\n", each.c_str());
+    std::printf("%s\n  not known to this program: an engine's own operator, or a newer one\n",
+                sy::text::printable(each).c_str());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/version.hpp>
 
@@ -58,10 +59,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem) == 0 ? tool::status_ok : tool::status_usage;
   } catch (const tool::usage_error& problem) {
-    std::fprintf(stderr, "switchyard: %s\n", problem.what());
+    std::fprintf(stderr, "switchyard: %s\n", switchyard::text::printable(problem.what()).c_str());
     return tool::status_usage;
   } catch (const std::exception& problem) {
-    std::fprintf(stderr, "switchyard: %s\n", problem.what());
+    std::fprintf(stderr, "switchyard: %s\n", switchyard::text::printable(problem.what()).c_str());
     return tool::status_error;
   }
   return session.status;

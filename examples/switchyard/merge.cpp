@@ -13,7 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/base/file.hpp>
+#include <switchyard/base/write_file.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/problem/problem.hpp>
@@ -34,7 +34,7 @@ struct merge_arguments {
   std::string conflict = "median";
 };
 
-struct outcome {
+struct merge_counts {
   std::size_t rows = 0;
   std::size_t repeated = 0;  ///< rows that several tables measured
   double widest = 1;         ///< largest ratio of two times of one variant in one row
@@ -89,7 +89,7 @@ class gathered_group {
            std::is_permutation(of.axes.begin(), of.axes.end(), axes_.begin(), axes_.end());
   }
 
-  void add(const sy::row_group& from, const std::string& path, outcome& counted) {
+  void add(const sy::row_group& from, const std::string& path, merge_counts& counted) {
     for (std::size_t i = 0; i < from.ids.size(); ++i) add_blob(from, i, path, counted);
     for (std::size_t row = 0; row < from.row_count(); ++row) {
       std::vector<std::int64_t> at;
@@ -113,7 +113,7 @@ class gathered_group {
     }
   }
 
-  [[nodiscard]] sy::row_group finish(outcome& counted) const {
+  [[nodiscard]] sy::row_group finish(merge_counts& counted) const {
     sy::row_group out;
     out.type = type_;
     out.axes = axes_;
@@ -183,7 +183,7 @@ class gathered_group {
   }
 
   /// Times of a blob that has changed since are not times of the same kernel.
-  void add_blob(const sy::row_group& from, std::size_t id, const std::string& path, outcome& counted) {
+  void add_blob(const sy::row_group& from, std::size_t id, const std::string& path, merge_counts& counted) {
     if (id >= from.blobs.size() || from.blobs[id].empty()) return;
     std::string& known = blobs_[from.ids[id]];
     if (!known.empty() && known != from.blobs[id]) {
@@ -238,7 +238,7 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
 }
 
 [[nodiscard]] sy::measurement_notes unite_notes(const std::vector<table_file>& shards,
-                                                const std::string& conflict, const outcome& counted) {
+                                                const std::string& conflict, const merge_counts& counted) {
   sy::measurement_notes out;
   for (const table_file& each : shards) {
     for (const auto& [key, value] : each.notes) {
@@ -282,7 +282,7 @@ void run(const merge_arguments& arguments, const session& session) {
   merged.operator_name = op.name;
   merged.device = shards.front().content.device;
   merged.match = shards.front().content.match;
-  outcome counted;
+  merge_counts counted;
   std::vector<gathered_group> groups;
   for (const table_file& shard : shards) {
     unite_denials(merged, shard.content);

@@ -97,6 +97,10 @@ std::uint32_t require_axis(const sy::operator_description& op, std::string_view 
 std::int64_t require_value(const sy::axis_description& axis, std::string_view text) {
   const auto value = sy::parse_value(axis, text);
   const bool named = !axis.value_names.empty();
+  if (value && *value < 0 && !named && axis.kind == sy::axis_kind::size) {
+    throw usage_error{"axis '" + std::string{axis.name} + "' has no value " + std::to_string(*value) +
+                      "; a size is 0 or more"};
+  }
   if (value && (!named || (*value >= 0 && static_cast<std::size_t>(*value) < axis.value_names.size()))) {
     return *value;
   }

@@ -18,10 +18,12 @@
 
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
+#include <switchyard/base/write_file.hpp>
 #include <switchyard/files/json.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"
+#include "record_line.hpp"
 
 namespace sy = switchyard;
 using nlohmann::ordered_json;
@@ -37,75 +39,6 @@ struct record_arguments {
   std::string device;
   double share = 100;
 };
-
-/// A problem as it was recorded. The members are the order of the output, after the counts.
-struct recorded {
-  std::string operator_name;
-  std::string device;
-  std::string problem;  ///< its JSON object, as it stands in the line
-
-  // clang-tidy 14 takes what is generated for comparisons with a plain 0.
-  friend auto operator<=>(const recorded&, const recorded&) = default;  // NOLINT(modernize-use-nullptr)
-};
-
-struct line {
-  recorded what;
-  std::uint64_t count = 0;
-};
-
-/// Why a line cannot be used.
-class bad_line : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-[[nodiscard]] const nlohmann::ordered_json& member(const nlohmann::ordered_json& of, const char* name) {
-  const auto found = of.find(name);
-  if (found == of.end()) throw bad_line{"'" + std::string{name} + "' is missing"};
-  return *found;
-}
-
-/// An axis' value as the operator spells it; throws bad_line for what the operator does not have.
-void check_axis(const sy::operator_description& op, const std::string& name,
-                const nlohmann::ordered_json& value) {
-  try {
-    const sy::axis_description& axis = op.axes[require_axis(op, name)];
-    // What has no name, an enumerator of a newer engine say, is recorded as its number.
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    static_cast<void>(require_value(axis, text));
-  } catch (const usage_error& problem) {
-    throw bad_line{problem.what()};
-  }
-}
-
-[[nodiscard]] line parse_line(std::string_view text) {
-  const auto document = ordered_json::parse(text, nullptr, false);
-  if (document.is_discarded() || !document.is_object()) throw bad_line{"is not a JSON object"};
-  const auto& name = member(document, "operator");
-  const auto& problem = member(document, "problem");
-  const auto& count = member(document, "count");
-  if (!name.is_string()) throw bad_line{"'operator' is not a string"};
-  if (!problem.is_object()) throw bad_line{"'problem' is not an object"};
-  if (!count.is_number_unsigned() || count.get<std::uint64_t>() == 0) {
-    throw bad_line{"'count' is not a positive integer"};
-  }
-  const auto device = document.find("device");
-  line out{{name.get<std::string>(),
-            device != document.end() && device->is_string() ? device->get<std::string>() : std::string{},
-            problem.dump(-1, ' ', false, ordered_json::error_handler_t::replace)},
-           count.get<std::uint64_t>()};
-  // An engine's own operators are not known here; the tuner that knows them checks theirs.
-  if (const known_operator* known = find_operator(out.what.operator_name)) {
-    for (const auto& [axis, value] : problem.items()) check_axis(*known->description, axis, value);
-    for (const sy::axis_description& axis : known->description->axes) {
-      if (!problem.contains(std::string{axis.name})) {
-        throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + out.what.operator_name +
-                       "' is missing: the recording engine used another version"};
-      }
-    }
-  }
-  return out;
-}
 
 class collector {
  public:
@@ -133,7 +66,7 @@ class collector {
   void take(const std::string& path, std::size_t number, std::string_view text, bool unfinished) {
     if (text.empty()) return;
     try {
-      add(parse_line(text));
+      add(parse_record_line(text));
       return;
     } catch (const bad_line& problem) {
       // A process that was killed leaves a part of a line, and the next one of the same file writes on there.
@@ -141,7 +74,7 @@ class collector {
       const std::size_t fresh = text.rfind(beginning);
       if (fresh != std::string_view::npos && fresh > 0) {
         try {
-          add(parse_line(text.substr(fresh)));
+          add(parse_record_line(text.substr(fresh)));
           ++torn_;
           return;
         } catch (const bad_line&) {  // both parts are broken: said of the whole below
@@ -157,7 +90,7 @@ class collector {
     }
   }
 
-  void add(const line& each) {
+  void add(const record_line& each) {
     ++lines_;
     if (!arguments_.operator_name.empty() && each.what.operator_name != arguments_.operator_name) return;
     if (each.what.device.find(arguments_.device) == std::string::npos) return;

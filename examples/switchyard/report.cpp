@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/file.hpp>
+#include <switchyard/base/write_file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/problem/problem.hpp>

@@ -1,6 +1,8 @@
 #include "table_files.hpp"
 
 #include <cstdio>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -85,16 +87,23 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
   const table_file& first = *tables.front();
   out->path = first.content.path;
   out->target = {first.content.device.backend, first.content.device.arch};
+  // Tables may name very many.
+  std::unordered_map<std::string_view, std::vector<const sy::variant*>> costs;
+  for (const sy::candidate& each : installed.candidates) costs[each.variant->id].push_back(each.variant);
+  std::unordered_set<std::string> known;
   const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
-    for (const sy::variant& each : out->variants) {
-      if (each.id == id && each.type == type) return;
-    }
+    std::string key = id;
+    for (const sy::axis_value& each : type)
+      key += "\n" + std::to_string(each.axis) + "=" + std::to_string(each.value);
+    if (!known.insert(std::move(key)).second) return;
     sy::variant& what = out->variants.emplace_back();
     what.id = id;
     what.type = type;
-    for (const sy::candidate& each : installed.candidates) {
-      if (each.variant->id != id || contradict(each.variant->type, type)) continue;
-      what.cost = each.variant->cost;
+    const auto candidates = costs.find(id);
+    if (candidates == costs.end()) return;
+    for (const sy::variant* const each : candidates->second) {
+      if (contradict(each->type, type)) continue;
+      what.cost = each->cost;
       return;
     }
   };

@@ -41,7 +41,13 @@ journal::journal(std::string path, const std::string& operator_name, std::string
       operator_name_{operator_name},
       device_{std::move(device)},
       settings_{std::move(settings)} {
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (file_ < 0 && errno == ELOOP) {
+    throw sy::file_error{sy::error_code::unreadable_file,
+                         path_ +
+                             ": is a symbolic link, and the tuner's notes are not written through one; "
+                             "remove it, or name another table"};
+  }
   if (file_ < 0) fail(path_, "the tuner's notes cannot be opened");
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     const bool taken = errno == EWOULDBLOCK;

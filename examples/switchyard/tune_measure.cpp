@@ -118,15 +118,26 @@ void measuring_worker::begin(const tuning_problem& problem) {
 
 measured_variant measuring_worker::time(const serving& variant, const round_options& options, double best) {
   try {
+    return time_once(variant, options, best);
+  } catch (const worker_lost& lost) {
+    if (lost.why() == worker_lost::kind::interrupted || ran_alone(variant)) throw;
+  }
+  checked_.erase(variant.id);
+  return time_once(variant, options, best);
+}
+
+measured_variant measuring_worker::time_once(const serving& variant, const round_options& options,
+                                             double best) {
+  try {
     check(variant);
-    const json answer = require_answer({{"time", variant.id},
-                                        {"samples", options.samples},
-                                        {"most_samples", options.most_samples},
-                                        {"precision", settings_.confidence},
-                                        {"sample_us", options.sample_us},
-                                        {"warm_up_us", options.warm_up_us},
-                                        {"cache", settings_.cache},
-                                        {"best", best}});
+    const json answer = require_answer(variant, {{"time", variant.id},
+                                                 {"samples", options.samples},
+                                                 {"most_samples", options.most_samples},
+                                                 {"precision", settings_.confidence},
+                                                 {"sample_us", options.sample_us},
+                                                 {"warm_up_us", options.warm_up_us},
+                                                 {"cache", settings_.cache},
+                                                 {"best", best}});
     measured_variant out{
         {answer.at("us").get<double>(), answer.at("low").get<double>(), answer.at("high").get<double>(),
          answer.at("spread").get<double>(), answer.at("samples").get<std::size_t>()},
@@ -135,6 +146,7 @@ measured_variant measuring_worker::time(const serving& variant, const round_opti
     for (const char* const name : {"clock_mhz", "memory_clock_mhz", "celsius", "slowdowns"}) {
       if (answer.contains(name)) out.clocks[name] = answer.at(name);
     }
+    if (options.final) check_again(variant);
     return out;
   } catch (const json::exception& problem) {
     drop_process();
@@ -175,6 +187,7 @@ void measuring_worker::set_up() {
   for (const auto& [axis, value] : problem_->axes) axes[std::string{op_.axes[axis].name}] = value;
   json answer;
   try {
+    if (!worker_.running()) ran_.clear();
     worker_.start(seconds{60});
     // The reference is computed here, and a large problem's tensors are filled.
     answer = ask({{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}}, 6);
@@ -209,19 +222,39 @@ void measuring_worker::require_asked() const {
 /// Before a variant is timed for a problem, once.
 void measuring_worker::check(const serving& variant) {
   if (checked_.contains(variant.id)) return;
-  const json answer = require_answer({{"check", variant.id}});
-  if (const auto wrong = answer.at("wrong").get<std::string>(); !wrong.empty()) {
-    // Such a kernel may have written anywhere: the next one gets fresh tensors.
-    drop_process();
+  if (const std::string wrong = find_mistake(variant, 1); !wrong.empty())
     throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
-  }
   checked_.insert(variant.id);
 }
 
+/// After its times were taken. Several runs, since one that is wrong every other time must not pass.
+void measuring_worker::check_again(const serving& variant) {
+  constexpr std::size_t runs = 3;
+  if (const std::string wrong = find_mistake(variant, runs); !wrong.empty()) {
+    checked_.erase(variant.id);
+    throw worker_lost{worker_lost::kind::garbage,
+                      "right before it was timed, wrong results afterwards: " + wrong};
+  }
+}
+
+/// What is wrong with a variant's results; empty when nothing is.
+std::string measuring_worker::find_mistake(const serving& variant, std::size_t runs) {
+  const json answer = require_answer(variant, {{"check", variant.id}, {"runs", runs}});
+  auto wrong = answer.at("wrong").get<std::string>();
+  // Such a kernel may have written anywhere: the next one gets fresh tensors.
+  if (!wrong.empty()) drop_process();
+  return wrong;
+}
+
+bool measuring_worker::ran_alone(const serving& variant) const {
+  return ran_.empty() || (ran_.size() == 1 && ran_.contains(variant.id));
+}
+
 /// An answer that is no error. Errors of the device end the worker: nothing works after some of them.
-json measuring_worker::require_answer(const json& request) {
+json measuring_worker::require_answer(const serving& variant, const json& request) {
   require_time();
   set_up();
+  ran_.insert(variant.id);
   json answer = ask(request);
   if (!answer.contains("error")) return answer;
   const auto code = static_cast<sy::error_code>(answer.at("code").get<int>());

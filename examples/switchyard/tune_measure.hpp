@@ -142,7 +142,9 @@ class measuring_worker {
   [[nodiscard]] const std::string& checks() const noexcept { return checks_; }
 
   /// Checks a variant, once for a problem, and times it; against a `best` that is not 0, hopeless ones
-  /// shortly. Throws worker_lost where the variant is to blame, or when interrupted; not_measured;
+  /// shortly. After a final round it is checked again, so that no variant wins that was right only at first.
+  /// One that fails in a process where others have run gets a second chance in a fresh one: they may have
+  /// spoilt the process. Throws worker_lost where the variant is to blame, or when interrupted; not_measured;
   /// out_of_time.
   [[nodiscard]] measured_variant time(const serving& variant, const round_options& options, double best);
 
@@ -152,10 +154,14 @@ class measuring_worker {
   [[nodiscard]] seconds limit(double factor) const;
   void require_time() const;
   [[nodiscard]] nlohmann::json ask(const nlohmann::json& request, double factor = 1);
-  [[nodiscard]] nlohmann::json require_answer(const nlohmann::json& request);
+  [[nodiscard]] nlohmann::json require_answer(const serving& variant, const nlohmann::json& request);
   void set_up();
   void require_asked() const;
+  [[nodiscard]] measured_variant time_once(const serving& variant, const round_options& options, double best);
   void check(const serving& variant);
+  void check_again(const serving& variant);
+  [[nodiscard]] std::string find_mistake(const serving& variant, std::size_t runs);
+  [[nodiscard]] bool ran_alone(const serving& variant) const;
   void drop_process() noexcept;
 
   const switchyard::operator_description& op_;
@@ -170,6 +176,7 @@ class measuring_worker {
   std::string checks_;
   bool ready_ = false;
   std::set<std::string> checked_;
+  std::set<std::string> ran_;  ///< variants that the process has run
 };
 
 }  // namespace tool

@@ -16,6 +16,7 @@
 #include <switchyard/tune/coverage.hpp>
 
 #include "command.hpp"
+#include "record_line.hpp"
 
 namespace sy = switchyard;
 using nlohmann::json;
@@ -87,8 +88,12 @@ struct axis_values {
     const std::size_t end = std::min(word.find(',', begin), word.size());
     const std::string text = word.substr(begin, end - begin);
     begin = end + 1;
+    const std::size_t before = out.values.size();
     if (text.find("..") != std::string::npos) {
       add_range(text, word, out.values);
+      if (out.values.back() < 0 || out.values[before] < 0)
+        throw usage_error{"in '" + word + "', the range '" + text +
+                          "' has negative values; a size is 0 or more"};
     } else {
       out.values.push_back(require_value(op.axes[out.axis], text));
     }
@@ -101,18 +106,15 @@ struct axis_values {
   return out;
 }
 
-/// Calls `each(line number, object)` for every line of a recording; lines that are no JSON object as null.
-void for_each_line(const std::string& path, const std::function<void(std::size_t, const json&)>& each) {
-  const std::string text = sy::read_file(path, longest_recording);
+/// Calls `each(line number, line)` for every line of a recording that is not blank.
+void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& each) {
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view{text}.substr(begin, end - begin);
+    const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const json parsed = json::parse(line, nullptr, false);
-    each(number, parsed.is_object() ? parsed : json{});
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) each(number, line);
   }
 }
 
@@ -171,13 +173,22 @@ void problem_list::add_grid(const std::vector<std::string>& words) {
 }
 
 void problem_list::add_recording(const std::string& path) {
+  add_lines(sy::read_file(path, longest_recording), path);
+}
+
+void problem_list::add_lines(std::string_view recording, const std::string& path) {
   std::size_t bad = 0;
   std::string first_bad;
-  for_each_line(path, [&](std::size_t number, const json& line) {
+  for_each_line(recording, [&](std::size_t number, std::string_view unparsed) {
     const auto complain = [&](const std::string& why) {
       if (bad++ == 0) first_bad = "line " + std::to_string(number) + ": " + why;
     };
-    if (line.is_null()) return complain("no JSON object");
+    json line;
+    try {
+      line = parse_json_object<json>(unparsed);
+    } catch (const bad_line& wrong) {
+      return complain(wrong.what());
+    }
     const auto name = line.find("operator");
     const auto problem = line.find("problem");
     if (name == line.end() || !name->is_string() || problem == line.end() || !problem->is_object())
@@ -245,7 +256,8 @@ void problem_list::finish() {
 std::map<std::string, double> recorded_operators(const std::vector<std::string>& paths) {
   std::map<std::string, double> out;
   for (const std::string& path : paths) {
-    for_each_line(path, [&out](std::size_t, const json& line) {
+    for_each_line(sy::read_file(path, longest_recording), [&out](std::size_t, std::string_view unparsed) {
+      const json line = json::parse(unparsed, nullptr, false);
       if (!line.is_object() || !line.contains("operator") || !line["operator"].is_string()) return;
       const auto count = line.find("count");
       out[line["operator"].get<std::string>()] +=

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <switchyard/files/table.hpp>
@@ -34,6 +35,8 @@ class problem_list {
   /// The lines of a recording that are of this operator. The rows' type is all type axes. Lines that cannot
   /// be used are counted, and the first of them is described. Throws switchyard::file_error.
   void add_recording(const std::string& path);
+  /// The same for its text; `path` names it in complaints.
+  void add_lines(std::string_view recording, const std::string& path);
 
   /// The rows of a table, each of its group's type.
   void add_table(const switchyard::table& of);

@@ -1,6 +1,7 @@
 #include "tune_process.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -27,6 +27,7 @@ namespace tool {
 namespace {
 
 constexpr std::size_t longest_answer = std::size_t{16} << 20U;
+constexpr std::size_t kept_output = 4096;
 
 [[noreturn]] void fail(const char* what) {
   throw sy::driver_error{sy::error_code::driver_failed, std::string{"the measuring process: "} + what + ": " +
@@ -144,9 +145,10 @@ void worker_process::start(std::chrono::duration<double> limit) {
   if (running()) return;
   std::array<int, 2> requests{};
   std::array<int, 2> answers{};
-  if (::pipe2(requests.data(), O_CLOEXEC) != 0 || ::pipe2(answers.data(), O_CLOEXEC) != 0) fail("pipe");
-  output_ = ::memfd_create("switchyard-worker-output", MFD_CLOEXEC);
-  if (output_ < 0) fail("memfd_create");
+  std::array<int, 2> output{};
+  for (auto* const each : {&requests, &answers, &output}) {
+    if (::pipe2(each->data(), O_CLOEXEC) != 0) fail("pipe");
+  }
   std::vector<std::string> words = command_;
   // Numbers of their own, above those that a program opens by itself.
   constexpr int first_free = 100;
@@ -158,12 +160,12 @@ void worker_process::start(std::chrono::duration<double> limit) {
   const pid_t child = ::fork();
   if (child < 0) fail("fork");
   if (child == 0) {
-    // A group of its own: what kernels start dies with it, and the terminal's Ctrl-C reaches only the tuner.
+    // A group of its own: the terminal's Ctrl-C reaches only the tuner.
     ::setpgid(0, 0);
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (::dup2(requests[0], first_free) < 0 || ::dup2(answers[1], first_free + 1) < 0 ||
-        ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(output_, STDOUT_FILENO) < 0 ||
-        ::dup2(output_, STDERR_FILENO) < 0) {
+        ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(output[1], STDOUT_FILENO) < 0 ||
+        ::dup2(output[1], STDERR_FILENO) < 0) {
       ::_exit(126);
     }
     ::execv(arguments[0], arguments.data());
@@ -171,10 +173,14 @@ void worker_process::start(std::chrono::duration<double> limit) {
   }
   ::close(requests[0]);
   ::close(answers[1]);
+  ::close(output[1]);
   pid_ = child;
   requests_ = requests[1];
   answers_ = answers[0];
+  output_ = output[0];
+  ::fcntl(output_, F_SETFL, O_NONBLOCK);
   pending_.clear();
+  said_.clear();
   try {
     const json hello = wait(limit);
     const json& device = hello.at("device");
@@ -198,9 +204,20 @@ void worker_process::start(std::chrono::duration<double> limit) {
 
 void worker_process::kill() noexcept {
   if (pid_ > 0) {
-    ::kill(-pid_, SIGKILL);
-    ::kill(pid_, SIGKILL);  // where it had no group yet
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    // It ends what its kernels have started before it ends itself. That takes a while where a driver frees
+    // much memory, which the next process needs.
+    ::kill(pid_, SIGTERM);
+    const auto end = clock::now() + std::chrono::seconds{60};
+    bool gone = false;
+    while (!gone && clock::now() < end) {
+      gone = ::waitpid(pid_, nullptr, WNOHANG) == pid_;
+      if (!gone) ::usleep(500);
+    }
+    if (!gone) {
+      ::kill(-pid_, SIGKILL);
+      ::kill(pid_, SIGKILL);  // where it had no group yet
+      while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+      }
     }
   }
   for (int* const each : {&requests_, &answers_, &output_}) {
@@ -240,9 +257,19 @@ json worker_process::wait(std::chrono::duration<double> limit) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now()).count();
     if (left <= 0)
       lose(worker_lost::kind::hang, "no answer within " + seconds_text(limit) + "; it was killed");
-    pollfd waiting{answers_, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 100)));
-    if (ready <= 0) continue;
+    std::array<pollfd, 2> waiting{{{answers_, POLLIN, 0}, {output_, POLLIN, 0}}};
+    const int ready =
+        ::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<long long>(left, 100)));
+    if (ready < 0) continue;
+    if (waiting[1].revents != 0) read_output();
+    if (waiting[0].revents == 0) {
+      // Something that it has started may have outlived it, and keep its pipe open.
+      siginfo_t ended{};
+      if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          ended.si_pid == pid_)
+        lose(worker_lost::kind::crash, how_it_ended());
+      continue;
+    }
     char buffer[65536];  // NOLINT(modernize-avoid-c-arrays): for read
     const ssize_t got = ::read(answers_, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
@@ -261,6 +288,7 @@ std::string worker_process::how_it_ended() noexcept {
   int status = 0;
   pid_t ended = 0;
   // Its end of the pipe closes a little before it can be waited for; one that only closed the pipe stays.
+  // What it has started is ended before it is gone.
   for (int i = 0; i < 200 && ended == 0; ++i) {
     ended = ::waitpid(pid_, &status, WNOHANG);
     if (ended == 0) ::usleep(5000);
@@ -278,12 +306,22 @@ std::string worker_process::how_it_ended() noexcept {
   return "it exited with status " + std::to_string(WEXITSTATUS(status));
 }
 
-std::string worker_process::last_words() const {
-  if (output_ < 0) return {};
-  const off_t size = ::lseek(output_, 0, SEEK_END);
-  std::string text(static_cast<std::size_t>(std::clamp<off_t>(size, 0, 400)), '\0');
-  const ssize_t got = ::pread(output_, text.data(), text.size(), size - static_cast<off_t>(text.size()));
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+/// Takes what the process has printed, as far as a pipe holds it, and keeps its end.
+void worker_process::read_output() {
+  char buffer[65536];  // NOLINT(modernize-avoid-c-arrays): for read
+  const ssize_t got = output_ < 0 ? -1 : ::read(output_, buffer, sizeof buffer);
+  if (got > 0) {
+    said_.append(buffer, static_cast<std::size_t>(got));
+    if (said_.size() > kept_output) said_.erase(0, said_.size() - kept_output);
+  } else if (got == 0 && output_ >= 0) {  // closed: poll would tell of it forever
+    ::close(output_);
+    output_ = -1;
+  }
+}
+
+std::string worker_process::last_words() {
+  read_output();
+  std::string text = said_.size() > 400 ? said_.substr(said_.size() - 400) : said_;
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (const std::size_t last = text.rfind('\n'); last != std::string::npos) text.erase(0, last + 1);
   return sy::text::shortened(text, 200);

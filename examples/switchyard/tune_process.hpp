@@ -74,7 +74,8 @@ class worker_process {
   [[nodiscard]] nlohmann::json wait(std::chrono::duration<double> limit);
   [[noreturn]] void lose(worker_lost::kind why, const std::string& text);
   [[nodiscard]] std::string how_it_ended() noexcept;
-  [[nodiscard]] std::string last_words() const;
+  void read_output();
+  [[nodiscard]] std::string last_words();
 
   std::vector<std::string> command_;
   device_place place_;
@@ -83,7 +84,8 @@ class worker_process {
   pid_t pid_ = -1;
   int requests_ = -1;
   int answers_ = -1;
-  int output_ = -1;  ///< what the process prints
+  int output_ = -1;  ///< what the process prints, of which the end is kept
+  std::string said_;
   std::string pending_;
 };
 

@@ -83,7 +83,7 @@ std::size_t progress::failures() const {
 
 void progress::print(const std::string& line) {
   erase();
-  std::fprintf(out_, "%s\n", line.c_str());
+  std::fprintf(out_, "%s\n", switchyard::text::printable(line).c_str());
   std::fflush(out_);
   draw(true);
 }

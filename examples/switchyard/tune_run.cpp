@@ -18,6 +18,7 @@
 
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
+#include <switchyard/base/write_file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/read_table.hpp>
@@ -138,7 +139,9 @@ struct checked_counts {
   std::size_t all = 0;
   std::size_t reduced = 0;
 
-  static constexpr std::string_view what = "each variant against the definition in f64 before it was timed, ";
+  static constexpr std::string_view what =
+      "each variant against the definition in f64 before it was timed, those of the last round after it "
+      "too, ";
 
   [[nodiscard]] std::string text() const {
     return std::string{what} + std::to_string(whole) + " of " + std::to_string(all) +
@@ -486,8 +489,10 @@ class problem_tuner {
     drift = again ? std::abs(again->microseconds / times[0].microseconds - 1) : 0;
     const double noise = again ? times[0].uncertainty() + again->uncertainty() : 0;
     steady = drift <= std::max(run_.settings.how.drift, noise);
-    std::erase_if(variants, [this](const serving& each) {
-      return run_.notes.find_bad(each.id, each.blob, each.type).has_value();
+    std::erase_if(variants, [&](const serving& each) {
+      if (!run_.notes.find_bad(each.id, each.blob, each.type)) return false;
+      out.erase(each.id);
+      return true;
     });
     return out;
   }
@@ -605,7 +610,8 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
   problem_list list{op};
   if (!settings.words.empty()) list.add_grid(settings.words);
   for (const std::string& each : settings.recordings) list.add_recording(each);
-  for (const std::string& each : list.complaints()) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
+  for (const std::string& each : list.complaints())
+    std::fprintf(stderr, "switchyard: %s\n", sy::text::printable(each).c_str());
   if (!settings.refresh.empty()) {
     sy::warnings warned;
     list.add_table(sy::read_table(settings.refresh, op, warned));

@@ -3,14 +3,13 @@
 //
 //   (at the start)                             {"device": {...}, "pid": n}
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
-//   {"check": "variant"}                       {"wrong": ""}
+//   {"check": "variant", "runs": n}            {"wrong": ""}
 //   {"time": "variant", "samples": n, ...}     {"us": t, "low": t, "high": t, ...}
 //   any of them                                {"error": "text", "code": 211}
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <string>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "operators.hpp"
 #include "tune_benches.hpp"
 #include "tune_process.hpp"
+#include "tune_supervise.hpp"
 
 namespace sy = switchyard;
 using nlohmann::json;
@@ -154,8 +154,8 @@ class line_channel {
 }
 
 void run(const worker_arguments& arguments, const session& session) {
-  // The tuner answers for interruptions; a kernel that dies leaves no core behind, and nothing outlives the
-  // tuner.
+  split_off_worker(arguments.requests, arguments.answers);
+  // The tuner answers for interruptions, and a kernel that dies leaves no core behind.
   std::signal(SIGINT, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
   // A signal is what it died of, whatever handlers a library or a sanitizer brings.
   for (const int each : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
@@ -163,7 +163,6 @@ void run(const worker_arguments& arguments, const session& session) {
   }
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   line_channel channel{arguments.requests, arguments.answers};
   const device_place place = parse_device_place(arguments.device);
   sy::catalog catalog{session.options()};
@@ -184,7 +183,8 @@ void run(const worker_arguments& arguments, const session& session) {
       if (request.contains("set_up")) {
         answer = set_up(*bench, request);
       } else if (request.contains("check")) {
-        answer = {{"wrong", bench->check(request.at("check").get<std::string>())}};
+        answer = {{"wrong", bench->check(request.at("check").get<std::string>(),
+                                         request.at("runs").get<std::size_t>())}};
       } else {
         answer = time(*bench, request, state);
       }

@@ -2,12 +2,14 @@
 //
 // Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says
 // what was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
-// expected 4 integers, got 3".
+// expected 4 integers, got 3". It is one line, whatever a path, a variable or a driver put into it.
 #pragma once
 
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include <switchyard/base/text.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -54,7 +56,8 @@ enum class error_code : int {
 class error : public std::runtime_error {
  public:
   error(error_code code, const std::string& message)
-      : std::runtime_error{"[switchyard." + std::to_string(static_cast<int>(code)) + "] " + message},
+      : std::runtime_error{"[switchyard." + std::to_string(static_cast<int>(code)) + "] " +
+                           text::printable(message)},
         code_{code} {}
 
   [[nodiscard]] error_code code() const noexcept { return code_; }

@@ -178,6 +178,25 @@ def main():
     checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"),
                  "a root that is a link")
 
+    # Who may change a root runs code in engines: said of each file and folder.
+    tree = Tree(os.path.join(folder, "open")).write()
+    blob = os.path.join(os.path.dirname(tree.manifest_path), "large.cubin")
+    for path, mode in ((blob, 0o646), (os.path.dirname(tree.table_path), 0o777), (tree.manifest_path, 0o666)):
+        before = os.stat(path).st_mode & 0o777
+        os.chmod(path, mode)
+        status, out, _ = run(program, "check", "--strict", tree.folder)
+        checks.equal(status, 1, f"{path} that others may write")
+        checks.contains(out, f"warning: {path}: everybody may write it, and so run code in engines that read this root; "
+                        "take that away, as with chmod go-w\n", "a file that others may write")
+        checks.contains(out, "0 errors, 1 warnings", "a file that others may write")
+        os.chmod(path, before)
+    checks.equal(run(program, "check", "--strict", tree.folder)[0], 0, "closed again")
+    os.chmod(folder, 0o777)
+    checks.contains(run(program, "check", tree.folder)[1], f"warning: {folder}: everybody may write it", "the folder above")
+    os.chmod(folder, 0o1777)
+    checks.equal(run(program, "check", "--strict", tree.folder)[0], 0, "a sticky folder above")
+    os.chmod(folder, 0o755)
+
     # Paths that lead nowhere.
     status, out, _ = run(program, "check", os.path.join(folder, "nowhere"))
     checks.equal(status, 2, "a missing path")

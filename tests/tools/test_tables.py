@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 from invented import BLOBS, DEVICE, Checks, run, sha256
@@ -103,6 +104,16 @@ def test_record(program, folder, checks, axes):
                  ":7: skipped: 'problem' is not an object", ":8: skipped: 'operator' is missing",
                  "7 lines were skipped in total"):
         checks.contains(problem, text, "record: bad lines")
+    worse = folder.write("worse.jsonl", "\n".join([
+        line(1, rows=4), line(1, rows=-4), line(1, rows=4)[:-1] + ',"count":7}', line(1, rows=4) + "\0x",
+        line(1, "a\nforged", rows=4), "[" * 100]) + "\n")
+    status, out, problem = run(program, "record", worse, "-o", folder.name("out.jsonl"))
+    checks.equal(status, 0, "record: status with worse lines")
+    for text in (":2: skipped: axis 'rows' has no value -4; a size is 0 or more",
+                 ":3: skipped: /count: the key stands here twice", ":4: skipped: is not a JSON object",
+                 ":5: skipped: 'device' has a control character, U+000A", ":6: skipped: is not a JSON object",
+                 "5 lines were skipped in total"):
+        checks.contains(problem, text, "record: worse lines")
 
     empty = folder.write("empty.jsonl", "")
     status, _, problem = run(program, "record", empty, "-o", folder.name("none.jsonl"))
@@ -268,6 +279,46 @@ def test_diff(program, folder, checks):
     checks.equal(status, 64, "diff: one table")
 
 
+def test_output(program, folder, checks):
+    """However many write a table at once, and whatever stands beside it, readers find a whole one."""
+    one = folder.write("left.json", table({(n, 64): {"a": 2.0, "b": 4.0} for n in range(1, 200)}))
+    two = folder.write("right.json", table({(n, 128): {"a": 3.0} for n in range(1, 200)}))
+    out = folder.name("out.json")
+    shutil.copy(one, out)
+    os.chmod(out, 0o640)
+    precious = folder.write("precious", "precious")
+    os.symlink(precious, out + ".partial")
+    writers = [subprocess.Popen(["sh", "-c", 'for i in 1 2 3 4 5 6; do "$0" merge "$1" "$2" -o "$3" >&2 || exit 1; done',
+                                 program, one, two, out], stderr=subprocess.DEVNULL) for _ in range(4)]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        text = folder.read("out.json")
+        try:
+            seen.add(len(json.loads(text)["groups"][0]["rows"]))
+        except (ValueError, LookupError):
+            seen.add(text[:40])
+    checks.equal([writer.wait() for writer in writers], [0] * 4, "parallel merges: statuses")
+    checks.that(seen <= {199, 398}, f"parallel merges: a reader found {seen}")
+    checks.equal(os.stat(out).st_mode & 0o777, 0o640, "parallel merges: the table's mode")
+    checks.equal(folder.read("precious"), "precious", "parallel merges: a link that is planted")
+    checks.that(not [each for each in os.listdir(folder.path) if each.startswith(".switchyard")], "parallel merges: litter")
+
+    # A link is followed, and a pipe is no table.
+    os.symlink("out.json", folder.name("link.json"))
+    status, _, _ = run(program, "merge", one, "-o", folder.name("link.json"))
+    checks.equal((status, os.path.islink(folder.name("link.json")), len(json.loads(folder.read("out.json"))["groups"][0]["rows"])),
+                 (0, True, 199), "a table that is a link")
+    os.mkfifo(folder.name("pipe"))
+    status, _, problem = run(program, "merge", one, "-o", folder.name("pipe"))
+    checks.equal(status, 2, "a pipe as output")
+    checks.contains(problem, "pipe: is not a regular file, so it is not replaced; name another file", "a pipe as output")
+
+    # Nothing that a path is called commands a terminal.
+    status, _, problem = run(program, "merge", folder.name("none\n\x1b[2Jswitchyard: forged"), "-o", out)
+    checks.equal(status, 2, "a path with control characters")
+    checks.contains(problem, "none\\u000a\\u001b[2Jswitchyard: forged: cannot be opened", "a path with control characters")
+
+
 def main():
     program, path = sys.argv[1:]
     folder = Folder(path)
@@ -278,6 +329,7 @@ def main():
     test_record(program, folder, checks, axes)
     test_merge(program, folder, checks)
     test_diff(program, folder, checks)
+    test_output(program, folder, checks)
     return checks.finish()
 
 

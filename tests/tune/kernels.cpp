@@ -1,5 +1,6 @@
 // CPU kernels of the operator softmax, in f32: right ones, and one for every way to be of no use.
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -9,6 +10,11 @@
 #include <limits>
 #include <thread>
 #include <unistd.h>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "kernels_for_tests/export.hpp"
 
@@ -89,8 +95,89 @@ void late(const block&, const float* x, float* out, std::int64_t rows, std::int6
   softmax(x, out, rows, columns, scale);
 }
 
+/// Right while it is checked, wrong from then on.
+void fading(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  static int calls = 0;
+  softmax(x, out, rows, columns, ++calls > 3 ? scale * 1.01F : scale);
+}
+
+/// Right every other time.
+void blinking(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+              float scale) {
+  static int calls = 0;
+  softmax(x, out, rows, columns, ++calls % 2 == 0 ? scale * 1.01F : scale);
+}
+
+/// Right, and leaves something behind in its process, which its neighbour stumbles over.
+void spoiling(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+              float scale) {
+  softmax(x, out, rows, columns, scale);
+  ::setenv("SOFTMAX_SPOILT", "1", 1);
+}
+
+void stumbling(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+               float scale) {
+  softmax(x, out, rows, columns, std::getenv("SOFTMAX_SPOILT") != nullptr ? scale * 1.01F : scale);
+}
+
+/// Right, and leaves subnormals flushed to zero and sums rounded up.
+void flushing(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+              float scale) {
+  softmax(x, out, rows, columns, scale);
+  std::fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+  _mm_setcsr(_mm_getcsr() | 0x8040U);
+#endif
+}
+
+/// Right where subnormals are what they are, and rounding is to nearest.
+void delicate(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+              float scale) {
+  volatile float tiny = 1e-38F;
+  tiny = tiny / 4;
+  volatile float one = 1;
+  one = one + 1e-9F;
+  softmax(x, out, rows, columns, tiny != 0 && one == 1 ? scale : scale * 1.01F);
+}
+
+/// Prints without an end.
+void flooding(const block&, const float*, float*, std::int64_t, std::int64_t, float) {
+  for (;;) std::puts("a line of some length, so that much is printed with each of them, again and again");
+}
+
+/// A process in a session of its own, which holds all that its parent had open.
+void leave_child() {
+  static bool done = false;
+  if (std::exchange(done, true) || ::fork() != 0) return;
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);
+  for (;;) ::pause();
+}
+
+/// Right, and leaves a process behind.
+void lingering(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+               float scale) {
+  leave_child();
+  softmax(x, out, rows, columns, scale);
+}
+
+/// Dies, and leaves a process behind that keeps its pipe open.
+void parting(const block&, const float*, float*, std::int64_t, std::int64_t, float) {
+  leave_child();
+  std::abort();
+}
+
 }  // namespace
 
+EXPORT_KERNEL(softmax_flushing, flushing);
+EXPORT_KERNEL(softmax_delicate, delicate);
+EXPORT_KERNEL(softmax_flooding, flooding);
+EXPORT_KERNEL(softmax_lingering, lingering);
+EXPORT_KERNEL(softmax_parting, parting);
+EXPORT_KERNEL(softmax_fading, fading);
+EXPORT_KERNEL(softmax_blinking, blinking);
+EXPORT_KERNEL(softmax_spoiling, spoiling);
+EXPORT_KERNEL(softmax_stumbling, stumbling);
 EXPORT_KERNEL(softmax_right, right);
 EXPORT_KERNEL(softmax_slow, slow);
 EXPORT_KERNEL(softmax_crash, crash);

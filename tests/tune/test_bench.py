@@ -111,7 +111,8 @@ def test_bad_winner():
     found = bench(root, table, "--exhaustive")  # a rival that is wrong is told, and costs nothing else
     check(found["within"] == 4 and all("third: wrong results" in each["failures"][0] for each in found["shapes"]),
           found)
-    for kernel, reason in [("off", "quick: wrong results"), ("crash", r"quick: .*died of signal 11")]:
+    for kernel, reason in [("off", "quick: wrong results"), ("crash", r"quick: .*died of signal 11"),
+                           ("fading", "quick: right before it was timed, wrong results afterwards")]:
         make_root("bad", {"quick": kernel, "lazy": "slow"})
         found = bench(root, table, "--rows", "1", status=1)
         check(found["failed"] == 1 and re.search(reason, found["shapes"][0]["why"]), found)

@@ -34,3 +34,10 @@ TEST_CASE("the numbers of errors are those that the guide lists") {
   CHECK(static_cast<int>(error_code::invalid_argument) == 301);
   CHECK(static_cast<int>(error_code::evaluation_failed) == 305);
 }
+
+TEST_CASE("a message is one line, whatever is put into it") {
+  const error problem{error_code::blob_not_loadable, "a path\n[switchyard.999] forged \x1b[2J"};
+  CHECK(std::string{problem.what()} == "[switchyard.207] a path\\u000a[switchyard.999] forged \\u001b[2J");
+  const error again{problem.code(), std::string{problem.message()}};
+  CHECK(std::string{again.what()} == problem.what());
+}

@@ -1,12 +1,10 @@
-// Whole files as bytes.
+// Reads whole files as bytes.
 #pragma once
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <fcntl.h>
 #include <string>
-#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -51,32 +49,6 @@ inline namespace v0 {
   }
   bytes.resize(filled);
   return bytes;
-}
-
-/// Replaces a file as a whole: readers see the old content or the new one, never a part. Throws file_error
-/// unreadable_file, leaving the old content.
-inline void write_file(const std::string& path, std::string_view text) {
-  const std::string fresh = path + ".partial";
-  const auto fail = [&](const char* problem) {
-    const std::string why = std::generic_category().message(errno);
-    ::unlink(fresh.c_str());
-    throw file_error{error_code::unreadable_file, path + ": " + problem + ": " + why};
-  };
-  const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) fail("cannot be written");
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(file, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      ::close(file);
-      fail("cannot be written");
-    }
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  const bool flushed = ::fsync(file) == 0;
-  if (::close(file) != 0 || !flushed) fail("cannot be written");
-  if (::rename(fresh.c_str(), path.c_str()) != 0) fail("cannot be replaced");
 }
 
 }  // namespace v0

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,18 +60,6 @@ template <class Names>
   return out;
 }
 
-/// A part of a file, for a message: not longer than a message may be, cut between characters, and without
-/// control characters, of which a zero would end the message.
-[[nodiscard]] inline std::string shortened(std::string_view text, std::size_t most) {
-  std::size_t end = text.size() <= most ? text.size() : most;
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
-  std::string out{text.substr(0, end)};
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return end < text.size() ? out + "..." : out;
-}
-
 /// A number with three significant digits or more: "0.0123", "41.2", "12345".
 [[nodiscard]] inline std::string number(double value) {
   char buffer[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
@@ -102,12 +91,93 @@ template <class Names>
   return length;
 }
 
+/// Bytes of the control character that a text begins with: C0, DEL, or C1, which terminals obey as well; 0
+/// where it begins with none.
+[[nodiscard]] inline std::size_t control_length(std::string_view text) noexcept {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x20 || first == 0x7f) return 1;
+  if (first != 0xc2 || text.size() < 2) return 0;
+  const auto second = static_cast<unsigned char>(text[1]);
+  return second >= 0x80 && second <= 0x9f ? 2 : 0;
+}
+
+namespace detail {
+
+/// Appends a byte or a control character as "\u000a".
+inline void add_escaped(std::string& out, unsigned value) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  out += "\\u00";
+  out += digits[value >> 4U];
+  out += digits[value & 15U];
+}
+
+}  // namespace detail
+
+/// The first control character of a text as "U+000A", for a message.
+[[nodiscard]] inline std::optional<std::string> find_control(std::string_view text) {
+  for (; !text.empty(); text.remove_prefix(1)) {
+    const std::size_t length = control_length(text);
+    if (length == 0) continue;
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    const auto value = static_cast<unsigned char>(text[length - 1]);
+    return std::string{"U+00"} + digits[value >> 4U] + digits[value & 15U];
+  }
+  return std::nullopt;
+}
+
+/// Text of any origin as one line that a terminal shows and does not obey: control characters become
+/// "\u000a", bytes that are no UTF-8 "\x9b". What has none is returned as it is, and so is what was escaped
+/// before.
+[[nodiscard]] inline std::string printable(std::string text) {
+  std::string_view rest = text;
+  const auto is_plain = [&rest](std::size_t length) { return length > 0 && control_length(rest) == 0; };
+  while (!rest.empty()) {
+    const std::size_t length = utf8_length(rest);
+    if (!is_plain(length)) break;
+    rest.remove_prefix(length);
+  }
+  if (rest.empty()) return text;
+  std::string out = text.substr(0, text.size() - rest.size());
+  while (!rest.empty()) {
+    const std::size_t length = utf8_length(rest);
+    if (is_plain(length)) {
+      out += rest.substr(0, length);
+    } else if (length == 0) {
+      constexpr std::string_view digits = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(rest[0]);
+      ((out += "\\x") += digits[byte >> 4U]) += digits[byte & 15U];
+    } else {
+      detail::add_escaped(out, static_cast<unsigned char>(rest[length - 1]));
+    }
+    rest.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+/// A part of a file, for a message: not longer than a message may be, cut between characters, and without
+/// control characters, of which a zero would end the message.
+[[nodiscard]] inline std::string shortened(std::string_view text, std::size_t most) {
+  std::size_t end = text.size() <= most ? text.size() : most;
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  std::string out;
+  for (std::string_view rest = text.substr(0, end); !rest.empty();) {
+    const std::size_t length = control_length(rest);
+    out += length == 0 ? rest[0] : '?';
+    rest.remove_prefix(length == 0 ? 1 : length);
+  }
+  return end < text.size() ? out + "..." : out;
+}
+
 /// A JSON string literal. Bytes that are no UTF-8, as paths may have, become U+FFFD.
 [[nodiscard]] inline std::string quote_json(std::string_view value) {
-  constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "\"";
   while (!value.empty()) {
     const std::size_t length = utf8_length(value);
+    if (length == 2 && control_length(value) == 2) {  // JSON allows them, terminals obey them
+      detail::add_escaped(out, static_cast<unsigned char>(value[1]));
+      value.remove_prefix(2);
+      continue;
+    }
     if (length != 1) {
       out += length == 0 ? std::string_view{"\xef\xbf\xbd"} : value.substr(0, length);
       value.remove_prefix(length == 0 ? 1 : length);
@@ -115,14 +185,11 @@ template <class Names>
     }
     const char c = value[0];
     value.remove_prefix(1);
-    const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (byte < 0x20) {
-      out += "\\u00";
-      out += digits[byte >> 4U];
-      out += digits[byte & 15U];
+    } else if (control_length({&c, 1}) == 1) {
+      detail::add_escaped(out, static_cast<unsigned char>(c));
     } else {
       out += c;
     }

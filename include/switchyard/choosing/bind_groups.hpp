@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,7 +30,7 @@ namespace detail {
 /// Binds the groups of all ranked tables, once. Rows and entries that cannot be used become warnings.
 class group_binder {
  public:
-  group_binder(const candidate_set& set, const candidate_ids& ids, std::span<const ranked_table> ranked,
+  group_binder(const candidate_set& set, candidate_ids& ids, std::span<const ranked_table> ranked,
                std::vector<std::string>& warned)
       : set_{set}, ids_{ids}, ranked_{ranked}, warned_{warned} {}
 
@@ -36,6 +38,7 @@ class group_binder {
   // without repeating the table under it, and its rows replace those of the same sizes. Times of other
   // devices are not comparable with these or with each other, so their tables are asked one after the other.
   [[nodiscard]] std::vector<bound_group> bind() {
+    std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
     for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
       const ranked_table& ranked = ranked_[t];
       for (std::uint32_t g = 0; g < ranked.source->groups.size(); ++g) {
@@ -47,13 +50,13 @@ class group_binder {
           continue;
         }
         bound_group* into = nullptr;
-        if (ranked.rank == table_rank::this_device) {
-          for (bound_group& other : groups_) {
-            if (other.rank == ranked.rank && other.type == rows.type && other.axes == rows.axes)
-              into = &other;
-          }
-        }
-        if (into == nullptr) {
+        std::size_t number = groups_.size();
+        if (ranked.rank == table_rank::this_device)
+          number = here.try_emplace(kind_of(rows), groups_.size()).first->second;
+        if (number < groups_.size()) {
+          into = &groups_[number];
+        } else {
+          known_.emplace_back();
           into = &groups_.emplace_back();
           into->type = rows.type;
           into->axes = rows.axes;
@@ -62,7 +65,7 @@ class group_binder {
           into->envelope = ranked.source->match.envelope;
           add_dimensions(*into, ranked.source->match);
         }
-        add_rows(*into, rows, *ranked.source, t, g);
+        add_rows(*into, known_[number], rows, *ranked.source, t, g);
       }
     }
     std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
@@ -100,13 +103,24 @@ class group_binder {
       into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
   }
 
-  void add_rows(bound_group& into, const row_group& rows, const table& from, std::uint32_t table_number,
+  /// Tells kinds of groups apart: their type and axes.
+  [[nodiscard]] static std::string kind_of(const row_group& rows) {
+    std::string out;
+    for (const axis_value& value : rows.type)
+      out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
+    for (const std::uint32_t axis : rows.axes) out += std::to_string(axis) + ' ';
+    return out;
+  }
+
+  void add_rows(bound_group& into, std::unordered_map<std::string_view, std::uint32_t>& known,
+                const row_group& rows, const table& from, std::uint32_t table_number,
                 std::uint32_t group_number) {
     std::vector<std::uint32_t> ids(rows.ids.size());
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
-      const auto known = std::find(into.ids.begin(), into.ids.end(), rows.ids[i]);
-      ids[i] = static_cast<std::uint32_t>(known - into.ids.begin());
-      if (known != into.ids.end()) continue;
+      const auto [found, is_new] =
+          known.try_emplace(rows.ids[i], static_cast<std::uint32_t>(into.ids.size()));
+      ids[i] = found->second;
+      if (!is_new) continue;
       into.ids.push_back(rows.ids[i]);
       into.named.push_back(name_candidates(rows, i, from));
       add_cost(into, into.named.back());
@@ -216,10 +230,11 @@ class group_binder {
   }
 
   const candidate_set& set_;
-  const candidate_ids& ids_;
+  candidate_ids& ids_;
   std::span<const ranked_table> ranked_;
   std::vector<std::string>& warned_;
   std::vector<bound_group> groups_;
+  std::vector<std::unordered_map<std::string_view, std::uint32_t>> known_;  // of each group, its tables' ids
 };
 
 }  // namespace detail

@@ -49,12 +49,13 @@ class selector_builder {
     out_->device = sources_.device;
     out_->manifests = sources_.manifests;
     add_candidates();
-    const candidate_ids ids{*out_, sources_.manifests, warned_};
+    candidate_ids ids{*out_, sources_.manifests, warned_};
     const std::vector<ranked_table> ranked =
         rank_tables(sources_.device, sources_.overlays, sources_.tables, warned_);
     for (const ranked_table& each : ranked) out_->tables.push_back(each.source);
     add_denials_and_pins(ids, ranked);
     out_->groups = group_binder{*out_, ids, ranked, warned_}.bind();
+    ids.count_unknown();
     add_force(ids);
     return out_;
   }
@@ -107,7 +108,7 @@ class selector_builder {
     return out;
   }
 
-  void add_denials_and_pins(const candidate_ids& ids, const std::vector<ranked_table>& ranked) {
+  void add_denials_and_pins(candidate_ids& ids, const std::vector<ranked_table>& ranked) {
     for (const ranked_table& each : ranked) {
       for (const denial& denied : each.source->denials) {
         const auto* const found = ids.find(denied.variant);

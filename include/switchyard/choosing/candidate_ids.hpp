@@ -1,11 +1,14 @@
 // Which candidates a variant's id names, and the warning for an id that names none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <switchyard/base/text.hpp>
@@ -35,27 +38,49 @@ class candidate_ids {
     return found == by_id_.end() ? nullptr : &found->second;
   }
 
-  /// Warns that an entry of a table names a variant that no manifest has.
-  void warn_unknown(const std::string& table, const std::string& id, const char* entry) const {
+  /// Warns that an entry of a table names a variant that no manifest has. A table may name as many as fit
+  /// into its file: the first ones get a line each, see count_unknown.
+  void warn_unknown(const std::string& table, const std::string& id, const char* entry) {
     if (set_.candidates.empty()) return;
-    for (const auto& each : manifests_) {
-      for (const variant& variant : each->variants) {
-        if (variant.id == id) return;  // of another target
+    if (installed_.empty()) {
+      for (const auto& each : manifests_) {
+        for (const variant& variant : each->variants) installed_.insert(variant.id);
       }
     }
+    if (installed_.contains(id)) return;  // of another target
+    if (++unknown_[table] > most_unknown) return;
     std::vector<std::string_view> known;
     for (const candidate& each : set_.candidates) known.emplace_back(each.variant->id);
-    warned_.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " +
-                      table + ": " + entry + " names variant '" + id + "', which no manifest of operator '" +
-                      std::string{set_.op->name} + "' has" + text::suggestion(id, known) +
+    warned_.push_back(prefix_of(table) + entry + " names variant '" + id +
+                      "', which no manifest of operator '" + std::string{set_.op->name} + "' has" +
+                      text::suggestion(id, known) +
                       "; it is not used. Install the kernels the table was made with, or tune again");
   }
 
+  /// Warns how many further variants each table names that no manifest has.
+  void count_unknown() const {
+    for (const auto& [table, count] : unknown_) {
+      if (count <= most_unknown) continue;
+      warned_.push_back(prefix_of(table) + "names " + std::to_string(count - most_unknown) +
+                        " more variants that no manifest of operator '" + std::string{set_.op->name} +
+                        "' has");
+    }
+  }
+
  private:
+  static constexpr std::size_t most_unknown = 20;  ///< ids of one table that are named one by one
+
+  [[nodiscard]] static std::string prefix_of(const std::string& table) {
+    return "[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " + table +
+           ": ";
+  }
+
   const candidate_set& set_;
   const std::vector<std::shared_ptr<const manifest>>& manifests_;
   std::vector<std::string>& warned_;
   std::unordered_map<std::string, std::vector<std::uint32_t>> by_id_;
+  std::unordered_set<std::string_view> installed_;  // ids of all manifests, once one is asked for
+  std::map<std::string, std::size_t> unknown_;      // by table, how many ids no manifest has
 };
 
 }  // namespace detail

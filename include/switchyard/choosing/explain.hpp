@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/text.hpp>
@@ -191,10 +192,10 @@ namespace detail {
   return "no variant serves it";
 }
 
-/// The beginning of a debug line.
+/// The sentence that a debug line begins with: one line, whatever paths, devices and variables are called.
 [[nodiscard]] inline std::string to_string(const explanation& why) {
   std::string out = why.operator_name + " {" + why.problem + "} on " + why.device + ": ";
-  if (why.variant.empty()) return out + format_reason(why);
+  if (why.variant.empty()) return text::printable(out + format_reason(why));
   out += why.variant;
   if (!why.config.empty()) out += " {" + why.config + "}";
   out += " [" + why.target + "], " + format_reason(why);
@@ -203,7 +204,7 @@ namespace detail {
     out += std::string{measured ? ", measured " : ", predicted "} +
            text::number(static_cast<double>(why.chosen.microseconds)) + " us";
   }
-  return out;
+  return text::printable(std::move(out));
 }
 
 /// Why no variant serves a problem: how many there are, and which come nearest.

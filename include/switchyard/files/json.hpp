@@ -15,52 +15,34 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/scan_json.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
-/// Largest JSON file that is read, and its deepest nesting.
+/// Largest JSON file that is read.
 inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
-inline constexpr std::size_t max_json_depth = 64;
-
-namespace detail {
-
-/// Deepest nesting of arrays and objects, counted before the text is parsed.
-[[nodiscard]] inline std::size_t nesting_depth(std::string_view text) noexcept {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > deepest) deepest = depth;
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
-}  // namespace detail
 
 /// Parses JSON text. Throws file_error malformed_json.
 [[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& path) {
-  const std::size_t depth = detail::nesting_depth(text);
-  if (depth > max_json_depth) {
-    throw file_error{error_code::malformed_json, path + ": nests " + std::to_string(depth) +
+  const json_scan found = scan_json(text);
+  if (found.depth > max_json_depth) {
+    throw file_error{error_code::malformed_json, path + ": nests " + std::to_string(found.depth) +
                                                      " levels deep; at most " +
                                                      std::to_string(max_json_depth) + " are read"};
   }
+  if (found.zero_byte != json_scan::nowhere) {
+    throw file_error{error_code::malformed_json, path + ": is not JSON: byte " +
+                                                     std::to_string(found.zero_byte + 1) +
+                                                     " is zero. Was the file cut off or saved half-way?"};
+  }
   try {
-    return nlohmann::json::parse(text);
+    auto out = nlohmann::json::parse(text);
+    if (found.has_repeated_key) {
+      throw file_error{error_code::malformed_json, path + ": " + text::shortened(found.repeated_key, 300) +
+                                                       ": the key stands here twice; remove one of the two"};
+    }
+    return out;
   } catch (const nlohmann::json::exception& problem) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the number means nothing here
     std::string_view message = problem.what();
@@ -119,6 +101,24 @@ class json_place {
   [[nodiscard]] const std::string& string() const {
     if (!value_->is_string()) expected("a string");
     return value_->get_ref<const std::string&>();
+  }
+  /// The id of a variant: 1 to 200 bytes without control characters.
+  [[nodiscard]] const std::string& id() const {
+    check_id(string());
+    return string();
+  }
+  /// The same for this place's key.
+  void check_id(std::string_view id) const {
+    constexpr std::size_t most = 200;
+    if (id.empty() || id.size() > most)
+      fail("an id has 1 to " + std::to_string(most) + " characters, got " + std::to_string(id.size()));
+    check_text(id);
+  }
+  /// A text that is shown to people has no control characters: a newline would forge a line of a log, and a
+  /// terminal obeys others.
+  void check_text(std::string_view text) const {
+    if (const auto control = switchyard::text::find_control(text))
+      fail("has a control character, " + *control + "; ids, names and reasons have none");
   }
   [[nodiscard]] std::int64_t integer() const {
     if (value_->is_number_unsigned()) {

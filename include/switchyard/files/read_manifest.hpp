@@ -38,14 +38,14 @@ class manifest_reader {
     names_.truncate(base_names_);
     variant out;
     const auto id = place.at("id");
-    out.id = id.string();
-    if (out.id.empty() || out.id.size() > 200) id.fail("an id has 1 to 200 characters");
+    out.id = id.id();
     out.type = read_type(place, op_);
     read_config(place, out);
     if (place.has("requires")) {
       const auto list = place.at("requires");
       for (std::size_t i = 0; i < list.array_size(); ++i) {
         const auto entry = list.at(i);
+        entry.check_text(entry.string());
         condition each{entry.string(), parse_at(entry, entry.string(), names_)};
         if (each.value.reads_fields()) {
           entry.fail(error_code::invalid_expression, "'" + each.text +
@@ -58,6 +58,7 @@ class manifest_reader {
     }
     if (place.has("cost")) {
       const auto entry = place.at("cost");
+      entry.check_text(entry.string());
       out.cost = {entry.string(), parse_at(entry, entry.string(), names_)};
       if (out.cost.value.reads_fields()) {
         entry.fail(error_code::invalid_expression, "'cost' may read axes, config and device attributes only");
@@ -67,6 +68,7 @@ class manifest_reader {
       const auto buffers = place.at("workspace");
       for (const auto& [name, unused] : buffers.object()) {
         const auto entry = buffers.at(name.c_str());
+        entry.check_text(name);
         out.workspace.push_back({name, read_expression(entry, names_)});
         if (out.workspace.back().value.reads_fields()) {
           entry.fail(error_code::invalid_expression,
@@ -91,6 +93,7 @@ class manifest_reader {
     const auto config = place.at("config");
     for (const auto& [name, unused] : config.object()) {
       const auto entry = config.at(name.c_str());
+      entry.check_text(name);
       const std::int64_t value = entry.value().is_boolean() ? (entry.boolean() ? 1 : 0) : entry.integer();
       out.config.push_back({name, value});
       names_.add_constant(name, value);
@@ -144,6 +147,7 @@ class manifest_reader {
     out.kernel = kernel.string();
     if (out.kernel.empty() || out.kernel.find('\0') != std::string::npos)
       kernel.fail("expected the name of a kernel");
+    kernel.check_text(out.kernel);
     read_extent(place, "grid", out.grid, false);
     read_extent(place, "block", out.block, true);
     read_extent(place, "cluster", out.cluster, true);
@@ -194,6 +198,7 @@ class manifest_reader {
       place.fail(error_code::path_escapes_folder,
                  "\"" + path + "\" leads out of the manifest's folder; a blob lies beside its manifest");
     }
+    place.check_text(path);
     return path;
   }
 
@@ -223,6 +228,8 @@ class manifest_reader {
   const auto target_place = file.at("target");
   const auto backend = target_place.at("backend");
   const auto arch = target_place.at("arch");
+  backend.check_text(backend.string());
+  arch.check_text(arch.string());
   out.target = {backend.string(), arch.string()};
   if (file.has("built_by") && file.value()["built_by"].is_string()) out.built_by = file.value()["built_by"];
 

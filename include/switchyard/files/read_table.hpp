@@ -68,17 +68,23 @@ class table_reader {
     }
   }
 
+  /// What is shown to people as it is.
+  [[nodiscard]] static const std::string& checked_text(const json_place& place) {
+    place.check_text(place.string());
+    return place.string();
+  }
+
   static void read_device(const json_place& file, device_properties& device) {
     if (!file.has("device")) return;
     const auto place = file.at("device");
     for (const auto& [name, value] : place.object()) {
       const auto entry = place.at(name.c_str());
       if (name == "backend") {
-        device.backend = entry.string();
+        device.backend = checked_text(entry);
       } else if (name == "arch") {
-        device.arch = entry.string();
+        device.arch = checked_text(entry);
       } else if (name == "name") {
-        device.name = entry.string();
+        device.name = checked_text(entry);
       } else if (value.is_number_integer()) {
         device.set(name, entry.integer());
       } else if (value.is_number_float() && entry.number() > 0 && entry.number() < 9e18) {
@@ -151,17 +157,17 @@ class table_reader {
   [[nodiscard]] static std::string read_reason(const json_place& place) {
     if (!place.has("reason")) return {};
     const auto reason = place.at("reason");
-    return reason.string();
+    return checked_text(reason);
   }
 
   [[nodiscard]] denial read_denial(const json_place& place) const {
     const auto id = place.at("variant");
-    return {id.string(), read_reason(place), read_type(place, op_)};
+    return {id.id(), read_reason(place), read_type(place, op_)};
   }
 
   [[nodiscard]] pin read_pin(const json_place& place) const {
     const auto id = place.at("variant");
-    pin out{id.string(), read_reason(place), read_type(place, op_), {}};
+    pin out{id.id(), read_reason(place), read_type(place, op_), {}};
     if (!place.has("at")) return out;
     const auto at = place.at("at");
     for (const auto& [name, value] : at.object()) {
@@ -255,8 +261,12 @@ class table_reader {
       const double microseconds = entry.number();
       if (!(microseconds >= 1e-6 && microseconds <= 1e12))
         entry.fail("a time is positive: at least 1e-6 us and at most 1e12 us");
-      const auto [found, is_new] = ids_.try_emplace(id, static_cast<std::uint32_t>(out.ids.size()));
-      if (is_new) out.ids.push_back(id);
+      auto found = ids_.find(id);
+      if (found == ids_.end()) {
+        entry.check_id(id);
+        found = ids_.emplace(id, static_cast<std::uint32_t>(out.ids.size())).first;
+        out.ids.push_back(id);
+      }
       out.times.push_back({found->second, static_cast<float>(microseconds)});
     }
     if (!seen_.emplace(out.at.begin() + static_cast<std::ptrdiff_t>(begin), out.at.end()).second) {

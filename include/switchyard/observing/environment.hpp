@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <vector>
@@ -61,7 +62,8 @@ struct environment {
     return {};
   }
 
-  /// Opens the log. If its file cannot be opened, the log writes to standard error.
+  /// Opens the log. If its file cannot be opened, or is a pipe that nobody reads, the log writes to standard
+  /// error.
   [[nodiscard]] std::shared_ptr<log> open_log() const {
     const int descriptor = debug_file.empty() ? -1 : open_for_append(debug_file);
     return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor);
@@ -72,8 +74,11 @@ struct environment {
     if (record.empty()) return nullptr;
     const int descriptor = open_for_append(record);
     if (descriptor < 0) {
-      throw file_error{error_code::unreadable_file, "SWITCHYARD_RECORD: " + record + ": cannot be written: " +
-                                                        std::generic_category().message(errno)};
+      const bool unread = errno == ENXIO;  // what opening a pipe says then
+      throw file_error{error_code::unreadable_file,
+                       "SWITCHYARD_RECORD: " + record + ": cannot be written: " +
+                           (unread ? "it is a pipe that nobody reads; name a file"
+                                   : std::generic_category().message(errno))};
     }
     return std::make_shared<recorder>(descriptor);
   }
@@ -83,7 +88,12 @@ struct environment {
     for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at)) {
       path.replace(at, 2, std::to_string(::getpid()));
     }
-    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    // Neither opening nor writing waits for whoever reads a pipe: what it cannot take is lost.
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    struct stat found {};
+    if (file >= 0 && ::fstat(file, &found) == 0 && !S_ISFIFO(found.st_mode))
+      ::fcntl(file, F_SETFL, O_APPEND);  // terminals wait, as ever
+    return file;
   }
 
   [[nodiscard]] static std::vector<std::string> split(std::string_view text, char separator) {

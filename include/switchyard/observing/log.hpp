@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/choice.hpp>
@@ -45,8 +46,9 @@ class log {
     return counts_[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
   }
 
-  /// Writes one line. Warnings are written at every level.
+  /// Writes one line, at every level. Line breaks in it and what a terminal would interpret are escaped.
   void line(std::string text) noexcept {
+    text = text::printable(std::move(text));
     text += '\n';
     std::string_view rest = text;
     while (!rest.empty()) {

@@ -68,8 +68,10 @@ class bench {
   /// Allocates and fills the tensors of a problem, and computes what belongs into its results.
   virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) = 0;
 
-  /// Runs a variant once on results full of NaN. What is wrong; empty when nothing is.
-  [[nodiscard]] virtual std::string check(const std::string& variant) = 0;
+  /// Runs a variant so many times, each time on results full of NaN. What is wrong with the first wrong run;
+  /// empty when all are right. One run says whether a variant can be right; several, after it was timed,
+  /// whether it stays so: races and kernels that keep state are right at first.
+  [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
 
   [[nodiscard]] virtual timed time(const std::string& variant, const timing_options& options,
                                    double best) = 0;
@@ -137,7 +139,7 @@ class operator_bench final : public bench {
     return out;
   }
 
-  [[nodiscard]] std::string check(const std::string& variant) override {
+  [[nodiscard]] std::string check(const std::string& variant, std::size_t runs) override {
     if (!judge_) return "no problem is set up";
     auto& call = reduced_ ? *reduced_ : calls_[0];
     if (reduced_ && !serves(variant, call.arguments)) {
@@ -146,12 +148,15 @@ class operator_bench final : public bench {
              format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
     }
     dispatcher<Operator>& run = forced(variant);
-    judge_->reset();
-    run(stream{}, call.arguments);
-    if (const status result = device_.driver()->synchronize({}); result != 0) {
-      throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
+    for (std::size_t i = 0; i < runs; ++i) {
+      judge_->reset();
+      run(stream{}, call.arguments);
+      if (const status result = device_.driver()->synchronize({}); result != 0) {
+        throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
+      }
+      if (std::string wrong = judge_->verdict(); !wrong.empty()) return wrong;
     }
-    return judge_->verdict();
+    return {};
   }
 
   [[nodiscard]] timed time(const std::string& variant, const timing_options& options, double best) override {

@@ -103,6 +103,14 @@ class expectation {
   }
   [[nodiscard]] const std::deque<result>& results() const noexcept { return results_; }
 
+  /// Brings the values of each result into the order of memory.
+  void sort() {
+    for (result& each : results_) {
+      std::sort(each.values.begin(), each.values.end(),
+                [](const value& a, const value& b) { return a.index < b.index; });
+    }
+  }
+
  private:
   std::deque<result> results_;  // references to them stay valid
 };
@@ -171,6 +179,7 @@ class judge {
  public:
   judge(tensors& call, host_copies copies, expectation wanted)
       : call_{call}, copies_{std::move(copies)}, wanted_{std::move(wanted)} {
+    wanted_.sort();
     written_.resize(call_.all().size());
     for (const expectation::result& each : wanted_.results()) {
       places_.push_back(copies_.find(each.address));
@@ -244,9 +253,7 @@ class judge {
                                     const std::pair<std::size_t, std::size_t>& place) const {
     const tensors::tensor& from = call_.all()[place.first];
     const auto size = static_cast<std::size_t>(size_of(result.type));
-    std::vector<const expectation::value*> order;
-    for (const expectation::value& each : result.values) order.push_back(&each);
-    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->index < b->index; });
+    const std::vector<expectation::value>& order = result.values;
     std::size_t wrong = 0;
     std::string worst;
     double worst_share = 1;
@@ -254,23 +261,22 @@ class judge {
     for (std::size_t begin = 0; begin < order.size();) {
       std::size_t end = begin + 1;
       const auto at = [&](std::size_t i) {
-        return place.second + static_cast<std::size_t>(order[i]->index) * size;
+        return place.second + static_cast<std::size_t>(order[i].index) * size;
       };
       while (end < order.size() && at(end) - at(end - 1) <= largest_gap) ++end;
       piece.resize(at(end - 1) - at(begin) + size);
       from.memory.download(piece.data(), piece.size(), at(begin));
       for (std::size_t i = begin; i < end; ++i) {
-        const double found =
-            reference::load(result.type, piece.data(), order[i]->index - order[begin]->index);
-        double share = std::abs(found - order[i]->wanted) / order[i]->allowed;
-        if (found == order[i]->wanted) share = 0;
+        const double found = reference::load(result.type, piece.data(), order[i].index - order[begin].index);
+        double share = std::abs(found - order[i].wanted) / order[i].allowed;
+        if (found == order[i].wanted) share = 0;
         if (std::isnan(share)) share = HUGE_VAL;
         if (share <= 1) continue;
         ++wrong;
         if (share > worst_share) {
           worst_share = share;
-          worst = "element " + std::to_string(order[i]->index) + " is " + shown(found) + " where " +
-                  shown(order[i]->wanted) + " belongs, within " + shown(order[i]->allowed);
+          worst = "element " + std::to_string(order[i].index) + " is " + shown(found) + " where " +
+                  shown(order[i].wanted) + " belongs, within " + shown(order[i].allowed);
         }
       }
       begin = end;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/tune/memory.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
@@ -69,6 +71,25 @@ class tensors {
 
   tensors(std::shared_ptr<device_driver> driver, std::uint64_t seed)
       : driver_{std::move(driver)}, seed_{seed} {}
+
+  /// To be asked before extents are multiplied. Throws call_error invalid_argument where one is negative,
+  /// driver_error out_of_memory where a tensor of them is larger than the device.
+  void require_room(dtype type, std::initializer_list<std::int64_t> extents) const {
+    const std::int64_t known = driver_->properties().attribute("memory_bytes");
+    std::int64_t bytes = size_of(type);
+    bool fits = true;
+    std::string shape;
+    for (const std::int64_t extent : extents) {
+      shape += (shape.empty() ? "" : " x ") + std::to_string(extent);
+      if (extent < 0)
+        throw call_error{error_code::invalid_argument, "a tensor cannot have " + shape + " elements"};
+      fits = fits && !__builtin_mul_overflow(bytes, extent > 0 ? extent : 1, &bytes);
+    }
+    if (fits && bytes <= (known > 0 ? known : std::int64_t{1} << 56)) return;
+    throw driver_error{error_code::out_of_memory,
+                       "a tensor of " + shape + " elements is too large: " + driver_->properties().name +
+                           " has " + std::to_string(known) + " bytes of memory; measure a smaller problem"};
+  }
 
   /// `count` random elements.
   [[nodiscard]] void* random(dtype type, std::int64_t count) {

@@ -90,3 +90,24 @@ TEST_CASE("numbers in messages have a point in every locale") {
   CHECK(text::number(41.23) == "41.2");
   CHECK(text::number(0.5) == "0.5");
 }
+
+TEST_CASE("text of any origin becomes one line that a terminal does not obey") {
+  CHECK(text::printable("plain, gr\xc3\xbcn and \xf0\x9f\x9a\x82") ==
+        "plain, gr\xc3\xbcn and \xf0\x9f\x9a\x82");
+  CHECK(text::printable("") == "");
+  CHECK(text::printable("a\nswitchyard: forged\r\t") == "a\\u000aswitchyard: forged\\u000d\\u0009");
+  CHECK(text::printable("\x1b[31m red \x7f") == "\\u001b[31m red \\u007f");
+  CHECK(text::printable("\xc2\x9b"
+                        "31m") == "\\u009b31m");
+  CHECK(text::printable("\x9b"
+                        "31m \xff cut \xc3") == "\\x9b31m \\xff cut \\xc3");
+  CHECK(text::printable(std::string{"a\0b", 3}) == "a\\u0000b");
+  CHECK(text::printable(text::printable("a\n\x9b")) == text::printable("a\n\x9b"));
+  CHECK(text::quote_json("\xc2\x9b \x7f") == "\"\\u009b \\u007f\"");
+  CHECK(text::shortened("a\xc2\x9b"
+                        "b\nc",
+                        99) == "a?b?c");
+  CHECK(text::find_control("none, \xc3\xbc \xc2\xa0") == std::nullopt);
+  CHECK(text::find_control("a\tb") == "U+0009");
+  CHECK(text::find_control("\xc2\x85") == "U+0085");
+}

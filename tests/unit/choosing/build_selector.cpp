@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -10,7 +11,9 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/files/read_manifest.hpp>
 
+#include "../sample_operator.hpp"
 #include "sample_tables.hpp"
+#include "sanitized.hpp"
 
 using namespace switchyard;
 using namespace sample_tables;
@@ -249,4 +252,27 @@ TEST_CASE("a selector outlives what it was built from") {
   const choice chosen = rules->select(sample::problem({{"rows", 4}, {"columns", 4}}));
   REQUIRE(chosen.variant == 1);
   CHECK(rules->candidates[chosen.variant].variant->id == "b");
+}
+
+TEST_CASE("ids that no manifest has are looked up in linear time, and few of them are named") {
+  constexpr std::size_t count = 160'000;
+  auto measured = empty_table({"a"});
+  row_group& group = measured->groups[0];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    group.ids.push_back("gone_" + std::to_string(i));
+    add_times(group, i + 1, 64, {{0, 1.0F}, {i + 1, 2.0F}});
+  }
+  group.blobs.resize(group.ids.size());
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""}, warned);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{test::sanitized ? 30 : 5});
+  REQUIRE(warned.size() == 21);
+  CHECK_THAT(warned[19], has_text("a row names variant 'gone_19', which no manifest of operator"));
+  CHECK_THAT(warned[20], has_text("[switchyard.110] "));
+  CHECK_THAT(warned[20], has_text(": names 159980 more variants that no manifest of operator"));
+  const choice chosen = rules->select(sample::problem({{"rows", 777}, {"columns", 64}}));
+  CHECK(chosen.why == reason::exact);
+  CHECK(rules->candidates[chosen.variant].variant->id == "a");
 }

@@ -33,7 +33,7 @@ std::shared_ptr<const selector> sample_rules() {
   std::string rows;
   for (int i = 1; i < 400; ++i) {
     rows += std::string{i > 1 ? "," : ""} + R"({"at": [)" + std::to_string(i * 3) + "," +
-            std::to_string(i % 7) + R"(], "times_us": {"v)" + std::to_string(i % 20) +
+            std::to_string(i % 7) + R"(], "times_us": {"v)" + std::to_string(2 + i % 18) +
             R"(": 1.5, "v0": 2, "v1": 3}})";
   }
   selector_sources sources;

@@ -103,6 +103,41 @@ TEST_CASE("text that is no JSON is refused with the place of the mistake") {
   CHECK(of("\"" + std::string(1 << 20, 'x')).size() < 600);
 }
 
+TEST_CASE("a zero byte, where a parser would stop, is refused with its place") {
+  const auto of = [](std::string_view text) {
+    return refusal_of([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+  };
+  using namespace std::string_view_literals;
+  CHECK(of("{} \0 garbage"sv) ==
+        "[switchyard.103] folder/file.json: is not JSON: byte 4 is zero. Was the file cut off or saved "
+        "half-way?");
+  CHECK_THAT(of("{}\0"sv), has_text("byte 3 is zero"));
+  CHECK_THAT(of("{\"a\0b\": 1}"sv), has_text("byte 4 is zero"));
+  CHECK(parse_json(R"({"a\u0000b": 1})", path).size() == 1);
+}
+
+TEST_CASE("a key that stands twice in an object is refused with its pointer") {
+  const auto of = [](std::string_view text) {
+    return refusal_of([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+  };
+  CHECK(of(R"({"a": 1, "b": 2, "a": 3})") ==
+        "[switchyard.103] folder/file.json: /a: the key stands here twice; remove one of the two");
+  CHECK_THAT(of(R"({"rows": [1, {"at": {}}, {"x/y": {"~": [], "z": 1, "~": {"q": [2]}}}]})"),
+             has_text("/rows/2/x~1y/~0: the key"));
+  CHECK_THAT(of(R"({"id": 1, "\u0069\u0064": 2})"), has_text("/id: the key"));
+  CHECK_THAT(of(R"({"\ud83d\ude82": 1, "🚂": 2})"), has_text("/🚂: the key"));
+  CHECK_THAT(of(R"({"\"\\\/\n": 1, "\u0022\u005c/\u000a": 2})"), has_text("the key stands here twice"));
+  CHECK_THAT(of(R"({"": 1, "": 2})"), has_text("/: the key"));
+  CHECK(parse_json(R"({"a": {"a": [{"a": 1}, {"a": "a"}]}, "b": "a", "c": "\"a\": 1", "aa": 1})", path)
+            .size() == 4);
+  // As many as there may be, and in linear time.
+  std::string many = "{";
+  for (int i = 0; i < 200'000; ++i) many += "\"k" + std::to_string(i) + "\": 1, ";
+  CHECK(parse_json(many + "\"last\": 1}", path).size() == 200'001);
+  CHECK_THAT(of(many + "\"k77777\": 1}"), has_text("/k77777: the key"));
+  CHECK_THAT(of(many + "\"k3\": 1}"), has_text("/k3: the key"));
+}
+
 TEST_CASE("nesting is counted before anything is parsed, and not inside strings") {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   CHECK(parse_json(nested(max_json_depth), path).is_array());

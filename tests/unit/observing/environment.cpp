@@ -1,6 +1,8 @@
 #include <catch.hpp>
 #include <cstdlib>
+#include <fcntl.h>
 #include <string>
+#include <sys/stat.h>
 
 #include <switchyard/observing/environment.hpp>
 
@@ -107,4 +109,28 @@ TEST_CASE("a record that cannot be written is an error that names the variable a
     CHECK(problem.code() == error_code::unreadable_file);
     CHECK_THAT(problem.what(), has_text("SWITCHYARD_RECORD: /nonexistent/folder/x.jsonl: cannot be written"));
   }
+}
+
+TEST_CASE("a pipe that nobody reads, or nobody empties, never makes a program wait") {
+  const temporary_folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const variable debug{"SWITCHYARD_DEBUG_FILE", pipe};
+  const variable record{"SWITCHYARD_RECORD", pipe};
+  (void)environment::read().open_log();  // gives way to standard error
+  try {
+    (void)environment::read().open_recorder();
+    FAIL("no error");
+  } catch (const file_error& problem) {
+    CHECK(std::string{problem.what()} ==
+          "[switchyard.101] SWITCHYARD_RECORD: " + pipe +
+              ": cannot be written: it is a pipe that nobody reads; name a file");
+  }
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  {
+    const auto log = environment::read().open_log();
+    for (int i = 0; i < 4096; ++i) log->line(std::string(100, 'x'));  // more than a pipe holds
+  }
+  ::close(reader);
 }

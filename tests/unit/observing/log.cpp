@@ -78,3 +78,17 @@ TEST_CASE("the summary counts the choices by reason, and is left out where lines
   CHECK(write("c", debug_level::silent, false, true).empty());
   CHECK(write("d", debug_level::choices, false, false).empty());
 }
+
+TEST_CASE("no text forges a line of the log") {
+  const temporary_folder folder;
+  {
+    switchyard::log plain{debug_level::silent, false, open_file(folder / "plain")};
+    plain.warn("path a\nswitchyard: warning: forged\x1b[2J");
+    plain.line("b\r\nc");
+    switchyard::log json{debug_level::silent, true, open_file(folder / "json")};
+    json.warn("a\nb\xc2\x9b");
+  }
+  CHECK(slurp(folder / "plain") ==
+        "switchyard: warning: path a\\u000aswitchyard: warning: forged\\u001b[2J\nb\\u000d\\u000ac\n");
+  CHECK(slurp(folder / "json") == "{\"event\":\"warning\",\"message\":\"a\\u000ab\\u009b\"}\n");
+}

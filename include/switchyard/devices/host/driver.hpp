@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/host/floating_point.hpp>
 #include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
 #include <switchyard/error.hpp>
@@ -103,6 +104,7 @@ class driver final : public device_driver {
       rest = rest.subspan(static_cast<std::size_t>(written));
     }
     const std::string path = unique_path(file);
+    const floating_point_guard mode;  // constructors may change it, as those of -ffast-math do
     void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     const char* const problem = handle == nullptr ? ::dlerror() : nullptr;
@@ -112,7 +114,10 @@ class driver final : public device_driver {
     return handle;
   }
 
-  void unload(module_handle module) noexcept override { ::dlclose(module); }
+  void unload(module_handle module) noexcept override {
+    const floating_point_guard mode;
+    ::dlclose(module);
+  }
 
   [[nodiscard]] function_handle find(module_handle module, const std::string& name) override {
     void* const symbol = ::dlsym(module, name.c_str());
@@ -147,8 +152,11 @@ class driver final : public device_driver {
                               stream /*on*/) noexcept override {
     const auto& started = *static_cast<const kernel*>(function);
     const dim3& grid = geometry.grid;
-    const std::uint64_t count = std::uint64_t{grid.x} * grid.y * grid.z;
+    std::uint64_t count = std::uint64_t{grid.x} * grid.y;  // below 2^64
+    if (__builtin_mul_overflow(count, std::uint64_t{grid.z}, &count) || count > most_blocks)
+      return too_many_blocks;
     if (count == 1 && geometry.shared_bytes == 0) {
+      const floating_point_guard mode;
       started.run({{0, 0, 0}, grid, geometry.block, {}}, parameters);
       return 0;
     }
@@ -204,11 +212,21 @@ class driver final : public device_driver {
   [[nodiscard]] bool capturing(stream /*on*/) const noexcept override { return false; }
 
   [[nodiscard]] std::string describe(status code) const override {
-    return code == no_tensor_maps ? "the host backend has no tensor maps" : "status " + std::to_string(code);
+    switch (code) {
+      case no_tensor_maps:
+        return "the host backend has no tensor maps";
+      case too_many_blocks:
+        return "the grid has more than 2^63 blocks; correct the manifest's 'grid', or call it with a smaller "
+               "problem";
+      default:
+        return "status " + std::to_string(code);
+    }
   }
 
  private:
   static constexpr status no_tensor_maps = 1;
+  static constexpr status too_many_blocks = 2;
+  static constexpr std::uint64_t most_blocks = std::uint64_t{1} << 63U;
 
   [[noreturn]] static void fail_load(const std::string& name, const std::string& why) {
     throw driver_error{error_code::blob_not_loadable,

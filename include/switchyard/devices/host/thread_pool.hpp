@@ -1,7 +1,8 @@
 // Threads that share the blocks of CPU launches.
 //
 // A launch's own thread always works too, so a pool without workers is a plain loop, and launches from
-// several threads at once do not wait for each other. Blocks are handed out one by one, in order.
+// several threads at once do not wait for each other. Blocks are handed out one by one, in order. Each thread
+// has its floating-point mode back when its share of a launch is done.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <switchyard/devices/host/floating_point.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -38,6 +41,7 @@ class thread_pool {
   template <class Function>
   void run(std::uint64_t count, const Function& function) noexcept {
     if (count <= 1 || workers_.empty()) {
+      const floating_point_guard mode;
       for (std::uint64_t i = 0; i < count; ++i) function(i);
       return;
     }
@@ -75,6 +79,7 @@ class thread_pool {
     std::size_t helpers = 0;  // workers inside; guarded by the pool's mutex
 
     void work() {
+      const floating_point_guard mode;
       for (std::uint64_t i = next.fetch_add(1, std::memory_order_relaxed); i < count;
            i = next.fetch_add(1, std::memory_order_relaxed)) {
         call(function, i);

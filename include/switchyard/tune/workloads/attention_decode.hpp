@@ -39,6 +39,11 @@ struct workload<operators::attention_decode> {
     a.seqlen_k = want.get("seqlen_k", 4096);
     a.head_dim = want.get("head_dim", 128);
     a.head_dim_v = want.get("head_dim_v", a.head_dim);
+    for (const std::int64_t dim : {a.head_dim, a.head_dim_v}) {
+      out.memory.require_room(a.dtype, {a.batch, a.seqlen_q, a.heads, dim});
+      out.memory.require_room(a.kv_dtype, {a.batch, a.seqlen_k, a.heads_kv, dim});
+    }
+    out.memory.require_room(a.kv_dtype, {a.batch, want.get("page_size", 0), a.heads_kv, a.head_dim});
     a.scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
     a.q_stride_head = a.k_stride_head = a.head_dim;
     a.v_stride_head = a.out_stride_head = a.head_dim_v;

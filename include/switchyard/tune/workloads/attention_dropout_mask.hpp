@@ -25,6 +25,7 @@ struct workload<operators::attention_dropout_mask> {
     a.heads = want.get("heads", 32);
     a.seqlen_q = want.get("seqlen_q", 512);
     a.seqlen_k = want.get("seqlen_k", a.seqlen_q);
+    out.memory.require_room(dtype::f32, {a.batch, a.heads, a.seqlen_q, a.seqlen_k});
     a.dropout_p = 0.1F;
     a.dropout_seed = seed * 0x9E37'79B9'7F4A'7C15;
     a.dropout_offset = seed;

@@ -34,6 +34,9 @@ struct workload<operators::rotary> {
     a.head_dim = want.get("head_dim", 128);
     a.rotary_dim = want.get("rotary_dim", a.head_dim);
     a.inverse = want.flag("inverse");
+    for (const std::int64_t heads : {a.heads_q, a.heads_k})
+      out.memory.require_room(a.dtype, {a.batch, a.seqlen, heads, a.head_dim});
+    out.memory.require_room(a.dtype, {a.seqlen, a.rotary_dim});
     const std::int64_t tokens = a.batch * a.seqlen;
     const bool in_place = want.flag("in_place");
     a.q_stride_head = a.q_out_stride_head = a.k_stride_head = a.k_out_stride_head = a.head_dim;

@@ -42,6 +42,7 @@ class row_call {
     call.arguments.dtype = want.as("dtype", dtype::bf16);
     call.arguments.rows = want.get("rows", 4096);
     call.arguments.columns = want.get("columns", 4096);
+    call.memory.require_room(call.arguments.dtype, {call.arguments.rows, call.arguments.columns});
   }
 
   /// An input or an output of `factor` x columns a row; one full pass over it is counted.

@@ -1,0 +1,87 @@
+#include "record_line.hpp"
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/files/scan_json.hpp>
+
+#include "command.hpp"
+#include "operators.hpp"
+
+namespace sy = switchyard;
+using nlohmann::ordered_json;
+
+namespace tool {
+
+namespace {
+
+[[nodiscard]] const nlohmann::ordered_json& member(const nlohmann::ordered_json& of, const char* name) {
+  const auto found = of.find(name);
+  if (found == of.end()) throw bad_line{"'" + std::string{name} + "' is missing"};
+  return *found;
+}
+
+/// An axis' value as the operator spells it; throws bad_line for what the operator does not have.
+void check_axis(const sy::operator_description& op, const std::string& name,
+                const nlohmann::ordered_json& value) {
+  try {
+    const sy::axis_description& axis = op.axes[require_axis(op, name)];
+    // What has no name, an enumerator of a newer engine say, is recorded as its number.
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    static_cast<void>(require_value(axis, text));
+  } catch (const usage_error& problem) {
+    throw bad_line{problem.what()};
+  }
+}
+
+/// Names end up in tables and on terminals.
+void check_name(const char* which, const std::string& name) {
+  if (const auto control = sy::text::find_control(name))
+    throw bad_line{"'" + std::string{which} + "' has a control character, " + *control};
+}
+
+}  // namespace
+
+template <class Json>
+Json parse_json_object(std::string_view text) {
+  const sy::json_scan found = sy::scan_json(text);
+  const bool readable = found.depth <= sy::max_json_depth && found.zero_byte == sy::json_scan::nowhere;
+  Json out = readable ? Json::parse(text, nullptr, false) : Json{};
+  if (!out.is_object()) throw bad_line{"is not a JSON object"};
+  if (found.has_repeated_key)
+    throw bad_line{sy::text::shortened(found.repeated_key, 100) + ": the key stands here twice"};
+  return out;
+}
+template nlohmann::json parse_json_object(std::string_view text);
+template nlohmann::ordered_json parse_json_object(std::string_view text);
+
+record_line parse_record_line(std::string_view text) {
+  const auto document = parse_json_object<ordered_json>(text);
+  const auto& name = member(document, "operator");
+  const auto& problem = member(document, "problem");
+  const auto& count = member(document, "count");
+  if (!name.is_string()) throw bad_line{"'operator' is no string"};
+  if (!problem.is_object()) throw bad_line{"'problem' is no object"};
+  if (!count.is_number_unsigned() || count.get<std::uint64_t>() == 0) {
+    throw bad_line{"'count' is no positive integer"};
+  }
+  const auto device = document.find("device");
+  record_line out{
+      {name.get<std::string>(),
+       device != document.end() && device->is_string() ? device->get<std::string>() : std::string{},
+       problem.dump(-1, ' ', false, ordered_json::error_handler_t::replace)},
+      count.get<std::uint64_t>()};
+  check_name("operator", out.what.operator_name);
+  check_name("device", out.what.device);
+  // An engine's own operators are not known here; the tuner that knows them checks theirs.
+  if (const known_operator* known = find_operator(out.what.operator_name)) {
+    for (const auto& [axis, value] : problem.items()) check_axis(*known->description, axis, value);
+    for (const sy::axis_description& axis : known->description->axes) {
+      if (!problem.contains(std::string{axis.name})) {
+        throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + out.what.operator_name +
+                       "' is missing: it was recorded by an engine of another version"};
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace tool

@@ -1,0 +1,37 @@
+// Arbitrary bytes as a line of a recording, and as the text of a file of problems; what is taken of it can be
+// written and read again.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <switchyard/base/text.hpp>
+
+#include "examples/switchyard/operators.hpp"
+#include "examples/switchyard/record_line.hpp"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace text = switchyard::text;
+  try {
+    const tool::record_line read = tool::parse_record_line({reinterpret_cast<const char*>(data), size});
+    require(read.count > 0);
+    require(!text::find_control(read.what.operator_name) && !text::find_control(read.what.device));
+    const std::string again = R"({"operator":)" + text::quote_json(read.what.operator_name) +
+                              R"(,"device":)" + text::quote_json(read.what.device) + R"(,"problem":)" +
+                              read.what.problem + R"(,"count":)" + std::to_string(read.count) + "}";
+    const tool::record_line second = tool::parse_record_line(again);
+    require(second.what == read.what && second.count == read.count);
+  } catch (const tool::bad_line& problem) {
+    require(!std::string_view{problem.what()}.empty());
+  }
+  return 0;
+}
