@@ -34,8 +34,8 @@ void check_axis(const sy::operator_description& op, const std::string& name,
 
 /// Names end up in tables and on terminals.
 void check_name(const char* which, const std::string& name) {
-  if (const auto control = sy::text::find_control(name))
-    throw bad_line{"'" + std::string{which} + "' has a control character, " + *control};
+  if (const std::string control = sy::text::find_control(name); !control.empty())
+    throw bad_line{"'" + std::string{which} + "' has a control character, " + control};
 }
 
 }  // namespace

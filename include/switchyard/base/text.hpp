@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -113,8 +112,8 @@ inline void add_escaped(std::string& out, unsigned value) {
 
 }  // namespace detail
 
-/// The first control character of a text as "U+000A", for a message.
-[[nodiscard]] inline std::optional<std::string> find_control(std::string_view text) {
+/// The first control character of a text as "U+000A", for a message; empty if there is none.
+[[nodiscard]] inline std::string find_control(std::string_view text) {
   for (; !text.empty(); text.remove_prefix(1)) {
     const std::size_t length = control_length(text);
     if (length == 0) continue;
@@ -122,7 +121,7 @@ inline void add_escaped(std::string& out, unsigned value) {
     const auto value = static_cast<unsigned char>(text[length - 1]);
     return std::string{"U+00"} + digits[value >> 4U] + digits[value & 15U];
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Text of any origin as one line that a terminal shows and does not obey: control characters become

@@ -117,8 +117,8 @@ class json_place {
   /// A text that is shown to people has no control characters: a newline would forge a line of a log, and a
   /// terminal obeys others.
   void check_text(std::string_view text) const {
-    if (const auto control = switchyard::text::find_control(text))
-      fail("has a control character, " + *control + "; ids, names and reasons have none");
+    if (const std::string control = switchyard::text::find_control(text); !control.empty())
+      fail("has a control character, " + control + "; ids, names and reasons have none");
   }
   [[nodiscard]] std::int64_t integer() const {
     if (value_->is_number_unsigned()) {
