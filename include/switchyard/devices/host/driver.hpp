@@ -92,14 +92,16 @@ class driver final : public device_driver {
   [[nodiscard]] module_handle load(std::span<const std::byte> image, const std::string& name) override {
     if (const std::string wrong = check_image(image); !wrong.empty()) fail_load(name, wrong);
     const int file = ::memfd_create("switchyard", MFD_CLOEXEC);
-    if (file < 0) fail_load(name, std::string{"memfd_create: "} + std::generic_category().message(errno));
+    if (file < 0)
+      fail_load(name, std::string{"memfd_create: "} + std::generic_category().message(errno),
+                failure_kind::transient);
     std::span<const std::byte> rest = image;
     while (!rest.empty()) {
       const ssize_t written = ::write(file, rest.data(), rest.size());
       if (written <= 0) {
         const std::string why = std::generic_category().message(errno);
         ::close(file);
-        fail_load(name, "copying it into memory: " + why);
+        fail_load(name, "copying it into memory: " + why, failure_kind::transient);
       }
       rest = rest.subspan(static_cast<std::size_t>(written));
     }
@@ -228,10 +230,12 @@ class driver final : public device_driver {
   static constexpr status too_many_blocks = 2;
   static constexpr std::uint64_t most_blocks = std::uint64_t{1} << 63U;
 
-  [[noreturn]] static void fail_load(const std::string& name, const std::string& why) {
+  [[noreturn]] static void fail_load(const std::string& name, const std::string& why,
+                                     failure_kind kind = failure_kind::permanent) {
     throw driver_error{error_code::blob_not_loadable,
                        name + ": cannot be loaded as a shared object: " + why +
-                           ". It may be built for another machine, or need a library that is not installed"};
+                           ". It may be built for another machine, or need a library that is not installed",
+                       kind};
   }
 
   /// What is wrong with a shared object. The loader would map a truncated one and then crash.
