@@ -119,32 +119,48 @@ TEST_CASE("a graph of every operator replays the same bits while everything is r
 
   std::vector<std::unique_ptr<part>> parts;
   std::vector<std::string> left_out;
-  const auto add = [&]<class Operator>(Operator /*of*/, sy::tune::request want) {
-    want.set("deterministic", 1);  // the same bits are compared
-    try {
-      auto made = std::make_unique<part_of<Operator>>(catalog, target, want);
-      made->prepare();
-      parts.push_back(std::move(made));
-    } catch (const sy::call_error&) {
-      left_out.push_back(std::string{Operator::name});  // not in this set of kernels
+  const auto add = [&]<class Operator>(Operator /*of*/, const std::vector<sy::tune::request>& wanted) {
+    for (sy::tune::request want : wanted) {
+      want.set("deterministic", 1);  // the same bits are compared
+      try {
+        auto made = std::make_unique<part_of<Operator>>(catalog, target, want);
+        made->prepare();
+        parts.push_back(std::move(made));
+        return;
+      } catch (const sy::call_error&) {
+        // Not in this set of kernels.
+      }
     }
+    left_out.push_back(std::string{Operator::name});
   };
   namespace ops = sy::operators;
-  sy::tune::request attention;
-  attention.set("head_dim", 128);
-  add(ops::attention_forward{}, attention);
-  add(ops::attention_backward{}, attention);
-  add(ops::attention_decode{}, attention);
-  add(ops::attention_dropout_mask{}, {});
-  add(ops::rotary{}, {});
-  add(ops::gated_activation{}, {});
-  add(ops::gated_activation_backward{}, {});
-  add(ops::rms_norm{}, {});
-  add(ops::rms_norm_backward{}, {});
-  add(ops::layer_norm{}, {});
-  add(ops::layer_norm_backward{}, {});
-  add(ops::softmax{}, {});
-  add(ops::softmax_backward{}, {});
+  const auto attention = [](sy::dtype dtype, std::int64_t head_dim, bool causal) {
+    return sy::tune::request{
+        {{"dtype", static_cast<std::int64_t>(dtype)}, {"head_dim", head_dim}, {"causal", causal ? 1 : 0}}};
+  };
+  std::vector<sy::tune::request> attentions;
+  for (const bool causal : {false, true}) {
+    attentions.push_back(attention(sy::dtype::bf16, 128, causal));
+    attentions.push_back(attention(sy::dtype::f16, 128, causal));
+    attentions.push_back(attention(sy::dtype::f16, 64, causal));
+  }
+  add(ops::attention_forward{}, attentions);
+  add(ops::attention_backward{}, attentions);
+  sy::tune::request paged = attention(sy::dtype::bf16, 128, true);
+  paged.set("kv_dtype", static_cast<std::int64_t>(sy::dtype::bf16));
+  paged.set("kv", static_cast<std::int64_t>(ops::attention_kv::paged));
+  attentions.push_back(paged);
+  add(ops::attention_decode{}, attentions);
+  add(ops::attention_dropout_mask{}, {{}});
+  add(ops::rotary{}, {{}});
+  add(ops::gated_activation{}, {{}});
+  add(ops::gated_activation_backward{}, {{}});
+  add(ops::rms_norm{}, {{}});
+  add(ops::rms_norm_backward{}, {{}});
+  add(ops::layer_norm{}, {{}});
+  add(ops::layer_norm_backward{}, {{}});
+  add(ops::softmax{}, {{}});
+  add(ops::softmax_backward{}, {{}});
   for (const std::string& each : left_out) WARN(each << " is not in the graph: no variant serves the call");
   if (parts.empty()) skip_program("no kernels for this device");
 
