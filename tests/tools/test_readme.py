@@ -18,7 +18,7 @@ from test_example import normalise
 
 DOCUMENTS = ["README.md", ".github/CONTRIBUTING.md", ".github/CHANGELOG.md", ".github/VERSIONS.md",
              "cmake/README.md", "examples/README.md", "examples/switchyard/README.md", "include/switchyard/README.md",
-             "tables/README.md", "tests/benchmarks/README.md"]
+             "kernels/README.md", "tables/README.md", "tests/README.md", "tests/benchmarks/README.md"]
 MOST_WORDS = 1200  # of README.md
 EXAMPLE = re.compile(r"(<!-- example: (\S+) -->\n```cpp\n)(.*?)(```)", re.DOTALL)
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n\n)((?:    .*\n)*)")

@@ -1,4 +1,4 @@
-// A small operator with every kind of axis and argument, for the tests of the lower floors.
+// A small operator with every kind of axis and argument, for the tests of the lower layers.
 #pragma once
 
 #include <array>
