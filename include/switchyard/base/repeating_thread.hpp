@@ -21,8 +21,8 @@ class repeating_thread {
 
   /// Starts, or starts again at another interval. `action` must not throw.
   void start(std::chrono::milliseconds interval, std::function<void()> action) {
-    stop();
-    const std::scoped_lock lock{mutex_};
+    const std::scoped_lock changing{change_mutex_};
+    end();
     is_stopped_ = false;
     thread_ = std::thread{[this, interval, action = std::move(action)] {
       std::unique_lock waiting{mutex_};
@@ -36,21 +36,25 @@ class repeating_thread {
 
   /// Waits for an action under way.
   void stop() noexcept {
-    std::thread ended;
-    {
-      const std::scoped_lock lock{mutex_};
-      is_stopped_ = true;
-      ended.swap(thread_);
-    }
-    wake_.notify_all();
-    if (ended.joinable()) ended.join();
+    const std::scoped_lock changing{change_mutex_};
+    end();
   }
 
  private:
-  std::mutex mutex_;
+  void end() noexcept {
+    {
+      const std::scoped_lock lock{mutex_};
+      is_stopped_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::mutex change_mutex_;  // one start or stop at a time; the thread never takes it
+  std::mutex mutex_;         // guards is_stopped_ while the thread runs
   std::condition_variable wake_;
-  std::thread thread_;
   bool is_stopped_ = false;
+  std::thread thread_;
 };
 
 }  // namespace v0
