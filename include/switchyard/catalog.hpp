@@ -80,28 +80,9 @@ class catalog final : public binding_source {
   /// Reads what has changed on disk and gives every dispatcher concerned a new binding. A file that cannot be
   /// used leaves its previous version in use, with a warning. Replacing costs the calling thread alone: it
   /// loads what the dispatchers' known problems will need, and frees what nobody uses.
-  reload_report reload() {
-    const std::scoped_lock replacing{replace_mutex_};
-    reload_report report;
-    std::vector<std::shared_ptr<use>> uses = all_uses();
-    std::map<const operator_description*, contents> fresh;
-    for (const auto& each : uses) {
-      if (!fresh.contains(each->op)) fresh.emplace(each->op, rules_.refresh(*each->op, report));
-    }
-    for (const auto& each : uses) {
-      const std::scoped_lock lock{each->mutex};
-      if (each->user == nullptr) continue;
-      const contents& now = fresh[each->op];
-      if (each->version < now.version) {
-        each->user->adopt(make_binding(*each, now));
-        each->version = now.version;
-        // After each one: who reads the counter, captures, and finds it unchanged has captured what serves.
-        generation_->fetch_add(1, std::memory_order_release);
-      }
-      each->user->free_replaced();
-    }
-    return report;
-  }
+  /// Where new files need kernels that cannot be loaded, and calls that are served now would not be, the old
+  /// ones stay in use, with a warning; a watching catalog tries again.
+  reload_report reload() { return reload(steady_clock::time_point::max()); }
 
   /// Changes whenever calls may be served by other kernels than before: after a replacement, and when a
   /// variant leaves service or returns to it. A captured graph keeps the kernels that it was captured with;
@@ -137,7 +118,7 @@ class catalog final : public binding_source {
   void watch(std::chrono::milliseconds interval = std::chrono::milliseconds{500}) {
     watcher_.start(interval, [this] {
       try {
-        reload();
+        (void)reload(steady_clock::now());
       } catch (const std::exception& problem) {
         messages_->warn(std::string{"watching for changes: "} + problem.what());
       }
@@ -155,7 +136,7 @@ class catalog final : public binding_source {
     }
     try {
       const contents now = files(op);
-      user.adopt(make_binding(*mine, now));
+      (void)user.adopt(make_binding(*mine, now));  // the first one is always taken
       mine->version = now.version;
     } catch (...) {
       remove(user);
@@ -172,12 +153,14 @@ class catalog final : public binding_source {
   }
 
   [[nodiscard]] std::shared_ptr<stream_router> streams() override {
-    const std::scoped_lock lock{mutex_};
+    const std::scoped_lock lock{streams_mutex_};  // opening drivers takes long
     if (options_.streams == nullptr) options_.streams = stream_router::of_machine();
     return options_.streams;
   }
 
  private:
+  using steady_clock = std::chrono::steady_clock;
+
   /// A dispatcher's core: who uses which files' rules on which device.
   struct use {
     use(const operator_description& op_, device target_, binding_user& user_)
@@ -188,6 +171,9 @@ class catalog final : public binding_source {
     std::mutex mutex;           // held while the user is given a binding
     binding_user* user;         // null once it is detached; guarded by mutex
     std::uint64_t version = 0;  // of the contents that its binding was made from; guarded by mutex
+    // While newer contents cannot be taken, guarded by mutex:
+    steady_clock::time_point try_at = steady_clock::time_point::min();
+    std::chrono::seconds wait{1};
   };
 
   [[nodiscard]] static search_path path_of(const catalog_options& options) {
@@ -202,6 +188,50 @@ class catalog final : public binding_source {
     }
     drop_repeated(out.roots);
     return out;
+  }
+
+  /// Replaces what has changed; what failed before only where its next try is due by `now`.
+  reload_report reload(steady_clock::time_point now) {
+    const std::scoped_lock replacing{replace_mutex_};
+    reload_report report;
+    std::map<const operator_description*, contents> fresh;
+    const std::vector<std::shared_ptr<use>> uses = all_uses();
+    for (const auto& each : uses) {
+      if (!fresh.contains(each->op)) fresh.emplace(each->op, rules_.refresh(*each->op, report));
+    }
+    for (const auto& each : uses) {
+      const std::scoped_lock lock{each->mutex};
+      if (each->user == nullptr) continue;
+      replace(*each, fresh[each->op], now, report);
+      each->user->free_replaced();
+    }
+    return report;
+  }
+
+  /// Gives one user a binding of newer contents. The caller holds the use's mutex.
+  void replace(use& each, const contents& newer, steady_clock::time_point now, reload_report& report) {
+    if (each.version >= newer.version || now < each.try_at) return;
+    // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
+    // captured what serves.
+    struct counted {
+      generation_counter& generation;
+      bool is_unchanged = false;
+      ~counted() {
+        if (!is_unchanged) generation.fetch_add(1, std::memory_order_release);
+      }
+    } counts{*generation_};
+    if (each.user->adopt(make_binding(each, newer))) {
+      each.version = newer.version;
+      each.wait = std::chrono::seconds{1};
+      return;
+    }
+    counts.is_unchanged = true;
+    each.try_at = steady_clock::now() + each.wait;
+    each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
+    report.refused.push_back(
+        std::string{each.op->name} +
+        ": the new files need kernels that cannot be loaded; the previous ones stay in use");
+    messages_->warn(report.refused.back());
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses() {
@@ -238,6 +268,7 @@ class catalog final : public binding_source {
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);
 
   std::mutex replace_mutex_;  // one replacement at a time; held while modules are loaded and unloaded
+  std::mutex streams_mutex_;  // guards options_.streams
   std::mutex mutex_;          // never held across either; guards what follows
   std::vector<std::shared_ptr<use>> uses_;
   std::set<std::shared_ptr<module_store>> stores_;

@@ -311,7 +311,7 @@ TEST_CASE("calls follow their streams from context to context") {
         }
       }
     }
-    CHECK(run.where(places[0].stream->get()).driver() != run.where(places[1].stream->get()).driver());
+    CHECK(run.device_of(places[0].stream->get()).driver() != run.device_of(places[1].stream->get()).driver());
 
     // A dispatcher of one context refuses the other's stream: problem new, problem known.
     raw::set_current(raw::primary_context());

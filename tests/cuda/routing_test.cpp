@@ -71,8 +71,8 @@ TEST_CASE("a call goes to the device of its stream, whichever is current") {
     }
     CHECK(current() == now);
   }
-  CHECK(run.where(first.get()).driver() == fake_device(0).driver());
-  CHECK(run.where(second.get()).driver() == fake_device(1).driver());
+  CHECK(run.device_of(first.get()).driver() == fake_device(0).driver());
+  CHECK(run.device_of(second.get()).driver() == fake_device(1).driver());
   CHECK(run.explain(first.get(), {}).variant == "for_9");
   CHECK(run.explain(second.get(), {}).variant == "for_all");
   CHECK(run.workspace_bytes(second.get(), {}) == 0);

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "catch.hpp"
 #include "forwarding_driver.hpp"
@@ -61,8 +63,8 @@ TEST_CASE("what lies in a folder that cannot be read stays in use, with one warn
       }
       INFO(files.log());
       CHECK(count_of(files.log(), "warning") == static_cast<std::size_t>(time) + 1);
-      CHECK_THAT(files.log(), has_text("[switchyard.101] " + target.string()) && has_text(": cannot be read") &&
-                                  has_text("stays in use"));
+      CHECK_THAT(files.log(), has_text("[switchyard.101] " + target.string()) &&
+                                  has_text(": cannot be read") && has_text("stays in use"));
     }
     (void)catalog.reload();
     CHECK(run(on, {}) == 2);
@@ -109,4 +111,28 @@ TEST_CASE("a file that is replaced by one of the same size, with its old times, 
   fs::last_write_time(table, written);
   CHECK(catalog.reload().changed.size() == 1);
   CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("a file that could not be opened for want of descriptors is read by the next reload") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {}) == 1);
+  files.put_table("stamp", {stamp_group({row(1, 1, {{"one", 2.0}, {"two", 1.0}})})});
+  {
+    ::rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const int next = ::dup(0);
+    REQUIRE(next >= 0);
+    ::close(next);
+    ::rlimit none = before;
+    none.rlim_cur = static_cast<::rlim_t>(next);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    (void)catalog.reload();
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(run(on, {}) == 1);
+  }
+  (void)catalog.reload();
+  CHECK(run(on, {}) == 2);
 }

@@ -1,5 +1,7 @@
 // Loads that fail for what may pass: the variant is tried again, and no other is blamed.
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -101,4 +103,96 @@ TEST_CASE("a broken context blames no variant") {
   CHECK(files.log().empty());
   driver->is_context_broken = false;
   CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("a capture takes the variant that returned to service, and the generation tells of it") {
+  const disk files;
+  put_two_blobs(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 1;
+  CHECK(run(on, {.seqlen = 1}) == 1002);
+  CHECK(run(on, {.seqlen = 2}) == 1002);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  const std::uint64_t before = catalog.generation();
+  on.prepare({.seqlen = 1});  // loads the better variant
+  CHECK(catalog.generation() != before);
+  const std::uint64_t captured = catalog.generation();
+  driver->is_capturing = true;
+  CHECK(run(on, {.seqlen = 1}) == 1);
+  CHECK(run(on, {.seqlen = 2}) == 1);
+  driver->is_capturing = false;
+  CHECK(run(on, {.seqlen = 2}) == 1);
+  CHECK(catalog.generation() == captured);
+}
+
+TEST_CASE("a retry that fails again does not change the generation of what serves") {
+  const disk files;
+  put_two_blobs(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 2;
+  CHECK(run(on, {}) == 1002);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  const std::uint64_t before = catalog.generation();
+  CHECK(run(on, {}) == 1002);
+  CHECK(catalog.generation() == before);
+}
+
+TEST_CASE("a thread that has a plan does not wait while another tries a variant again") {
+  const disk files;
+  put_two_blobs(files);
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 1;
+  CHECK(run(on, {}) == 1002);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  driver->load_delay_ms = 2000;
+  std::atomic<bool> is_done{false};
+  std::thread tries{[&] {
+    CHECK(run(on, {}) == 1);
+    is_done = true;
+  }};
+  std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  for (int i = 0; i < 10; ++i) CHECK(run(on, {}) == 1002);
+  CHECK_FALSE(is_done);
+  tries.join();
+  CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("new files whose kernels cannot be loaded leave those in use that serve") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const auto driver = std::make_shared<forwarding_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  CHECK(run(on, {}) == 1);
+  const std::uint64_t generation = catalog.generation();
+  SECTION("for want of memory") {
+    files.put_blob("stamp", "stamp_other.so", "stamp.so");
+    files.put_manifest("stamp", {stamp_variant("one", 1)});
+    driver->loads_that_fail = 1000;
+    const auto report = catalog.reload();
+    REQUIRE(report.refused.size() == 1);
+    CHECK_THAT(report.refused[0], has_text("the previous ones stay in use"));
+    CHECK(run(on, {}) == 1);
+    CHECK(run(on, {.seqlen = 7}) == 1);
+    CHECK(catalog.generation() == generation);
+    driver->loads_that_fail = 0;
+  }
+  SECTION("since the blob comes after its manifest") {
+    json later = stamp_variant("one", 1);
+    later["launches"][0]["blob"] = "later.so";
+    later["launches"][0]["sha256"] = disk::hash_of(disk::built("stamp_other.so"));
+    files.put_manifest("stamp", {later});
+    CHECK(catalog.reload().refused.size() == 1);
+    CHECK(run(on, {}) == 1);
+    files.put_blob("stamp", "stamp_other.so", "later.so");
+  }
+  CHECK(catalog.reload().refused.empty());
+  CHECK(run(on, {}) == 1001);
+  CHECK(catalog.generation() != generation);
 }

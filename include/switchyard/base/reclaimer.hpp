@@ -56,19 +56,20 @@ class reclaimer {
   };
 
   /// Hands over an object that no new reader can find. `release` is called with it later, from any thread
-  /// that retires or collects. Returns how many objects still wait.
-  std::size_t retire(void* object, void (*release)(void*)) {
+  /// that retires or collects. Returns how many objects still wait. An object is leaked where no memory is
+  /// left to note it: what readers may use is never freed.
+  std::size_t retire(void* object, void (*release)(void*)) noexcept {
     return retire_and_collect({object, release, false});
   }
 
   /// Like retire, but `release` is called by collect_owned alone: for objects whose release takes long.
-  void retire_for_owner(void* object, void (*release)(void*)) {
+  void retire_for_owner(void* object, void (*release)(void*)) noexcept {
     (void)retire_and_collect({object, release, true});
   }
 
   /// Frees what can be freed now, except the owner's objects; returns how many objects still wait for
   /// readers.
-  std::size_t collect() {
+  std::size_t collect() noexcept {
     std::vector<retired> ready;
     const std::size_t left = advance(ready);
     free_all(ready);
@@ -76,7 +77,7 @@ class reclaimer {
   }
 
   /// Frees what can be freed now; returns how many objects still wait for readers.
-  std::size_t collect_owned() {
+  std::size_t collect_owned() noexcept {
     std::vector<retired> ready;
     const std::size_t left = advance(ready);
     free_all(ready);
@@ -119,7 +120,7 @@ class reclaimer {
     std::size_t block = 0;
     while (index >= 2 * block_size(block)) ++block;
     if (block >= max_blocks) return first_[shared_thread_index];
-    stripe* stripes = more_[block].load(std::memory_order_acquire);
+    stripe* stripes = more_[block].load(std::memory_order_seq_cst);
     if (stripes == nullptr) {
       const locked lock{mutex_};
       stripes = more_[block].load(std::memory_order_relaxed);
@@ -149,11 +150,13 @@ class reclaimer {
     return true;
   }
 
-  std::size_t retire_and_collect(const retired& object) {
+  std::size_t retire_and_collect(const retired& object) noexcept {
     std::vector<retired> ready;
-    {
+    try {
       const locked lock{mutex_};
       open_.push_back(object);
+    } catch (const std::bad_alloc&) {
+      // Leaked.
     }
     const std::size_t left = advance(ready);
     free_all(ready);
@@ -163,7 +166,7 @@ class reclaimer {
   // A batch is sealed in stage 0; it is free when first the resting counter and then, after a flip, the other
   // one have been seen at zero. A reader that took its phase before a flip and counts after it reads pointers
   // later still, so it cannot see the batch. Returns how many objects wait.
-  std::size_t advance(std::vector<retired>& ready) {
+  std::size_t advance(std::vector<retired>& ready) noexcept {
     const locked lock{mutex_};
     for (;;) {
       if (stage_ == 0) {
@@ -184,6 +187,12 @@ class reclaimer {
         });
         stage_ = 2;
         continue;
+      }
+      try {  // room first: an object must not be in two lists
+        ready.reserve(ready.size() + waiting_.size());
+        ready_for_owner_.reserve(ready_for_owner_.size() + waiting_.size());
+      } catch (const std::bad_alloc&) {
+        break;
       }
       for (const retired& each : waiting_) (each.by_owner ? ready_for_owner_ : ready).push_back(each);
       waiting_.clear();

@@ -50,7 +50,6 @@ class rule_catalog {
   [[nodiscard]] operator_contents refresh(const operator_description& op, reload_report& report) {
     const std::scoped_lock lock{mutex_};
     files& known = files_[std::string{op.name}];
-    const std::size_t before = report.changed.size();
     operator_contents fresh;
     fresh.manifests = known.manifests.refresh(
         list_manifests(path_, op.name), [&](const std::string& path) { return read_one_manifest(path, op); },
@@ -71,7 +70,11 @@ class rule_catalog {
         },
         report, warn_);
     keep_last_manifests(op, known, fresh);
-    fresh.version = known.serving.version + (report.changed.size() > before ? 1 : 0);
+    // Compared by what is served: a change that was read before an exception stopped a refresh is not lost.
+    const operator_contents& served = known.serving;
+    const bool differs = fresh.manifests != served.manifests || fresh.tables != served.tables ||
+                         fresh.overlays != served.overlays;
+    fresh.version = served.version + (differs ? 1 : 0);
     known.serving = fresh;
     return fresh;
   }

@@ -85,16 +85,16 @@ class known_files {
     std::vector<std::string> order;
     for (const std::string& path : in_order(found)) {
       if (kept.contains(path)) continue;
-      auto node = entries_.extract(path);
-      entry current = node.empty() ? entry{} : std::move(node.mapped());
-      if (!found.may_have(path)) update(path, current, node.empty(), read, report, warn);
+      const auto known = entries_.find(path);
+      entry current = known == entries_.end() ? entry{} : known->second;
+      if (!found.may_have(path)) update(path, current, known == entries_.end(), read, report, warn);
       if (current.content != nullptr) out.push_back(current.content);
       kept.emplace(path, std::move(current));
       order.push_back(path);
     }
     order_ = std::move(order);
     for (const auto& [path, gone] : entries_) {
-      if (gone.content != nullptr) report.changed.push_back(path);
+      if (gone.content != nullptr && !kept.contains(path)) report.changed.push_back(path);
     }
     entries_ = std::move(kept);
     std::erase_if(obstacles_, [&](const std::string& path) {
@@ -131,8 +131,10 @@ class known_files {
       say_obstacle(path, {now.obstacle(), std::generic_category()}, warn);
       return;
     }
-    obstacles_.erase(path);
-    if (!is_new && now == current.seen) return;
+    if (!is_new && now == current.seen) {
+      obstacles_.erase(path);
+      return;
+    }
     current.seen = now;
     if (now.is_gone() &&
         current.content != nullptr) {  // an overlay that was named, or gone since it was listed
@@ -143,12 +145,24 @@ class known_files {
     try {
       current.content = read(path);
       report.changed.push_back(path);
+      obstacles_.erase(path);
+    } catch (const file_error& problem) {
+      if (problem.cause() != 0 && !now.is_gone()) {  // the system's fault, not the content's: read next time
+        current.seen = {};
+        say_obstacle(path, {problem.cause(), std::generic_category()}, warn);
+        return;
+      }
+      refuse(problem, current, report, warn);
     } catch (const error& problem) {
-      report.refused.emplace_back(problem.what());
-      warn(problem.what() + std::string{current.content != nullptr
-                                            ? " (keeping the previously loaded version)"
-                                            : " (the file is not used)"});
+      refuse(problem, current, report, warn);
     }
+  }
+
+  static void refuse(const error& problem, const entry& current, reload_report& report,
+                     const warning_sink& warn) {
+    report.refused.emplace_back(problem.what());
+    warn(problem.what() + std::string{current.content != nullptr ? " (keeping the previously loaded version)"
+                                                                 : " (the file is not used)"});
   }
 
   /// Once for each time that a place becomes unreadable.

@@ -62,8 +62,8 @@ class binding {
   [[nodiscard]] const selector& rules() const noexcept { return *rules_; }
   [[nodiscard]] device_driver& driver() const noexcept { return loader_->driver(); }
   [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
-  /// Null before the first plan with tensor maps.
-  [[nodiscard]] tensor_map_cache* tensor_maps() noexcept { return tensor_maps_.get(); }
+  /// For plans with tensor maps.
+  [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *tensor_maps_; }
   [[nodiscard]] log& messages() const noexcept { return *messages_; }
 
   [[nodiscard]] choice select(problem_view problem) const noexcept {
@@ -87,6 +87,7 @@ class binding {
     for (;;) {
       const bool timed = messages_->level() != debug_level::silent;
       const std::int64_t begin = timed ? nanoseconds() : 0;
+      const std::uint64_t changes = service_changes_.load(std::memory_order_acquire);
       const choice chosen = select(problem);
       const std::int64_t selected = timed ? nanoseconds() : 0;
       if (chosen.variant == no_index) {
@@ -106,7 +107,8 @@ class binding {
       out->hash = hash;
       out->chosen = chosen;
       out->is_counted = record_ != nullptr || messages_->level() == debug_level::launches;
-      out->is_provisional = waiting_.load(std::memory_order_relaxed) > 0;
+      out->is_provisional = waiting_.load(std::memory_order_acquire) > 0 ||
+                            service_changes_.load(std::memory_order_acquire) != changes;
       detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
       make_room_for_maps(*out);
@@ -116,12 +118,32 @@ class binding {
     }
   }
 
-  /// Whether a provisional plan may be chosen anew: a variant that was waited for is due, or none is any
-  /// more.
-  [[nodiscard]] bool may_choose_anew() const noexcept {
+  /// Whether a provisional plan may be decided again: a variant that was waited for is due, or none is waited
+  /// for any more.
+  [[nodiscard]] bool may_decide_again() const noexcept {
     return waiting_.load(std::memory_order_relaxed) == 0 ||
            nanoseconds() >= next_retry_.load(std::memory_order_relaxed);
   }
+
+  /// Lets one thread at a time decide provisional plans again: the others keep the plans that they have
+  /// instead of waiting for its load.
+  class deciding_again {
+   public:
+    explicit deciding_again(binding& owner) noexcept
+        : owner_{owner},
+          is_mine_{owner.may_decide_again() &&
+                   !owner.is_deciding_again_.exchange(true, std::memory_order_acquire)} {}
+    deciding_again(const deciding_again&) = delete;
+    deciding_again& operator=(const deciding_again&) = delete;
+    ~deciding_again() {
+      if (is_mine_) owner_.is_deciding_again_.store(false, std::memory_order_release);
+    }
+    explicit operator bool() const noexcept { return is_mine_; }
+
+   private:
+    binding& owner_;
+    bool is_mine_;
+  };
 
   /// Throws why nothing serves a problem: call_error no_variant or nothing_forced.
   [[noreturn, gnu::cold]] void refuse(problem_view problem) const {
@@ -129,10 +151,18 @@ class binding {
                      explain_failure(*rules_, problem, unusable_)};
   }
 
-  /// Loads every kernel of a variant's launches. False when one cannot be loaded.
-  bool prepare(std::uint32_t variant) {
-    std::unique_ptr<const driver_error> passing;  // the last failure that may pass
+  /// Loads every kernel of a variant's launches. False when one cannot be loaded; `passing` is then set where
+  /// the failure may pass.
+  bool prepare(std::uint32_t variant, std::unique_ptr<const driver_error>& passing) {
     return load(variant, loading::allowed, passing) != nullptr;
+  }
+
+  /// Whether a variant is out of service, for good or for now.
+  [[nodiscard]] bool has_failures() const noexcept {
+    for (const std::atomic<bool>& each : unusable_) {
+      if (each.load(std::memory_order_relaxed)) return true;
+    }
+    return false;
   }
 
   /// Frees a plan, recording the calls that were counted.
@@ -160,6 +190,7 @@ class binding {
     std::vector<loaded_kernel> kernels;
     mutex load_mutex;       // held while the kernels are loaded
     unsigned failures = 0;  // loads in a row that failed for what may pass; guarded by load_mutex
+    std::unique_ptr<const driver_error> last_failure;  // of those; guarded by load_mutex
     mutex configure_mutex;
     std::vector<launch_geometry> configured;  // guarded by configure_mutex
     std::int64_t retry_at = 0;  // when it is tried again, 0: not waiting; guarded by waits_mutex_
@@ -181,7 +212,10 @@ class binding {
     if (const auto* ready = slot.ready.load(std::memory_order_acquire)) return ready;
     const locked lock{slot.load_mutex};
     if (const auto* ready = slot.ready.load(std::memory_order_relaxed)) return ready;
-    if (unusable_[index].load(std::memory_order_relaxed)) return nullptr;
+    if (unusable_[index].load(std::memory_order_relaxed)) {  // by a thread that was here first
+      if (slot.last_failure != nullptr) passing = std::make_unique<const driver_error>(*slot.last_failure);
+      return nullptr;
+    }
     const variant& chosen = *rules_->candidates[index].variant;
     try {
       std::vector<loaded_kernel> kernels(chosen.launches.size());
@@ -198,12 +232,16 @@ class binding {
         messages_->line("switchyard: " + name_of(index) + " was loaded after " +
                         std::to_string(slot.failures) + " failures and serves again");
       }
+      // Only now: a graph captured before holds the variant that served meanwhile.
+      if (slot.failures > 0) count_generation();
       slot.failures = 0;
+      slot.last_failure = nullptr;
       return &slot.kernels;
     } catch (const driver_error& problem) {
       if (problem.kind() == failure_kind::context || problem.code() == error_code::load_during_capture) throw;
       if (problem.kind() == failure_kind::transient) {
         suspend(index, slot, problem);
+        slot.last_failure = std::make_unique<const driver_error>(problem);
         passing = std::make_unique<const driver_error>(problem);
       } else {
         retire(index, problem);
@@ -239,9 +277,11 @@ class binding {
     slot.failures += 1;
     {
       const locked lock{waits_mutex_};
-      unusable_[index].store(true, std::memory_order_relaxed);
       slot.retry_at = retry_at;
-      const bool is_first = waiting_.fetch_add(1, std::memory_order_relaxed) == 0;
+      // The counts first: who does not see the variant sees that something changed.
+      const bool is_first = waiting_.fetch_add(1, std::memory_order_acq_rel) == 0;
+      service_changes_.fetch_add(1, std::memory_order_acq_rel);
+      unusable_[index].store(true, std::memory_order_release);
       if (is_first || retry_at < next_retry_.load(std::memory_order_relaxed))
         next_retry_.store(retry_at, std::memory_order_relaxed);
     }
@@ -275,8 +315,8 @@ class binding {
       }
       retry_at = 0;
       unusable_[index].store(false, std::memory_order_relaxed);
-      waiting_.fetch_sub(1, std::memory_order_relaxed);
-      count_generation();
+      service_changes_.fetch_add(1, std::memory_order_acq_rel);
+      waiting_.fetch_sub(1, std::memory_order_acq_rel);
     }
     next_retry_.store(next, std::memory_order_relaxed);
   }
@@ -321,8 +361,10 @@ class binding {
   std::shared_ptr<generation_counter> generation_;
   std::vector<std::atomic<bool>> unusable_;
   std::vector<loaded_variant> variants_;
-  std::atomic<unsigned> waiting_{0};         // variants that are tried again later
-  std::atomic<std::int64_t> next_retry_{0};  // when the first of them is due
+  std::atomic<unsigned> waiting_{0};               // variants that are tried again later
+  std::atomic<std::int64_t> next_retry_{0};        // when the first of them is due
+  std::atomic<std::uint64_t> service_changes_{0};  // variants that were suspended or returned to service
+  std::atomic<bool> is_deciding_again_{false};
   plan_cache plans_;
   std::unique_ptr<tensor_map_cache> tensor_maps_;  // written once, before a plan that needs it is published
   mutex maps_mutex_;

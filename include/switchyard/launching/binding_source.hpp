@@ -20,8 +20,9 @@ class binding_user {
   virtual ~binding_user() = default;
 
   /// Called by the source, one call at a time, with a binding that replaces the one in use. Everything that
-  /// replacing costs is paid here, by the calling thread: loading what served calls need, and freeing.
-  virtual void adopt(std::unique_ptr<binding> fresh) = 0;
+  /// replacing costs is paid here, by the calling thread: loading what served calls need, and freeing. False
+  /// where kernels cannot be loaded and calls that are served now would not be: nothing was replaced then.
+  [[nodiscard]] virtual bool adopt(std::unique_ptr<binding> fresh) = 0;
 
   /// Frees replaced bindings that no call uses any more. Called by the source, one call at a time.
   virtual void free_replaced() = 0;

@@ -70,28 +70,35 @@ class dispatcher_core final : public binding_user {
   /// Makes sure that everything a problem needs is loaded, and keeps its plan.
   template <class Check>
   void prepare(problem_view problem, const Check& check) {
-    const reclaimer::guard guard{reclaimer_};
-    binding* const now = current_.load(std::memory_order_seq_cst);
     const std::uint64_t key = hash(problem);
-    if (now->plans().find(key, problem) != nullptr) return;
-    require_legal(check);
-    std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
-    (void)publish(*now, fresh);
+    bool is_new = true;
+    for (;;) {
+      const reclaimer::guard guard{reclaimer_};
+      binding* const now = current_.load(std::memory_order_seq_cst);
+      const plan* const found = now->plans().find(key, problem);
+      if (found == nullptr || (found->is_provisional && now->may_decide_again())) {
+        if (std::exchange(is_new, false)) require_legal(check);
+        std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
+        (void)publish(*now, fresh);
+      }
+      const locked lock{mutex_};
+      if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
+    }
   }
 
   /// Loads every kernel that may be chosen when axes run over ranges, now and after each replacement of
   /// files.
   void prepare(problem_view problem, std::span<const axis_span> ranges) {
-    detail::prepared_ranges fresh = detail::read_ranges(op_, problem, ranges);
-    {
+    const auto fresh =
+        std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, problem, ranges));
+    for (;;) {
       const reclaimer::guard guard{reclaimer_};
-      detail::load_ranges(*current_.load(std::memory_order_seq_cst), fresh);
+      binding* const now = current_.load(std::memory_order_seq_cst);
+      detail::load_ranges(*now, *fresh);
+      const locked lock{mutex_};
+      keep(fresh);
+      if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
     }
-    const locked lock{mutex_};
-    for (const detail::prepared_ranges& each : prepared_) {
-      if (each == fresh) return;
-    }
-    if (prepared_.size() < most_prepared) prepared_.push_back(std::move(fresh));
   }
 
   [[nodiscard]] explanation explain(problem_view problem) {
@@ -112,14 +119,20 @@ class dispatcher_core final : public binding_user {
 
   /// Takes a new binding into use. What the old one served is decided and loaded first, here, so that no call
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
-  void adopt(std::unique_ptr<binding> fresh) override {
-    prepare_again(*fresh);
-    for (int round = 0; round < most_rounds && carry_plans(*fresh) > 0; ++round) {
+  [[nodiscard]] bool adopt(std::unique_ptr<binding> fresh) override {
+    binding* old = nullptr;
+    for (int round = 0;; ++round) {
+      const std::size_t prepared = prepare_again(*fresh);
+      if (!carry_plans(*fresh)) return false;
+      const locked lock{mutex_};
+      if (prepared_.size() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
+      old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
+      break;
     }
-    binding* const old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
-    if (old == nullptr) return;
+    if (old == nullptr) return true;
     reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
     free_replaced();
+    return true;
   }
 
   void free_replaced() override { (void)reclaimer_.collect_owned(); }
@@ -134,44 +147,64 @@ class dispatcher_core final : public binding_user {
     std::uint64_t hash = 0;
   };
 
-  /// Makes the plans that the binding in use has and `fresh` lacks; returns how many there were.
-  std::size_t carry_plans(binding& fresh) {
-    std::vector<met_problem> missing;
-    {
-      // Nothing is loaded under the guard: plans that callers displace meanwhile would pile up.
-      const reclaimer::guard guard{reclaimer_};
-      binding* const old = current_.load(std::memory_order_seq_cst);
-      if (old == nullptr) return 0;
-      old->plans().for_each([&](const plan& each) {
-        if (fresh.plans().find(each.hash, each.problem) == nullptr)
-          missing.push_back({each.problem, each.hash});
-      });
-    }
-    for (const met_problem& each : missing) {
-      try {
-        std::unique_ptr<plan> again = fresh.make_plan(each.problem, each.hash, loading::allowed);
-        const std::unique_ptr<plan> displaced{fresh.plans().insert(again.get())};
-        (void)again.release();
-      } catch (const error&) {
-        // The next call of this problem meets the error itself.
+  /// Makes the plans that the binding in use has and `fresh` lacks. False where `fresh` cannot serve one of
+  /// them because kernels cannot be loaded.
+  [[nodiscard]] bool carry_plans(binding& fresh) {
+    for (int round = 0; round < most_rounds; ++round) {
+      std::vector<met_problem> missing;
+      {
+        // Nothing is loaded under the guard: plans that callers displace meanwhile would pile up.
+        const reclaimer::guard guard{reclaimer_};
+        binding* const old = current_.load(std::memory_order_seq_cst);
+        if (old == nullptr) return true;
+        old->plans().for_each([&](const plan& each) {
+          if (fresh.plans().find(each.hash, each.problem) == nullptr)
+            missing.push_back({each.problem, each.hash});
+        });
       }
+      std::size_t made = 0;
+      for (const met_problem& each : missing) {
+        if (fresh.plans().find(each.hash, each.problem) != nullptr) continue;
+        try {
+          std::unique_ptr<plan> again = fresh.make_plan(each.problem, each.hash, loading::allowed);
+          const std::unique_ptr<plan> displaced{fresh.plans().insert(again.get())};
+          (void)again.release();
+          ++made;
+        } catch (const driver_error&) {
+          return false;
+        } catch (const error&) {
+          if (fresh.has_failures()) return false;
+          // The new files serve it no more: the next call of this problem says so.
+        }
+      }
+      if (made == 0) break;
     }
-    return missing.size();
+    return true;
   }
 
-  void prepare_again(binding& fresh) {
-    std::vector<detail::prepared_ranges> all;
+  /// Loads what was prepared; returns how many ranges that were.
+  std::size_t prepare_again(binding& fresh) {
+    std::vector<std::shared_ptr<const detail::prepared_ranges>> all;
     {
       const locked lock{mutex_};
       all = prepared_;
     }
-    for (const detail::prepared_ranges& each : all) {
+    for (const auto& each : all) {
       try {
-        detail::load_ranges(fresh, each);
+        detail::load_ranges(fresh, *each);
       } catch (const error&) {
         // A call in the range meets the error itself.
       }
     }
+    return all.size();
+  }
+
+  /// Remembers ranges for prepare_again. The caller holds mutex_.
+  void keep(const std::shared_ptr<const detail::prepared_ranges>& fresh) {
+    for (const auto& each : prepared_) {
+      if (*each == *fresh) return;
+    }
+    if (prepared_.size() < most_prepared) prepared_.push_back(fresh);
   }
 
   template <std::size_t Count, class Check>
@@ -195,8 +228,9 @@ class dispatcher_core final : public binding_user {
   }
 
   void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream, workspace given) {
-    if (found.is_provisional && now.may_choose_anew() && !driver_->capturing(launch_stream)) {
-      return make_and_run(now, found.problem, found.hash, loading::allowed, arguments, launch_stream, given);
+    if (found.is_provisional && now.may_decide_again() &&
+        launch_decided_again(now, found, arguments, launch_stream, given)) {
+      return;
     }
     if (found.is_counted) {
       found.count.fetch_add(1, std::memory_order_relaxed);
@@ -205,16 +239,35 @@ class dispatcher_core final : public binding_user {
     run(now, found, arguments, launch_stream, given);
   }
 
+  /// Decides a provisional plan again and launches the better one. False where the plan at hand is to be
+  /// used.
+  [[nodiscard, gnu::cold]] bool launch_decided_again(binding& now, const plan& found, const void* arguments,
+                                                     stream launch_stream, workspace given) {
+    std::unique_ptr<plan> fresh;
+    try {
+      if (driver_->capturing(launch_stream)) {
+        fresh = now.make_plan(found.problem, found.hash, loading::refused);
+      } else if (const binding::deciding_again mine{now}) {
+        fresh = now.make_plan(found.problem, found.hash, loading::allowed);
+      }
+    } catch (const driver_error& problem) {
+      if (problem.kind() == failure_kind::context) throw;  // else the plan at hand still works
+    }
+    if (fresh == nullptr) return false;
+    run_fresh(now, fresh, arguments, launch_stream, given);
+    return true;
+  }
+
   void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments,
                   stream launch_stream, workspace given) {
     if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-    make_and_run(now, problem, key, may_load, arguments, launch_stream, given);
+    std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
+    run_fresh(now, fresh, arguments, launch_stream, given);
   }
 
-  void make_and_run(binding& now, problem_view problem, std::uint64_t key, loading may_load,
-                    const void* arguments, stream launch_stream, workspace given) {
-    std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
+  void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
+                 workspace given) {
     now.note(*fresh, 1);
     plan* const published = publish(now, fresh);
     run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
@@ -273,7 +326,7 @@ class dispatcher_core final : public binding_user {
                                                   stream launch_stream) {
     const planned_launch& only = *of.mapped;
     const auto* const base = static_cast<const std::byte*>(arguments);
-    const encoded_maps* const found = now.tensor_maps()->find(tensor_map_cache::hash(only, base), only, base);
+    const encoded_maps* const found = now.tensor_maps().find(tensor_map_cache::hash(only, base), only, base);
     if (found == nullptr) return false;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
@@ -294,8 +347,8 @@ class dispatcher_core final : public binding_user {
   reclaimer reclaimer_;
   // What writers contend for, on a cache line of its own.
   alignas(64) mutex mutex_;
-  std::atomic<std::size_t> waiting_{0};            // retired plans that readers held when last looked at
-  std::vector<detail::prepared_ranges> prepared_;  // guarded by mutex_
+  std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
+  std::vector<std::shared_ptr<const detail::prepared_ranges>> prepared_;  // guarded by mutex_; only grows
 };
 
 }  // namespace v0

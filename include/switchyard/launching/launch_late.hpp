@@ -39,7 +39,7 @@ class late_call {
       : op_{*now.rules().op},
         driver_{driver},
         reclaimer_{owner},
-        cache_{now.tensor_maps()},
+        binding_{now},
         plan_{of},
         values_{of.problem, now.rules().device.attributes, op_.fields,
                 static_cast<const std::byte*>(arguments)},
@@ -126,15 +126,16 @@ class late_call {
   [[nodiscard]] status find_maps(const planned_launch& of, map_room& out) {
     if (of.map_key.empty()) return encode(of, out);
     const std::uint64_t hash = tensor_map_cache::hash(of, values_.arguments);
-    if (const encoded_maps* const found = cache_->find(hash, of, values_.arguments)) {
+    tensor_map_cache& cache = binding_.tensor_maps();
+    if (const encoded_maps* const found = cache.find(hash, of, values_.arguments)) {
       out.lines = found->maps.data();
       return 0;
     }
     const status result = encode(of, out);
     std::vector<argument_part::bytes> key = tensor_map_cache::read_key(of, values_.arguments);
-    if (result != 0 || !cache_->seen_before(hash, key) || reclaimer_.collect() > most_waiting) return result;
+    if (result != 0 || !cache.seen_before(hash, key) || reclaimer_.collect() > most_waiting) return result;
     auto fresh = std::make_unique<encoded_maps>(encoded_maps{of.map_owner, std::move(key), out.own});
-    if (encoded_maps* const displaced = cache_->insert(hash, fresh.release())) {
+    if (encoded_maps* const displaced = cache.insert(hash, fresh.release())) {
       reclaimer_.retire(displaced, [](void* each) { delete static_cast<encoded_maps*>(each); });
     }
     return result;
@@ -164,7 +165,7 @@ class late_call {
   const operator_description& op_;
   device_driver& driver_;
   reclaimer& reclaimer_;
-  tensor_map_cache* cache_;  // null for plans without tensor maps
+  binding& binding_;
   const plan& plan_;
   evaluation values_;
   stream stream_;

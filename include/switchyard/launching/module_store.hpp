@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,26 +42,26 @@ class loaded_module {
   loaded_module& operator=(const loaded_module&) = delete;
   ~loaded_module() { driver_->unload(handle_); }
 
-  /// A kernel of the module. Found once; later requests do not reach the driver. Throws driver_error. The
-  /// caller serializes calls.
+  /// A kernel of the module. Found once; later requests do not reach the driver. Throws driver_error.
   [[nodiscard]] function_handle find(const launch& of) {
-    auto known = kernels_.find(of.kernel);
-    if (known == kernels_.end()) {
-      kernel fresh;
-      try {
-        fresh.function = driver_->find(handle_, of.kernel);
-      } catch (const driver_error& problem) {
-        throw driver_error{problem.code(), of.blob + ": " + std::string{problem.message()}, problem.kind()};
-      }
-      fresh.tells_parameters = driver_->parameters(fresh.function, fresh.parameters);
-      known = kernels_.emplace(of.kernel, std::move(fresh)).first;
+    if (function_handle const known = find_known(of)) return known;
+    kernel fresh;
+    try {
+      fresh.function = driver_->find(handle_, of.kernel);
+    } catch (const driver_error& problem) {
+      throw driver_error{problem.code(), of.blob + ": " + std::string{problem.message()}, problem.kind()};
     }
-    if (known->second.tells_parameters) check_parameters(of, known->second.parameters);
-    return known->second.function;
+    fresh.tells_parameters = driver_->parameters(fresh.function, fresh.parameters);
+    {
+      const std::scoped_lock lock{mutex_};
+      kernels_.try_emplace(of.kernel, std::move(fresh));
+    }
+    return find_known(of);
   }
 
   /// The same without a call to the driver; null for a kernel that was not found before.
   [[nodiscard]] function_handle find_known(const launch& of) const {
+    const std::scoped_lock lock{mutex_};
     const auto known = kernels_.find(of.kernel);
     if (known == kernels_.end()) return nullptr;
     if (known->second.tells_parameters) check_parameters(of, known->second.parameters);
@@ -77,6 +78,7 @@ class loaded_module {
   std::shared_ptr<device_driver> driver_;
   std::string bytes_;
   module_handle handle_;
+  mutable std::mutex mutex_;  // never held while the driver works
   std::map<std::string, kernel, std::less<>> kernels_;
 };
 
@@ -102,9 +104,13 @@ class module_store final : public kernel_loader {
 
   [[nodiscard]] loaded_kernel load(const launch& of) override {
     const std::shared_ptr<entry> blob = entry_of(of.sha256);
-    const std::scoped_lock lock{blob->loading};
-    if (blob->loaded == nullptr) blob->loaded = load_module(of);
-    return {blob->loaded->find(of), blob->loaded};
+    std::shared_ptr<loaded_module> found = blob->get();
+    if (found == nullptr) {
+      const std::scoped_lock lock{blob->loading};
+      found = blob->get();
+      if (found == nullptr) blob->set(found = load_module(of));
+    }
+    return {found->find(of), found};
   }
 
   [[nodiscard]] loaded_kernel find_loaded(const launch& of) override {
@@ -115,9 +121,9 @@ class module_store final : public kernel_loader {
       if (known != entries_.end()) blob = known->second;
     }
     if (blob == nullptr) return {};
-    const std::unique_lock lock{blob->loading, std::try_to_lock};
-    if (!lock.owns_lock() || blob->loaded == nullptr) return {};
-    return {blob->loaded->find_known(of), blob->loaded};
+    const std::shared_ptr<loaded_module> found = blob->get();
+    if (found == nullptr) return {};
+    return {found->find_known(of), found};
   }
 
   /// Unloads the modules that nothing refers to; returns how many. See catalog::unload_unused.
@@ -127,21 +133,38 @@ class module_store final : public kernel_loader {
       const std::scoped_lock lock{mutex_};
       for (auto each = entries_.begin(); each != entries_.end();) {
         // Under the lock nobody can obtain the entry; one that a loading thread holds has a second owner.
-        entry& blob = *each->second;
-        const bool is_unused = each->second.use_count() == 1 && blob.loaded.use_count() <= 1;
+        const bool is_unused = each->second.use_count() == 1 && each->second->is_unused();
         if (is_unused) unused.push_back(std::move(each->second));
         each = is_unused ? entries_.erase(each) : std::next(each);
       }
     }
     std::size_t count = 0;
-    for (const auto& each : unused) count += each->loaded != nullptr ? 1U : 0U;
+    for (const auto& each : unused) count += each->get() != nullptr ? 1U : 0U;
     return count;
   }
 
  private:
-  struct entry {
-    std::mutex loading;
-    std::shared_ptr<loaded_module> loaded;  // guarded by loading; null before the first load succeeds
+  /// One content, loaded or not.
+  class entry {
+   public:
+    std::mutex loading;  // held while the driver loads it
+
+    [[nodiscard]] std::shared_ptr<loaded_module> get() const {
+      const std::scoped_lock lock{mutex_};
+      return loaded_;
+    }
+    void set(std::shared_ptr<loaded_module> loaded) {
+      const std::scoped_lock lock{mutex_};
+      loaded_ = std::move(loaded);
+    }
+    [[nodiscard]] bool is_unused() const {
+      const std::scoped_lock lock{mutex_};
+      return loaded_.use_count() <= 1;
+    }
+
+   private:
+    mutable std::mutex mutex_;  // never held while the driver works
+    std::shared_ptr<loaded_module> loaded_;
   };
 
   [[nodiscard]] std::shared_ptr<entry> entry_of(const std::string& sha256) {
@@ -163,6 +186,9 @@ class module_store final : public kernel_loader {
                          std::string{problem.message()} + ". Kernel '" + of.kernel +
                              "' is in it: install it beside its manifest",
                          kind};
+    } catch (const std::bad_alloc&) {
+      throw driver_error{error_code::out_of_memory, of.blob + ": no host memory to read it",
+                         failure_kind::transient};
     }
     const std::string digest = sha256(std::as_bytes(std::span{bytes}));
     if (digest != of.sha256) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,10 +120,12 @@ inline constexpr std::size_t most_prepared_problems = 65536;
 inline void load_ranges(binding& into, const prepared_ranges& ranges) {
   std::vector<bool> done(into.rules().candidates.size());
   const auto decide = [&](problem_view problem) {
+    std::unique_ptr<const driver_error> passing;  // the last failure that may pass
     for (;;) {
       const choice chosen = into.select(problem);
+      if (chosen.variant == no_index && passing != nullptr) throw driver_error{*passing};
       if (chosen.variant == no_index) into.refuse(problem);
-      if (done[chosen.variant] || into.prepare(chosen.variant)) {
+      if (done[chosen.variant] || into.prepare(chosen.variant, passing)) {
         done[chosen.variant] = true;
         return;
       }

@@ -47,7 +47,7 @@ class forced_source final : public binding_source {
 
   void attach(const operator_description& op, const device& where, binding_user& user) override {
     std::vector<std::string> ignored;
-    user.adopt(std::make_unique<binding>(
+    (void)user.adopt(std::make_unique<binding>(
         build_selector({&op, where.properties(), files_.manifests, {}, {}, variant_}, ignored), modules_,
         std::make_shared<log>(), nullptr, std::size_t{16}));
   }

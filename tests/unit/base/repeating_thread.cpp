@@ -2,6 +2,7 @@
 #include <catch.hpp>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include <switchyard/base/repeating_thread.hpp>
 
@@ -34,4 +35,26 @@ TEST_CASE("starting again replaces the action; ending waits for it") {
   const int ended = second;
   std::this_thread::sleep_for(10ms);
   CHECK(second == ended);
+}
+
+TEST_CASE("threads may start and stop it at once") {
+  repeating_thread repeats;
+  std::atomic<int> count{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        if ((i + t) % 2 == 0) {
+          repeats.start(1ms, [&] { ++count; });
+        } else {
+          repeats.stop();
+        }
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  repeats.stop();
+  const int stopped = count;
+  std::this_thread::sleep_for(10ms);
+  CHECK(count == stopped);
 }
