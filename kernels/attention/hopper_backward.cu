@@ -1,0 +1,631 @@
+// Attention backward on Hopper: dk, dv and the sums of dq in five products a pair of tiles. Semantics:
+// operators/attention_backward.hpp. What was tried: NOTES-hopper-backward.md.
+//
+// A block owns 128 keys, two warpgroups 64 each, and goes through the queries of all heads that share them;
+// one warp feeds it through the copy engine. Scores are computed transposed, keys along the rows of a
+// product, as in FlashAttention-3, so that weights and slopes feed dv and dk from registers. Only the slopes
+// go to shared memory, for dq, whose sum in memory they are added to by bulk copies.
+//
+// dq is multiplied one step late: then the other warpgroup's slopes have long come, and the two need not meet
+// in a step but may be half a step apart, one in its exponentials while the other multiplies.
+#include "hopper_backward.hpp"
+
+namespace hopper {
+
+/// Sizes of a kernel. `Capped`: scores are.
+template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped>
+struct backward_shape {
+  using type = Type;
+  using share = dq_shares<Dim, Queries>;
+  static constexpr int dim = Dim;
+  static constexpr int dim_v = DimV;
+  static constexpr int queries = Queries;
+  static constexpr int keys = 128;
+  static constexpr int stages = Stages;
+  static constexpr bool capped = Capped;
+  static constexpr int panels = (Dim + 63) / 64;
+  static constexpr int panels_v = (DimV + 63) / 64;
+  static constexpr int threads = 384;
+  static constexpr u32 registers = 240;
+  static constexpr u32 producer_registers = 24;
+  static constexpr u32 panel_k = keys * 128;
+  static constexpr u32 panel_q = Queries * 128;
+  static constexpr u32 bytes_k = panels * panel_k;
+  static constexpr u32 bytes_v = panels_v * panel_k;
+  static constexpr u32 bytes_q = panels * panel_q;
+  static constexpr u32 bytes_do = panels_v * panel_q;
+  static constexpr u32 bytes_slopes = 2 * panel_q;  // 64 keys a panel
+  static constexpr u32 bytes_row = Queries * 4;
+  static constexpr u32 at_v = bytes_k;
+  static constexpr u32 at_q = at_v + bytes_v;
+  static constexpr u32 at_do = at_q + Stages * bytes_q;
+  static constexpr u32 at_slopes = at_do + Stages * bytes_do;
+  static constexpr u32 at_dq = at_slopes + 2 * bytes_slopes;
+  static constexpr u32 at_lse = at_dq + 8 * share::warp_bytes;
+  static constexpr u32 at_delta = at_lse + Stages * bytes_row;
+  static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
+  static constexpr u32 at_barriers = at_tiles + 2 * 64;
+  static constexpr u32 shared_bytes = at_barriers + 16 * (6 + 2 * Stages);
+};
+
+/// Addresses of the barriers.
+template <class Shape>
+struct backward_barriers {
+  u32 base;
+  __device__ u32 full_k() const { return base; }
+  __device__ u32 empty_k() const { return base + 8; }
+  __device__ u32 full_v() const { return base + 16; }
+  __device__ u32 empty_v() const { return base + 24; }
+  __device__ u32 full_tile(u32 s) const { return base + 32 + 16 * s; }
+  __device__ u32 empty_tile(u32 s) const { return full_tile(s) + 8; }
+  __device__ u32 full_slopes(u32 s) const { return full_tile(2 + s); }
+  __device__ u32 empty_slopes(u32 s) const { return full_slopes(s) + 8; }
+  __device__ u32 full_q(u32 s) const { return full_tile(4 + s); }
+  __device__ u32 empty_q(u32 s) const { return full_q(s) + 8; }
+  __device__ u32 full_do(u32 s) const { return full_tile(4 + Shape::stages + s); }
+  __device__ u32 empty_do(u32 s) const { return full_do(s) + 8; }
+};
+
+/// A block of keys and the tiles of queries that see one of them.
+struct alignas(64) key_tile {
+  i32 steps;        ///< tiles of queries of all heads; -1: there is no key tile left
+  i32 first, last;  ///< tiles of queries of a head, [first, last)
+  i32 begin, keys;  ///< the first key, and all of the sequence
+  i32 queries;
+  i32 diagonal;  ///< the key on the diagonal of query 0
+  i32 head;      ///< the first query head of the group
+  i64 dk, dv;    ///< elements of the first key
+  i32 sums;      ///< the first of the first head's tiles of queries that see it, counted over all heads
+};
+static_assert(sizeof(key_tile) == 64);
+
+/// What the copies of a tile need besides.
+struct key_source {
+  i32 head_kv, entry_q, entry_k, token_q, token_k;
+  i64 row;  ///< of the first head, in delta and scaled_lse
+};
+
+template <class Shape>
+__device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 at, key_tile& t,
+                                       key_source& from) {
+  const i32 entry = item / p.heads_kv;
+  const i32 share = p.heads / p.heads_kv;
+  from.head_kv = item - entry * p.heads_kv;
+  const query_rows q = find_queries(p, entry);
+  const query_rows k = find_keys(p, entry);
+  t.begin = at * Shape::keys;
+  if (t.begin >= k.count) return false;
+  from.entry_q = q.entry;
+  from.entry_k = k.entry;
+  from.token_q = q.token;
+  from.token_k = k.token;
+  t.queries = q.count;
+  t.keys = k.count;
+  t.diagonal = p.bottom_right ? k.count - q.count : 0;
+  const i32 end = min(t.begin + Shape::keys, k.count);
+  const i32 low = max(t.begin - t.diagonal - p.right, 0);
+  const i32 high = min(end - t.diagonal + p.left, q.count);
+  t.first = low < high ? low / Shape::queries : 0;
+  t.last = low < high ? (high + Shape::queries - 1) / Shape::queries : 0;
+  t.steps = (t.last - t.first) * share;
+  t.head = from.head_kv * share;
+  const i64 token = k.token + t.begin;
+  t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
+  t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
+  from.row = static_cast<i64>(entry * p.heads + t.head) * p.rows;
+  t.sums = static_cast<i32>(from.row / Shape::queries) + t.first;
+  return true;
+}
+
+/// Tiles to who asks: heads in sections, and those tiles first that causal masks leave most queries.
+template <class Shape>
+struct key_tiles {
+  const backward_problem& p;
+  i32 next_unit;
+
+  __device__ __forceinline__ explicit key_tiles(const backward_problem& what)
+      : p{what}, next_unit{atomicAdd(what.next_tile, 1)} {}
+
+  __device__ __forceinline__ bool next(key_tile& t, key_source& from) {
+    const i32 tiles = (p.seqlen_k + Shape::keys - 1) / Shape::keys;
+    const i32 items = p.heads_kv * p.batch;
+    while (next_unit < tiles * items) {
+      const i32 per_section = p.section * tiles;
+      const i32 section = next_unit / per_section;
+      const i32 inside = next_unit - section * per_section;
+      const i32 here = min(items - section * p.section, p.section);
+      const i32 at = inside / here;
+      const i32 item = section * p.section + inside - at * here;
+      next_unit = atomicAdd(p.next_tile, 1);
+      if (locate<Shape>(p, item, at, t, from)) return true;
+    }
+    return false;
+  }
+};
+
+/// What a warpgroup does with its half of each tile's keys.
+template <class Shape>
+struct key_worker {
+  using type = typename Shape::type;
+  using share = typename Shape::share;
+  static constexpr int count = Shape::queries / 2;  ///< scores of a thread
+  static constexpr int words = Shape::queries / 4;
+
+  const backward_problem& p;
+  backward_barriers<Shape> bars;
+  u32 shared;
+  unsigned char* memory;
+  int group, warp, lane;
+  u32 taken = 0;  ///< tiles of queries so far: places in all rings follow from it
+  u32 tiles = 0;  ///< and of keys
+  u32 phase_kv = 0;
+  float factor;  ///< brings scores to units of log2
+  u32 slopes_address;
+
+  i32 first_whole, last_whole;  ///< queries that see all keys of this warpgroup
+  float dk[Shape::dim / 2];
+  float dv[Shape::dim_v / 2];
+  u32 slopes[words];
+
+  __device__ __forceinline__ key_worker(const backward_problem& what, backward_barriers<Shape> b,
+                                        unsigned char* at, int warpgroup)
+      : p{what}, bars{b}, shared{shared_address(at)}, memory{at}, group{warpgroup} {
+    warp = uniform(static_cast<i32>(threadIdx.x) % 128 / 32);
+    lane = static_cast<int>(threadIdx.x) % 32;
+    factor = Shape::capped ? 1.0F : p.scale * log2_e;
+    // Of a transposed tile of 16 queries by this warp's 16 keys.
+    const u32 row = static_cast<u32>(lane / 16 * 8 + lane % 8);
+    const u32 chunk = static_cast<u32>(2 * warp + lane / 8 % 2) ^ (row % 8);
+    slopes_address =
+        shared + Shape::at_slopes + static_cast<u32>(group) * Shape::panel_q + row * 128 + chunk * 16;
+  }
+
+  /// Place and phase of the n-th in a ring.
+  template <int Stages>
+  [[nodiscard]] __device__ __forceinline__ static u32 stage_of(u32 n) {
+    return n % Stages;
+  }
+  template <int Stages>
+  [[nodiscard]] __device__ __forceinline__ static u32 phase_of(u32 n) {
+    return n / Stages % 2;
+  }
+
+  [[nodiscard]] __device__ __forceinline__ u32 queries_at() const {
+    return shared + Shape::at_q + stage_of<Shape::stages>(taken) * Shape::bytes_q;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 dout_at() const {
+    return shared + Shape::at_do + stage_of<Shape::stages>(taken) * Shape::bytes_do;
+  }
+
+  __device__ __forceinline__ void arrive_once(u32 barrier) {
+    if (lane == 0) arrive(barrier);
+  }
+
+  /// Starts d = a b^T over `Dim`: a are this warpgroup's 64 rows of `keys`, b the rows of a stage.
+  template <int Dim>
+  __device__ __forceinline__ void start_transposed(float (&d)[count], u32 keys, u32 rows) {
+    const u64 a = swizzled_operand(keys + static_cast<u32>(group) * 64 * 128, 0);
+    const u64 b = swizzled_operand(rows, 0);
+#pragma unroll
+    for (int k = 0; k < Dim / 16; ++k) {
+      const u64 inside = static_cast<u64>(k % 4) * (32 >> 4);
+      shared_product<type, Shape::queries>::run(d, a + (k / 4) * (Shape::panel_k >> 4) + inside,
+                                                b + (k / 4) * (Shape::panel_q >> 4) + inside, k > 0);
+    }
+    product_commit();
+  }
+
+  /// Starts d += a b: a in registers, b the rows of a stage.
+  template <int Dim>
+  __device__ __forceinline__ void start_gradient(float (&d)[Dim / 2], const u32 (&a)[words], u32 rows) {
+    const u64 b = swizzled_operand(rows, Shape::panel_q);
+#pragma unroll
+    for (int k = 0; k < Shape::queries / 16; ++k) {
+      register_product<type, Dim>::run(d, a + 4 * k, b + static_cast<u64>(k) * (16 * 128 >> 4));
+    }
+    product_commit();
+  }
+
+  /// Starts this warpgroup's share of dq = slopes keys.
+  __device__ __forceinline__ void start_dq(float (&dq)[share::count]) {
+    const u64 a = swizzled_operand(shared + Shape::at_slopes + stage_of<2>(taken - 1) * Shape::bytes_slopes +
+                                       (share::by_rows ? static_cast<u32>(group) * 64 * 128 : 0),
+                                   0);
+    const u64 b = swizzled_operand(shared + (share::by_rows ? 0 : static_cast<u32>(group) * Shape::panel_k),
+                                   Shape::panel_k);
+#pragma unroll
+    for (int k = 0; k < Shape::keys / 16; ++k) {
+      mixed_product<type, share::columns>::run(
+          dq, a + (k / 4) * (Shape::panel_q >> 4) + static_cast<u64>(k % 4) * (32 >> 4),
+          b + static_cast<u64>(k) * (16 * 128 >> 4), k > 0);
+    }
+    product_commit();
+  }
+
+  /// Adds the warp's part of dq to the sums of its tile.
+  __device__ __forceinline__ void add_dq(const float (&dq)[share::count], i32 tile) {
+    const u32 slot = static_cast<u32>(4 * group + warp) * share::warp_bytes;
+    if (lane == 0) wait_bulk_reads();  // of the step before
+    __syncwarp();
+    auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq + slot) + lane;
+#pragma unroll
+    for (int i = 0; i < share::count / 4; ++i) {
+      to[32 * i] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+    }
+    fence_async_proxy();
+    __syncwarp();
+    if (lane == 0) {
+      add_floats(p.dq_sum + static_cast<i64>(tile) * (Shape::queries * Shape::dim) + slot / 4,
+                 shared + Shape::at_dq + slot, share::warp_bytes);
+      commit_bulk_group();
+    }
+  }
+
+  /// Scores to weights, rounded into `rounded`; what is left in `s` makes slopes of dP - delta.
+  __device__ __forceinline__ void weigh(float (&s)[count], u32 (&rounded)[words], const key_tile& t,
+                                        i32 first_query) {
+    const auto* const lse = reinterpret_cast<const float2*>(
+                                memory + Shape::at_lse + stage_of<Shape::stages>(taken) * Shape::bytes_row) +
+                            lane % 4;
+    float inside = 0.0F;
+    float outside = 0.0F;
+    if constexpr (Shape::capped) {
+      inside = __fdividef(p.scale, p.soft_cap);
+      outside = p.soft_cap * log2_e;
+    }
+    float flat[Shape::capped ? count : 1];
+#pragma unroll
+    for (int j = 0; j < count / 4; ++j) {
+      const float2 row = lse[4 * j];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float& score = s[4 * j + i];
+        const float shift = i % 2 == 0 ? row.x : row.y;
+        if constexpr (Shape::capped) {
+          const float capped = tangent_hyperbolic(score * inside);
+          flat[4 * j + i] = fmaf(-capped, capped, 1.0F);
+          score = exp2_approximate(fmaf(capped, outside, -shift));
+        } else {
+          score = exp2_approximate(fmaf(score, factor, -shift));
+        }
+      }
+    }
+    if (first_query < first_whole || first_query + Shape::queries - 1 > last_whole) {
+      const i32 column = first_query + 2 * (lane % 4);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + lane / 4;
+        const i32 least = (key < t.keys ? key - t.diagonal - p.right : 1 << 30) - column;
+        const i32 most = key - t.diagonal + p.left - column;
+#pragma unroll
+        for (int j = 0; j < count / 4; ++j) {
+#pragma unroll
+          for (int c = 0; c < 2; ++c) {
+            if (8 * j + c < least || 8 * j + c > most) s[4 * j + 2 * r + c] = 0.0F;
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < words; ++i) rounded[i] = pack<type>(s[2 * i], s[2 * i + 1]);
+    if constexpr (Shape::capped) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) s[i] *= flat[i];
+    }
+  }
+
+  /// Slopes of weights and dP, rounded, in registers and in shared memory.
+  __device__ __forceinline__ void slope(const float (&s)[count], const float (&dp)[count]) {
+    const auto* const delta =
+        reinterpret_cast<const float2*>(memory + Shape::at_delta +
+                                        stage_of<Shape::stages>(taken) * Shape::bytes_row) +
+        lane % 4;
+#pragma unroll
+    for (int j = 0; j < count / 4; ++j) {
+      const float2 row = delta[4 * j];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int i = 4 * j + 2 * r;
+        slopes[i / 2] = pack<type>(s[i] * (dp[i] - row.x), s[i + 1] * (dp[i + 1] - row.y));
+      }
+    }
+    wait(bars.empty_slopes(stage_of<2>(taken)), phase_of<2>(taken) ^ 1);
+    const u32 to = slopes_address + stage_of<2>(taken) * Shape::bytes_slopes;
+#pragma unroll
+    for (int k = 0; k < Shape::queries / 16; ++k) store_transposed(to + k * 16 * 128, slopes + 4 * k);
+    fence_async_proxy();
+    __syncwarp();
+    arrive_once(bars.full_slopes(stage_of<2>(taken)));
+  }
+
+  /// One tile of queries; the dq of the tile before is made beside it.
+  template <bool First>
+  __device__ __forceinline__ void step(const key_tile& t, i32 first_query, i32 previous) {
+    float s[count], dp[count];
+    wait(bars.full_q(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    if ((p.has & (has_cu_q | has_used_q)) && first_query + Shape::queries > t.queries) {
+      clear_queries(t.queries - first_query);
+    }
+    product_fence();
+    start_transposed<Shape::dim>(s, shared, queries_at());
+    wait(bars.full_do(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
+    product_wait<1>();
+    pin(s);
+    u32 weights[words];
+    weigh(s, weights, t, first_query);
+    pin(weights);
+    product_fence();
+    start_gradient<Shape::dim_v>(dv, weights, dout_at());
+    product_wait<1>();
+    pin(dp);
+    slope(s, dp);
+    pin(slopes);
+    if constexpr (First) {
+      product_fence();
+      start_gradient<Shape::dim>(dk, slopes, queries_at());
+    } else {
+      float dq[share::count];
+      wait(bars.full_slopes(stage_of<2>(taken - 1)), phase_of<2>(taken - 1));
+      product_fence();
+      start_dq(dq);
+      start_gradient<Shape::dim>(dk, slopes, queries_at());
+      product_wait<1>();
+      pin(dq);
+      leave_slopes();
+      add_dq(dq, previous);
+    }
+    // Before the next products: they could not have the registers of these slopes.
+    product_wait<0>();
+    pin(weights);
+    pin(slopes);
+    arrive_once(bars.empty_do(stage_of<Shape::stages>(taken)));
+    arrive_once(bars.empty_q(stage_of<Shape::stages>(taken)));
+    ++taken;
+  }
+
+  __device__ __forceinline__ void leave_slopes() {
+    arrive_once(bars.empty_slopes(stage_of<2>(taken - 1)));
+  }
+
+  /// Rows behind the end of a sequence may hold anything: the first `live` stay.
+  __device__ __forceinline__ void clear_rows(u32 at, int panels, u32 panel, i32 live, i32 rows) {
+#pragma unroll 1
+    for (i32 i = max(live, 0) * 8 + static_cast<i32>(threadIdx.x) % 128; i < rows * 8; i += 128) {
+#pragma unroll 1
+      for (int n = 0; n < panels; ++n) {
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at + n * panel + i * 16), "r"(0)
+                     : "memory");
+      }
+    }
+  }
+
+  __device__ __forceinline__ void clear_queries(i32 live) {
+    wait(bars.full_do(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    if (group == 0) {
+      clear_rows(queries_at(), Shape::panels, Shape::panel_q, live, Shape::queries);
+    } else {
+      clear_rows(dout_at(), Shape::panels_v, Shape::panel_q, live, Shape::queries);
+    }
+    fence_async_proxy();
+    named_sync(1, 256);
+  }
+
+  __device__ __forceinline__ void clear_keys(i32 live) {
+    wait(bars.full_v(), phase_kv);
+    if (group == 0) {
+      clear_rows(shared, Shape::panels, Shape::panel_k, live, Shape::keys);
+    } else {
+      clear_rows(shared + Shape::at_v, Shape::panels_v, Shape::panel_k, live, Shape::keys);
+    }
+    fence_async_proxy();
+    named_sync(1, 256);
+  }
+
+  /// Waits for the next tile. False when there is none.
+  __device__ __forceinline__ bool next_tile(key_tile& t) {
+    wait(bars.full_tile(stage_of<2>(tiles)), phase_of<2>(tiles));
+    const key_tile& given = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles)[stage_of<2>(tiles)];
+    t.steps = uniform(given.steps);
+    t.first = uniform(given.first);
+    t.last = uniform(given.last);
+    t.begin = uniform(given.begin);
+    t.keys = uniform(given.keys);
+    t.queries = uniform(given.queries);
+    t.diagonal = uniform(given.diagonal);
+    t.sums = uniform(given.sums);
+    const i32 key = t.begin + 64 * group;
+    first_whole = key + 64 > t.keys ? 1 << 30 : key + 63 - t.diagonal - p.right;
+    last_whole = key - t.diagonal + p.left;
+    return t.steps >= 0;
+  }
+
+  __device__ __forceinline__ void run() {
+    key_tile t;
+#pragma unroll 1
+    while (next_tile(t)) {
+#pragma unroll
+      for (int i = 0; i < Shape::dim / 2; ++i) dk[i] = 0.0F;
+#pragma unroll
+      for (int i = 0; i < Shape::dim_v / 2; ++i) dv[i] = 0.0F;
+      if (t.steps > 0) take_queries(t);
+      write(t);
+    }
+    if (lane == 0) wait_bulk_groups();
+  }
+
+  __device__ __forceinline__ void take_queries(const key_tile& t) {
+    const i32 jump = p.rows / Shape::queries - (t.last - t.first);
+    i32 sums = t.sums;
+    wait(bars.full_k(), phase_kv);
+    if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
+    wait(bars.full_v(), phase_kv);
+    phase_kv ^= 1;
+    i32 at = t.first;
+    step<true>(t, at * Shape::queries, sums);
+#pragma unroll 1
+    for (i32 left = t.steps - 1; left > 0; --left) {
+      const i32 previous = sums++;
+      if (++at == t.last) {
+        at = t.first;
+        sums += jump;
+      }
+      step<false>(t, at * Shape::queries, previous);
+    }
+    arrive_once(bars.empty_v());
+    float dq[share::count];
+    wait(bars.full_slopes(stage_of<2>(taken - 1)), phase_of<2>(taken - 1));
+    product_fence();
+    start_dq(dq);
+    product_wait<0>();
+    pin(dq);
+    pin(dk);
+    pin(dv);
+    leave_slopes();
+    arrive_once(bars.empty_k());
+    add_dq(dq, sums);
+  }
+
+  __device__ __forceinline__ void write(const key_tile& t) {
+    const key_tile& given = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles)[stage_of<2>(tiles)];
+    const i64 to_dk = given.dk;
+    const i64 to_dv = given.dv;
+    __syncwarp();
+    arrive_once(bars.empty_tile(stage_of<2>(tiles)));
+    ++tiles;
+    const i32 row = 64 * group + 16 * warp + lane / 4;
+    const i32 most = t.keys - t.begin - row;
+    const float scale[2] = {p.scale, p.scale};
+    const float one[2] = {1.0F, 1.0F};
+    store_rows<type>(dv, one, static_cast<type*>(p.dv) + to_dv + row * p.dv_stride_token, p.dv_stride_token,
+                     -8, most, lane % 4);
+    store_rows<type>(dk, scale, static_cast<type*>(p.dk) + to_dk + row * p.dk_stride_token, p.dk_stride_token,
+                     -8, most, lane % 4);
+  }
+};
+
+/// What feeds the others, one thread.
+template <class Shape>
+__device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const tensor_map& k_map,
+                                              const tensor_map& v_map, const tensor_map& dout_map,
+                                              const backward_problem& p, backward_barriers<Shape> bars,
+                                              unsigned char* memory) {
+  const u32 shared = shared_address(memory);
+  auto* const places = reinterpret_cast<key_tile*>(memory + Shape::at_tiles);
+  ring<Shape::stages> at_q, at_do;
+  ring<2> at_tile;
+  u32 phase_kv = 0;
+  key_tiles<Shape> tiles{p};
+  key_tile t;
+  key_source from;
+  while (tiles.next(t, from)) {
+    wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
+    places[at_tile.stage] = t;
+    arrive(bars.full_tile(at_tile.stage));
+    at_tile.advance();
+    i32 head = t.head;
+    i32 at = t.first;
+    i64 row = from.row + at * Shape::queries;
+    for (i32 step = 0; step < t.steps; ++step) {
+      wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
+      const u32 full_q = bars.full_q(at_q.stage);
+      arrive_expecting(full_q, Shape::bytes_q + Shape::bytes_row);
+#pragma unroll
+      for (int d = 0; d < Shape::panels; ++d) {
+        copy_box(shared + Shape::at_q + static_cast<u32>(at_q.stage) * Shape::bytes_q + d * Shape::panel_q,
+                 q_map, full_q, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
+      }
+      copy_bytes(shared + Shape::at_lse + static_cast<u32>(at_q.stage) * Shape::bytes_row, p.scaled_lse + row,
+                 Shape::bytes_row, full_q);
+      at_q.advance();
+      if (step == 0) {
+        const auto load = [&](const tensor_map& map, u32 to, u32 full, int panels) {
+          arrive_expecting(full, static_cast<u32>(panels) * Shape::panel_k);
+          for (int d = 0; d < panels; ++d) {
+            copy_box(to + static_cast<u32>(d) * Shape::panel_k, map, full, 64 * d, from.token_k + t.begin,
+                     from.head_kv, from.entry_k);
+          }
+        };
+        wait(bars.empty_k(), phase_kv ^ 1);
+        load(k_map, shared, bars.full_k(), Shape::panels);
+        wait(bars.empty_v(), phase_kv ^ 1);
+        load(v_map, shared + Shape::at_v, bars.full_v(), Shape::panels_v);
+        phase_kv ^= 1;
+      }
+      wait(bars.empty_do(at_do.stage), at_do.phase ^ 1);
+      const u32 full_do = bars.full_do(at_do.stage);
+      arrive_expecting(full_do, Shape::bytes_do + Shape::bytes_row);
+#pragma unroll
+      for (int d = 0; d < Shape::panels_v; ++d) {
+        copy_box(shared + Shape::at_do + static_cast<u32>(at_do.stage) * Shape::bytes_do + d * Shape::panel_q,
+                 dout_map, full_do, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
+      }
+      copy_bytes(shared + Shape::at_delta + static_cast<u32>(at_do.stage) * Shape::bytes_row, p.delta + row,
+                 Shape::bytes_row, full_do);
+      at_do.advance();
+      row += Shape::queries;
+      if (++at == t.last) {
+        at = t.first;
+        ++head;
+        row += p.rows - (t.last - t.first) * Shape::queries;
+      }
+    }
+  }
+  wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
+  places[at_tile.stage].steps = -1;
+  arrive(bars.full_tile(at_tile.stage));
+}
+
+template <class Shape>
+__device__ __forceinline__ void attention_backward(const tensor_map& q_map, const tensor_map& k_map,
+                                                   const tensor_map& v_map, const tensor_map& dout_map,
+                                                   const backward_problem& p) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const backward_barriers<Shape> bars{shared_address(memory) + Shape::at_barriers};
+  if (threadIdx.x == 0) {
+    prefetch(q_map);
+    prefetch(k_map);
+    prefetch(v_map);
+    prefetch(dout_map);
+    init_barrier(bars.full_k(), 1);
+    init_barrier(bars.full_v(), 1);
+    init_barrier(bars.empty_k(), 8);
+    init_barrier(bars.empty_v(), 8);
+    for (u32 s = 0; s < 2; ++s) {
+      init_barrier(bars.full_tile(s), 1);
+      init_barrier(bars.empty_tile(s), 8);
+      init_barrier(bars.full_slopes(s), 8);
+      init_barrier(bars.empty_slopes(s), 8);
+    }
+    for (u32 s = 0; s < Shape::stages; ++s) {
+      init_barrier(bars.full_q(s), 1);
+      init_barrier(bars.empty_q(s), 8);
+      init_barrier(bars.full_do(s), 1);
+      init_barrier(bars.empty_do(s), 8);
+    }
+    fence_barrier_init();
+  }
+  __syncthreads();
+
+  const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
+  if (warpgroup == 0) {
+    give_registers<Shape::producer_registers>();
+    if (threadIdx.x < 32 && elect_one()) {
+      produce_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
+    }
+  } else {
+    take_registers<Shape::registers>();
+    key_worker<Shape> worker{p, bars, memory, uniform(warpgroup - 1)};
+    worker.run();
+  }
+}
+
+}  // namespace hopper
+
+#define ATTENTION_BACKWARD(name, ...)                                                                     \
+  extern "C" __global__ void __launch_bounds__(384, 1)                                                    \
+      name(const __grid_constant__ hopper::tensor_map q, const __grid_constant__ hopper::tensor_map k,    \
+           const __grid_constant__ hopper::tensor_map v, const __grid_constant__ hopper::tensor_map dout, \
+           const __grid_constant__ hopper::backward_problem p) {                                          \
+    hopper::attention_backward<hopper::backward_shape<__VA_ARGS__>>(q, k, v, dout, p);                    \
+  }
