@@ -36,7 +36,7 @@ struct backward_shape {
   static constexpr u32 bytes_do = panels_v * panel_q;
   static constexpr u32 bytes_slopes = 2 * panel_q;  // 64 keys a panel
   static constexpr u32 bytes_row = Queries * 4;
-  static constexpr u32 at_v = bytes_k;
+  static constexpr u32 at_v = 2 * bytes_k;
   static constexpr u32 at_q = at_v + bytes_v;
   static constexpr u32 at_do = at_q + Stages * bytes_q;
   static constexpr u32 at_slopes = at_do + Stages * bytes_do;
@@ -45,18 +45,18 @@ struct backward_shape {
   static constexpr u32 at_delta = at_lse + Stages * bytes_row;
   static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
   static constexpr u32 at_barriers = at_tiles + 2 * 64;
-  static constexpr u32 shared_bytes = at_barriers + 16 * (6 + 2 * Stages);
+  static constexpr u32 shared_bytes = at_barriers + 16 * (7 + 2 * Stages);
 };
 
 /// Addresses of the barriers.
 template <class Shape>
 struct backward_barriers {
   u32 base;
-  __device__ u32 full_k() const { return base; }
-  __device__ u32 empty_k() const { return base + 8; }
-  __device__ u32 full_v() const { return base + 16; }
-  __device__ u32 empty_v() const { return base + 24; }
-  __device__ u32 full_tile(u32 s) const { return base + 32 + 16 * s; }
+  __device__ u32 full_v() const { return base; }
+  __device__ u32 empty_v() const { return base + 8; }
+  __device__ u32 full_k(u32 s) const { return base + 16 + 16 * s; }
+  __device__ u32 empty_k(u32 s) const { return full_k(s) + 8; }
+  __device__ u32 full_tile(u32 s) const { return full_k(2 + s); }
   __device__ u32 empty_tile(u32 s) const { return full_tile(s) + 8; }
   __device__ u32 full_slopes(u32 s) const { return full_tile(2 + s); }
   __device__ u32 empty_slopes(u32 s) const { return full_slopes(s) + 8; }
@@ -68,13 +68,14 @@ struct backward_barriers {
 
 /// A block of keys and the tiles of queries that see one of them.
 struct alignas(64) key_tile {
-  i32 steps;        ///< tiles of queries of all heads; -1: there is no key tile left
+  i32 steps;        ///< tiles of queries of the heads taken; -1: there is no key tile left
   i32 first, last;  ///< tiles of queries of a head, [first, last)
   i32 begin, keys;  ///< the first key, and all of the sequence
   i32 queries;
   i32 diagonal;  ///< the key on the diagonal of query 0
   i32 head;      ///< the first query head of the group
-  i64 dk, dv;    ///< elements of the first key
+  i64 dk, dv;    ///< elements of the first key, in dk and dv or in their sums
+  i32 filled;    ///< how many before it some query saw
   i32 sums;      ///< the first of the first head's tiles of queries that see it, counted over all heads
 };
 static_assert(sizeof(key_tile) == 64);
@@ -88,9 +89,11 @@ struct key_source {
 template <class Shape>
 __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 at, key_tile& t,
                                        key_source& from) {
-  const i32 entry = item / p.heads_kv;
-  const i32 share = p.heads / p.heads_kv;
-  from.head_kv = item - entry * p.heads_kv;
+  const i32 parts = p.heads / p.members;  // of all heads
+  const i32 entry = item / parts;
+  const i32 part = item - entry * parts;
+  t.head = part * p.members;
+  from.head_kv = t.head / (p.heads / p.heads_kv);
   const query_rows q = find_queries(p, entry);
   const query_rows k = find_keys(p, entry);
   t.begin = at * Shape::keys;
@@ -107,11 +110,16 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
   const i32 high = min(end - t.diagonal + p.left, q.count);
   t.first = low < high ? low / Shape::queries : 0;
   t.last = low < high ? (high + Shape::queries - 1) / Shape::queries : 0;
-  t.steps = (t.last - t.first) * share;
-  t.head = from.head_kv * share;
+  t.steps = (t.last - t.first) * p.members;
   const i64 token = k.token + t.begin;
-  t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
-  t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
+  if (p.dk_sum) {
+    const i64 row = static_cast<i64>(entry * p.heads_kv + from.head_kv) * p.rows_k + t.begin;
+    t.dk = row * Shape::dim;
+    t.dv = row * Shape::dim_v;
+  } else {
+    t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
+    t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
+  }
   from.row = static_cast<i64>(entry * p.heads + t.head) * p.rows;
   t.sums = static_cast<i32>(from.row / Shape::queries) + t.first;
   return true;
@@ -128,7 +136,7 @@ struct key_tiles {
 
   __device__ __forceinline__ bool next(key_tile& t, key_source& from) {
     const i32 tiles = (p.seqlen_k + Shape::keys - 1) / Shape::keys;
-    const i32 items = p.heads_kv * p.batch;
+    const i32 items = p.heads / p.members * p.batch;
     while (next_unit < tiles * items) {
       const i32 per_section = p.section * tiles;
       const i32 section = next_unit / per_section;
@@ -155,14 +163,15 @@ struct key_worker {
   backward_barriers<Shape> bars;
   u32 shared;
   unsigned char* memory;
-  int group, warp, lane;
+  int group, warp;
+  u32 lane;
   u32 taken = 0;  ///< tiles of queries so far: places in all rings follow from it
   u32 tiles = 0;  ///< and of keys
-  u32 phase_kv = 0;
-  float factor;  ///< brings scores to units of log2
-  u32 slopes_address;
+  u32 filled;     ///< of those, how many some query saw
+  float factor;   ///< brings scores to units of log2
 
   i32 first_whole, last_whole;  ///< queries that see all keys of this warpgroup
+  i32 last_query;               ///< behind it are rows that may hold anything
   float dk[Shape::dim / 2];
   float dv[Shape::dim_v / 2];
   u32 slopes[words];
@@ -171,13 +180,8 @@ struct key_worker {
                                         unsigned char* at, int warpgroup)
       : p{what}, bars{b}, shared{shared_address(at)}, memory{at}, group{warpgroup} {
     warp = uniform(static_cast<i32>(threadIdx.x) % 128 / 32);
-    lane = static_cast<int>(threadIdx.x) % 32;
+    lane = threadIdx.x % 32;
     factor = Shape::capped ? 1.0F : p.scale * log2_e;
-    // Of a transposed tile of 16 queries by this warp's 16 keys.
-    const u32 row = static_cast<u32>(lane / 16 * 8 + lane % 8);
-    const u32 chunk = static_cast<u32>(2 * warp + lane / 8 % 2) ^ (row % 8);
-    slopes_address =
-        shared + Shape::at_slopes + static_cast<u32>(group) * Shape::panel_q + row * 128 + chunk * 16;
   }
 
   /// Place and phase of the n-th in a ring.
@@ -193,12 +197,24 @@ struct key_worker {
   [[nodiscard]] __device__ __forceinline__ u32 queries_at() const {
     return shared + Shape::at_q + stage_of<Shape::stages>(taken) * Shape::bytes_q;
   }
+  [[nodiscard]] __device__ __forceinline__ u32 keys_at() const {
+    return shared + stage_of<2>(filled) * Shape::bytes_k;
+  }
   [[nodiscard]] __device__ __forceinline__ u32 dout_at() const {
     return shared + Shape::at_do + stage_of<Shape::stages>(taken) * Shape::bytes_do;
   }
 
   __device__ __forceinline__ void arrive_once(u32 barrier) {
     if (lane == 0) arrive(barrier);
+  }
+
+  /// Where this lane stores rows of a transposed tile of 16 queries by the warp's 16 keys.
+  [[nodiscard]] __device__ __forceinline__ u32 slopes_address() const {
+    const u32 at = again(lane);
+    const u32 row = at / 16 * 8 + at % 8;
+    const u32 chunk = (static_cast<u32>(2 * warp) + at / 8 % 2) ^ (row % 8);
+    return shared + Shape::at_slopes + stage_of<2>(taken) * Shape::bytes_slopes +
+           static_cast<u32>(group) * Shape::panel_q + row * 128 + chunk * 16;
   }
 
   /// Starts d = a b^T over `Dim`: a are this warpgroup's 64 rows of `keys`, b the rows of a stage.
@@ -231,8 +247,8 @@ struct key_worker {
     const u64 a = swizzled_operand(shared + Shape::at_slopes + stage_of<2>(taken - 1) * Shape::bytes_slopes +
                                        (share::by_rows ? static_cast<u32>(group) * 64 * 128 : 0),
                                    0);
-    const u64 b = swizzled_operand(shared + (share::by_rows ? 0 : static_cast<u32>(group) * Shape::panel_k),
-                                   Shape::panel_k);
+    const u64 b = swizzled_operand(
+        keys_at() + (share::by_rows ? 0 : static_cast<u32>(group) * Shape::panel_k), Shape::panel_k);
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
       mixed_product<type, share::columns>::run(
@@ -242,16 +258,25 @@ struct key_worker {
     product_commit();
   }
 
-  /// Adds the warp's part of dq to the sums of its tile.
-  __device__ __forceinline__ void add_dq(const float (&dq)[share::count], i32 tile) {
-    const u32 slot = static_cast<u32>(4 * group + warp) * share::warp_bytes;
+  [[nodiscard]] __device__ __forceinline__ u32 dq_slot() const {
+    return static_cast<u32>(4 * group + warp) * share::warp_bytes;
+  }
+
+  /// Lays down the warp's part of dq.
+  __device__ __forceinline__ void store_dq(const float (&dq)[share::count]) {
+    const u32 slot = dq_slot();
     if (lane == 0) wait_bulk_reads();  // of the step before
     __syncwarp();
-    auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq + slot) + lane;
+    auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq + slot) + again(lane);
 #pragma unroll
     for (int i = 0; i < share::count / 4; ++i) {
       to[32 * i] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
     }
+  }
+
+  /// Adds it to the sums of its tile. To be called with products under way: the fence waits for the stores.
+  __device__ __forceinline__ void add_dq(i32 tile) {
+    const u32 slot = dq_slot();
     fence_async_proxy();
     __syncwarp();
     if (lane == 0) {
@@ -262,11 +287,8 @@ struct key_worker {
   }
 
   /// Scores to weights, rounded into `rounded`; what is left in `s` makes slopes of dP - delta.
-  __device__ __forceinline__ void weigh(float (&s)[count], u32 (&rounded)[words], const key_tile& t,
-                                        i32 first_query) {
-    const auto* const lse = reinterpret_cast<const float2*>(
-                                memory + Shape::at_lse + stage_of<Shape::stages>(taken) * Shape::bytes_row) +
-                            lane % 4;
+  __device__ __forceinline__ void weigh(float (&s)[count], u32 (&rounded)[words], i32 first_query,
+                                        const float2 (&lse)[count / 4]) {
     float inside = 0.0F;
     float outside = 0.0F;
     if constexpr (Shape::capped) {
@@ -276,7 +298,7 @@ struct key_worker {
     float flat[Shape::capped ? count : 1];
 #pragma unroll
     for (int j = 0; j < count / 4; ++j) {
-      const float2 row = lse[4 * j];
+      const float2 row = lse[j];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         float& score = s[4 * j + i];
@@ -291,10 +313,11 @@ struct key_worker {
       }
     }
     if (first_query < first_whole || first_query + Shape::queries - 1 > last_whole) {
-      const i32 column = first_query + 2 * (lane % 4);
+      const key_tile& t = this_tile();
+      const i32 column = first_query + 2 * static_cast<i32>(again(lane) % 4);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + lane / 4;
+        const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + static_cast<i32>(again(lane) / 4);
         const i32 least = (key < t.keys ? key - t.diagonal - p.right : 1 << 30) - column;
         const i32 most = key - t.diagonal + p.left - column;
 #pragma unroll
@@ -315,65 +338,84 @@ struct key_worker {
   }
 
   /// Slopes of weights and dP, rounded, in registers and in shared memory.
-  __device__ __forceinline__ void slope(const float (&s)[count], const float (&dp)[count]) {
-    const auto* const delta =
-        reinterpret_cast<const float2*>(memory + Shape::at_delta +
-                                        stage_of<Shape::stages>(taken) * Shape::bytes_row) +
-        lane % 4;
+  __device__ __forceinline__ void slope(const float (&s)[count], const float (&dp)[count],
+                                        const float2 (&delta)[count / 4]) {
 #pragma unroll
     for (int j = 0; j < count / 4; ++j) {
-      const float2 row = delta[4 * j];
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int i = 4 * j + 2 * r;
-        slopes[i / 2] = pack<type>(s[i] * (dp[i] - row.x), s[i + 1] * (dp[i + 1] - row.y));
+        slopes[i / 2] = pack<type>(s[i] * (dp[i] - delta[j].x), s[i + 1] * (dp[i + 1] - delta[j].y));
       }
     }
     wait(bars.empty_slopes(stage_of<2>(taken)), phase_of<2>(taken) ^ 1);
-    const u32 to = slopes_address + stage_of<2>(taken) * Shape::bytes_slopes;
+    const u32 to = slopes_address();
 #pragma unroll
     for (int k = 0; k < Shape::queries / 16; ++k) store_transposed(to + k * 16 * 128, slopes + 4 * k);
-    fence_async_proxy();
-    __syncwarp();
-    arrive_once(bars.full_slopes(stage_of<2>(taken)));
   }
 
-  /// One tile of queries; the dq of the tile before is made beside it.
+  /// This thread's columns of a row of numbers, one a query; half of them at a time, for want of registers.
+  template <int Half>
+  __device__ __forceinline__ void load_row(float2 (&row)[count / 4], u32 at) {
+    const auto* const from =
+        reinterpret_cast<const float2*>(memory + at + stage_of<Shape::stages>(taken) * Shape::bytes_row) +
+        again(lane) % 4;
+#pragma unroll
+    for (int j = Half * count / 8; j < (Half + 1) * count / 8; ++j) row[j] = from[4 * j];
+  }
+
+  /// One tile of queries. Beside it dq of the tile before is made, and the one that was laid down before
+  /// that, of tile `stored`, is added up; -1: there is none.
   template <bool First>
-  __device__ __forceinline__ void step(const key_tile& t, i32 first_query, i32 previous) {
+  __device__ __forceinline__ void step(i32 first_query, i32 stored) {
     float s[count], dp[count];
     wait(bars.full_q(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
-    if ((p.has & (has_cu_q | has_used_q)) && first_query + Shape::queries > t.queries) {
-      clear_queries(t.queries - first_query);
-    }
+    if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
-    start_transposed<Shape::dim>(s, shared, queries_at());
+    start_transposed<Shape::dim>(s, keys_at(), queries_at());
+    if constexpr (First) wait(bars.full_v(), phase_of<1>(filled));
     wait(bars.full_do(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    product_fence();
     start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
-    product_wait<1>();
-    pin(s);
+    if constexpr (!First) {
+      if (stored >= 0) add_dq(stored);
+    }
     u32 weights[words];
-    weigh(s, weights, t, first_query);
+    {
+      float2 lse[count / 4];
+      load_row<0>(lse, Shape::at_lse);
+      product_wait<1>();
+      pin(s);
+      load_row<1>(lse, Shape::at_lse);
+      weigh(s, weights, first_query, lse);
+    }
+    float2 delta[count / 4];
+    load_row<0>(delta, Shape::at_delta);
     pin(weights);
     product_fence();
     start_gradient<Shape::dim_v>(dv, weights, dout_at());
+    load_row<1>(delta, Shape::at_delta);
     product_wait<1>();
     pin(dp);
-    slope(s, dp);
+    slope(s, dp, delta);
     pin(slopes);
-    if constexpr (First) {
-      product_fence();
-      start_gradient<Shape::dim>(dk, slopes, queries_at());
-    } else {
-      float dq[share::count];
+    float dq[share::count];
+    if constexpr (!First) {
       wait(bars.full_slopes(stage_of<2>(taken - 1)), phase_of<2>(taken - 1));
       product_fence();
       start_dq(dq);
-      start_gradient<Shape::dim>(dk, slopes, queries_at());
+    }
+    product_fence();
+    start_gradient<Shape::dim>(dk, slopes, queries_at());
+    // Behind the products: the fence waits for the stores.
+    fence_async_proxy();
+    __syncwarp();
+    arrive_once(bars.full_slopes(stage_of<2>(taken)));
+    if constexpr (!First) {
       product_wait<1>();
       pin(dq);
       leave_slopes();
-      add_dq(dq, previous);
+      store_dq(dq);
     }
     // Before the next products: they could not have the registers of these slopes.
     product_wait<0>();
@@ -412,9 +454,9 @@ struct key_worker {
   }
 
   __device__ __forceinline__ void clear_keys(i32 live) {
-    wait(bars.full_v(), phase_kv);
+    wait(bars.full_v(), phase_of<1>(filled));
     if (group == 0) {
-      clear_rows(shared, Shape::panels, Shape::panel_k, live, Shape::keys);
+      clear_rows(keys_at(), Shape::panels, Shape::panel_k, live, Shape::keys);
     } else {
       clear_rows(shared + Shape::at_v, Shape::panels_v, Shape::panel_k, live, Shape::keys);
     }
@@ -422,85 +464,95 @@ struct key_worker {
     named_sync(1, 256);
   }
 
-  /// Waits for the next tile. False when there is none.
-  __device__ __forceinline__ bool next_tile(key_tile& t) {
-    wait(bars.full_tile(stage_of<2>(tiles)), phase_of<2>(tiles));
-    const key_tile& given = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles)[stage_of<2>(tiles)];
-    t.steps = uniform(given.steps);
-    t.first = uniform(given.first);
-    t.last = uniform(given.last);
-    t.begin = uniform(given.begin);
-    t.keys = uniform(given.keys);
-    t.queries = uniform(given.queries);
-    t.diagonal = uniform(given.diagonal);
-    t.sums = uniform(given.sums);
-    const i32 key = t.begin + 64 * group;
-    first_whole = key + 64 > t.keys ? 1 << 30 : key + 63 - t.diagonal - p.right;
-    last_whole = key - t.diagonal + p.left;
-    return t.steps >= 0;
+  [[nodiscard]] __device__ __forceinline__ const key_tile& this_tile() const {
+    return reinterpret_cast<const key_tile*>(memory + Shape::at_tiles)[stage_of<2>(tiles)];
   }
 
+  /// All tiles.
   __device__ __forceinline__ void run() {
-    key_tile t;
 #pragma unroll 1
-    while (next_tile(t)) {
+    while (true) {
+      wait(bars.full_tile(stage_of<2>(tiles)), phase_of<2>(tiles));
+      const i32 steps = uniform(this_tile().steps);
+      if (steps < 0) break;
 #pragma unroll
       for (int i = 0; i < Shape::dim / 2; ++i) dk[i] = 0.0F;
 #pragma unroll
       for (int i = 0; i < Shape::dim_v / 2; ++i) dv[i] = 0.0F;
-      if (t.steps > 0) take_queries(t);
-      write(t);
+      if (steps > 0) take_queries(steps);
+      write();
+      __syncwarp();
+      arrive_once(bars.empty_tile(stage_of<2>(tiles)));
+      ++tiles;
     }
     if (lane == 0) wait_bulk_groups();
   }
 
-  __device__ __forceinline__ void take_queries(const key_tile& t) {
-    const i32 jump = p.rows / Shape::queries - (t.last - t.first);
-    i32 sums = t.sums;
-    wait(bars.full_k(), phase_kv);
-    if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
-    wait(bars.full_v(), phase_kv);
-    phase_kv ^= 1;
-    i32 at = t.first;
-    step<true>(t, at * Shape::queries, sums);
+  __device__ __forceinline__ void take_queries(i32 steps) {
+    i32 at = uniform(this_tile().first);
+    const i32 last = uniform(this_tile().last);
+    const i32 heads_first = at;
+    i32 sums = uniform(this_tile().sums);
+    {
+      const key_tile& t = this_tile();
+      filled = static_cast<u32>(uniform(t.filled));
+      const i32 key = t.begin + 64 * group;
+      first_whole = uniform(key + 64 > t.keys ? 1 << 30 : key + 63 - t.diagonal - p.right);
+      last_whole = uniform(key - t.diagonal + p.left);
+      last_query = uniform(p.has & (has_cu_q | has_used_q) ? t.queries : 1 << 30);
+      wait(bars.full_k(stage_of<2>(filled)), phase_of<2>(filled));
+      if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
+    }
+    i32 stored = -1;
+    step<true>(at * Shape::queries, stored);
 #pragma unroll 1
-    for (i32 left = t.steps - 1; left > 0; --left) {
-      const i32 previous = sums++;
-      if (++at == t.last) {
-        at = t.first;
-        sums += jump;
-      }
-      step<false>(t, at * Shape::queries, previous);
+    for (i32 left = steps - 1; left > 0; --left) {
+      if (++at == last) at = heads_first;
+      step<false>(at * Shape::queries, stored);
+      stored = sums++;
+      if (at == heads_first) sums += p.rows / Shape::queries - (last - heads_first);
     }
     arrive_once(bars.empty_v());
     float dq[share::count];
     wait(bars.full_slopes(stage_of<2>(taken - 1)), phase_of<2>(taken - 1));
     product_fence();
     start_dq(dq);
+    if (stored >= 0) add_dq(stored);
     product_wait<0>();
     pin(dq);
     pin(dk);
     pin(dv);
     leave_slopes();
-    arrive_once(bars.empty_k());
-    add_dq(dq, sums);
+    arrive_once(bars.empty_k(stage_of<2>(filled)));
+    store_dq(dq);
+    add_dq(sums);
   }
 
-  __device__ __forceinline__ void write(const key_tile& t) {
-    const key_tile& given = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles)[stage_of<2>(tiles)];
-    const i64 to_dk = given.dk;
-    const i64 to_dv = given.dv;
-    __syncwarp();
-    arrive_once(bars.empty_tile(stage_of<2>(tiles)));
-    ++tiles;
-    const i32 row = 64 * group + 16 * warp + lane / 4;
+  /// Adds this thread's part of a tile to sums that lie as those of dq do.
+  template <int Count>
+  __device__ __forceinline__ void add_sums(const float (&d)[Count], float* tile) {
+    float* const to = tile + (4 * group + warp) * (32 * Count) + 4 * again(lane);
+#pragma unroll
+    for (int i = 0; i < Count / 4; ++i) {
+      add_four(to + 128 * i, d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]);
+    }
+  }
+
+  __device__ __forceinline__ void write() {
+    const key_tile& t = this_tile();
+    const i32 row = 64 * group + 16 * warp + static_cast<i32>(again(lane) / 4);
     const i32 most = t.keys - t.begin - row;
+    if (p.dk_sum) {
+      add_sums(dv, p.dv_sum + t.dv);
+      add_sums(dk, p.dk_sum + t.dk);
+      return;
+    }
     const float scale[2] = {p.scale, p.scale};
     const float one[2] = {1.0F, 1.0F};
-    store_rows<type>(dv, one, static_cast<type*>(p.dv) + to_dv + row * p.dv_stride_token, p.dv_stride_token,
-                     -8, most, lane % 4);
-    store_rows<type>(dk, scale, static_cast<type*>(p.dk) + to_dk + row * p.dk_stride_token, p.dk_stride_token,
-                     -8, most, lane % 4);
+    store_rows<type>(dv, one, static_cast<type*>(p.dv) + t.dv + row * p.dv_stride_token, p.dv_stride_token,
+                     -8, most, static_cast<i32>(again(lane) % 4));
+    store_rows<type>(dk, scale, static_cast<type*>(p.dk) + t.dk + row * p.dk_stride_token, p.dk_stride_token,
+                     -8, most, static_cast<i32>(again(lane) % 4));
   }
 };
 
@@ -513,13 +565,16 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
   const u32 shared = shared_address(memory);
   auto* const places = reinterpret_cast<key_tile*>(memory + Shape::at_tiles);
   ring<Shape::stages> at_q, at_do;
-  ring<2> at_tile;
-  u32 phase_kv = 0;
+  ring<2> at_tile, at_k;
+  u32 phase_v = 0;
+  i32 filled = 0;
   key_tiles<Shape> tiles{p};
   key_tile t;
   key_source from;
   while (tiles.next(t, from)) {
     wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
+    t.filled = filled;
+    if (t.steps > 0) ++filled;
     places[at_tile.stage] = t;
     arrive(bars.full_tile(at_tile.stage));
     at_tile.advance();
@@ -546,11 +601,13 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
                      from.head_kv, from.entry_k);
           }
         };
-        wait(bars.empty_k(), phase_kv ^ 1);
-        load(k_map, shared, bars.full_k(), Shape::panels);
-        wait(bars.empty_v(), phase_kv ^ 1);
+        wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
+        load(k_map, shared + static_cast<u32>(at_k.stage) * Shape::bytes_k, bars.full_k(at_k.stage),
+             Shape::panels);
+        at_k.advance();
+        wait(bars.empty_v(), phase_v ^ 1);
         load(v_map, shared + Shape::at_v, bars.full_v(), Shape::panels_v);
-        phase_kv ^= 1;
+        phase_v ^= 1;
       }
       wait(bars.empty_do(at_do.stage), at_do.phase ^ 1);
       const u32 full_do = bars.full_do(at_do.stage);
@@ -587,11 +644,11 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
     prefetch(k_map);
     prefetch(v_map);
     prefetch(dout_map);
-    init_barrier(bars.full_k(), 1);
     init_barrier(bars.full_v(), 1);
-    init_barrier(bars.empty_k(), 8);
     init_barrier(bars.empty_v(), 8);
     for (u32 s = 0; s < 2; ++s) {
+      init_barrier(bars.full_k(s), 1);
+      init_barrier(bars.empty_k(s), 8);
       init_barrier(bars.full_tile(s), 1);
       init_barrier(bars.empty_tile(s), 8);
       init_barrier(bars.full_slopes(s), 8);

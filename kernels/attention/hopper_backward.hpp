@@ -18,7 +18,9 @@ struct backward_problem {
   float* dq_sum;      ///< [batch, heads, rows, head_dim], in tiles
   float* delta;       ///< [batch, heads, rows]: rowsum(dout * out)
   float* scaled_lse;  ///< likewise: in base 2, infinite where a row sees nothing or is not there
-  i32* next_tile;     ///< a counter, zeroed by the first launch
+  float* dk_sum;   ///< [batch, heads_kv, rows_k, head_dim], in tiles; null: a block has all heads of a group
+  float* dv_sum;   ///< likewise
+  i32* next_tile;  ///< a counter, zeroed by the first launch
   const i32* cu_seqlens_q;
   const i32* cu_seqlens_k;
   const i32* seqused_q;
@@ -34,12 +36,15 @@ struct backward_problem {
   i32 heads_kv;
   i32 seqlen_q;
   i32 seqlen_k;
-  i32 rows;   ///< seqlen_q rounded up to whole tiles
-  i32 left;   ///< 2^29 or more: no limit
-  i32 right;  ///< likewise
+  i32 rows;     ///< seqlen_q rounded up to whole tiles
+  i32 rows_k;   ///< likewise of seqlen_k
+  i32 members;  ///< query heads of a group that one block takes
+  i32 left;     ///< 2^29 or more: no limit
+  i32 right;    ///< likewise
   i32 bottom_right;
   i32 has;      ///< bits, below
-  i32 section;  ///< KV heads whose tiles are taken together, so that what they read stays in the L2 cache
+  i32 section;  ///< groups of query heads whose tiles are taken together, so that what they read stays in the
+                ///< L2 cache
   float scale;
   float soft_cap;
 };

@@ -117,7 +117,49 @@ __device__ __forceinline__ void finish_rows(const backward_problem& p) {
   store_rows<T>(d, one, to, p.dq_stride_token, -8, q.count - here, lane % 4);
 }
 
+/// dk and dv of their sums, a block of 128 keys and a KV head.
+template <class T, int Dim, int DimV>
+__device__ __forceinline__ void finish_keys(const backward_problem& p) {
+  const i32 tiles = p.rows_k / 128;
+  const i32 first = static_cast<i32>(blockIdx.x) % tiles * 128;
+  const i32 head = static_cast<i32>(blockIdx.x) / tiles % p.heads_kv;
+  const i32 entry = static_cast<i32>(blockIdx.x) / tiles / p.heads_kv;
+  const query_rows k = find_keys(p, entry);
+  if (first >= k.count) return;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const i64 row = static_cast<i64>(entry * p.heads_kv + head) * p.rows_k + first;
+  const i32 here = first + warp * 16 + lane / 4;
+  const auto finish = [&]<int Columns>(const float* sums, T* to, i64 stride, float factor) {
+    const auto* const from =
+        reinterpret_cast<const float4*>(sums + row * Columns) + warp * (Columns * 4) + lane;
+    float d[Columns / 2];
+#pragma unroll
+    for (int i = 0; i < Columns / 8; ++i) {
+      const float4 four = __ldcs(from + 32 * i);
+      d[4 * i] = four.x;
+      d[4 * i + 1] = four.y;
+      d[4 * i + 2] = four.z;
+      d[4 * i + 3] = four.w;
+    }
+    const float share[2] = {factor, factor};
+    store_rows<T>(d, share, to + (k.token + here) * stride, stride, -8, k.count - here, lane % 4);
+  };
+  finish.template operator()<Dim>(
+      p.dk_sum, static_cast<T*>(p.dk) + k.entry * p.dk_stride_batch + head * p.dk_stride_head,
+      p.dk_stride_token, p.scale);
+  finish.template operator()<DimV>(
+      p.dv_sum, static_cast<T*>(p.dv) + k.entry * p.dv_stride_batch + head * p.dv_stride_head,
+      p.dv_stride_token, 1.0F);
+}
+
 }  // namespace hopper
+
+#define ATTENTION_BACKWARD_FINISH_KEYS(name, ...)                \
+  extern "C" __global__ void __launch_bounds__(256)              \
+      name(const __grid_constant__ hopper::backward_problem p) { \
+    hopper::finish_keys<__VA_ARGS__>(p);                         \
+  }
 
 #define ATTENTION_BACKWARD_PREPARE(name, ...)                    \
   extern "C" __global__ void __launch_bounds__(256)              \

@@ -40,6 +40,13 @@ __device__ __forceinline__ float tangent_hyperbolic(float x) {
   return size < 0.625F ? fmaf(p * z, x, x) : copysignf(far, x);
 }
 
+/// The same value, which the compiler takes for another: what follows from it is computed where it is used
+/// rather than kept in a register.
+__device__ __forceinline__ u32 again(u32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 /// A value that all threads of the warp have; as the result of a reduction it lies in a uniform register.
 __device__ __forceinline__ i32 uniform(i32 value) {
   return __reduce_max_sync(0xffffffff, value);

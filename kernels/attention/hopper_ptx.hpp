@@ -106,6 +106,11 @@ __device__ __forceinline__ void add_floats(float* to, u32 from, u32 bytes) {
                : "memory");
 }
 
+__device__ __forceinline__ void add_four(float* to, float a, float b, float c, float d) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
+}
+
 __device__ __forceinline__ void commit_bulk_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
