@@ -164,7 +164,6 @@ struct key_worker {
   u32 shared;
   unsigned char* memory;
   int group, warp;
-  u32 lane;
   u32 taken = 0;  ///< tiles of queries so far: places in all rings follow from it
   u32 tiles = 0;  ///< and of keys
   u32 filled;     ///< of those, how many some query saw
@@ -180,7 +179,6 @@ struct key_worker {
                                         unsigned char* at, int warpgroup)
       : p{what}, bars{b}, shared{shared_address(at)}, memory{at}, group{warpgroup} {
     warp = uniform(static_cast<i32>(threadIdx.x) % 128 / 32);
-    lane = threadIdx.x % 32;
     factor = Shape::capped ? 1.0F : p.scale * log2_e;
   }
 
@@ -205,12 +203,12 @@ struct key_worker {
   }
 
   __device__ __forceinline__ void arrive_once(u32 barrier) {
-    if (lane == 0) arrive(barrier);
+    if (lane_now() == 0) arrive(barrier);
   }
 
   /// Where this lane stores rows of a transposed tile of 16 queries by the warp's 16 keys.
   [[nodiscard]] __device__ __forceinline__ u32 slopes_address() const {
-    const u32 at = again(lane);
+    const u32 at = lane_now();
     const u32 row = at / 16 * 8 + at % 8;
     const u32 chunk = (static_cast<u32>(2 * warp) + at / 8 % 2) ^ (row % 8);
     return shared + Shape::at_slopes + stage_of<2>(taken) * Shape::bytes_slopes +
@@ -244,11 +242,15 @@ struct key_worker {
 
   /// Starts this warpgroup's share of dq = slopes keys.
   __device__ __forceinline__ void start_dq(float (&dq)[share::count]) {
+    static_assert(share::by_rows || share::columns == 32 || share::columns % 64 == 0,
+                  "a share begins inside a panel");
+    constexpr u32 columns_at =
+        share::columns < 64 ? share::columns * 2 : share::columns / 64 * Shape::panel_k;
     const u64 a = swizzled_operand(shared + Shape::at_slopes + stage_of<2>(taken - 1) * Shape::bytes_slopes +
                                        (share::by_rows ? static_cast<u32>(group) * 64 * 128 : 0),
                                    0);
-    const u64 b = swizzled_operand(
-        keys_at() + (share::by_rows ? 0 : static_cast<u32>(group) * Shape::panel_k), Shape::panel_k);
+    const u64 b = swizzled_operand(keys_at() + (share::by_rows ? 0 : static_cast<u32>(group) * columns_at),
+                                   Shape::panel_k);
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
       mixed_product<type, share::columns>::run(
@@ -265,9 +267,9 @@ struct key_worker {
   /// Lays down the warp's part of dq.
   __device__ __forceinline__ void store_dq(const float (&dq)[share::count]) {
     const u32 slot = dq_slot();
-    if (lane == 0) wait_bulk_reads();  // of the step before
+    if (lane_now() == 0) wait_bulk_reads();  // of the step before
     __syncwarp();
-    auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq + slot) + again(lane);
+    auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq + slot) + lane_now();
 #pragma unroll
     for (int i = 0; i < share::count / 4; ++i) {
       to[32 * i] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
@@ -279,7 +281,7 @@ struct key_worker {
     const u32 slot = dq_slot();
     fence_async_proxy();
     __syncwarp();
-    if (lane == 0) {
+    if (lane_now() == 0) {
       add_floats(p.dq_sum + static_cast<i64>(tile) * (Shape::queries * Shape::dim) + slot / 4,
                  shared + Shape::at_dq + slot, share::warp_bytes);
       commit_bulk_group();
@@ -314,10 +316,10 @@ struct key_worker {
     }
     if (first_query < first_whole || first_query + Shape::queries - 1 > last_whole) {
       const key_tile& t = this_tile();
-      const i32 column = first_query + 2 * static_cast<i32>(again(lane) % 4);
+      const i32 column = first_query + 2 * static_cast<i32>(lane_now() % 4);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + static_cast<i32>(again(lane) / 4);
+        const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + static_cast<i32>(lane_now() / 4);
         const i32 least = (key < t.keys ? key - t.diagonal - p.right : 1 << 30) - column;
         const i32 most = key - t.diagonal + p.left - column;
 #pragma unroll
@@ -359,7 +361,7 @@ struct key_worker {
   __device__ __forceinline__ void load_row(float2 (&row)[count / 4], u32 at) {
     const auto* const from =
         reinterpret_cast<const float2*>(memory + at + stage_of<Shape::stages>(taken) * Shape::bytes_row) +
-        again(lane) % 4;
+        lane_now() % 4;
 #pragma unroll
     for (int j = Half * count / 8; j < (Half + 1) * count / 8; ++j) row[j] = from[4 * j];
   }
@@ -485,7 +487,7 @@ struct key_worker {
       arrive_once(bars.empty_tile(stage_of<2>(tiles)));
       ++tiles;
     }
-    if (lane == 0) wait_bulk_groups();
+    if (lane_now() == 0) wait_bulk_groups();
   }
 
   __device__ __forceinline__ void take_queries(i32 steps) {
@@ -531,7 +533,7 @@ struct key_worker {
   /// Adds this thread's part of a tile to sums that lie as those of dq do.
   template <int Count>
   __device__ __forceinline__ void add_sums(const float (&d)[Count], float* tile) {
-    float* const to = tile + (4 * group + warp) * (32 * Count) + 4 * again(lane);
+    float* const to = tile + (4 * group + warp) * (32 * Count) + 4 * lane_now();
 #pragma unroll
     for (int i = 0; i < Count / 4; ++i) {
       add_four(to + 128 * i, d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]);
@@ -540,7 +542,7 @@ struct key_worker {
 
   __device__ __forceinline__ void write() {
     const key_tile& t = this_tile();
-    const i32 row = 64 * group + 16 * warp + static_cast<i32>(again(lane) / 4);
+    const i32 row = 64 * group + 16 * warp + static_cast<i32>(lane_now() / 4);
     const i32 most = t.keys - t.begin - row;
     if (p.dk_sum) {
       add_sums(dv, p.dv_sum + t.dv);
@@ -550,9 +552,9 @@ struct key_worker {
     const float scale[2] = {p.scale, p.scale};
     const float one[2] = {1.0F, 1.0F};
     store_rows<type>(dv, one, static_cast<type*>(p.dv) + t.dv + row * p.dv_stride_token, p.dv_stride_token,
-                     -8, most, static_cast<i32>(again(lane) % 4));
+                     -8, most, static_cast<i32>(lane_now() % 4));
     store_rows<type>(dk, scale, static_cast<type*>(p.dk) + t.dk + row * p.dk_stride_token, p.dk_stride_token,
-                     -8, most, static_cast<i32>(again(lane) % 4));
+                     -8, most, static_cast<i32>(lane_now() % 4));
   }
 };
 

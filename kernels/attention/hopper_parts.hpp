@@ -40,11 +40,11 @@ __device__ __forceinline__ float tangent_hyperbolic(float x) {
   return size < 0.625F ? fmaf(p * z, x, x) : copysignf(far, x);
 }
 
-/// The same value, which the compiler takes for another: what follows from it is computed where it is used
-/// rather than kept in a register.
-__device__ __forceinline__ u32 again(u32 value) {
-  asm volatile("" : "+r"(value));
-  return value;
+/// The lane, asked for anew, so that what follows from it is not kept in registers.
+__device__ __forceinline__ u32 lane_now() {
+  u32 lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
 }
 
 /// A value that all threads of the warp have; as the result of a reduction it lies in a uniform register.
