@@ -26,8 +26,8 @@ struct backward_shape {
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
   static constexpr int threads = 384;
-  static constexpr u32 registers = 240;
-  static constexpr u32 producer_registers = 24;
+  static constexpr u32 registers = Dim > 64 ? 240 : 232;
+  static constexpr u32 producer_registers = Dim > 64 ? 24 : 40;
   static constexpr u32 panel_k = keys * 128;
   static constexpr u32 panel_q = Queries * 128;
   static constexpr u32 bytes_k = panels * panel_k;
@@ -83,7 +83,6 @@ static_assert(sizeof(key_tile) == 64);
 /// What the copies of a tile need besides.
 struct key_source {
   i32 head_kv, entry_q, entry_k, token_q, token_k;
-  i64 row;  ///< of the first head, in delta and scaled_lse
 };
 
 template <class Shape>
@@ -120,8 +119,7 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
     t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
     t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
   }
-  from.row = static_cast<i64>(entry * p.heads + t.head) * p.rows;
-  t.sums = static_cast<i32>(from.row / Shape::queries) + t.first;
+  t.sums = (entry * p.heads + t.head) * (p.rows / Shape::queries) + t.first;
   return true;
 }
 
@@ -138,12 +136,14 @@ struct key_tiles {
     const i32 tiles = (p.seqlen_k + Shape::keys - 1) / Shape::keys;
     const i32 items = p.heads / p.members * p.batch;
     while (next_unit < tiles * items) {
-      const i32 per_section = p.section * tiles;
-      const i32 section = next_unit / per_section;
-      const i32 inside = next_unit - section * per_section;
-      const i32 here = min(items - section * p.section, p.section);
+      // The last section is larger: it has to even out what blocks have done.
+      const i32 before = max(items - p.last_section, 0) / p.section * p.section;
+      const bool in_last = next_unit >= before * tiles;
+      const i32 here = in_last ? items - before : p.section;
+      const i32 first = in_last ? before : next_unit / (p.section * tiles) * p.section;
+      const i32 inside = next_unit - first * tiles;
       const i32 at = inside / here;
-      const i32 item = section * p.section + inside - at * here;
+      const i32 item = first + inside - at * here;
       next_unit = atomicAdd(p.next_tile, 1);
       if (locate<Shape>(p, item, at, t, from)) return true;
     }
@@ -291,51 +291,55 @@ struct key_worker {
   /// Scores to weights, rounded into `rounded`; what is left in `s` makes slopes of dP - delta.
   __device__ __forceinline__ void weigh(float (&s)[count], u32 (&rounded)[words], i32 first_query,
                                         const float2 (&lse)[count / 4]) {
-    float inside = 0.0F;
-    float outside = 0.0F;
+    float outside = factor;
     if constexpr (Shape::capped) {
-      inside = __fdividef(p.scale, p.soft_cap);
+      const float inside = __fdividef(p.scale, p.soft_cap);
       outside = p.soft_cap * log2_e;
-    }
-    float flat[Shape::capped ? count : 1];
 #pragma unroll
-    for (int j = 0; j < count / 4; ++j) {
-      const float2 row = lse[j];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float& score = s[4 * j + i];
-        const float shift = i % 2 == 0 ? row.x : row.y;
-        if constexpr (Shape::capped) {
-          const float capped = tangent_hyperbolic(score * inside);
-          flat[4 * j + i] = fmaf(-capped, capped, 1.0F);
-          score = exp2_approximate(fmaf(capped, outside, -shift));
-        } else {
-          score = exp2_approximate(fmaf(score, factor, -shift));
-        }
-      }
+      for (int i = 0; i < count; ++i) s[i] = tangent_hyperbolic(s[i] * inside);
     }
-    if (first_query < first_whole || first_query + Shape::queries - 1 > last_whole) {
+    i32 least[2] = {-(1 << 30), -(1 << 30)};
+    i32 most[2] = {1 << 30, 1 << 30};
+    const bool whole = first_query >= first_whole && first_query + Shape::queries - 1 <= last_whole;
+    if (!whole) {
       const key_tile& t = this_tile();
       const i32 column = first_query + 2 * static_cast<i32>(lane_now() % 4);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + static_cast<i32>(lane_now() / 4);
-        const i32 least = (key < t.keys ? key - t.diagonal - p.right : 1 << 30) - column;
-        const i32 most = key - t.diagonal + p.left - column;
-#pragma unroll
-        for (int j = 0; j < count / 4; ++j) {
-#pragma unroll
-          for (int c = 0; c < 2; ++c) {
-            if (8 * j + c < least || 8 * j + c > most) s[4 * j + 2 * r + c] = 0.0F;
-          }
-        }
+        least[r] = (key < t.keys ? key - t.diagonal - p.right : 1 << 30) - column;
+        most[r] = key - t.diagonal + p.left - column;
       }
     }
-#pragma unroll
-    for (int i = 0; i < words; ++i) rounded[i] = pack<type>(s[2 * i], s[2 * i + 1]);
+    const auto sees = [&](int i) {  // whether the score is of a key that its query sees
+      const int column = i / 4 * 8 + i % 2;
+      return column >= least[i / 2 % 2] && column <= most[i / 2 % 2];
+    };
     if constexpr (Shape::capped) {
 #pragma unroll
-      for (int i = 0; i < count; ++i) s[i] *= flat[i];
+      for (int i = 0; i < count; i += 2) {
+        const float flat[2] = {fmaf(-s[i], s[i], 1.0F), fmaf(-s[i + 1], s[i + 1], 1.0F)};
+        const float low = exp2_approximate(fmaf(s[i], outside, -lse[i / 4].x));
+        const float high = exp2_approximate(fmaf(s[i + 1], outside, -lse[i / 4].y));
+        s[i] = sees(i) ? low : 0.0F;
+        s[i + 1] = sees(i + 1) ? high : 0.0F;
+        rounded[i / 2] = pack<type>(s[i], s[i + 1]);
+        s[i] *= flat[0];
+        s[i + 1] *= flat[1];
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        s[i] = exp2_approximate(fmaf(s[i], outside, -(i % 2 == 0 ? lse[i / 4].x : lse[i / 4].y)));
+      }
+      if (!whole) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+          if (!sees(i)) s[i] = 0.0F;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < words; ++i) rounded[i] = pack<type>(s[2 * i], s[2 * i + 1]);
     }
   }
 
@@ -582,7 +586,7 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
     at_tile.advance();
     i32 head = t.head;
     i32 at = t.first;
-    i64 row = from.row + at * Shape::queries;
+    i32 rows = t.sums;
     for (i32 step = 0; step < t.steps; ++step) {
       wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
       const u32 full_q = bars.full_q(at_q.stage);
@@ -592,8 +596,8 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
         copy_box(shared + Shape::at_q + static_cast<u32>(at_q.stage) * Shape::bytes_q + d * Shape::panel_q,
                  q_map, full_q, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
       }
-      copy_bytes(shared + Shape::at_lse + static_cast<u32>(at_q.stage) * Shape::bytes_row, p.scaled_lse + row,
-                 Shape::bytes_row, full_q);
+      copy_bytes(shared + Shape::at_lse + static_cast<u32>(at_q.stage) * Shape::bytes_row,
+                 p.scaled_lse + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_q);
       at_q.advance();
       if (step == 0) {
         const auto load = [&](const tensor_map& map, u32 to, u32 full, int panels) {
@@ -619,14 +623,14 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
         copy_box(shared + Shape::at_do + static_cast<u32>(at_do.stage) * Shape::bytes_do + d * Shape::panel_q,
                  dout_map, full_do, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
       }
-      copy_bytes(shared + Shape::at_delta + static_cast<u32>(at_do.stage) * Shape::bytes_row, p.delta + row,
-                 Shape::bytes_row, full_do);
+      copy_bytes(shared + Shape::at_delta + static_cast<u32>(at_do.stage) * Shape::bytes_row,
+                 p.delta + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_do);
       at_do.advance();
-      row += Shape::queries;
+      ++rows;
       if (++at == t.last) {
         at = t.first;
         ++head;
-        row += p.rows - (t.last - t.first) * Shape::queries;
+        rows += p.rows / Shape::queries - (t.last - t.first);
       }
     }
   }

@@ -45,6 +45,7 @@ struct backward_problem {
   i32 has;      ///< bits, below
   i32 section;  ///< groups of query heads whose tiles are taken together, so that what they read stays in the
                 ///< L2 cache
+  i32 last_section;  ///< how many the last of these sections has, at least
   float scale;
   float soft_cap;
 };
