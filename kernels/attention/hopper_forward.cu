@@ -638,8 +638,28 @@ struct consumer {
 
   __device__ __forceinline__ void write(const tile& t, const float (&share)[2]) {
     const i32 here = t.begin + row;
+    const i32 least = t.first - here;
+    const i32 most = t.end - here;
     auto* const to = static_cast<type*>(p.out) + t.out + here * p.out_stride_token;
-    store_rows<type>(out, share, to, p.out_stride_token, t.first - here, t.end - here, lane % 4);
+    const int quad = lane % 4;
+    // Four threads hold 32 columns of a row as 4 x 4 pairs; transposed, each has 8 columns in a row.
+#pragma unroll
+    for (int j = 0; j < out_count / 16; ++j) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        u32 word[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int i = 16 * j + 4 * k + 2 * r;
+          word[k] = pack<type>(out[i] * share[r], out[i + 1] * share[r]);
+        }
+        transpose_words(word, quad);
+        if (8 * r >= least && 8 * r < most) {
+          *reinterpret_cast<uint4*>(to + 8 * r * p.out_stride_token + 32 * j + 8 * quad) =
+              make_uint4(word[0], word[1], word[2], word[3]);
+        }
+      }
+    }
   }
 };
 

@@ -70,6 +70,7 @@ __device__ __forceinline__ void transpose_words(u32 (&word)[4], int quad) {
 
 /// Writes the 64 x 2 Count results of a product, times a factor for each of the thread's two rows. `to` is
 /// its first row, of which those in [least, most) are written; `quad` is its place among the four of a row.
+/// The forward has its own copy of the loop: calling this one, ptxas gives its whole kernel other code.
 template <class T, int Count>
 __device__ __forceinline__ void store_rows(const float (&d)[Count], const float (&share)[2], T* to,
                                            i64 stride, i32 least, i32 most, int quad) {
