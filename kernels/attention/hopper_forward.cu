@@ -9,7 +9,7 @@
 // A block of keys, or a tile of queries, that would reach over the end of its sequence is moved back to end
 // there, and what it repeats is masked: copies then never read behind a sequence, and what they read before
 // the tensor is zero.
-#include "hopper_ptx.hpp"
+#include "hopper_parts.hpp"
 
 namespace hopper {
 
@@ -42,10 +42,6 @@ struct problem {
 };
 
 enum : i32 { has_lse = 1, has_cu_q = 2, has_cu_k = 4, has_used_q = 8, has_used_k = 16 };
-
-inline constexpr float log2_e = 1.4426950408889634F;
-inline constexpr float ln_2 = 0.6931471805599453F;
-inline constexpr float infinity = __builtin_huge_valf();
 
 /// Sizes of a kernel. `Masked`: keys are limited by more than the end of the sequence. `Capped`: scores are.
 /// `Turns`: warpgroups take turns to issue products.
@@ -97,19 +93,6 @@ struct barriers {
   __device__ u32 empty_k(int s) const { return full_k(s) + 8; }
   __device__ u32 full_v(int s) const { return full_q(Shape::query_stages + Shape::stages + s); }
   __device__ u32 empty_v(int s) const { return full_v(s) + 8; }
-};
-
-/// A place in a ring of stages.
-template <int Stages>
-struct ring {
-  int stage = 0;
-  u32 phase = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == Stages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
 };
 
 /// One tile of queries and the keys that it sees.
@@ -246,23 +229,6 @@ struct tile_scheduler {
     }
   }
 };
-
-__device__ __forceinline__ float tangent_hyperbolic(float x) {
-  const float size = fabsf(x);
-  const float far = 1.0F - __fdividef(2.0F, exp2_approximate(size * (2.0F * log2_e)) + 1.0F);
-  // Near zero that cancels; minimax polynomial of Cephes' tanhf.
-  const float z = x * x;
-  float p = fmaf(-5.70498872745e-3F, z, 2.06390887954e-2F);
-  p = fmaf(p, z, -5.37397155531e-2F);
-  p = fmaf(p, z, 1.33314422036e-1F);
-  p = fmaf(p, z, -3.33332819422e-1F);
-  return size < 0.625F ? fmaf(p * z, x, x) : copysignf(far, x);
-}
-
-/// A value that all threads of the warp have; as the result of a reduction it lies in a uniform register.
-__device__ __forceinline__ i32 uniform(i32 value) {
-  return __reduce_max_sync(0xffffffff, value);
-}
 
 /// The rows of one thread: r and r + 8 of its warp.
 struct row_state {
@@ -688,28 +654,12 @@ struct consumer {
           const int i = 16 * j + 4 * k + 2 * r;
           word[k] = pack<type>(out[i] * share[r], out[i + 1] * share[r]);
         }
-        transpose(word, quad);
+        transpose_words(word, quad);
         if (8 * r >= least && 8 * r < most) {
           *reinterpret_cast<uint4*>(to + 8 * r * p.out_stride_token + 32 * j + 8 * quad) =
               make_uint4(word[0], word[1], word[2], word[3]);
         }
       }
-    }
-  }
-
-  /// Of the 4 x 4 words of four neighbouring threads.
-  __device__ __forceinline__ static void transpose(u32 (&word)[4], int quad) {
-    const bool odd = quad & 1;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      const u32 other = __shfl_xor_sync(0xffffffff, odd ? word[i] : word[i + 1], 1);
-      (odd ? word[i] : word[i + 1]) = other;
-    }
-    const bool high = quad & 2;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const u32 other = __shfl_xor_sync(0xffffffff, high ? word[i] : word[i + 2], 2);
-      (high ? word[i] : word[i + 2]) = other;
     }
   }
 };

@@ -63,6 +63,40 @@ __device__ __forceinline__ void copy_box(u32 to, const tensor_map& map, u32 barr
       : "memory");
 }
 
+/// A row of bytes, a multiple of 16 at an address that is one. Signals its bytes to the barrier.
+__device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+/// Adds f32 values in shared memory to as many in global memory; part of the thread's current bulk group.
+__device__ __forceinline__ void add_floats(float* to, u32 from, u32 bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+               "r"(from), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void add_four(float* to, float a, float b, float c, float d) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
+}
+
+__device__ __forceinline__ void commit_bulk_group() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// Waits until all of this thread's bulk groups have read their sources.
+__device__ __forceinline__ void wait_bulk_reads() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+/// Waits until all of this thread's bulk groups are complete.
+__device__ __forceinline__ void wait_bulk_groups() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 /// Orders ordinary stores to shared memory before later reads by tensor cores or the copy engine.
 __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -115,6 +149,14 @@ __device__ __forceinline__ u64 swizzled_operand(u32 address, u32 panel_bytes) {
   return (u64{1} << 62) | (group_of_rows << 32) | (u64{panel_bytes >> 4} << 16) | ((address & 0x3FFFF) >> 4);
 }
 
+/// Stores four 8 x 8 matrices of 16-bit numbers transposed; lane 8 i + r has the address of row r of the
+/// transposed matrix i, and register i holds its two numbers of that matrix as a product leaves them.
+__device__ __forceinline__ void store_transposed(u32 address, const u32* words) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
 // d, 64 x N, holds for thread t of the warpgroup, with r = 16 (t / 32) + t % 32 / 4 and c = 2 (t % 4):
 //   d[4 j + 0], d[4 j + 1]  row r,     columns 8 j + c, 8 j + c + 1
 //   d[4 j + 2], d[4 j + 3]  row r + 8, the same columns
@@ -124,6 +166,11 @@ __device__ __forceinline__ u64 swizzled_operand(u32 address, u32 panel_bytes) {
 template <class T, int N>
 struct shared_product;
 
+/// d = a b, or d += a b: a is 64 x 16 in shared memory with the summed dimension innermost, b is 16 x N in
+/// shared memory with N innermost.
+template <class T, int N>
+struct mixed_product;
+
 /// d += a b: a is 64 x 16 in registers, b is 16 x N in shared memory with N innermost.
 template <class T, int N>
 struct register_product;
@@ -131,7 +178,8 @@ struct register_product;
 #define HOPPER_OUT_8(i)                                                                       \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
-#define HOPPER_OUT_32 HOPPER_OUT_8(0), HOPPER_OUT_8(8), HOPPER_OUT_8(16), HOPPER_OUT_8(24)
+#define HOPPER_OUT_16 HOPPER_OUT_8(0), HOPPER_OUT_8(8)
+#define HOPPER_OUT_32 HOPPER_OUT_16, HOPPER_OUT_8(16), HOPPER_OUT_8(24)
 #define HOPPER_OUT_40 HOPPER_OUT_32, HOPPER_OUT_8(32)
 #define HOPPER_OUT_48 HOPPER_OUT_40, HOPPER_OUT_8(40)
 #define HOPPER_OUT_56 HOPPER_OUT_48, HOPPER_OUT_8(48)
@@ -143,6 +191,9 @@ struct register_product;
 #define HOPPER_OUT_128 \
   HOPPER_OUT_96, HOPPER_OUT_8(96), HOPPER_OUT_8(104), HOPPER_OUT_8(112), HOPPER_OUT_8(120)
 
+#define HOPPER_NAMES_16      \
+  "%0,%1,%2,%3,%4,%5,%6,%7," \
+  "%8,%9,%10,%11,%12,%13,%14,%15"
 #define HOPPER_NAMES_32              \
   "%0,%1,%2,%3,%4,%5,%6,%7,"         \
   "%8,%9,%10,%11,%12,%13,%14,%15,"   \
@@ -163,14 +214,14 @@ struct register_product;
   ",%112,%113,%114,%115,%116,%117,%118,%119" \
   ",%120,%121,%122,%123,%124,%125,%126,%127"
 
-#define HOPPER_SHARED_PRODUCT(T, TYPE, N, COUNT, A, B, KEEP)                                                 \
+#define HOPPER_SHARED_PRODUCT(STRUCT, ROWS, T, TYPE, N, COUNT, A, B, KEEP)                                   \
   template <>                                                                                                \
-  struct shared_product<T, N> {                                                                              \
+  struct STRUCT<T, N> {                                                                                      \
     __device__ __forceinline__ static void run(float (&d)[COUNT], u64 a, u64 b, bool keep) {                 \
       asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                            \
                    ", 0;\n"                                                                                  \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" HOPPER_NAMES_##COUNT \
-                   "}, " A ", " B ", keep, 1, 1, 0, 0;\n}\n"                                                 \
+                   "}, " A ", " B ", keep, 1, 1, 0, " #ROWS ";\n}\n"                                         \
                    : HOPPER_OUT_##COUNT                                                                      \
                    : "l"(a), "l"(b), "r"(static_cast<i32>(keep)));                                           \
     }                                                                                                        \
@@ -189,21 +240,24 @@ struct register_product;
     }                                                                                                        \
   };
 
-#define HOPPER_BOTH(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5) \
-  HOPPER_SHARED_PRODUCT(T, TYPE, N, COUNT, I0, I1, I2)         \
+#define HOPPER_BOTH(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5)            \
+  HOPPER_SHARED_PRODUCT(shared_product, 0, T, TYPE, N, COUNT, I0, I1, I2) \
   HOPPER_REGISTER_PRODUCT(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5)
 
-#define HOPPER_PRODUCTS(T, TYPE)                                            \
-  HOPPER_BOTH(T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")    \
-  HOPPER_BOTH(T, TYPE, 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")    \
-  HOPPER_BOTH(T, TYPE, 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")    \
-  HOPPER_BOTH(T, TYPE, 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")   \
-  HOPPER_BOTH(T, TYPE, 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")   \
-  HOPPER_BOTH(T, TYPE, 144, 72, "%72", "%73", "%74", "%75", "%76", "%77")   \
-  HOPPER_BOTH(T, TYPE, 160, 80, "%80", "%81", "%82", "%83", "%84", "%85")   \
-  HOPPER_BOTH(T, TYPE, 176, 88, "%88", "%89", "%90", "%91", "%92", "%93")   \
-  HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101") \
-  HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133")
+#define HOPPER_PRODUCTS(T, TYPE)                                                 \
+  HOPPER_BOTH(T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")         \
+  HOPPER_BOTH(T, TYPE, 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")         \
+  HOPPER_BOTH(T, TYPE, 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")         \
+  HOPPER_BOTH(T, TYPE, 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")        \
+  HOPPER_BOTH(T, TYPE, 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")        \
+  HOPPER_BOTH(T, TYPE, 144, 72, "%72", "%73", "%74", "%75", "%76", "%77")        \
+  HOPPER_BOTH(T, TYPE, 160, 80, "%80", "%81", "%82", "%83", "%84", "%85")        \
+  HOPPER_BOTH(T, TYPE, 176, 88, "%88", "%89", "%90", "%91", "%92", "%93")        \
+  HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101")      \
+  HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133") \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18")  \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 64, 32, "%32", "%33", "%34")  \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 96, 48, "%48", "%49", "%50")
 
 HOPPER_PRODUCTS(__half, "f16")
 HOPPER_PRODUCTS(__nv_bfloat16, "bf16")

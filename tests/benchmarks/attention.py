@@ -1,4 +1,5 @@
-"""Puts Switchyard beside FlashAttention-2 and cuDNN (both through PyTorch) on attention, in one run on one GPU.
+"""Puts Switchyard beside FlashAttention-2 and cuDNN (both through PyTorch) on attention, and beside FlashAttention-4 where it is
+installed, in one run on one GPU.
 
   attention.py GPU_OPERATORS PEERS OUT [--dtype f16] [--operator attention_forward] [--tutorial FILE] [--quick]
 
@@ -106,7 +107,9 @@ def main():
             print(f"{record['peer']} does not do {record['shape']}: {record['error']}", file=sys.stderr)
 
     os.makedirs(options.out, exist_ok=True)
-    names = ("Switchyard", "FlashAttention-2", "cuDNN") + (("Triton tutorial",) if options.tutorial else ())
+    fourth = any("FlashAttention-4" in each for each in times.values())
+    names = ("Switchyard", "FlashAttention-2", "cuDNN") + (("FlashAttention-4",) if fourth else ()) + \
+        (("Triton tutorial",) if options.tutorial else ())
     rows = []
     drawn = {}
     for line, point in points.items():

@@ -1,4 +1,5 @@
-"""Times attention of PyTorch, by FlashAttention-2 and by cuDNN, forward and backward, and prints a JSON line for each:
+"""Times attention of PyTorch, by FlashAttention-2 and by cuDNN, and FlashAttention-4 where it is installed, forward and
+backward, and prints a JSON line for each:
 
   attention_peers.py [--tutorial FILE] < shapes     a line: operator axis=value ... of gpu_operators, dense
 
@@ -48,6 +49,19 @@ def through_torch(backend):
     return attend
 
 
+def flash_attention_4():
+    """The way to call FlashAttention-4 (flash-attn-4, CuTe DSL) where it is installed, else none."""
+    try:
+        from flash_attn.cute import flash_attn_func
+    except Exception:  # pylint: disable=broad-except  (its compiler's libraries may be missing too)
+        return []
+
+    def attend(q, k, v, causal):
+        result = flash_attn_func(*(each.transpose(1, 2) for each in (q, k, v)), causal=causal)
+        return (result[0] if isinstance(result, tuple) else result).transpose(1, 2)
+    return [attend]
+
+
 def tutorial(path):
     """The ways to call the tutorial's attention, as functions like those above. It writes f16 whatever it reads, and
     wants its tensors contiguous, as many KV heads as heads, and lengths that its blocks divide."""
@@ -76,6 +90,8 @@ def main():
     parser.add_argument("--tutorial", default="")
     options = parser.parse_args()
     peers = {name: [through_torch(backend)] for name, backend in PEERS.items()}
+    if ways := flash_attention_4():
+        peers["FlashAttention-4"] = ways
     if options.tutorial:
         peers["Triton tutorial"] = tutorial(options.tutorial)
 

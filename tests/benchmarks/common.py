@@ -17,7 +17,8 @@ DECODE_BATCHES = [1, 8, 32, 128]
 DECODE_CONTEXTS = [1024, 4096, 16384, 65536, 131072]
 DECODE_HEADS = [(32, 8), (64, 8)]
 
-COLOURS = {"Switchyard": "#c0392b", "cuDNN": "#2c7fb8", "FlashAttention-2": "#41ab5d", "Triton tutorial": "#8856a7"}
+COLOURS = {"Switchyard": "#c0392b", "cuDNN": "#2c7fb8", "FlashAttention-2": "#41ab5d", "Triton tutorial": "#8856a7",
+           "FlashAttention-4": "#e08214"}
 
 
 def records_of(command, text=None):

