@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 /// Makes a path unreadable for the life of the object.
 class unreadable {
  public:
-  explicit unreadable(fs::path path) : path_{std::move(path)}, aside_{path_.string() + ".aside"} {
+  explicit unreadable(fs::path path) : path_{std::move(path)}, aside_{path_.parent_path() / ".aside"} {
     fs::rename(path_, aside_);
     fs::create_symlink(path_, path_);
   }
@@ -56,6 +56,7 @@ TEST_CASE("what lies in a folder that cannot be read stays in use, with one warn
     {
       const unreadable meanwhile{target};
       for (int i = 0; i < 3; ++i) {
+        INFO(place);
         CHECK(catalog.reload().changed.empty());
         CHECK(run(on, {.seqlen = 1 + i}) == 2);
         sy::dispatcher<stamp> fresh{catalog, fresh_host()};

@@ -75,6 +75,9 @@ class binding {
     return switchyard::explain(*rules_, problem, select(problem), unusable_);
   }
 
+  /// Called before calls use it. Until then what cannot be loaded changes no call's choice.
+  void begin_service() noexcept { is_in_service_.store(true, std::memory_order_relaxed); }
+
   /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
   /// warning; one whose load failed for want of memory and the like is tried again later, at once where
   /// nothing else serves. Throws what refuse() does when nothing is left, the load's own driver_error where
@@ -285,7 +288,7 @@ class binding {
       if (is_first || retry_at < next_retry_.load(std::memory_order_relaxed))
         next_retry_.store(retry_at, std::memory_order_relaxed);
     }
-    count_generation();
+    if (slot.failures == 1) count_generation();  // a retry that fails again changes nothing
     const std::string message = std::string{problem.what()} + " (" + name_of(index) + " is tried again in " +
                                 std::to_string(wait / first_wait_ns) +
                                 " s; until then the next candidate is used)";
@@ -322,7 +325,8 @@ class binding {
   }
 
   void count_generation() noexcept {
-    if (generation_ != nullptr) generation_->fetch_add(1, std::memory_order_release);
+    if (generation_ != nullptr && is_in_service_.load(std::memory_order_relaxed))
+      generation_->fetch_add(1, std::memory_order_release);
   }
 
   /// Tells the driver of more shared memory or a cluster, where a launch asks for more than any before it.
@@ -365,6 +369,7 @@ class binding {
   std::atomic<std::int64_t> next_retry_{0};        // when the first of them is due
   std::atomic<std::uint64_t> service_changes_{0};  // variants that were suspended or returned to service
   std::atomic<bool> is_deciding_again_{false};
+  std::atomic<bool> is_in_service_{false};
   plan_cache plans_;
   std::unique_ptr<tensor_map_cache> tensor_maps_;  // written once, before a plan that needs it is published
   mutex maps_mutex_;

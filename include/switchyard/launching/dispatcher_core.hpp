@@ -126,6 +126,7 @@ class dispatcher_core final : public binding_user {
       if (!carry_plans(*fresh)) return false;
       const locked lock{mutex_};
       if (prepared_.size() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
+      fresh->begin_service();
       old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
       break;
     }
