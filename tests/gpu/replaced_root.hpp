@@ -1,4 +1,4 @@
-// A copy of the installed CUDA kernels whose tables and blobs a test replaces.
+// A copy of one backend's installed kernels whose tables and blobs a test replaces.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -38,11 +39,13 @@ inline void write(const fs::path& path, const std::string& text) {
 class replaced_root {
  public:
   /// Copies the manifests and blobs below an installed root; those of one operator where it is named.
-  explicit replaced_root(const std::string& from, const std::string& operator_name = {})
-      : root_{fs::temp_directory_path() / ("switchyard_replaced_" + std::to_string(::getpid()))} {
+  explicit replaced_root(const std::string& from, std::string backend = "cuda",
+                         const std::string& operator_name = {})
+      : backend_{std::move(backend)},
+        root_{fs::temp_directory_path() / ("switchyard_replaced_" + std::to_string(::getpid()))} {
     for (const auto& at : fs::recursive_directory_iterator{fs::path{from} / "kernels" / operator_name}) {
       const fs::path inside = fs::relative(at.path(), from);
-      if (at.is_directory() || inside.string().find("/cuda-") == std::string::npos) continue;
+      if (at.is_directory() || inside.string().find("/" + backend_ + "-") == std::string::npos) continue;
       if (at.path().extension() == ".json") {
         manifests_.push_back({root_ / inside, json::parse(read_text(at.path()))});
       } else {
@@ -89,7 +92,7 @@ class replaced_root {
                  const std::string& denied) const {
     json table{{"schema", "switchyard.table/1"},
                {"operator", op},
-               {"device", {{"backend", "cuda"}, {"arch", device.arch}, {"name", device.name}}},
+               {"device", {{"backend", backend_}, {"arch", device.arch}, {"name", device.name}}},
                {"groups", json::array()},
                {"deny", json::array()}};
     if (!denied.empty()) table["deny"].push_back({{"variant", denied}, {"reason", "replaced by the test"}});
@@ -111,6 +114,7 @@ class replaced_root {
     std::string content;
   };
 
+  std::string backend_;
   fs::path root_;
   std::vector<known_manifest> manifests_;
   std::vector<known_blob> blobs_;
