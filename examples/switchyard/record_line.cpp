@@ -58,10 +58,10 @@ record_line parse_record_line(std::string_view text) {
   const auto& name = member(document, "operator");
   const auto& problem = member(document, "problem");
   const auto& count = member(document, "count");
-  if (!name.is_string()) throw bad_line{"'operator' is no string"};
-  if (!problem.is_object()) throw bad_line{"'problem' is no object"};
+  if (!name.is_string()) throw bad_line{"'operator' is not a string"};
+  if (!problem.is_object()) throw bad_line{"'problem' is not an object"};
   if (!count.is_number_unsigned() || count.get<std::uint64_t>() == 0) {
-    throw bad_line{"'count' is no positive integer"};
+    throw bad_line{"'count' is not a positive integer"};
   }
   const auto device = document.find("device");
   record_line out{
@@ -77,7 +77,7 @@ record_line parse_record_line(std::string_view text) {
     for (const sy::axis_description& axis : known->description->axes) {
       if (!problem.contains(std::string{axis.name})) {
         throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + out.what.operator_name +
-                       "' is missing: it was recorded by an engine of another version"};
+                       "' is missing: the recording engine used another version"};
       }
     }
   }

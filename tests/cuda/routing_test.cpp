@@ -177,6 +177,11 @@ TEST_CASE("prepare readies the device of a stream, and a capture there needs it"
   sy::dispatcher<touch> run{catalog};
   const fake_stream first{primary(0)};
   const fake_stream captured{primary(1), 1};
+  {  // what other tests loaded stays loaded: give it back
+    const sy::dispatcher<touch> on_first{catalog, fake_device(0)};
+    const sy::dispatcher<touch> on_second{catalog, fake_device(1)};
+    (void)catalog.unload_unused();
+  }
   const int before = notes().modules;
   run.prepare(first.get(), {});
   CHECK(notes().modules == before + 1);

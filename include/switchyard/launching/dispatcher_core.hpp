@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <sched.h>
 #include <span>
 #include <string>
 #include <utility>
@@ -136,10 +137,16 @@ class dispatcher_core final : public binding_user {
     return true;
   }
 
-  void free_replaced() override { (void)reclaimer_.collect_owned(); }
+  void free_replaced() override {
+    // Calls leave within microseconds, except those of kernels on the CPU: not worth leaving a binding
+    // behind.
+    for (int attempt = 0; attempt < most_attempts && reclaimer_.collect_owned() > 0; ++attempt)
+      ::sched_yield();
+  }
 
  private:
   static constexpr int most_rounds = 4;
+  static constexpr int most_attempts = 100;
   static constexpr std::size_t most_prepared = 256;
 
   /// A problem that a binding has met.
