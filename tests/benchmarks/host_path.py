@@ -25,7 +25,7 @@ BUDGETS = [  # pattern of a figure's name, most that it may be
     (r"decode loop, .* longest", 2),
     (r"decode loop, memory", 400_000),
     (r"dispatcher.hpp, preprocessed", 51_000),
-    (r"dispatcher.hpp, headers", 270),
+    (r"dispatcher.hpp, headers of others", 245),
     (r"dispatcher.hpp, nlohmann_json", 0),
 ]
 
@@ -90,7 +90,7 @@ def compile_cost(compiler, include):
             preprocess("-fsyntax-only")
             seconds.append(time.monotonic() - begin)
         show(f"{header}, preprocessed", lines, "lines")
-        show(f"{header}, headers", len(read), "")
+        show(f"{header}, headers of others", sum(not name.startswith(include) for name in read), "")
         show(f"{header}, nlohmann_json headers", sum("nlohmann" in name for name in read), "")
         show(f"{header}, compiling an empty unit, fastest of 3", min(seconds), "s")
 

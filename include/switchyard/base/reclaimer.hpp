@@ -40,7 +40,7 @@ class reclaimer {
 
   class guard {
    public:
-    explicit guard(reclaimer& owner) noexcept : guard{owner.stripe_of(thread_index())} {}
+    explicit guard(reclaimer& owner) noexcept : guard{owner.stripe_of_this_thread()} {}
     ~guard() { readers_.fetch_sub(1, std::memory_order_release); }
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
@@ -90,7 +90,7 @@ class reclaimer {
   }
 
   /// The cache line that the calling thread's guards write.
-  [[nodiscard]] const void* line_of_this_thread() noexcept { return &stripe_of(thread_index()); }
+  [[nodiscard]] const void* line_of_this_thread() noexcept { return &stripe_of_this_thread(); }
 
  private:
   struct retired {
@@ -107,8 +107,12 @@ class reclaimer {
     objects.clear();
   }
 
-  [[nodiscard]] stripe& stripe_of(unsigned index) noexcept {
-    return index < first_stripes ? first_[index] : distant_stripe(index);
+  // One comparison on the way of every call: a thread without an index has a large one.
+  [[nodiscard]] stripe& stripe_of_this_thread() noexcept {
+    const unsigned index = known_thread_index();
+    if (index < first_stripes) [[likely]]
+      return first_[index];
+    return distant_stripe();
   }
 
   // Block b has 32 << b stripes, for the threads from index 32 << b on.
@@ -116,7 +120,9 @@ class reclaimer {
     return std::size_t{first_stripes} << block;
   }
 
-  [[nodiscard, gnu::noinline]] stripe& distant_stripe(unsigned index) noexcept {
+  [[nodiscard, gnu::noinline, gnu::cold]] stripe& distant_stripe() noexcept {
+    const unsigned index = thread_index();
+    if (index < first_stripes) return first_[index];
     std::size_t block = 0;
     while (index >= 2 * block_size(block)) ++block;
     if (block >= max_blocks) return first_[shared_thread_index];

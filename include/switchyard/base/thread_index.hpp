@@ -66,12 +66,28 @@ struct thread_index_holder {
 
 }  // namespace detail
 
+/// Stands for the index of a thread that has none yet.
+inline constexpr unsigned no_thread_index = ~0U;
+
+namespace detail {
+
+[[nodiscard]] inline unsigned& thread_index_slot() noexcept {
+  static thread_local unsigned mine = no_thread_index;  // trivial: reading it needs no initialisation guard
+  return mine;
+}
+
+}  // namespace detail
+
+/// The calling thread's index, or no_thread_index before its first call of thread_index.
+[[nodiscard]] inline unsigned known_thread_index() noexcept {
+  return detail::thread_index_slot();
+}
+
 /// The calling thread's index, which no other live thread of this program has. Lock-free after a thread's
 /// first call. A shared library that hides its symbols counts for itself.
 [[nodiscard]] inline unsigned thread_index() noexcept {
-  constexpr unsigned none = ~0U;
-  static thread_local unsigned mine = none;  // trivial, so that reading it needs no initialisation guard
-  if (mine == none) [[unlikely]]
+  unsigned& mine = detail::thread_index_slot();
+  if (mine == no_thread_index) [[unlikely]]
     return detail::take_thread_index(mine);
   return mine;
 }

@@ -39,13 +39,10 @@ class plan_cache {
   [[nodiscard]] plan* find(std::uint64_t hash,
                            const std::array<std::int64_t, Count>& problem) const noexcept {
     // Sequentially consistent, for the reclaimer's proof; on x86-64 these are ordinary loads.
-    for (plan* each = bucket_of(hash).load(std::memory_order_seq_cst); each != nullptr;
-         each = each->next.load(std::memory_order_seq_cst)) {
-      // A long problem is told apart by its hash first; a short one is compared at once.
-      if (Count > 8 && each->hash != hash) continue;
-      if (equal(each->problem.data(), problem)) return each;
-    }
-    return nullptr;
+    plan* const first = bucket_of(hash).load(std::memory_order_seq_cst);
+    if (first == nullptr || is_of(*first, hash, problem)) [[likely]]
+      return first;
+    return find_behind(*first, hash, problem);
   }
 
   [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem) const noexcept {
@@ -98,6 +95,22 @@ class plan_cache {
 
  private:
   using two = std::uint64_t __attribute__((vector_size(16)));
+
+  template <std::size_t Count>
+  [[nodiscard]] static bool is_of(const plan& each, std::uint64_t hash,
+                                  const std::array<std::int64_t, Count>& problem) noexcept {
+    // A long problem is told apart by its hash first; a short one is compared at once.
+    return (Count <= 8 || each.hash == hash) && equal(each.problem.data(), problem);
+  }
+
+  // Apart, so that the way of the other calls needs no registers for it.
+  template <std::size_t Count>
+  [[nodiscard, gnu::noinline]] static plan* find_behind(
+      const plan& first, std::uint64_t hash, const std::array<std::int64_t, Count>& problem) noexcept {
+    plan* each = first.next.load(std::memory_order_seq_cst);
+    while (each != nullptr && !is_of(*each, hash, problem)) each = each->next.load(std::memory_order_seq_cst);
+    return each;
+  }
 
   [[nodiscard]] std::atomic<plan*>& bucket_of(std::uint64_t hash) const noexcept {
     return buckets_[(hash >> 32U) & mask_];
