@@ -52,7 +52,8 @@ struct layer {
 template <class Call>
 [[nodiscard]] double time_call(sy::dispatcher<typename Call::operator_type>& run, const Call& call) {
   const sy::tune::timing_options options{.warm_up_us = 30'000, .sample_us = 30'000, .samples = 9};
-  return sy::tune::time_call(run.device_of().driver(), options, [&] { run({}, call.arguments); }).microseconds;
+  return sy::tune::time_call(run.device_of().driver(), options, [&] { run({}, call.arguments); })
+      .microseconds;
 }
 
 struct outcome {

@@ -24,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const tool::record_line read = tool::parse_record_line({reinterpret_cast<const char*>(data), size});
     require(read.count > 0);
-    require(text::find_control(read.what.operator_name).empty() && text::find_control(read.what.device).empty());
+    require(text::find_control(read.what.operator_name).empty() &&
+            text::find_control(read.what.device).empty());
     const std::string again = R"({"operator":)" + text::quote_json(read.what.operator_name) +
                               R"(,"device":)" + text::quote_json(read.what.device) + R"(,"problem":)" +
                               read.what.problem + R"(,"count":)" + std::to_string(read.count) + "}";
