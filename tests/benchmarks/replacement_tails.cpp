@@ -1,12 +1,16 @@
 // How long calls take while tables and blobs are replaced under them: eight threads, each on a stream of its
 // own.
 //
-//   replacement_tails ROOT [SECONDS]
+//   replacement_tails ROOT [SECONDS] [PAUSE_US]
 //
-// ROOT holds the installed kernels. Prints a line for each of: `control`, which only launches an empty kernel
+// ROOT holds the installed kernels. Prints lines for each of: `control`, which only launches an empty kernel
 // through the driver; `steady`, the dispatcher without replacements; `replaced`, with a replacement every 20
-// ms, every fifth of all blobs, every tenth followed by unloading. One call in 16 is a new problem, shown
-// apart.
+// ms, every fifth of all blobs; `unloaded`, where every tenth is also followed by unloading. One call in 16
+// is a new problem, shown apart.
+//
+// Each thread waits for its stream after 64 calls, then pauses: 200 us, or PAUSE_US. With 0, threads launch
+// without pause. CUDA's driver then starves the thread that replaces: each of its functions wants a lock that
+// the launches hold in turns, and a single reload takes until they end. Calls are not delayed.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -105,10 +109,15 @@ void print(const std::string& name, std::vector<std::uint32_t>& times) {
   std::fflush(stdout);
 }
 
+struct pace {
+  double seconds = 5;
+  std::chrono::microseconds pause{200};
+};
+
 /// Runs `call(stream, thread, number)` on all threads for a while; a call whose number is a multiple of
 /// `new_every` counts as one of a new problem.
 template <class Call>
-void measure(const std::string& name, double seconds, const Call& call, const auto& meanwhile) {
+void measure(const std::string& name, const pace& at, const Call& call, const auto& meanwhile) {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::vector<samples> all(thread_count);
@@ -127,7 +136,9 @@ void measure(const std::string& name, double seconds, const Call& call, const au
         (i % new_every == 0 ? all[static_cast<std::size_t>(t)].fresh : all[static_cast<std::size_t>(t)].known)
             .push_back(took);
         // The queue stays short: a launch must not wait for room in it.
-        if (i % wait_every == 0) stream.wait();
+        if (i % wait_every != 0) continue;
+        stream.wait();
+        if (at.pause.count() > 0) std::this_thread::sleep_for(at.pause);
       }
     });
   }
@@ -144,7 +155,7 @@ void measure(const std::string& name, double seconds, const Call& call, const au
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
     }
   }};
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::this_thread::sleep_for(std::chrono::duration<double>(at.seconds));
   stop = true;
   for (std::thread& each : threads) each.join();
   replacing.join();
@@ -164,10 +175,12 @@ void measure(const std::string& name, double seconds, const Call& call, const au
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: replacement_tails ROOT [SECONDS]\n");
+    std::fprintf(stderr, "usage: replacement_tails ROOT [SECONDS] [PAUSE_US]\n");
     return 64;
   }
-  const double seconds = argc > 2 ? std::atof(argv[2]) : 5;
+  pace at;
+  if (argc > 2) at.seconds = std::atof(argv[2]);
+  if (argc > 3) at.pause = std::chrono::microseconds{std::atoi(argv[3])};
   if (has_cuda()) raw::set_current(raw::primary_context());
   const test::replaced_root files{argv[1], has_cuda() ? "cuda" : "host", "rms_norm"};
   sy::catalog_options options;
@@ -202,7 +215,7 @@ int main(int argc, char** argv) {
     const sy::module_handle module = device.driver()->load(std::as_bytes(std::span{ptx}), "empty kernel");
     const sy::function_handle nothing = device.driver()->find(module, "nothing");
     measure(
-        "control", seconds,
+        "control", at,
         [&](CUstream_st* stream, int /*thread*/, std::int64_t /*number*/) {
           sy::launch_geometry geometry;
           geometry.grid = geometry.block = {1, 1, 1};
@@ -217,9 +230,9 @@ int main(int argc, char** argv) {
   };
   for (int i = 1; i <= 4; ++i) norm({}, call_of(0, i));
   const std::string winner = norm.explain(call_of(0, 1)).variant;
-  measure("steady", seconds, launch, idle);
+  measure("steady", at, launch, idle);
   for (const bool unloads : {false, true}) {
-    measure(unloads ? "unloaded" : "replaced", seconds, launch, [&](int round) {
+    measure(unloads ? "unloaded" : "replaced", at, launch, [&](int round) {
       if (round % 5 == 0) files.put_kernels(round / 5 % 2);
       files.put_table("rms_norm", device.properties(), round % 2 == 0 ? winner : "");
       (void)catalog.reload();
