@@ -147,8 +147,8 @@ TEST_CASE("rotary refuses illegal calls in words") {
                                            .k_out = memory,
                                            .batch = 1,
                                            .seqlen = 4,
-                                           .heads_q = 2,
-                                           .heads_k = 1,
+                                           .heads = 2,
+                                           .heads_kv = 1,
                                            .head_dim = 64,
                                            .rotary_dim = 64};
   CHECK(operators::rotary::check(legal).empty());
@@ -162,7 +162,7 @@ TEST_CASE("rotary refuses illegal calls in words") {
   CHECK_THAT(refusal([](auto& a) { a.k_out = nullptr; }), has_text("must not be null"));
   CHECK(refusal([](auto& a) {
           a.k = a.k_out = nullptr;
-          a.heads_k = 0;
+          a.heads_kv = 0;
         }).empty());
   CHECK_THAT(refusal([&](auto& a) { a.q = memory + 2; }), has_text("aligned to their element size"));
 }
