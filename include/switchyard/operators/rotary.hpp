@@ -53,10 +53,10 @@ struct rotary {
     std::int64_t rotary_dim = 0;  ///< even, at most head_dim
     std::int64_t offset = 0;      ///< first position of every sequence
 
-    std::int64_t q_stride_batch = 0, q_stride_token = 0, q_stride_head = 0;
-    std::int64_t k_stride_batch = 0, k_stride_token = 0, k_stride_head = 0;
-    std::int64_t q_out_stride_batch = 0, q_out_stride_token = 0, q_out_stride_head = 0;
-    std::int64_t k_out_stride_batch = 0, k_out_stride_token = 0, k_out_stride_head = 0;
+    std::int64_t q_stride_batch = 0, q_stride_head = 0, q_stride_token = 0;
+    std::int64_t k_stride_batch = 0, k_stride_head = 0, k_stride_token = 0;
+    std::int64_t q_out_stride_batch = 0, q_out_stride_head = 0, q_out_stride_token = 0;
+    std::int64_t k_out_stride_batch = 0, k_out_stride_head = 0, k_out_stride_token = 0;
     std::int64_t table_stride = 0;
 
     float base = 10000.0F;
@@ -71,10 +71,10 @@ struct rotary {
     [[nodiscard]] std::int64_t alignment() const noexcept {
       const bool with_k = heads_kv > 0;
       if (with_k && (k == nullptr || k_out == nullptr)) return 0;
-      const std::int64_t strides = q_stride_batch | q_stride_token | q_stride_head | q_out_stride_batch |
-                                   q_out_stride_token | q_out_stride_head |
-                                   (with_k ? k_stride_batch | k_stride_token | k_stride_head |
-                                                 k_out_stride_batch | k_out_stride_token | k_out_stride_head
+      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
+                                   q_out_stride_head | q_out_stride_token |
+                                   (with_k ? k_stride_batch | k_stride_head | k_stride_token |
+                                                 k_out_stride_batch | k_out_stride_head | k_out_stride_token
                                            : 0);
       const auto* stride_bytes = reinterpret_cast<const void*>((strides * switchyard::size_of(dtype)) | 16);
       return with_k ? alignment_of(q, q_out, k, k_out, stride_bytes) : alignment_of(q, q_out, stride_bytes);
@@ -85,11 +85,11 @@ struct rotary {
       &arguments::q, &arguments::k, &arguments::q_out, &arguments::k_out, &arguments::cos, &arguments::sin,
       &arguments::positions, &arguments::cu_seqlens, &arguments::sequence_offsets, &arguments::batch,
       &arguments::seqlen, &arguments::heads, &arguments::heads_kv, &arguments::head_dim,
-      &arguments::rotary_dim, &arguments::offset, &arguments::q_stride_batch, &arguments::q_stride_token,
-      &arguments::q_stride_head, &arguments::k_stride_batch, &arguments::k_stride_token,
-      &arguments::k_stride_head, &arguments::q_out_stride_batch, &arguments::q_out_stride_token,
-      &arguments::q_out_stride_head, &arguments::k_out_stride_batch, &arguments::k_out_stride_token,
-      &arguments::k_out_stride_head, &arguments::table_stride, &arguments::base, &arguments::scaling,
+      &arguments::rotary_dim, &arguments::offset, &arguments::q_stride_batch, &arguments::q_stride_head,
+      &arguments::q_stride_token, &arguments::k_stride_batch, &arguments::k_stride_head,
+      &arguments::k_stride_token, &arguments::q_out_stride_batch, &arguments::q_out_stride_head,
+      &arguments::q_out_stride_token, &arguments::k_out_stride_batch, &arguments::k_out_stride_head,
+      &arguments::k_out_stride_token, &arguments::table_stride, &arguments::base, &arguments::scaling,
       &arguments::dtype, &arguments::table_dtype, &arguments::style, &arguments::inverse>;
 
   static constexpr std::array formerly{switchyard::former_name{"heads_q", "heads"},
