@@ -102,8 +102,8 @@ struct rotary_call {
     arguments.sin = sin.device();
     arguments.batch = 1;
     arguments.seqlen = seqlen;
-    arguments.heads_q = heads;
-    arguments.heads_k = heads_kv;
+    arguments.heads = heads;
+    arguments.heads_kv = heads_kv;
     arguments.head_dim = arguments.rotary_dim = head_dim;
     arguments.offset = first_position;
     arguments.q_stride_head = arguments.k_stride_head = head_dim;

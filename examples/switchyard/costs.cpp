@@ -93,7 +93,7 @@ cost cost_of(const sy::operator_description& op, sy::problem_view problem) {
     return {elements * passes * at.element(), elements * each.operations};
   }
   if (op.name == "rotary") {
-    const double elements = at("batch") * at("seqlen") * (at("heads_q") + at("heads_k")) * at("head_dim");
+    const double elements = at("batch") * at("seqlen") * (at("heads") + at("heads_kv")) * at("head_dim");
     return {2 * elements * at.element(), 3 * elements};
   }
   // Two products of 2 x pairs x dim forward; the backward makes the scores again and four gradients.

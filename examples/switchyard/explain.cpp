@@ -51,7 +51,10 @@ struct stated_problem {
   std::vector<bool> given(op.axes.size());
   for (const std::string& word : words) {
     const axis_word each = require_axis_word(op, word);
-    if (given[each.axis]) throw usage_error{"'" + std::string{op.axes[each.axis].name} + "' is given twice"};
+    if (given[each.axis]) {
+      throw usage_error{"axis '" + std::string{op.axes[each.axis].name} +
+                        "' is given twice, the second time in '" + word + "'; give one value"};
+    }
     given[each.axis] = true;
     out.values[each.axis] = each.value;
   }

@@ -58,7 +58,7 @@ const std::vector<known_operator>& known_operators() {
       know<ops::layer_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
       know<ops::rms_norm>({{"with_gamma", "true"}}),
       know<ops::rms_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
-      know<ops::rotary>({{"rotary_dim", "=head_dim"}, {"heads_k", "=heads_q"}, {"table_dtype", "f32"}}),
+      know<ops::rotary>({{"rotary_dim", "=head_dim"}, {"heads_kv", "=heads"}, {"table_dtype", "f32"}}),
       know<ops::softmax>(),
       know<ops::softmax_backward>(),
   };

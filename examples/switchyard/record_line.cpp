@@ -32,6 +32,22 @@ void check_axis(const sy::operator_description& op, const std::string& name,
   }
 }
 
+/// The problem under the present names of its axes, so that lines of older engines add up with new ones.
+[[nodiscard]] ordered_json with_current_names(const sy::operator_description& op,
+                                              const ordered_json& problem) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [axis, value] : problem.items()) {
+    check_axis(op, axis, value);
+    const std::string name{sy::current_name(op, axis)};
+    if (out.contains(name)) {
+      throw bad_line{"axis '" + name +
+                     "' is given twice, by its name and a former one; remove one of the two"};
+    }
+    out[name] = value;
+  }
+  return out;
+}
+
 /// Names end up in tables and on terminals.
 void check_name(const char* which, const std::string& name) {
   if (const std::string control = sy::text::find_control(name); !control.empty())
@@ -56,12 +72,22 @@ template nlohmann::ordered_json parse_json_object(std::string_view text);
 record_line parse_record_line(std::string_view text) {
   const auto document = parse_json_object<ordered_json>(text);
   const auto& name = member(document, "operator");
-  const auto& problem = member(document, "problem");
+  auto problem = member(document, "problem");
   const auto& count = member(document, "count");
   if (!name.is_string()) throw bad_line{"'operator' is not a string"};
   if (!problem.is_object()) throw bad_line{"'problem' is not an object"};
   if (!count.is_number_unsigned() || count.get<std::uint64_t>() == 0) {
     throw bad_line{"'count' is not a positive integer"};
+  }
+  // An engine's own operators are not known here; the tuner that knows them checks theirs.
+  if (const known_operator* known = find_operator(name.get<std::string>())) {
+    problem = with_current_names(*known->description, problem);
+    for (const sy::axis_description& axis : known->description->axes) {
+      if (!problem.contains(std::string{axis.name})) {
+        throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + name.get<std::string>() +
+                       "' is missing: the recording engine used another version"};
+      }
+    }
   }
   const auto device = document.find("device");
   record_line out{
@@ -71,16 +97,6 @@ record_line parse_record_line(std::string_view text) {
       count.get<std::uint64_t>()};
   check_name("operator", out.what.operator_name);
   check_name("device", out.what.device);
-  // An engine's own operators are not known here; the tuner that knows them checks theirs.
-  if (const known_operator* known = find_operator(out.what.operator_name)) {
-    for (const auto& [axis, value] : problem.items()) check_axis(*known->description, axis, value);
-    for (const sy::axis_description& axis : known->description->axes) {
-      if (!problem.contains(std::string{axis.name})) {
-        throw bad_line{"axis '" + std::string{axis.name} + "' of operator '" + out.what.operator_name +
-                       "' is missing: the recording engine used another version"};
-      }
-    }
-  }
   return out;
 }
 

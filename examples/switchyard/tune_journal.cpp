@@ -11,6 +11,7 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/problem/former_names.hpp>
 
 namespace sy = switchyard;
 using nlohmann::json;
@@ -36,9 +37,11 @@ constexpr const char* schema = "switchyard.tuning/1";
 
 }  // namespace
 
-journal::journal(std::string path, const std::string& operator_name, std::string device, std::string settings)
+journal::journal(std::string path, const sy::operator_description& op, std::string device,
+                 std::string settings)
     : path_{std::move(path)},
-      operator_name_{operator_name},
+      op_{op},
+      operator_name_{op.name},
       device_{std::move(device)},
       settings_{std::move(settings)} {
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
@@ -104,12 +107,15 @@ void journal::read() {
 }
 
 void journal::take(const json& line) {
+  const auto problem_of = [&](const char* key) {
+    return sy::with_current_names(op_, line.at(key).get<std::string>());
+  };
   if (line.contains("bad")) {
     bad_variant each{line.at("bad").get<std::string>(),
                      line.at("blob").get<std::string>(),
                      {},
                      line.at("reason").get<std::string>(),
-                     line.at("problem").get<std::string>()};
+                     problem_of("problem")};
     for (const json& axis : line.at("type"))
       each.type.push_back({axis.at(0).get<std::uint32_t>(), axis.at(1).get<std::int64_t>()});
     bad_.insert_or_assign(bad_key(each.variant, each.blob, each.type), std::move(each));
@@ -119,9 +125,9 @@ void journal::take(const json& line) {
     times_.clear();
     done_.clear();
   } else if (line.contains("drop")) {
-    times_.erase(line.at("drop").get<std::string>());
+    times_.erase(problem_of("drop"));
   } else if (line.contains("done")) {
-    done_[line.at("done").get<std::string>()] = true;
+    done_[problem_of("done")] = true;
   } else if (line.contains("us")) {
     journal_time each;
     each.time.microseconds = line.at("us").get<double>();
@@ -130,7 +136,7 @@ void journal::take(const json& line) {
     each.time.spread = line.at("spread").get<double>();
     each.time.samples = line.at("samples").get<std::size_t>();
     each.final = line.at("final").get<bool>();
-    times_[line.at("problem").get<std::string>()]
+    times_[problem_of("problem")]
           [line.at("variant").get<std::string>() + "\n" + line.at("blob").get<std::string>()] = each;
   }
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/files/table.hpp>
+#include <switchyard/operator.hpp>
 #include <switchyard/tune/statistics.hpp>
 
 namespace tool {
@@ -35,7 +36,8 @@ class journal {
  public:
   /// Opens or creates the file. `settings` say how times are taken: those of other settings do not count. One
   /// process at a time may have it. Throws switchyard::file_error.
-  journal(std::string path, const std::string& operator_name, std::string device, std::string settings);
+  journal(std::string path, const switchyard::operator_description& op, std::string device,
+          std::string settings);
   journal(const journal&) = delete;
   journal& operator=(const journal&) = delete;
   ~journal();
@@ -71,6 +73,7 @@ class journal {
   [[nodiscard]] nlohmann::json header() const;
 
   std::string path_;
+  const switchyard::operator_description& op_;
   std::string operator_name_;
   std::string device_;
   std::string settings_;

@@ -152,7 +152,7 @@ void problem_list::add_grid(const std::vector<std::string>& words) {
                                     [&](const axis_values& each) { return each.axis == grid.back().axis; });
     if (same > 1) {
       throw usage_error{"axis '" + std::string{op_.axes[grid.back().axis].name} +
-                        "' is given twice; list its values after one '='"};
+                        "' is given twice, the second time in '" + word + "'; list its values after one '='"};
     }
   }
   std::vector<std::size_t> digits(grid.size());
@@ -202,7 +202,10 @@ void problem_list::add_lines(std::string_view recording, const std::string& path
       for (const auto& [axis_name, value] : problem->items()) {
         const std::uint32_t axis = require_axis(op_, axis_name);
         const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-        each.axes[axis] = require_value(op_.axes[axis], text);
+        if (!each.axes.emplace(axis, require_value(op_.axes[axis], text)).second) {
+          return complain("axis '" + std::string{op_.axes[axis].name} +
+                          "' is given twice, by its name and a former one; remove one of the two");
+        }
         if (op_.axes[axis].kind == sy::axis_kind::type) each.type.push_back({axis, each.axes[axis]});
       }
     } catch (const usage_error& wrong) {

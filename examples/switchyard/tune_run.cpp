@@ -169,7 +169,7 @@ class shared_run {
         op{of},
         device{measured_on},
         path{std::move(table_file)},
-        notes{path + ".tuning.jsonl", std::string{op.name}, device.name, settings_text(settings)},
+        notes{path + ".tuning.jsonl", op, device.name, settings_text(settings)},
         interrupted{stop} {
     if (settings.retry_bad) notes.forget_bad();
   }

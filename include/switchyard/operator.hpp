@@ -13,6 +13,9 @@
 // a call, or an empty string. It runs only when a problem is met for the first time, so what it reads must be
 // decided by axes: give pointers that must not be null, or must be aligned, a derived axis (see
 // alignment_of).
+//
+// Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
+// "n"}}` keeps files readable that were written before.
 #pragma once
 
 #include <array>
@@ -57,12 +60,19 @@ struct field_description {
   std::uint32_t offset = 0;  ///< in the argument struct, in bytes
 };
 
+/// A name that an axis or an argument had, and the one it has now. Files may use either.
+struct former_name {
+  std::string_view former;
+  std::string_view name;
+};
+
 /// An operator without its C++ type. The views are valid for the life of the program.
 struct operator_description {
   std::string_view name;
   std::span<const axis_description> axes;
   std::span<const field_description> fields;
   std::size_t argument_bytes = 0;
+  std::span<const former_name> formerly;
 };
 
 namespace detail {
@@ -237,6 +247,28 @@ template <operator_type Operator>
   (std::make_index_sequence<axis_count<Operator>>{});
 }
 
+namespace detail {
+
+/// Whether an axis or an argument of the operator has this name.
+template <operator_type Operator>
+[[nodiscard]] constexpr bool has_name(std::string_view name) {
+  bool found =
+      std::apply([name](const auto&... axis) { return ((axis.name == name) || ...); }, Operator::axes);
+  Operator::fields.for_each([&]<auto Member>() { found = found || member_name<Member>() == name; });
+  return found;
+}
+
+/// Whether every former name is free again, and what it became exists.
+template <operator_type Operator>
+[[nodiscard]] constexpr bool former_names_are_sound() {
+  for (const former_name& each : Operator::formerly) {
+    if (has_name<Operator>(each.former) || !has_name<Operator>(each.name)) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
 /// The erased description of an operator.
 template <operator_type Operator>
 [[nodiscard]] const operator_description& describe() {
@@ -258,7 +290,12 @@ template <operator_type Operator>
         fields[index++] = {detail::member_name<Member>(), detail::kind_of<detail::member_value<Member>>(),
                            static_cast<std::uint32_t>(member - base)};
       });
-      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments)};
+      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}};
+      if constexpr (requires { Operator::formerly; }) {
+        static_assert(detail::former_names_are_sound<Operator>(),
+                      "`formerly` maps a name that no axis and no argument has to one that exists");
+        description.formerly = Operator::formerly;
+      }
     }
   };
   static const storage instance;

@@ -21,8 +21,8 @@ struct rotary_call {
   const i32* sequence_offsets;
   i64 offset;
   i32 seqlen;
-  i32 heads_q;
-  i32 heads_k;
+  i32 heads;
+  i32 heads_kv;
   i32 head_dim;
   i32 rotary_dim;
   i32 inverse;
@@ -164,7 +164,7 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
   const rotary_token token{call, block_index_y(), block_index() * Tokens + token_in_block};
   if (!token.exists) return;
 
-  const i32 heads = call.heads_q + call.heads_k;
+  const i32 all_heads = call.heads + call.heads_kv;
   const T* q =
       static_cast<const T*>(call.q) + token.batch * call.q_stride_batch + token.index * call.q_stride_token;
   const T* k =
@@ -174,12 +174,11 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
   T* k_out = static_cast<T*>(call.k_out) + token.batch * call.k_out_stride_batch +
              token.index * call.k_out_stride_token;
   const auto source = [&](i32 head) {
-    return head < call.heads_q ? q + head * call.q_stride_head
-                               : k + (head - call.heads_q) * call.k_stride_head;
+    return head < call.heads ? q + head * call.q_stride_head : k + (head - call.heads) * call.k_stride_head;
   };
   const auto target = [&](i32 head) {
-    return head < call.heads_q ? q_out + head * call.q_out_stride_head
-                               : k_out + (head - call.heads_q) * call.k_out_stride_head;
+    return head < call.heads ? q_out + head * call.q_out_stride_head
+                             : k_out + (head - call.heads) * call.k_out_stride_head;
   };
 
   const i32 at[2] = {chunk * Width, half + chunk * Width};
@@ -188,7 +187,7 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
 #pragma unroll
     for (int n = 0; n < Heads; ++n) {
       const i32 head = first + n * slots;
-      if (head < heads) {
+      if (head < all_heads) {
         const T* from = source(head);
 #pragma unroll
         for (int p = 0; p < parts; ++p) loaded[n][p].load(from + at[p]);
@@ -200,12 +199,12 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
   float sine[pairs];
   rotary_angles<Table, pairs>(call, token.position, chunk * pairs, cosine, sine);
 
-  for (i32 first = slot; first < heads; first += Heads * slots) {
+  for (i32 first = slot; first < all_heads; first += Heads * slots) {
     if (first != slot) load(first);
 #pragma unroll
     for (int n = 0; n < Heads; ++n) {
       const i32 head = first + n * slots;
-      if (head >= heads) break;
+      if (head >= all_heads) break;
       T* to = target(head);
       float x[parts][Width];
 #pragma unroll
@@ -237,17 +236,17 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
 
 }  // namespace sy
 
-#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads, blocks)                    \
+#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads_per_thread, blocks)         \
   extern "C" SY_KERNEL(threads, blocks)                                                                  \
       name(const void* q, const void* k, void* q_out, void* k_out, const void* cos, const void* sin,     \
            const sy::i64* positions, const sy::i32* cu_seqlens, const sy::i32* sequence_offsets,         \
-           sy::i64 offset, sy::i32 seqlen, sy::i32 heads_q, sy::i32 heads_k, sy::i32 head_dim,           \
+           sy::i64 offset, sy::i32 seqlen, sy::i32 heads, sy::i32 heads_kv, sy::i32 head_dim,            \
            sy::i32 rotary_dim, sy::i32 inverse, sy::i64 q_stride_batch, sy::i64 q_stride_token,          \
            sy::i64 q_stride_head, sy::i64 k_stride_batch, sy::i64 k_stride_token, sy::i64 k_stride_head, \
            sy::i64 q_out_stride_batch, sy::i64 q_out_stride_token, sy::i64 q_out_stride_head,            \
            sy::i64 k_out_stride_batch, sy::i64 k_out_stride_token, sy::i64 k_out_stride_head,            \
            sy::i64 table_stride, float base, float scaling) {                                            \
-    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads>(                            \
+    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads_per_thread>(                 \
         sy::rotary_call{q,                                                                               \
                         k,                                                                               \
                         q_out,                                                                           \
@@ -259,8 +258,8 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
                         sequence_offsets,                                                                \
                         offset,                                                                          \
                         seqlen,                                                                          \
-                        heads_q,                                                                         \
-                        heads_k,                                                                         \
+                        heads,                                                                           \
+                        heads_kv,                                                                        \
                         head_dim,                                                                        \
                         rotary_dim,                                                                      \
                         inverse,                                                                         \

@@ -220,7 +220,7 @@ void turn_block(const block& where, const rotary_arguments& a, std::int64_t bloc
   const std::int64_t end = std::min(begin + block_tokens, s.length);
   if (begin >= end) return;
   const std::int64_t head_begin = where.index.z * heads_per_block;
-  const std::int64_t head_end = std::min(head_begin + heads_per_block, a.heads_q + a.heads_k);
+  const std::int64_t head_end = std::min(head_begin + heads_per_block, a.heads + a.heads_kv);
 
   // Scratch: cosines and sines of a token as floats, then the angles' five tables in double.
   auto* cosine = reinterpret_cast<float*>(where.scratch.data());
@@ -230,11 +230,11 @@ void turn_block(const block& where, const rotary_arguments& a, std::int64_t bloc
     for (std::int64_t t = begin; t < end; ++t) {
       next_token(position_of(a, s, b, t));
       turn_heads<Element, Interleaved>(rows_of<Element>(a, false, b, s.first + t), head_begin,
-                                       std::min(head_end, a.heads_q), a, cosine, sine);
-      if (head_end > a.heads_q) {
+                                       std::min(head_end, a.heads), a, cosine, sine);
+      if (head_end > a.heads) {
         turn_heads<Element, Interleaved>(rows_of<Element>(a, true, b, s.first + t),
-                                         std::max<std::int64_t>(head_begin - a.heads_q, 0),
-                                         head_end - a.heads_q, a, cosine, sine);
+                                         std::max<std::int64_t>(head_begin - a.heads, 0), head_end - a.heads,
+                                         a, cosine, sine);
       }
     }
   };
@@ -292,10 +292,10 @@ void rotary_reference(const block& where, rotary_arguments a) {
     if (a.inverse) s_i = -s_i;
     const std::int64_t i0 = interleaved ? 2 * i : i;
     const std::int64_t i1 = interleaved ? 2 * i + 1 : i + half;
-    for (std::int64_t h = 0; h < a.heads_q + a.heads_k; ++h) {
-      const bool keys = h >= a.heads_q;
+    for (std::int64_t h = 0; h < a.heads + a.heads_kv; ++h) {
+      const bool keys = h >= a.heads;
       const tensor<Element> rows = rows_of<Element>(a, keys, b, s.first + t);
-      const std::int64_t head = keys ? h - a.heads_q : h;
+      const std::int64_t head = keys ? h - a.heads : h;
       const Element* in = rows.in + head * rows.stride_head;
       Element* out = rows.out + head * rows.out_stride_head;
       const double x0 = static_cast<double>(to_float(in[i0]));

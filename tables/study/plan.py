@@ -46,7 +46,7 @@ HEADS = [(32, 8), (32, 32), (8, 1), (64, 8), (16, 16), (40, 40), (12, 2), (28, 4
 
 
 def rotary_shapes(generator, count):
-    """batch, seqlen, heads_q, heads_k"""
+    """batch, seqlen, heads, heads_kv"""
     heads = [(32, 8), (32, 32), (8, 1), (64, 8), (16, 16)]
     grid = [[b, s, q, k] for q, k in heads
             for b, s in ((1, 1), (16, 1), (64, 1), (256, 1), (1, 16), (1, 64), (1, 128), (1, 256), (1, 384), (1, 512),
@@ -129,7 +129,7 @@ def decode_shapes(generator, count):
 
 
 ATTENTION = ["batch", "heads", "heads_kv", "seqlen_q", "seqlen_k"]
-ROTARY = ["batch", "seqlen", "heads_q", "heads_k"]
+ROTARY = ["batch", "seqlen", "heads", "heads_kv"]
 
 
 def study(name, operator, type_, axes, shapes):

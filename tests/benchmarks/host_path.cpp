@@ -166,8 +166,8 @@ rotary::arguments rotary_call(void* memory) {
   call.cos = call.sin = memory;
   call.batch = 1;
   call.seqlen = 1;
-  call.heads_q = 32;
-  call.heads_k = 8;
+  call.heads = 32;
+  call.heads_kv = 8;
   call.head_dim = call.rotary_dim = 128;
   call.offset = 2048;
   call.q_stride_token = call.q_out_stride_token = std::int64_t{32} * 128;

@@ -14,7 +14,7 @@ import sys
 
 from common import line_of, records_of
 
-AXES = {"rotary": ("batch", "seqlen", "heads_q", "heads_k", "head_dim")}
+AXES = {"rotary": ("batch", "seqlen", "heads", "heads_kv", "head_dim")}
 
 
 def line_of_peer(record):

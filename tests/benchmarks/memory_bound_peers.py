@@ -138,11 +138,11 @@ def make_inputs(operator, shape, dtype):
         return torch.randn(*size, device="cuda", dtype=dtype)
 
     if operator == "rotary":
-        batch, tokens, heads_q, heads_k, dim = shape
+        batch, tokens, heads, heads_kv, dim = shape
         # As models hold them: [batch, tokens, heads, dim] seen as [batch, heads, tokens, dim].
         angle = torch.rand(1, tokens, dim, device="cuda") * 6.28
-        return [random(batch, tokens, heads_q, dim).transpose(1, 2),
-                random(batch, tokens, heads_k, dim).transpose(1, 2),
+        return [random(batch, tokens, heads, dim).transpose(1, 2),
+                random(batch, tokens, heads_kv, dim).transpose(1, 2),
                 angle.cos().to(dtype), angle.sin().to(dtype)]
     rows, columns = shape
     if operator == "rms_norm":

@@ -28,7 +28,7 @@ enum class from { offset, sequence_offsets, ids };
 struct options {
   dtype type = dtype::f32;
   dtype table_type = dtype::f32;
-  std::int64_t batch = 2, seqlen = 19, heads_q = 5, heads_k = 3, head_dim = 64, rotary_dim = 64;
+  std::int64_t batch = 2, seqlen = 19, heads = 5, heads_kv = 3, head_dim = 64, rotary_dim = 64;
   rotary_style style = rotary_style::half;
   from positions = from::offset;
   bool inverse = false, table = true, in_place = false, packed = false, heads_first = false, padded = false,
@@ -39,7 +39,7 @@ std::string describe(const options& o, std::uint32_t seed) {
   std::ostringstream text;
   text << "seed " << seed << ": " << test::type_name(o.type) << " table " << o.table << ' '
        << test::type_name(o.table_type) << " batch " << o.batch << " seqlen " << o.seqlen << " heads "
-       << o.heads_q << '+' << o.heads_k << " dim " << o.rotary_dim << '/' << o.head_dim << " style "
+       << o.heads << '+' << o.heads_kv << " dim " << o.rotary_dim << '/' << o.head_dim << " style "
        << static_cast<int>(o.style) << " positions " << static_cast<int>(o.positions) << " inverse "
        << o.inverse << " in_place " << o.in_place << " packed " << o.packed << " heads_first "
        << o.heads_first << " padded " << o.padded << " misaligned " << o.misaligned;
@@ -60,8 +60,8 @@ struct problem {
     first = o.misaligned ? 1 : 0;
     a.batch = o.batch;
     a.seqlen = o.seqlen;
-    a.heads_q = o.heads_q;
-    a.heads_k = o.heads_k;
+    a.heads = o.heads;
+    a.heads_kv = o.heads_kv;
     a.head_dim = o.head_dim;
     a.rotary_dim = o.rotary_dim;
     a.dtype = o.type;
@@ -129,19 +129,19 @@ struct problem {
     const std::int64_t gap = o.padded ? 3 : 0;
     const std::int64_t out_gap = o.in_place ? gap : 2 * gap;
     q = test::tensor::random(
-        o.type, layout(o.heads_q, gap, a.q_stride_batch, a.q_stride_token, a.q_stride_head), random);
+        o.type, layout(o.heads, gap, a.q_stride_batch, a.q_stride_token, a.q_stride_head), random);
     k = test::tensor::random(
-        o.type, layout(o.heads_k, gap, a.k_stride_batch, a.k_stride_token, a.k_stride_head), random);
+        o.type, layout(o.heads_kv, gap, a.k_stride_batch, a.k_stride_token, a.k_stride_head), random);
     q_out = test::tensor::poisoned(
-        o.type, layout(o.heads_q, out_gap, a.q_out_stride_batch, a.q_out_stride_token, a.q_out_stride_head));
+        o.type, layout(o.heads, out_gap, a.q_out_stride_batch, a.q_out_stride_token, a.q_out_stride_head));
     k_out = test::tensor::poisoned(
-        o.type, layout(o.heads_k, out_gap, a.k_out_stride_batch, a.k_out_stride_token, a.k_out_stride_head));
+        o.type, layout(o.heads_kv, out_gap, a.k_out_stride_batch, a.k_out_stride_token, a.k_out_stride_head));
     const auto at_first = [&](test::tensor& t) {
       return static_cast<std::byte*>(t.data()) + first * size_of(o.type);
     };
     a.q = at_first(q);
     a.q_out = at_first(q_out);
-    if (o.heads_k > 0) {
+    if (o.heads_kv > 0) {
       a.k = at_first(k);
       a.k_out = at_first(k_out);
     }
@@ -165,7 +165,7 @@ std::vector<way> ways() {
                       [=](const test::blob& blob, const arguments& a) {
                         test::launch(blob.find("rotary_" + test::type_name(a.dtype)),
                                      {ceil_div(a.seqlen, tokens), static_cast<std::uint32_t>(a.batch),
-                                      ceil_div(a.heads_q + a.heads_k, heads)},
+                                      ceil_div(a.heads + a.heads_kv, heads)},
                                      static_cast<std::size_t>(24 * a.rotary_dim), a, tokens, heads);
                       }});
   }
@@ -226,10 +226,10 @@ void check(const options& o) {
         std::memcpy(q.data(), p.q.data(), static_cast<std::size_t>(q.size() * size_of(o.type)));
         std::memcpy(k.data(), p.k.data(), static_cast<std::size_t>(k.size() * size_of(o.type)));
         a.q = at_first(q);
-        a.k = o.heads_k > 0 ? at_first(k) : nullptr;
+        a.k = o.heads_kv > 0 ? at_first(k) : nullptr;
       }
       a.q_out = at_first(q);
-      a.k_out = o.heads_k > 0 ? at_first(k) : nullptr;
+      a.k_out = o.heads_kv > 0 ? at_first(k) : nullptr;
       run.run(blob, a);
 
       double largest = 0;
@@ -271,7 +271,7 @@ TEST_CASE("rotary: each feature by itself", "[rotary]") {
   options o;
   SECTION("plain") {}
   SECTION("queries only") {
-    o.heads_k = 0;
+    o.heads_kv = 0;
   }
   SECTION("inverse") {
     o.inverse = true;
@@ -368,7 +368,7 @@ TEST_CASE("rotary: every 16-bit value is read and rounded as the scalar conversi
     a.table_stride = 32;
     a.batch = 1;
     a.seqlen = 32;
-    a.heads_q = 64;
+    a.heads = 64;
     a.head_dim = a.rotary_dim = 64;
     a.q_stride_head = a.q_out_stride_head = 64;
     a.q_stride_token = a.q_out_stride_token = std::int64_t{64} * 64;

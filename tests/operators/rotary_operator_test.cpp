@@ -94,8 +94,8 @@ void require_values(tensor& found, const std::vector<double>& wanted, const std:
 void test_rotary(const options& with) {
   constexpr std::int64_t batch = 3;
   constexpr std::int64_t seqlen = 21;
-  constexpr std::int64_t heads_q = 5;
-  constexpr std::int64_t heads_k = 3;
+  constexpr std::int64_t heads = 5;
+  constexpr std::int64_t heads_kv = 3;
   const std::vector<std::int32_t> cu_seqlens{0, 7, 28, 33};
   const std::vector<std::int32_t> offsets{4, 0, 9};
   std::vector<std::int64_t> ids;
@@ -105,8 +105,8 @@ void test_rotary(const options& with) {
   const auto device_ids = upload(ids);
 
   const std::int64_t tokens = with.packed ? cu_seqlens.back() : batch * seqlen;
-  const std::int64_t q_token = heads_q * with.head_dim + with.gap;
-  const std::int64_t k_token = heads_k * with.head_dim + with.gap;
+  const std::int64_t q_token = heads * with.head_dim + with.gap;
+  const std::int64_t k_token = heads_kv * with.head_dim + with.gap;
   half_of_call q{with, tokens * q_token};
   half_of_call k{with, tokens * k_token};
   tensor cosines = tensor::random(with.table, 64 * with.rotary_dim / 2);
@@ -119,8 +119,8 @@ void test_rotary(const options& with) {
   host.inverse = with.inverse;
   host.batch = batch;
   host.seqlen = seqlen;
-  host.heads_q = heads_q;
-  host.heads_k = heads_k;
+  host.heads = heads;
+  host.heads_kv = heads_kv;
   host.head_dim = with.head_dim;
   host.rotary_dim = with.rotary_dim;
   host.offset = 11;

@@ -17,7 +17,7 @@ def main():
     status, out, _ = run(program, "--root", root, "list", "--json")
     listed = {each["name"]: each for each in json.loads(out)["operators"]}
     checks.equal(status, 0, "list")
-    for name, words in (("rotary", ("seqlen=512", "heads_q=32", "heads_k=8")),
+    for name, words in (("rotary", ("seqlen=512", "heads=32", "heads_kv=8")),
                         ("attention_forward", ("seqlen_q=512", "seqlen_k=512", "heads=32", "heads_kv=8"))):
         targets = {each["target"].split("-")[0] for each in listed[name]["targets"]}
         checks.that("host" in targets, f"{name} has host kernels, not only {targets}")

@@ -11,7 +11,7 @@ def main():
     tree = Tree(folder).write()
     checks = Checks()
     root = ("--root", folder)
-    sizes = ("batch=1", "heads_q=32", "heads_k=8", "head_dim=128")
+    sizes = ("batch=1", "heads=32", "heads_kv=8", "head_dim=128")
 
     def explain(*words, **variables):
         return run(program, *root, "explain", "rotary", *words, *sizes, **variables)

@@ -37,8 +37,8 @@ constexpr shape shapes[] = {{1, 16}, {4, 24}, {1, 160}};  // NOLINT(modernize-av
                                                                std::uint64_t seed) {
   const sy::tune::request want{{{"batch", of.batch},
                                 {"seqlen", of.seqlen},
-                                {"heads_q", 4},
-                                {"heads_k", 2},
+                                {"heads", 4},
+                                {"heads_kv", 2},
                                 {"head_dim", 64},
                                 {"dtype", static_cast<std::int64_t>(sy::dtype::f32)}}};
   return sy::tune::workload<operator_type>::make(device.driver(), want, seed);

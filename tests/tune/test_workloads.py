@@ -13,14 +13,14 @@ import sys
 
 TOOL, DATA, FOLDER, *GIVEN = sys.argv[1:]
 TYPES = "dtype=" + ",".join(GIVEN or ["f32", "f16", "bf16"])
-ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads_q=4"]
+ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads=4"]
 FORWARD = ["attention_forward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 BACKWARD = ["attention_backward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 DECODE = ["attention_decode", "dtype=f16,bf16", "head_dim=64,128", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=1,3",
           "seqlen_k=100"]
 ROWS = [TYPES, "rows=1,37", "columns=100,1024"]
 CALLS = [
-    [*ROTARY, "style=half,interleaved", "inverse=true,false", "heads_k=0,2", "in_place=true,false"],
+    [*ROTARY, "style=half,interleaved", "inverse=true,false", "heads_kv=0,2", "in_place=true,false"],
     [*ROTARY, "rotary_dim=32", "table=true,false", "variable_length=true,false",
      "positions_from=offset,sequence_offsets,explicit_ids"],
     [*ROTARY, "table_dtype=f32,f16,bf16"],

@@ -7,7 +7,15 @@
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/operators/layer_norm.hpp>
+#include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/rms_norm.hpp>
+#include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/softmax.hpp>
+#include <switchyard/operators/softmax_backward.hpp>
 
 #include "sample_operator.hpp"
 
@@ -117,17 +125,35 @@ auto refusal_of(const typename Operator::arguments& legal) {
 
 template <class Operator>
 typename Operator::arguments legal_attention(void* memory) {
-  return {.q = memory,
-          .k = memory,
-          .v = memory,
-          .out = memory,
-          .batch = 1,
-          .heads = 4,
-          .heads_kv = 2,
-          .seqlen_q = 4,
-          .seqlen_k = 4,
-          .head_dim = 64,
-          .head_dim_v = 64};
+  typename Operator::arguments out{.q = memory,
+                                   .k = memory,
+                                   .v = memory,
+                                   .out = memory,
+                                   .batch = 1,
+                                   .heads = 4,
+                                   .heads_kv = 2,
+                                   .seqlen_q = 4,
+                                   .seqlen_k = 4,
+                                   .head_dim = 64,
+                                   .head_dim_v = 64,
+                                   .dtype = dtype::f16};
+  if constexpr (requires { out.kv_dtype; }) out.kv_dtype = dtype::f16;
+  return out;
+}
+
+/// Whether every element type among the axes is f32 in arguments that nobody has set.
+template <class... Operators>
+bool all_begin_with_f32() {
+  const auto begins = []<class Operator>(const Operator&) {
+    const problem_of<Operator> problem = make_problem<Operator>({});
+    const operator_description& op = describe<Operator>();
+    for (std::size_t i = 0; i < op.axes.size(); ++i) {
+      if (op.axes[i].name.ends_with("dtype") && problem[i] != static_cast<std::int64_t>(dtype::f32))
+        return false;
+    }
+    return true;
+  };
+  return (begins(Operators{}) && ...);
 }
 }  // namespace
 
@@ -139,6 +165,14 @@ TEST_CASE("no two fields or axes of the shipped operators share a name") {
   check_names_differ<operators::attention_dropout_mask>();
 }
 
+TEST_CASE("element types are f32 where a call does not say") {
+  CHECK(all_begin_with_f32<
+        operators::attention_forward, operators::attention_backward, operators::attention_decode,
+        operators::rotary, operators::softmax, operators::softmax_backward, operators::gated_activation,
+        operators::gated_activation_backward, operators::rms_norm, operators::rms_norm_backward,
+        operators::layer_norm, operators::layer_norm_backward>());
+}
+
 TEST_CASE("rotary refuses illegal calls in words") {
   alignas(16) char memory[16] = {};
   const operators::rotary::arguments legal{.q = memory,
@@ -147,8 +181,8 @@ TEST_CASE("rotary refuses illegal calls in words") {
                                            .k_out = memory,
                                            .batch = 1,
                                            .seqlen = 4,
-                                           .heads_q = 2,
-                                           .heads_k = 1,
+                                           .heads = 2,
+                                           .heads_kv = 1,
                                            .head_dim = 64,
                                            .rotary_dim = 64};
   CHECK(operators::rotary::check(legal).empty());
@@ -162,7 +196,7 @@ TEST_CASE("rotary refuses illegal calls in words") {
   CHECK_THAT(refusal([](auto& a) { a.k_out = nullptr; }), has_text("must not be null"));
   CHECK(refusal([](auto& a) {
           a.k = a.k_out = nullptr;
-          a.heads_k = 0;
+          a.heads_kv = 0;
         }).empty());
   CHECK_THAT(refusal([&](auto& a) { a.q = memory + 2; }), has_text("aligned to their element size"));
 }
@@ -223,6 +257,7 @@ TEST_CASE("attention backward refuses illegal calls in words") {
   alignas(16) char memory[16] = {};
   operators::attention_backward::arguments legal{.q = memory, .k = memory, .v = memory, .out = memory};
   legal.dout = legal.dq = legal.dk = legal.dv = memory;
+  legal.dtype = dtype::f16;
   legal.lse = reinterpret_cast<const float*>(memory);
   legal.batch = legal.heads = legal.heads_kv = 1;
   legal.head_dim = legal.head_dim_v = 64;

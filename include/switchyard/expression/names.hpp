@@ -41,9 +41,17 @@ class scope {
     }
     add_constant(name, value);
   }
+  /// A former name of what `name` stands for at this moment. It is found, but not among names(), and any
+  /// other name hides it.
+  void add_former(std::string_view former, std::string_view name) {
+    if (const symbol* const meaning = find(name)) former_.push_back({std::string{former}, *meaning});
+  }
   [[nodiscard]] const symbol* find(std::string_view name) const noexcept {
     for (std::size_t i = names_.size(); i-- > 0;) {
       if (names_[i].name == name) return &names_[i].meaning;
+    }
+    for (const named& each : former_) {
+      if (each.name == name) return &each.meaning;
     }
     return nullptr;
   }
@@ -62,6 +70,7 @@ class scope {
     symbol meaning;
   };
   std::vector<named> names_;
+  std::vector<named> former_;
 };
 
 }  // namespace v0

@@ -68,12 +68,25 @@ inline void check_operator(const json_place& file, const operator_description& o
                                            text::join(names, 40) + ")");
 }
 
+/// Refuses an object that gives one axis under two of its names: which of the values is meant?
+inline void check_given_once(const json_place& object, const operator_description& op) {
+  for (const former_name& each : op.formerly) {
+    if (!object.has(std::string{each.former}.c_str())) continue;
+    for (const auto& [other, unused] : object.object()) {
+      if (other == each.former || current_name(op, other) != each.name) continue;
+      object.fail("'" + std::string{each.former} + "' is a former name of '" + std::string{each.name} +
+                  "', so '" + other + "' gives the same axis again; remove one of the two");
+    }
+  }
+}
+
 /// The `type` of a variant, a group, a denial or a pin: type axes and their values, sorted by axis.
 [[nodiscard]] inline std::vector<axis_value> read_type(const json_place& owner,
                                                        const operator_description& op) {
   std::vector<axis_value> type;
   if (!owner.has("type")) return type;
   const auto place = owner.at("type");
+  check_given_once(place, op);
   for (const auto& [name, unused] : place.object()) {
     const std::uint32_t axis = read_axis_name(place, op, name);
     if (op.axes[axis].kind != axis_kind::type) {

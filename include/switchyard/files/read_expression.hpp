@@ -45,6 +45,7 @@ namespace detail {
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
     names.add(op.axes[i].name, {symbol::source::axis, static_cast<std::uint32_t>(i), 0, 0, false});
   }
+  for (const former_name& each : op.formerly) names.add_former(each.former, each.name);
   return names;
 }
 

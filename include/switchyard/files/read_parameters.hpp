@@ -22,6 +22,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -59,8 +60,9 @@ class parameter_reader {
       out.bytes = out.align = 8;
       return out;
     }
+    const std::string_view current = current_name(op_, name);
     for (std::size_t i = 0; i < op_.fields.size(); ++i) {
-      if (op_.fields[i].name != name) continue;
+      if (op_.fields[i].name != current) continue;
       out.index = static_cast<std::uint32_t>(i);
       out.kind = op_.fields[i].kind;
       out.bytes = out.align = size_of(out.kind);

@@ -20,6 +20,7 @@
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/former_names.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -117,7 +118,7 @@ class table_reader {
   }
 
   [[nodiscard]] match_feature read_feature(const json_place& entry, const std::string& text) const {
-    match_feature out{text, {}, read_rule(entry)};
+    match_feature out{with_current_names(op_, text), {}, read_rule(entry)};
     out.value = parse_at(entry, text, make_scope(op_));
     if (out.value.reads_fields() || out.value.reads_attributes()) {
       entry.fail(
@@ -131,6 +132,7 @@ class table_reader {
     rule.axes.assign(op_.axes.size(), axis_rule{});
     if (file.has("match")) {
       const auto place = file.at("match");
+      check_given_once(place, op_);
       for (const auto& [name, unused] : place.object()) {
         const auto entry = place.at(name.c_str());
         if (is_name(name)) {
@@ -138,6 +140,11 @@ class table_reader {
           rule.axes[axis] = read_rule(entry);
         } else {
           rule.features.push_back(read_feature(entry, name));
+          const auto is_same = [&](const match_feature& each) {
+            return each.text == rule.features.back().text;
+          };
+          if (std::count_if(rule.features.begin(), rule.features.end(), is_same) > 1)
+            entry.fail("'" + rule.features.back().text + "' is listed twice, once by former names");
         }
       }
     }
@@ -170,6 +177,7 @@ class table_reader {
     pin out{id.id(), read_reason(place), read_type(place, op_), {}};
     if (!place.has("at")) return out;
     const auto at = place.at("at");
+    check_given_once(at, op_);
     for (const auto& [name, value] : at.object()) {
       const std::uint32_t axis = read_axis_name(at, op_, name);
       const auto entry = at.at(name.c_str());
@@ -198,7 +206,8 @@ class table_reader {
         entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
       }
       if (std::find(out.axes.begin(), out.axes.end(), axis) != out.axes.end())
-        entry.fail("the axis is listed twice");
+        entry.fail("axis '" + std::string{op_.axes[axis].name} +
+                   "' is listed twice, by this name or a former one");
       out.axes.push_back(axis);
     }
     ids_.clear();

@@ -81,7 +81,7 @@ struct attention_backward {
     std::int32_t window_right = -1;
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
-    switchyard::dtype dtype = switchyard::dtype::f16;
+    switchyard::dtype dtype = switchyard::dtype::f32;
     attention_mask mask = attention_mask::none;
     bool deterministic = false;  ///< the same bits in every run
 

@@ -71,8 +71,8 @@ struct attention_decode {
     float scale = 0.0F;             ///< usually 1 / sqrt(head_dim)
     float soft_cap = 0.0F;          ///< 0: none
     std::int32_t window_left = -1;  ///< keys before a query's position that it sees; -1: all
-    switchyard::dtype dtype = switchyard::dtype::f16;           ///< of q and out
-    switchyard::dtype kv_dtype = switchyard::dtype::f16;        ///< of k and v: that of q, or f8_e4m3
+    switchyard::dtype dtype = switchyard::dtype::f32;           ///< of q and out: f16 or bf16
+    switchyard::dtype kv_dtype = switchyard::dtype::f32;        ///< of k and v: that of q, or f8_e4m3
     attention_mask mask = attention_mask::causal_bottom_right;  ///< or none: every query sees the last key
 
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.

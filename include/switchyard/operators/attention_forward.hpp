@@ -79,7 +79,7 @@ struct attention_forward {
     std::int32_t window_right = -1;  ///< keys after the diagonal that are seen; -1: all
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
-    switchyard::dtype dtype = switchyard::dtype::f16;
+    switchyard::dtype dtype = switchyard::dtype::f32;
     attention_mask mask = attention_mask::none;
 
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.

@@ -8,6 +8,7 @@
 // negates sin. Source: Su et al., RoFormer, arXiv:2104.09864.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ struct rotary {
   /// not used.
   struct arguments {
     const void* q = nullptr;
-    const void* k = nullptr;  ///< null: queries only, heads_k is 0
+    const void* k = nullptr;  ///< null: queries only, heads_kv is 0
     void* q_out = nullptr;    ///< may be q: in place
     void* k_out = nullptr;    ///< may be k: in place
     const void* cos =
@@ -46,16 +47,16 @@ struct rotary {
 
     std::int64_t batch = 0;
     std::int64_t seqlen = 0;  ///< the longest, with cu_seqlens
-    std::int64_t heads_q = 0;
-    std::int64_t heads_k = 0;
+    std::int64_t heads = 0;
+    std::int64_t heads_kv = 0;
     std::int64_t head_dim = 0;
     std::int64_t rotary_dim = 0;  ///< even, at most head_dim
     std::int64_t offset = 0;      ///< first position of every sequence
 
-    std::int64_t q_stride_batch = 0, q_stride_token = 0, q_stride_head = 0;
-    std::int64_t k_stride_batch = 0, k_stride_token = 0, k_stride_head = 0;
-    std::int64_t q_out_stride_batch = 0, q_out_stride_token = 0, q_out_stride_head = 0;
-    std::int64_t k_out_stride_batch = 0, k_out_stride_token = 0, k_out_stride_head = 0;
+    std::int64_t q_stride_batch = 0, q_stride_head = 0, q_stride_token = 0;
+    std::int64_t k_stride_batch = 0, k_stride_head = 0, k_stride_token = 0;
+    std::int64_t q_out_stride_batch = 0, q_out_stride_head = 0, q_out_stride_token = 0;
+    std::int64_t k_out_stride_batch = 0, k_out_stride_head = 0, k_out_stride_token = 0;
     std::int64_t table_stride = 0;
 
     float base = 10000.0F;
@@ -68,12 +69,12 @@ struct rotary {
     /// Bytes, 1 to 16, that divide q, k, their outputs and every stride of theirs; 0 when a required
     /// pointer is null.
     [[nodiscard]] std::int64_t alignment() const noexcept {
-      const bool with_k = heads_k > 0;
+      const bool with_k = heads_kv > 0;
       if (with_k && (k == nullptr || k_out == nullptr)) return 0;
-      const std::int64_t strides = q_stride_batch | q_stride_token | q_stride_head | q_out_stride_batch |
-                                   q_out_stride_token | q_out_stride_head |
-                                   (with_k ? k_stride_batch | k_stride_token | k_stride_head |
-                                                 k_out_stride_batch | k_out_stride_token | k_out_stride_head
+      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
+                                   q_out_stride_head | q_out_stride_token |
+                                   (with_k ? k_stride_batch | k_stride_head | k_stride_token |
+                                                 k_out_stride_batch | k_out_stride_head | k_out_stride_token
                                            : 0);
       const auto* stride_bytes = reinterpret_cast<const void*>((strides * switchyard::size_of(dtype)) | 16);
       return with_k ? alignment_of(q, q_out, k, k_out, stride_bytes) : alignment_of(q, q_out, stride_bytes);
@@ -83,13 +84,16 @@ struct rotary {
   static constexpr auto fields = switchyard::fields<
       &arguments::q, &arguments::k, &arguments::q_out, &arguments::k_out, &arguments::cos, &arguments::sin,
       &arguments::positions, &arguments::cu_seqlens, &arguments::sequence_offsets, &arguments::batch,
-      &arguments::seqlen, &arguments::heads_q, &arguments::heads_k, &arguments::head_dim,
-      &arguments::rotary_dim, &arguments::offset, &arguments::q_stride_batch, &arguments::q_stride_token,
-      &arguments::q_stride_head, &arguments::k_stride_batch, &arguments::k_stride_token,
-      &arguments::k_stride_head, &arguments::q_out_stride_batch, &arguments::q_out_stride_token,
-      &arguments::q_out_stride_head, &arguments::k_out_stride_batch, &arguments::k_out_stride_token,
-      &arguments::k_out_stride_head, &arguments::table_stride, &arguments::base, &arguments::scaling,
+      &arguments::seqlen, &arguments::heads, &arguments::heads_kv, &arguments::head_dim,
+      &arguments::rotary_dim, &arguments::offset, &arguments::q_stride_batch, &arguments::q_stride_head,
+      &arguments::q_stride_token, &arguments::k_stride_batch, &arguments::k_stride_head,
+      &arguments::k_stride_token, &arguments::q_out_stride_batch, &arguments::q_out_stride_head,
+      &arguments::q_out_stride_token, &arguments::k_out_stride_batch, &arguments::k_out_stride_head,
+      &arguments::k_out_stride_token, &arguments::table_stride, &arguments::base, &arguments::scaling,
       &arguments::dtype, &arguments::table_dtype, &arguments::style, &arguments::inverse>;
+
+  static constexpr std::array formerly{switchyard::former_name{"heads_q", "heads"},
+                                       switchyard::former_name{"heads_k", "heads_kv"}};
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::style>(),
@@ -110,12 +114,12 @@ struct rotary {
                             [](const arguments& a) noexcept { return a.q == a.q_out && a.k == a.k_out; }),
       switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::seqlen>(),
-      switchyard::size_axis<&arguments::heads_q>(), switchyard::size_axis<&arguments::heads_k>());
+      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.batch < 0 || a.seqlen < 0 || a.heads_q < 0 || a.heads_k < 0) {
-      return "batch, seqlen, heads_q and heads_k must not be negative";
+    if (a.batch < 0 || a.seqlen < 0 || a.heads < 0 || a.heads_kv < 0) {
+      return "batch, seqlen, heads and heads_kv must not be negative";
     }
     if (a.head_dim < 1) return "head_dim must be positive";
     if (a.rotary_dim < 2 || a.rotary_dim > a.head_dim || a.rotary_dim % 2 != 0) {
@@ -127,7 +131,7 @@ struct rotary {
     if ((a.cos == nullptr) != (a.sin == nullptr))
       return "cos and sin must be given together, or both be null";
     const std::int64_t aligned = a.alignment();
-    if (aligned == 0) return "q and q_out, and k and k_out where heads_k > 0, must not be null";
+    if (aligned == 0) return "q and q_out, and k and k_out where heads_kv > 0, must not be null";
     if (aligned < size_of(a.dtype)) return "q, k, q_out and k_out must be aligned to their element size";
     return {};
   }

@@ -60,8 +60,18 @@ template <std::size_t Count>
   return std::to_string(value);
 }
 
-/// Index of an axis by name; the number of axes for a name that is none.
+/// The name that an axis or an argument has now. Everything that reads names from files asks here.
+[[nodiscard]] inline std::string_view current_name(const operator_description& op,
+                                                   std::string_view name) noexcept {
+  for (const former_name& each : op.formerly) {
+    if (each.former == name) return each.name;
+  }
+  return name;
+}
+
+/// Index of an axis by its name or a former one; the number of axes for a name that is none.
 [[nodiscard]] inline std::uint32_t find_axis(const operator_description& op, std::string_view name) noexcept {
+  name = current_name(op, name);
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
     if (op.axes[i].name == name) return static_cast<std::uint32_t>(i);
   }

@@ -138,7 +138,7 @@ TEST_CASE("a bad group, denial or pin is left out with its place") {
   CHECK_THAT(warning(R"(, "groups": [{"axes": ["dtype"], "rows": []}])"),
              has_text("'dtype' is a type axis; put it into 'type'"));
   CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows", "rows"], "rows": []}])"),
-             has_text("/axes/1: the axis is listed twice"));
+             has_text("/axes/1: axis 'rows' is listed twice"));
   CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"]}])"), has_text("'rows' is missing"));
   CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"], "rows": {}}])"),
              has_text("/groups/0/rows: expected an array, got an object"));

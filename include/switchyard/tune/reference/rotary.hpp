@@ -27,9 +27,9 @@ void rotary(const operators::rotary::arguments& a, Visit&& visit, const Wants& w
       std::int64_t position = a.offset + t;
       if (a.sequence_offsets != nullptr) position = a.sequence_offsets[b] + t;
       if (a.positions != nullptr) position = a.positions[packed ? first + t : b * a.seqlen + t];
-      for (std::int64_t h = 0; h < a.heads_q + a.heads_k; ++h) {
-        const bool is_key = h >= a.heads_q;
-        const std::int64_t head = is_key ? h - a.heads_q : h;
+      for (std::int64_t h = 0; h < a.heads + a.heads_kv; ++h) {
+        const bool is_key = h >= a.heads;
+        const std::int64_t head = is_key ? h - a.heads : h;
         const void* in = is_key ? a.k : a.q;
         const auto row = [&](std::int64_t batch, std::int64_t token, std::int64_t per_head) {
           return (packed ? (first + t) * token : b * batch + t * token) + head * per_head;

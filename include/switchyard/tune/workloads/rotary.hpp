@@ -29,25 +29,25 @@ struct workload<operators::rotary> {
     a.style = want.as("style", operators::rotary_style::half);
     a.batch = want.get("batch", 1);
     a.seqlen = want.get("seqlen", 512);
-    a.heads_q = want.get("heads_q", 32);
-    a.heads_k = want.get("heads_k", 8);
+    a.heads = want.get("heads", 32);
+    a.heads_kv = want.get("heads_kv", 8);
     a.head_dim = want.get("head_dim", 128);
     a.rotary_dim = want.get("rotary_dim", a.head_dim);
     a.inverse = want.flag("inverse");
-    for (const std::int64_t heads : {a.heads_q, a.heads_k})
+    for (const std::int64_t heads : {a.heads, a.heads_kv})
       out.memory.require_room(a.dtype, {a.batch, a.seqlen, heads, a.head_dim});
     out.memory.require_room(a.dtype, {a.seqlen, a.rotary_dim});
     const std::int64_t tokens = a.batch * a.seqlen;
     const bool in_place = want.flag("in_place");
     a.q_stride_head = a.q_out_stride_head = a.k_stride_head = a.k_out_stride_head = a.head_dim;
-    a.q_stride_token = a.q_out_stride_token = a.heads_q * a.head_dim;
-    a.k_stride_token = a.k_out_stride_token = a.heads_k * a.head_dim;
+    a.q_stride_token = a.q_out_stride_token = a.heads * a.head_dim;
+    a.k_stride_token = a.k_out_stride_token = a.heads_kv * a.head_dim;
     a.q_stride_batch = a.q_out_stride_batch = a.seqlen * a.q_stride_token;
     a.k_stride_batch = a.k_out_stride_batch = a.seqlen * a.k_stride_token;
     void* const q = out.memory.random(a.dtype, tokens * a.q_stride_token);
     a.q = q;
     a.q_out = in_place ? q : out.memory.poisoned(a.dtype, tokens * a.q_stride_token);
-    if (a.heads_k > 0) {
+    if (a.heads_kv > 0) {
       void* const k = out.memory.random(a.dtype, tokens * a.k_stride_token);
       a.k = k;
       a.k_out = in_place ? k : out.memory.poisoned(a.dtype, tokens * a.k_stride_token);
@@ -84,7 +84,7 @@ struct workload<operators::rotary> {
       for (std::int64_t i = 0; i <= a.batch; ++i) starts.push_back(static_cast<std::int32_t>(i * a.seqlen));
       a.cu_seqlens = out.memory.copy(starts);
     }
-    const double elements = static_cast<double>(tokens * (a.heads_q + a.heads_k));
+    const double elements = static_cast<double>(tokens * (a.heads + a.heads_kv));
     out.bytes = 2 * elements * static_cast<double>(a.head_dim * size_of(a.dtype)) + table_bytes;
     out.flops = 3 * elements * static_cast<double>(a.rotary_dim);
     return out;
@@ -93,7 +93,7 @@ struct workload<operators::rotary> {
   /// A row is a token of a sequence, with all its heads.
   [[nodiscard]] static std::int64_t rows(const operators::rotary::arguments& a) { return a.batch * a.seqlen; }
   [[nodiscard]] static double row_work(const operators::rotary::arguments& a) {
-    return 20 * static_cast<double>((a.heads_q + a.heads_k) * a.head_dim);
+    return 20 * static_cast<double>((a.heads + a.heads_kv) * a.head_dim);
   }
 
   /// Twice the error of the plain formula in f32, rounded to the type, and a unit of f32.
@@ -104,7 +104,7 @@ struct workload<operators::rotary> {
         a, [&](bool, std::int64_t, double value) { rough.push_back(reference::rounded(a.dtype, value)); },
         wants);
     auto& q = out.of("q_out", a.q_out, a.dtype);
-    auto& k = a.heads_k > 0 ? out.of("k_out", a.k_out, a.dtype) : q;
+    auto& k = a.heads_kv > 0 ? out.of("k_out", a.k_out, a.dtype) : q;
     std::size_t next = 0;
     double error = 0;
     reference::rotary<double>(
