@@ -291,9 +291,9 @@ class together {
         const sy::integer_result holds = each.value.evaluate(values);
         if (holds.why == sy::fault::none && holds.value != 0) continue;
         out_.add(severity::warning, from.path,
-                 "/groups/" + std::to_string(g) + "/rows/" + std::to_string(group.source_row[row]) +
-                     " has a time of '" + what.id + "', which requires " + each.text +
-                     " and so does not serve these sizes");
+                 "/groups/" + std::to_string(group.source_group) + "/rows/" +
+                     std::to_string(group.source_row[row]) + " has a time of '" + what.id +
+                     "', which requires " + each.text + " and so does not serve these sizes");
         return;  // one row tells enough
       }
     }

@@ -71,10 +71,10 @@ class catalog final : public binding_source {
     return rules_.make_selector(op, device, files(op));
   }
 
-  /// The files of an operator that serve now.
+  /// What the files of an operator that serve now say, for whatever device. Reads all of it.
   [[nodiscard]] contents files(const operator_description& op) {
     reload_report ignored;
-    return rules_.refresh(op, ignored);
+    return rules_.read_all(rules_.refresh(op, nullptr, ignored));
   }
 
   /// Reads what has changed on disk and gives every dispatcher concerned a new binding. A file that cannot be
@@ -135,7 +135,8 @@ class catalog final : public binding_source {
       uses_.push_back(mine);
     }
     try {
-      const contents now = files(op);
+      reload_report ignored;
+      const operator_files now = rules_.refresh(op, &target.driver()->properties(), ignored);
       (void)user.adopt(make_binding(*mine, now));  // the first one is always taken
       mine->version = now.version;
     } catch (...) {
@@ -194,10 +195,11 @@ class catalog final : public binding_source {
   reload_report reload(steady_clock::time_point now) {
     const std::scoped_lock replacing{replace_mutex_};
     reload_report report;
-    std::map<const operator_description*, contents> fresh;
+    std::map<const operator_description*, operator_files> fresh;
     const std::vector<std::shared_ptr<use>> uses = all_uses();
     for (const auto& each : uses) {
-      if (!fresh.contains(each->op)) fresh.emplace(each->op, rules_.refresh(*each->op, report));
+      if (fresh.contains(each->op)) continue;
+      fresh.emplace(each->op, rules_.refresh(*each->op, &each->target.driver()->properties(), report));
     }
     for (const auto& each : uses) {
       const std::scoped_lock lock{each->mutex};
@@ -209,7 +211,7 @@ class catalog final : public binding_source {
   }
 
   /// Gives one user a binding of newer contents. The caller holds the use's mutex.
-  void replace(use& each, const contents& newer, steady_clock::time_point now, reload_report& report) {
+  void replace(use& each, const operator_files& newer, steady_clock::time_point now, reload_report& report) {
     if (each.version >= newer.version || now < each.try_at) return;
     // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
     // captured what serves.
@@ -249,14 +251,14 @@ class catalog final : public binding_source {
     return out;
   }
 
-  [[nodiscard]] std::unique_ptr<binding> make_binding(const use& mine, const contents& from) {
+  [[nodiscard]] std::unique_ptr<binding> make_binding(const use& mine, const operator_files& from) {
     const std::shared_ptr<device_driver>& driver = mine.target.driver();
     std::shared_ptr<module_store> store = module_store::of(driver);
     {
       const std::scoped_lock lock{mutex_};
       stores_.insert(store);
     }
-    return std::make_unique<binding>(rules_.make_selector(*mine.op, driver->properties(), from),
+    return std::make_unique<binding>(rules_.make_rules(*mine.op, driver->properties(), from),
                                      std::move(store), messages_, record_, options_.plan_capacity,
                                      generation_);
   }

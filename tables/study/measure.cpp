@@ -185,9 +185,10 @@ class bound_variant final : public sy::binding_source {
 
   void attach(const sy::operator_description& op, const sy::device& where, sy::binding_user& user) override {
     std::vector<std::string> ignored;
-    (void)user.adopt(std::make_unique<sy::binding>(
-        sy::build_selector({&op, where.properties(), files_.manifests, {}, {}, id_}, ignored), modules_,
-        std::make_shared<sy::log>(), nullptr, std::size_t{16}));
+    (void)user.adopt(
+        std::make_unique<sy::binding>(std::make_shared<const sy::fixed_rules>(sy::build_selector(
+                                          {&op, where.properties(), files_.manifests, {}, {}, id_}, ignored)),
+                                      modules_, std::make_shared<sy::log>(), nullptr, std::size_t{16}));
   }
   void detach(sy::binding_user& /*user*/) noexcept override {}
 

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <fcntl.h>
 #include <string>
 #include <sys/stat.h>
@@ -14,8 +15,10 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Reads a whole file. Throws file_error: unreadable_file, or file_too_large before anything is read.
-[[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit) {
+/// Reads a whole file, or its first `most` bytes. Throws file_error: unreadable_file, or file_too_large
+/// before anything is read.
+[[nodiscard]] inline std::string read_file(const std::string& path, std::size_t limit,
+                                           std::size_t most = SIZE_MAX) {
   const auto fail = [&path](const char* problem) {
     throw file_error{error_code::unreadable_file,
                      path + ": " + problem + ": " + std::generic_category().message(errno), errno};
@@ -38,10 +41,10 @@ inline namespace v0 {
                                                      std::to_string(limit) +
                                                      " are read. Split it or thin it out"};
   }
-  std::string bytes(size, '\0');
+  std::string bytes(size < most ? size : most, '\0');
   std::size_t filled = 0;
-  while (filled < size) {
-    const ssize_t got = ::read(file.number, bytes.data() + filled, size - filled);
+  while (filled < bytes.size()) {
+    const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("cannot be read");
     if (got == 0) break;  // shortened meanwhile: what is missing shows when it is parsed or hashed

@@ -41,10 +41,9 @@ class group_binder {
     std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
     for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
       const ranked_table& ranked = ranked_[t];
-      for (std::uint32_t g = 0; g < ranked.source->groups.size(); ++g) {
-        const row_group& rows = ranked.source->groups[g];
+      for (const row_group& rows : ranked.source->groups) {
         if (rows.axes.size() > max_dimensions) {
-          warned_.push_back(ranked.source->path + ": /groups/" + std::to_string(g) +
+          warned_.push_back(ranked.source->path + ": /groups/" + std::to_string(rows.source_group) +
                             ": a group has at most " + std::to_string(max_dimensions) +
                             " axes; it is not used");
           continue;
@@ -65,7 +64,7 @@ class group_binder {
           into->envelope = ranked.source->match.envelope;
           add_dimensions(*into, ranked.source->match);
         }
-        add_rows(*into, known_[number], rows, *ranked.source, t, g);
+        add_rows(*into, known_[number], rows, *ranked.source, t);
       }
     }
     std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
@@ -113,8 +112,7 @@ class group_binder {
   }
 
   void add_rows(bound_group& into, std::unordered_map<std::string_view, std::uint32_t>& known,
-                const row_group& rows, const table& from, std::uint32_t table_number,
-                std::uint32_t group_number) {
+                const row_group& rows, const table& from, std::uint32_t table_number) {
     std::vector<std::uint32_t> ids(rows.ids.size());
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
       const auto [found, is_new] =
@@ -143,7 +141,7 @@ class group_binder {
       }
       into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));
       add_costs(into, into.row_count() - 1, from);
-      into.origins.push_back({table_number, group_number, rows.source_row[row]});
+      into.origins.push_back({table_number, rows.source_group, rows.source_row[row]});
     }
   }
 

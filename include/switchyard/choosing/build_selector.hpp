@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -35,6 +38,8 @@ struct selector_sources {
   std::vector<std::shared_ptr<const table>> overlays;      ///< SWITCHYARD_TABLES: they win over all others
   std::vector<std::shared_ptr<const table>> tables;        ///< in search order
   std::string force;  ///< SWITCHYARD_FORCE's part for this operator; empty: none
+  /// Whether any manifest has a variant of this id, where `manifests` hold only some; null: they hold all.
+  std::function<bool(const std::string&)> is_installed = nullptr;
 };
 
 namespace detail {
@@ -49,7 +54,10 @@ class selector_builder {
     out_->device = sources_.device;
     out_->manifests = sources_.manifests;
     add_candidates();
-    candidate_ids ids{*out_, sources_.manifests, warned_};
+    const std::function<bool(const std::string&)> is_installed =
+        sources_.is_installed != nullptr ? sources_.is_installed
+                                         : [this](const std::string& id) { return has_variant(id); };
+    candidate_ids ids{*out_, is_installed, warned_};
     const std::vector<ranked_table> ranked =
         rank_tables(sources_.device, sources_.overlays, sources_.tables, warned_);
     for (const ranked_table& each : ranked) out_->tables.push_back(each.source);
@@ -89,6 +97,15 @@ class selector_builder {
       if (is_new) out_->classes.push_back({variant.type, {}});
       out_->classes[found->second].candidates.push_back(i);
     }
+  }
+
+  [[nodiscard]] bool has_variant(const std::string& id) {
+    if (installed_.empty()) {
+      for (const auto& each : sources_.manifests) {
+        for (const variant& variant : each->variants) installed_.insert(variant.id);
+      }
+    }
+    return installed_.contains(id);
   }
 
   [[nodiscard]] candidate make_candidate(const variant& served, const manifest& from) const {
@@ -170,6 +187,7 @@ class selector_builder {
   const selector_sources& sources_;
   std::vector<std::string>& warned_;
   std::shared_ptr<selector> out_;
+  std::unordered_set<std::string_view> installed_;  // ids of all manifests, once one is asked for
 };
 
 }  // namespace detail

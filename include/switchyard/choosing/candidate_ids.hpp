@@ -3,18 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
 
 namespace switchyard {
@@ -25,9 +23,10 @@ namespace detail {
 /// Several candidates may have one id: of other types, or for other architectures.
 class candidate_ids {
  public:
-  candidate_ids(const candidate_set& set, const std::vector<std::shared_ptr<const manifest>>& manifests,
+  /// `is_installed` tells whether any manifest has a variant of an id, for whatever target and type.
+  candidate_ids(const candidate_set& set, const std::function<bool(const std::string&)>& is_installed,
                 std::vector<std::string>& warned)
-      : set_{set}, manifests_{manifests}, warned_{warned} {
+      : set_{set}, is_installed_{is_installed}, warned_{warned} {
     for (std::uint32_t i = 0; i < set.candidates.size(); ++i)
       by_id_[set.candidates[i].variant->id].push_back(i);
   }
@@ -41,13 +40,7 @@ class candidate_ids {
   /// Warns that an entry of a table names a variant that no manifest has. A table may name as many as fit
   /// into its file: the first ones get a line each, see count_unknown.
   void warn_unknown(const std::string& table, const std::string& id, const char* entry) {
-    if (set_.candidates.empty()) return;
-    if (installed_.empty()) {
-      for (const auto& each : manifests_) {
-        for (const variant& variant : each->variants) installed_.insert(variant.id);
-      }
-    }
-    if (installed_.contains(id)) return;  // of another target
+    if (set_.candidates.empty() || is_installed_(id)) return;
     if (++unknown_[table] > most_unknown) return;
     std::vector<std::string_view> known;
     for (const candidate& each : set_.candidates) known.emplace_back(each.variant->id);
@@ -76,11 +69,10 @@ class candidate_ids {
   }
 
   const candidate_set& set_;
-  const std::vector<std::shared_ptr<const manifest>>& manifests_;
+  const std::function<bool(const std::string&)>& is_installed_;
   std::vector<std::string>& warned_;
   std::unordered_map<std::string, std::vector<std::uint32_t>> by_id_;
-  std::unordered_set<std::string_view> installed_;  // ids of all manifests, once one is asked for
-  std::map<std::string, std::size_t> unknown_;      // by table, how many ids no manifest has
+  std::map<std::string, std::size_t> unknown_;  // by table, how many ids no manifest has
 };
 
 }  // namespace detail

@@ -207,9 +207,11 @@ namespace detail {
   return text::printable(std::move(out));
 }
 
-/// Why no variant serves a problem: how many there are, and which come nearest.
+/// Why no variant serves a problem: how many there are, and which come nearest. `from` has those that come
+/// nearest of `count` in all; `targets` are those that kernels are installed for.
 [[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
-                                                 unusable_flags unusable = {}) {
+                                                 unusable_flags unusable, std::size_t count,
+                                                 const std::vector<std::string>& targets) {
   std::string out = std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " +
                     from.device.name + " (" + from.device.backend + " " + from.device.arch + "): ";
   if (from.is_forced) {
@@ -230,14 +232,12 @@ namespace detail {
     }
     return out + " unset the variable, or force another variant";
   }
-  if (from.manifests.empty()) {
+  if (targets.empty()) {
     return out +
            "no manifest of this operator was found. Install its kernels, or name their root in "
            "SWITCHYARD_PATH";
   }
   if (from.candidates.empty()) {
-    std::vector<std::string> targets;
-    for (const auto& each : from.manifests) targets.push_back(each->target.backend + " " + each->target.arch);
     return out + "none of the installed kernels runs on this device; they are built for " +
            text::join(targets) + ". Build them for " + from.device.arch;
   }
@@ -259,12 +259,20 @@ namespace detail {
     }
     if (differing == fewest && nearest.size() < 3) nearest.push_back({differing, i});
   }
-  out += "none of " + std::to_string(from.candidates.size()) + " variants serves it. Nearest:";
+  out += "none of " + std::to_string(count) + " variants serves it. Nearest:";
   for (const near& each : nearest) {
     out += " " + from.candidates[each.index].variant->id + " (" +
            detail::find_obstacle(from, each.index, problem, unusable) + ");";
   }
   return out + " change the call, or install a variant that serves it";
+}
+
+/// The same where `from` has all variants.
+[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
+                                                 unusable_flags unusable = {}) {
+  std::vector<std::string> targets;
+  for (const auto& each : from.manifests) targets.push_back(each->target.backend + " " + each->target.arch);
+  return explain_failure(from, problem, unusable, from.candidates.size(), targets);
 }
 
 }  // namespace v0

@@ -1,132 +1,265 @@
 // The rules that the files of a search path make: what would run for a problem, on any device, present or
 // not. Nothing is loaded and no driver is asked. A catalog adds devices and bindings to it.
 //
-// Files of an operator are parsed when it is first asked for, and again only when they change. Any thread may
-// enter.
+// Files of an operator are read when it is first asked for, and again only when they change; of files for
+// devices that nobody asked for, only the beginning. Any thread may enter.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/file.hpp>
 #include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/file_rules.hpp>
+#include <switchyard/choosing/rule_book.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/known_files.hpp>
-#include <switchyard/files/read_manifest.hpp>
-#include <switchyard/files/read_table.hpp>
+#include <switchyard/files/manifest_file.hpp>
+#include <switchyard/files/outline_json.hpp>
 #include <switchyard/files/search_path.hpp>
+#include <switchyard/files/table_file.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
+#include <switchyard/problem/target.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
-/// The files of an operator that serve now.
+/// What the files of an operator that serve now say, in full.
 struct operator_contents {
   std::vector<std::shared_ptr<const manifest>> manifests;
   std::vector<std::shared_ptr<const table>> overlays;
   std::vector<std::shared_ptr<const table>> tables;
-  std::uint64_t version = 0;  ///< grows whenever one of them changes
 };
 
 class rule_catalog {
  public:
   /// `forced_for` gives SWITCHYARD_FORCE's part for an operator; `warn` takes warnings, from any thread.
   rule_catalog(search_path path, std::function<std::string(std::string_view)> forced_for, warning_sink warn)
-      : path_{std::move(path)}, forced_for_{std::move(forced_for)}, warn_{std::move(warn)} {}
+      : path_{std::move(path)},
+        forced_for_{std::move(forced_for)},
+        said_{std::make_shared<said_messages>(std::move(warn))} {}
 
   [[nodiscard]] const search_path& path() const noexcept { return path_; }
 
-  /// Reads what is new on disk; what cannot be read leaves its previous version in use, with a warning.
-  [[nodiscard]] operator_contents refresh(const operator_description& op, reload_report& report) {
+  /// Reads what is new on disk and may serve a device, or any device; what cannot be read leaves its previous
+  /// version in use, with a warning.
+  [[nodiscard]] operator_files refresh(const operator_description& op, const device_properties* device,
+                                       reload_report& report) {
     const std::scoped_lock lock{mutex_};
-    files& known = files_[std::string{op.name}];
-    operator_contents fresh;
+    known_of_operator& known = files_[std::string{op.name}];
+    known.ask_for(device);
+    const auto warn = [this](const std::string& message) { said_->warn(message); };
+    operator_files fresh;
     fresh.manifests = known.manifests.refresh(
-        list_manifests(path_, op.name), [&](const std::string& path) { return read_one_manifest(path, op); },
-        report, warn_);
+        list_manifests(path_, op.name),
+        [&](const std::string& path, const std::shared_ptr<const manifest_file>& same) {
+          return read_manifest(path, op, known, same);
+        },
+        report, warn);
     fresh.tables = known.tables.refresh(
-        list_tables(path_, op.name), [&](const std::string& path) { return read_one_table(path, op); },
-        report, warn_);
+        list_tables(path_, op.name),
+        [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
+          return read_table(path, op, known, same);
+        },
+        report, warn);
     fresh.overlays = known.overlays.refresh(
         list_overlays(path_, op.name),
-        [&](const std::string& path) -> std::shared_ptr<const table> {
-          try {
-            return read_one_table(path, op);
-          } catch (const file_error& problem) {
-            if (problem.code() == error_code::unknown_operator)
-              return nullptr;  // an overlay of another operator
-            throw;
-          }
+        [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
+          return read_overlay(path, op, known, same);
         },
-        report, warn_);
+        report, warn);
     keep_last_manifests(op, known, fresh);
     // Compared by what is served: a change that was read before an exception stopped a refresh is not lost.
-    const operator_contents& served = known.serving;
-    const bool differs = fresh.manifests != served.manifests || fresh.tables != served.tables ||
-                         fresh.overlays != served.overlays;
+    const operator_files& served = known.serving;
+    const bool differs = differ(fresh.manifests, served.manifests) || differ(fresh.tables, served.tables) ||
+                         differ(fresh.overlays, served.overlays);
     fresh.version = served.version + (differs ? 1 : 0);
     known.serving = fresh;
     return fresh;
   }
 
-  /// The rules that files make on a device.
+  /// All that the files say.
+  [[nodiscard]] operator_contents read_all(const operator_files& from) const {
+    operator_contents out;
+    const auto add = [this](const auto& list, auto& to) {
+      for (const auto& each : list) {
+        if (!each->is_read()) continue;  // it could not be
+        warnings warned;
+        to.push_back(each->read_all(warned));
+        said_->add(warned, each->path());
+      }
+    };
+    add(from.manifests, out.manifests);
+    add(from.overlays, out.overlays);
+    add(from.tables, out.tables);
+    return out;
+  }
+
+  /// The rules that files make on a device, given kind by kind.
+  [[nodiscard]] std::shared_ptr<const rule_book> make_rules(const operator_description& op,
+                                                            const device_properties& device,
+                                                            const operator_files& from) const {
+    return std::make_shared<const file_rules>(
+        op, device, from, forced_for_(op.name),
+        file_rules::listener{
+            [said = said_](const warnings& warned, const std::string& path) { said->add(warned, path); },
+            [said = said_](const std::vector<std::string>& warned) { said->add_once(warned); }});
+  }
+
+  /// The rules for problems of all kinds.
   [[nodiscard]] std::shared_ptr<const selector> make_selector(const operator_description& op,
                                                               const device_properties& device,
-                                                              const operator_contents& from) {
-    std::vector<std::string> warnings;
+                                                              const operator_contents& from) const {
+    std::vector<std::string> warned;
     auto out = build_selector({&op, device, from.manifests, from.overlays, from.tables, forced_for_(op.name)},
-                              warnings);
-    const std::scoped_lock lock{warned_mutex_};
-    for (const std::string& each : warnings) {
-      if (warned_.size() < most_warned && warned_.insert(each).second) warn_(each);
-    }
+                              warned);
+    said_->add_once(warned);
     return out;
   }
 
  private:
-  static constexpr std::size_t most_warned = 10'000;
+  /// Passes warnings on. Rules that are read later than their catalog was asked for them use it too.
+  class said_messages {
+   public:
+    explicit said_messages(warning_sink warn) : warn_{std::move(warn)} {}
 
-  struct files {
-    known_files<manifest> manifests;
-    known_files<table> overlays;
-    known_files<table> tables;
-    operator_contents serving;
-    bool lost_manifests = false;
+    void warn(const std::string& message) const { warn_(message); }
+    /// What was found while a file was read.
+    void add(const warnings& warned, const std::string& path) const {
+      for (const std::string& message : warned.messages) warn_(message);
+      if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
+    }
+    /// What was found while rules were built, which happens again and again.
+    void add_once(const std::vector<std::string>& warned) {
+      const std::scoped_lock lock{mutex_};
+      for (const std::string& each : warned) {
+        if (known_.size() < most_known && known_.insert(each).second) warn_(each);
+      }
+    }
+
+   private:
+    static constexpr std::size_t most_known = 10'000;
+
+    warning_sink warn_;
+    std::mutex mutex_;
+    std::set<std::string> known_;
   };
 
-  /// Reads a file by `reader(warnings&)`, passing its warnings on.
-  template <class Reader>
-  [[nodiscard]] auto read(const std::string& path, const Reader& reader) const {
+  struct known_of_operator {
+    known_files<manifest_file> manifests;
+    known_files<table_file> overlays;
+    known_files<table_file> tables;
+    operator_files serving;
+    bool lost_manifests = false;
+    std::vector<device_properties> devices;  // that were asked for
+    bool for_all_devices = false;
+
+    void ask_for(const device_properties* device) {
+      if (device == nullptr) {
+        for_all_devices = true;
+      } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& each) {
+                   return each.backend == device->backend && each.arch == device->arch;
+                 })) {
+        devices.push_back(*device);
+      }
+    }
+    /// Whether a file may say something of a device that was asked for.
+    template <class Test>
+    [[nodiscard]] bool concerns(const Test& test) const {
+      return for_all_devices || std::any_of(devices.begin(), devices.end(), test);
+    }
+  };
+
+  /// How much of a file is looked at first: what it is for stands at its beginning.
+  static constexpr std::size_t head_bytes = std::size_t{64} << 10U;
+
+  /// A member of an object in the text of a file's beginning; empty: it is not there.
+  [[nodiscard]] static std::string peek(const std::string& text, std::string_view object, const char* key) {
+    const nlohmann::json found = nlohmann::json::parse(find_member(text, object), nullptr, false);
+    if (!found.is_object()) return {};
+    const auto member = found.find(key);
+    return member != found.end() && member->is_string() ? member->get<std::string>() : std::string{};
+  }
+
+  [[nodiscard]] static std::string read_rest(std::string beginning, const std::string& path) {
+    return beginning.size() < head_bytes ? std::move(beginning) : read_file(path, max_json_bytes);
+  }
+
+  [[nodiscard]] std::shared_ptr<const manifest_file> read_manifest(
+      const std::string& path, const operator_description& op, const known_of_operator& known,
+      const std::shared_ptr<const manifest_file>& same) const {
+    const auto is_wanted = [&](const target& of) {
+      return known.concerns(
+          [&of](const device_properties& each) { return target_fit(each, of.backend, of.arch).has_value(); });
+    };
+    if (same != nullptr && (same->is_read() || !is_wanted(same->target()))) return same;
+    std::string text = read_file(path, max_json_bytes, head_bytes);
+    const target of{peek(text, "target", "backend"), peek(text, "target", "arch")};
+    if (!of.backend.empty() && !of.arch.empty() && !is_wanted(of))
+      return std::make_shared<const manifest_file>(path, of);
     warnings warned;
-    auto out = reader(warned);
-    for (const std::string& message : warned.messages) warn_(message);
-    if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
+    auto out = std::make_shared<const manifest_file>(read_rest(std::move(text), path), path, op, warned);
+    said_->add(warned, path);
     return out;
   }
-  [[nodiscard]] std::shared_ptr<const manifest> read_one_manifest(const std::string& path,
-                                                                  const operator_description& op) const {
-    return read(path, [&](warnings& warned) {
-      return std::make_shared<const manifest>(read_manifest(path, op, warned));
-    });
+
+  [[nodiscard]] std::shared_ptr<const table_file> read_table(
+      const std::string& path, const operator_description& op, const known_of_operator& known,
+      const std::shared_ptr<const table_file>& same) const {
+    const auto is_wanted = [&](const std::string& backend) {
+      return known.concerns([&backend](const device_properties& each) { return each.backend == backend; });
+    };
+    if (same != nullptr && (same->is_read() || !is_wanted(same->head().device.backend))) return same;
+    std::string text = read_file(path, max_json_bytes, head_bytes);
+    std::string backend = peek(text, "device", "backend");
+    if (!backend.empty() && !is_wanted(backend))
+      return std::make_shared<const table_file>(path, std::move(backend));
+    warnings warned;
+    auto out = std::make_shared<const table_file>(read_rest(std::move(text), path), path, op, warned);
+    said_->add(warned, path);
+    return out;
   }
-  [[nodiscard]] std::shared_ptr<const table> read_one_table(const std::string& path,
-                                                            const operator_description& op) const {
-    return read(
-        path, [&](warnings& warned) { return std::make_shared<const table>(read_table(path, op, warned)); });
+
+  /// Null for an overlay of another operator.
+  [[nodiscard]] std::shared_ptr<const table_file> read_overlay(
+      const std::string& path, const operator_description& op, const known_of_operator& known,
+      const std::shared_ptr<const table_file>& same) const {
+    try {
+      return read_table(path, op, known, same);
+    } catch (const file_error& problem) {
+      if (problem.code() == error_code::unknown_operator) return nullptr;
+      throw;
+    }
+  }
+
+  /// Whether files serve that did not. One of which only the beginning was read served nobody; whoever asks
+  /// for it now is served by it from the start.
+  template <class File>
+  [[nodiscard]] static bool differ(const std::vector<std::shared_ptr<const File>>& fresh,
+                                   const std::vector<std::shared_ptr<const File>>& served) {
+    return !std::equal(
+        fresh.begin(), fresh.end(), served.begin(), served.end(),
+        [](const auto& a, const auto& b) { return a == b || (a->path() == b->path() && !b->is_read()); });
   }
 
   /// An engine that runs keeps what it runs: the manifests that were there last stay when all are gone.
-  void keep_last_manifests(const operator_description& op, files& known, operator_contents& fresh) const {
+  void keep_last_manifests(const operator_description& op, known_of_operator& known,
+                           operator_files& fresh) const {
     if (!fresh.manifests.empty()) {
       known.lost_manifests = false;
       return;
@@ -134,19 +267,18 @@ class rule_catalog {
     if (known.serving.manifests.empty()) return;
     fresh.manifests = known.serving.manifests;
     if (!std::exchange(known.lost_manifests, true)) {
-      warn_("[switchyard.302] " + std::string{op.name} +
-            ": its last manifest is gone; the variants of before stay in use. Install manifests again, or "
-            "start the program again to be without them");
+      said_->warn(
+          "[switchyard.302] " + std::string{op.name} +
+          ": its last manifest is gone; the variants of before stay in use. Install manifests again, or "
+          "start the program again to be without them");
     }
   }
 
   search_path path_;
   std::function<std::string(std::string_view)> forced_for_;
-  warning_sink warn_;
+  std::shared_ptr<said_messages> said_;
   std::mutex mutex_;
-  std::map<std::string, files, std::less<>> files_;
-  std::mutex warned_mutex_;
-  std::set<std::string> warned_;  // said once
+  std::map<std::string, known_of_operator, std::less<>> files_;
 };
 
 }  // namespace v0

@@ -57,11 +57,15 @@ inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
 class json_place {
  public:
   json_place(const nlohmann::json& value, const std::string& path) : value_{&value}, path_{&path} {}
+  /// A value that was parsed by itself, and where it stands in the file: "/variants/17".
+  json_place(const nlohmann::json& value, const std::string& path, const std::string& pointer)
+      : value_{&value}, path_{&path}, above_{&pointer} {}
 
   [[nodiscard]] const nlohmann::json& value() const noexcept { return *value_; }
   [[nodiscard]] const std::string& path() const noexcept { return *path_; }
   [[nodiscard]] std::string pointer() const {
-    return parent_ == nullptr ? std::string{} : parent_->pointer() + step();
+    if (parent_ != nullptr) return parent_->pointer() + step();
+    return above_ != nullptr ? *above_ : std::string{};
   }
 
   [[noreturn]] void fail(error_code code, const std::string& problem) const {
@@ -168,6 +172,7 @@ class json_place {
 
   const nlohmann::json* value_;
   const std::string* path_;
+  const std::string* above_ = nullptr;
   const json_place* parent_ = nullptr;
   const char* key_ = nullptr;
   std::size_t index_ = 0;

@@ -74,8 +74,9 @@ class known_files {
  public:
   using contents = std::vector<std::shared_ptr<const Content>>;
 
-  /// Brings the files up to date and lists what serves, in search order. `read` takes a path, throws error,
-  /// and returns null for a file that is none of this operator's.
+  /// Brings the files up to date and lists what serves, in search order. `read(path, known)` returns what a
+  /// file says, null for a file that is none of this operator's, and throws error; `known` is what the same
+  /// version of the file was found to say, or null. It returns `known` where that is enough.
   template <class Reader>
   [[nodiscard]] contents refresh(const file_listing& found, const Reader& read, reload_report& report,
                                  const warning_sink& warn) {
@@ -109,6 +110,7 @@ class known_files {
   struct entry {
     file_signature seen;
     std::shared_ptr<const Content> content;  // null: never read well, or of another operator
+    bool is_refused = false;                 // this version is; the content is of an earlier one
   };
 
   /// The files to look at. While a folder cannot be read, its files keep their places among the others.
@@ -131,11 +133,13 @@ class known_files {
       say_obstacle(path, {now.obstacle(), std::generic_category()}, warn);
       return;
     }
-    if (!is_new && now == current.seen) {
+    const bool is_same = !is_new && now == current.seen;
+    if (is_same && (current.content == nullptr || current.is_refused)) {
       obstacles_.erase(path);
       return;
     }
     current.seen = now;
+    current.is_refused = false;
     if (now.is_gone() &&
         current.content != nullptr) {  // an overlay that was named, or gone since it was listed
       report.changed.push_back(path);
@@ -143,8 +147,8 @@ class known_files {
       return;
     }
     try {
-      current.content = read(path);
-      report.changed.push_back(path);
+      current.content = read(path, is_same ? current.content : nullptr);
+      if (!is_same) report.changed.push_back(path);
       obstacles_.erase(path);
     } catch (const file_error& problem) {
       if (problem.cause() != 0 && !now.is_gone()) {  // the system's fault, not the content's: read next time
@@ -158,8 +162,8 @@ class known_files {
     }
   }
 
-  static void refuse(const error& problem, const entry& current, reload_report& report,
-                     const warning_sink& warn) {
+  static void refuse(const error& problem, entry& current, reload_report& report, const warning_sink& warn) {
+    current.is_refused = true;
     report.refused.emplace_back(problem.what());
     warn(problem.what() + std::string{current.content != nullptr ? " (keeping the previously loaded version)"
                                                                  : " (the file is not used)"});

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/names.hpp>
+#include <switchyard/files/inherited_place.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/read_axes.hpp>
@@ -31,15 +34,21 @@ namespace detail {
 /// Reads the variants of one manifest.
 class manifest_reader {
  public:
-  manifest_reader(const operator_description& op, std::string folder)
-      : op_{op}, folder_{std::move(folder)}, names_{make_scope(op)}, base_names_{names_.size()} {}
+  /// `shared` is the file's member of that name; null: it has none. It must outlive the reader.
+  manifest_reader(const operator_description& op, std::string folder, const json_place* shared)
+      : op_{op},
+        folder_{std::move(folder)},
+        shared_{shared},
+        names_{make_scope(op)},
+        base_names_{names_.size()} {}
 
-  [[nodiscard]] variant read(const json_place& place) {
+  [[nodiscard]] variant read(const json_place& own) {
     names_.truncate(base_names_);
+    const inherited_place place{own, shared_};
     variant out;
-    const auto id = place.at("id");
+    const auto id = own.at("id");
     out.id = id.id();
-    out.type = read_type(place, op_);
+    out.type = read_type(own, op_);
     read_config(place, out);
     if (place.has("requires")) {
       const auto list = place.at("requires");
@@ -82,13 +91,13 @@ class manifest_reader {
       launches.fail("a variant has 1 to " + std::to_string(max_launches) + " launches");
     for (std::size_t i = 0; i < count; ++i) {
       const auto entry = launches.at(i);
-      out.launches.push_back(read_launch(entry, out));
+      out.launches.push_back(read_launch({entry, shared_}, out));
     }
     return out;
   }
 
  private:
-  void read_config(const json_place& place, variant& out) {
+  void read_config(const inherited_place& place, variant& out) {
     if (!place.has("config")) return;
     const auto config = place.at("config");
     for (const auto& [name, unused] : config.object()) {
@@ -100,11 +109,11 @@ class manifest_reader {
     }
   }
 
-  void read_extent(const json_place& owner, const char* key, std::array<expression, 3>& out,
+  void read_extent(const inherited_place& owner, const char* key, std::array<expression, 3>& out,
                    bool per_plan) const {
     out.fill(expression{1});
     if (!owner.has(key)) {
-      if (std::string_view{key} != "cluster") owner.fail("'" + std::string{key} + "' is missing");
+      if (std::string_view{key} != "cluster") owner.own().fail("'" + std::string{key} + "' is missing");
       return;
     }
     const auto place = owner.at(key);
@@ -120,7 +129,7 @@ class manifest_reader {
     }
   }
 
-  [[nodiscard]] launch read_launch(const json_place& place, const variant& owner) const {
+  [[nodiscard]] launch read_launch(const inherited_place& place, const variant& owner) const {
     launch out;
     const parameter_reader parameters{op_, names_, owner.workspace};
     if (place.has("fill")) {
@@ -204,26 +213,17 @@ class manifest_reader {
 
   const operator_description& op_;
   std::string folder_;
+  const json_place* shared_;
   scope names_;
   std::size_t base_names_;
 };
 
-[[nodiscard]] inline std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-}  // namespace detail
-
-/// Parses a manifest's text. `path` names the file in messages, and its folder is where the blobs lie.
-[[nodiscard]] inline manifest parse_manifest(std::string_view text, const std::string& path,
-                                             const operator_description& op, warnings& warned) {
-  const nlohmann::json document = parse_json(text, path);
-  const json_place file{document, path};
+/// What a manifest says of itself: all but its variants.
+[[nodiscard]] inline manifest read_manifest_head(const json_place& file, const operator_description& op) {
   check_schema(file, "manifest");
-  detail::check_operator(file, op);
+  check_operator(file, op);
   manifest out;
-  out.path = path;
+  out.path = file.path();
   out.operator_name = op.name;
   const auto target_place = file.at("target");
   const auto backend = target_place.at("backend");
@@ -232,28 +232,62 @@ class manifest_reader {
   arch.check_text(arch.string());
   out.target = {backend.string(), arch.string()};
   if (file.has("built_by") && file.value()["built_by"].is_string()) out.built_by = file.value()["built_by"];
+  return out;
+}
 
-  const auto list = file.at("variants");
-  detail::manifest_reader reader{op, detail::folder_of(path)};
-  out.variants.reserve(list.array_size());
-  nlohmann::json::object_t seen;  // id -> indices of its variants so far
-  for (std::size_t i = 0; i < list.array_size(); ++i) {
-    const auto place = list.at(i);
+/// Adds the variants of a manifest to it, one by one.
+class variant_list {
+ public:
+  /// `shared` as for manifest_reader.
+  variant_list(const operator_description& op, manifest& into, const json_place* shared)
+      : into_{into}, reader_{op, folder_of(into.path), shared} {}
+
+  /// Adds a variant, or a warning.
+  void add(const json_place& place, warnings& warned) {
     try {
-      variant each = reader.read(place);
-      auto& others = seen[each.id];
-      for (const auto& other : others) {
-        if (out.variants[other.get<std::size_t>()].type == each.type) {
+      variant each = reader_.read(place);
+      std::vector<std::size_t>& others = seen_[each.id];
+      for (const std::size_t other : others) {
+        if (into_.variants[other].type == each.type) {
           place.fail(error_code::duplicate_id,
                      "variant '" + each.id +
                          "' stands here twice with the same type; the first is used. Rename one");
         }
       }
-      others.push_back(out.variants.size());
-      out.variants.push_back(std::move(each));
+      others.push_back(into_.variants.size());
+      into_.variants.push_back(std::move(each));
     } catch (const file_error& problem) {
       warned.add(problem.what());
     }
+  }
+
+ private:
+  [[nodiscard]] static std::string folder_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash);
+  }
+
+  manifest& into_;
+  manifest_reader reader_;
+  std::unordered_map<std::string, std::vector<std::size_t>> seen_;  // by id, the variants so far
+};
+
+}  // namespace detail
+
+/// Parses a manifest's text. `path` names the file in messages, and its folder is where the blobs lie.
+[[nodiscard]] inline manifest parse_manifest(std::string_view text, const std::string& path,
+                                             const operator_description& op, warnings& warned) {
+  const nlohmann::json document = parse_json(text, path);
+  const json_place file{document, path};
+  manifest out = detail::read_manifest_head(file, op);
+  const auto list = file.at("variants");
+  out.variants.reserve(list.array_size());
+  std::optional<json_place> shared;
+  if (file.has("shared")) shared.emplace(file.at("shared"));
+  detail::variant_list variants{op, out, shared ? &*shared : nullptr};
+  for (std::size_t i = 0; i < list.array_size(); ++i) {
+    const auto place = list.at(i);
+    variants.add(place, warned);
   }
   return out;
 }

@@ -29,29 +29,47 @@ namespace detail {
 
 class table_reader {
  public:
-  table_reader(const operator_description& op, warnings& warned) : op_{op}, warned_{warned} {}
+  table_reader(const operator_description& op, warnings& warned) : op_{op}, warned_{&warned} {}
 
-  [[nodiscard]] table read(const json_place& file) {
+  /// All but the groups.
+  [[nodiscard]] table read_head(const json_place& file) {
+    check_schema(file, "table");
+    check_operator(file, op_);
     table out;
     out.path = file.path();
     out.operator_name = op_.name;
     read_device(file, out.device);
     read_match(file, out.match);
-    if (file.has("blobs")) {
-      const auto blobs = file.at("blobs");
-      for (const auto& [id, unused] : blobs.object()) {
-        const auto entry = blobs.at(id.c_str());
-        try {
-          file_blobs_[id] = entry.string();
-        } catch (const file_error& problem) {
-          warned_.add(problem.what());
-        }
-      }
-    }
+    read_blobs(file, *warned_);
     each_entry(file, "deny", [&](const json_place& entry) { out.denials.push_back(read_denial(entry)); });
     each_entry(file, "pin", [&](const json_place& entry) { out.pins.push_back(read_pin(entry)); });
-    each_entry(file, "groups", [&](const json_place& entry) { out.groups.push_back(read_group(entry)); });
     return out;
+  }
+
+  /// The fingerprints that the file gives for all its groups.
+  void read_blobs(const json_place& file, warnings& warned) {
+    if (!file.has("blobs")) return;
+    const auto blobs = file.at("blobs");
+    for (const auto& [id, unused] : blobs.object()) {
+      const auto entry = blobs.at(id.c_str());
+      try {
+        file_blobs_[id] = entry.string();
+      } catch (const file_error& problem) {
+        warned.add(problem.what());
+      }
+    }
+  }
+
+  /// Adds a group, the one with this index in the file, or a warning. The file's head, or its blobs, were
+  /// read before.
+  void add_group(const json_place& entry, std::size_t index, table& into, warnings& warned) {
+    warned_ = &warned;
+    try {
+      into.groups.push_back(read_group(entry));
+      into.groups.back().source_group = static_cast<std::uint32_t>(index);
+    } catch (const file_error& problem) {
+      warned.add(problem.what());
+    }
   }
 
  private:
@@ -64,7 +82,7 @@ class table_reader {
       try {
         reader(entry);
       } catch (const file_error& problem) {
-        warned_.add(problem.what());
+        warned_->add(problem.what());
       }
     }
   }
@@ -222,7 +240,7 @@ class table_reader {
       } catch (const file_error& problem) {
         out.at.resize(out.row_count() * out.axes.size());
         out.times.resize(out.first_time.back());
-        warned_.add(problem.what());
+        warned_->add(problem.what());
       }
     }
     out.blobs.resize(out.ids.size());
@@ -297,7 +315,7 @@ class table_reader {
   }
 
   const operator_description& op_;
-  warnings& warned_;
+  warnings* warned_;
   std::unordered_map<std::string, std::string> file_blobs_;
   std::unordered_map<std::string, std::uint32_t> ids_;  // of the group being read
   struct coordinates : std::vector<std::int64_t> {
@@ -313,9 +331,15 @@ class table_reader {
                                        const operator_description& op, warnings& warned) {
   const nlohmann::json document = parse_json(text, path);
   const json_place file{document, path};
-  check_schema(file, "table");
-  detail::check_operator(file, op);
-  return detail::table_reader{op, warned}.read(file);
+  detail::table_reader reader{op, warned};
+  table out = reader.read_head(file);
+  if (!file.has("groups")) return out;
+  const auto list = file.at("groups");
+  for (std::size_t i = 0; i < list.array_size(); ++i) {
+    const auto entry = list.at(i);
+    reader.add_group(entry, i, out, warned);
+  }
+  return out;
 }
 
 /// Reads a table. Throws file_error for the file as a whole.

@@ -65,9 +65,10 @@ struct row_group {
   std::vector<std::int64_t> at;
   std::vector<std::uint32_t> first_time{0};
   std::vector<measured_time> times;
-  std::vector<std::uint32_t> source_row;  ///< the row's index in the file
+  std::vector<std::uint32_t> source_row;  ///< the row's index in the group in the file
   /// By row, the relative error of its times; 0, or no entry, if unknown.
   std::vector<float> uncertainty{};
+  std::uint32_t source_group = 0;  ///< the group's index in the file
 
   [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
   [[nodiscard]] std::span<const std::int64_t> coordinates(std::size_t row) const noexcept {

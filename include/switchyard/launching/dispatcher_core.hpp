@@ -76,7 +76,7 @@ class dispatcher_core final : public binding_user {
       const reclaimer::guard guard{reclaimer_};
       binding* const now = current_.load(std::memory_order_seq_cst);
       const plan* const found = now->plans().find(key, problem);
-      if (found == nullptr || (found->is_provisional && now->may_decide_again())) {
+      if (found == nullptr || (found->is_provisional && found->kind->may_decide_again())) {
         if (std::exchange(is_new, false)) require_legal(check);
         std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
         (void)publish(*now, fresh);
@@ -234,13 +234,13 @@ class dispatcher_core final : public binding_user {
   }
 
   void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream, workspace given) {
-    if (found.is_provisional && now.may_decide_again() &&
+    if (found.is_provisional && found.kind->may_decide_again() &&
         launch_decided_again(now, found, arguments, launch_stream, given)) {
       return;
     }
     if (found.is_counted) {
       found.count.fetch_add(1, std::memory_order_relaxed);
-      now.trace(found);
+      found.kind->trace(found);
     }
     run(now, found, arguments, launch_stream, given);
   }
@@ -253,7 +253,7 @@ class dispatcher_core final : public binding_user {
     try {
       if (driver_->capturing(launch_stream)) {
         fresh = now.make_plan(found.problem, found.hash, loading::refused);
-      } else if (const binding::deciding_again mine{now}) {
+      } else if (const kind_binding::deciding_again mine{*found.kind}) {
         fresh = now.make_plan(found.problem, found.hash, loading::allowed);
       }
     } catch (const driver_error& problem) {

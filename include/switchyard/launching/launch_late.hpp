@@ -36,13 +36,12 @@ class late_call {
  public:
   late_call(binding& now, device_driver& driver, reclaimer& owner, const plan& of, const void* arguments,
             stream launch_stream, const scratch& memory)
-      : op_{*now.rules().op},
+      : op_{now.op()},
         driver_{driver},
         reclaimer_{owner},
         binding_{now},
         plan_{of},
-        values_{of.problem, now.rules().device.attributes, op_.fields,
-                static_cast<const std::byte*>(arguments)},
+        values_{of.problem, now.device().attributes, op_.fields, static_cast<const std::byte*>(arguments)},
         stream_{launch_stream},
         memory_{memory} {}
 

@@ -113,6 +113,8 @@ class kept_problem {
   std::size_t count_ = 0;
 };
 
+class kind_binding;
+
 /// What finding it reads, for up to six axes, lies in its first cache line.
 struct alignas(64) plan {
   /// Set when it is the only launch, nothing is late, there is no workspace, and each call need not be looked
@@ -124,6 +126,7 @@ struct alignas(64) plan {
   std::size_t position = 0;          ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
+  kind_binding* kind = nullptr;       ///< what chose it
   /// As `direct`, but for tensor maps that it has and that may be kept.
   const planned_launch* mapped = nullptr;
   std::vector<planned_launch> launches;

@@ -118,17 +118,14 @@ inline constexpr std::size_t most_prepared_problems = 65536;
 /// Loads what may be chosen: each problem is decided where there are at most 65,536, else a sample of them
 /// that is dense in ratio, and every problem that a table measured. Throws what binding::refuse does.
 inline void load_ranges(binding& into, const prepared_ranges& ranges) {
-  std::vector<bool> done(into.rules().candidates.size());
   const auto decide = [&](problem_view problem) {
+    kind_binding& kind = into.kind_of(problem);
     std::unique_ptr<const driver_error> passing;  // the last failure that may pass
     for (;;) {
-      const choice chosen = into.select(problem);
+      const choice chosen = kind.select(problem);
       if (chosen.variant == no_index && passing != nullptr) throw driver_error{*passing};
-      if (chosen.variant == no_index) into.refuse(problem);
-      if (done[chosen.variant] || into.prepare(chosen.variant, passing)) {
-        done[chosen.variant] = true;
-        return;
-      }
+      if (chosen.variant == no_index) kind.refuse(problem);
+      if (kind.prepare(chosen.variant, passing)) return;
     }
   };
   std::vector<std::int64_t> problem = ranges.problem;
@@ -144,7 +141,7 @@ inline void load_ranges(binding& into, const prepared_ranges& ranges) {
     }
   }
   if (ranges.is_exhaustive) return;
-  for (const bound_group& group : into.rules().groups) {
+  for (const bound_group& group : into.kind_of(ranges.problem).rules().groups) {
     if (!matches(group.type, ranges.problem)) continue;
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       problem = ranges.problem;

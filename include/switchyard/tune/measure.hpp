@@ -11,6 +11,7 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/rule_book.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/binding.hpp>
@@ -48,8 +49,9 @@ class forced_source final : public binding_source {
   void attach(const operator_description& op, const device& where, binding_user& user) override {
     std::vector<std::string> ignored;
     (void)user.adopt(std::make_unique<binding>(
-        build_selector({&op, where.properties(), files_.manifests, {}, {}, variant_}, ignored), modules_,
-        std::make_shared<log>(), nullptr, std::size_t{16}));
+        std::make_shared<const fixed_rules>(
+            build_selector({&op, where.properties(), files_.manifests, {}, {}, variant_}, ignored)),
+        modules_, std::make_shared<log>(), nullptr, std::size_t{16}));
   }
   void detach(binding_user& /*user*/) noexcept override {}
 

@@ -81,6 +81,7 @@ inline void put_row(table& into, const operator_description& op, problem_view pr
   row_group* group = find_group(into, op, type);
   if (group == nullptr) {
     group = &into.groups.emplace_back();
+    group->source_group = static_cast<std::uint32_t>(into.groups.size() - 1);
     group->type = type;
     for (std::uint32_t i = 0; i < op.axes.size(); ++i) {
       if (op.axes[i].kind == axis_kind::size) group->axes.push_back(i);

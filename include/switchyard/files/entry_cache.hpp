@@ -1,0 +1,57 @@
+// What was parsed of a file's entries, for as long as somebody uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Numbers of a file's entries, ascending.
+using entry_list = std::vector<std::uint32_t>;
+
+/// All of them.
+[[nodiscard]] inline entry_list every_entry(std::size_t count) {
+  entry_list out(count);
+  for (std::uint32_t i = 0; i < count; ++i) out[i] = i;
+  return out;
+}
+
+/// Any thread may enter; one at a time parses.
+template <class Content>
+class entry_cache {
+ public:
+  /// What these entries say: as it was read before, or what `read()` returns.
+  template <class Reader>
+  [[nodiscard]] std::shared_ptr<const Content> get(const entry_list& entries, const Reader& read) {
+    const std::scoped_lock lock{mutex_};
+    if (const auto found = known_.find(entries); found != known_.end()) {
+      if (auto out = found->second.lock()) return out;
+    }
+    std::erase_if(known_, [](const auto& each) { return each.second.expired(); });
+    std::shared_ptr<const Content> out = read();
+    for (const std::uint32_t each : entries) {
+      if (was_read_.size() <= each) was_read_.resize(std::size_t{each} + 1);
+      was_read_[each] = true;
+    }
+    known_.insert_or_assign(entries, out);
+    return out;
+  }
+
+  /// Whether an entry is read for the first time. Inside `read()`.
+  [[nodiscard]] bool is_first_read(std::uint32_t entry) const {
+    return entry >= was_read_.size() || !was_read_[entry];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<bool> was_read_;  // guarded by mutex_, as what follows
+  std::map<entry_list, std::weak_ptr<const Content>> known_;
+};
+
+}  // namespace v0
+}  // namespace switchyard
