@@ -23,8 +23,10 @@ inline namespace v0 {
 /// Largest JSON file that is read.
 inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
 
-/// Parses JSON text. Throws file_error malformed_json.
-[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& path) {
+/// Parses JSON text, that of a file or of a part of it that stands at the JSON pointer `above`. Throws
+/// file_error malformed_json.
+[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& path,
+                                               const std::string& above = {}) {
   const json_scan found = scan_json(text);
   if (found.depth > max_json_depth) {
     throw file_error{error_code::malformed_json, path + ": nests " + std::to_string(found.depth) +
@@ -39,7 +41,7 @@ inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
   try {
     auto out = nlohmann::json::parse(text);
     if (found.has_repeated_key) {
-      throw file_error{error_code::malformed_json, path + ": " + text::shortened(found.repeated_key, 300) +
+      throw file_error{error_code::malformed_json, path + ": " + text::shortened(above + found.repeated_key, 300) +
                                                        ": the key stands here twice; remove one of the two"};
     }
     return out;

@@ -39,22 +39,24 @@ class outlined_file {
     for (const json_outline::member& each : outline_.members) {
       const std::string_view key = each.key.in(text_);
       if (key.find('\\') != std::string_view::npos) {
+        (void)parse_json(text_, path_);  // says which key stands twice, if one does
         throw file_error{error_code::malformed_json, path_ + ": the key \"" + text::shortened(key, 60) +
                                                          "\" is spelt with an escape; write it without"};
       }
       if (key == list_) {
         if (++lists > 1) refuse();
-        if (each.value.in(text_).front() == '[') continue;  // else whoever reads the head objects
+        has_list_ = each.value.in(text_).front() == '[';
+        if (has_list_) continue;  // else whoever reads the head objects
       }
       if (reduced.size() > 1) reduced += ',';
       ((reduced += '"') += key) += "\":";
       reduced += each.value.in(text_);
     }
-    has_list_ = lists > 0;
     head_ = parse_json(reduced += '}', path_);
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// Whether the list is there, and is one.
   [[nodiscard]] bool has_list() const noexcept { return has_list_; }
 
   /// The file without its list.
@@ -96,8 +98,8 @@ class outlined_file {
   void parse_entry(std::size_t number, warnings& warned, const Reader& read) const {
     const std::size_t index = positions_[number];
     try {
-      const nlohmann::json value = parse_json(entries_[number].whole.in(text_), path_);
       const std::string pointer = pointer_to(index);
+      const nlohmann::json value = parse_json(entries_[number].whole.in(text_), path_, pointer);
       const json_place place{value, path_, pointer};
       read(place, index);
     } catch (const file_error& problem) {
@@ -135,9 +137,9 @@ class outlined_file {
       warnings& warned) {
     const std::string_view spelt = outline_.elements[index].type.in(text_);
     try {
-      nlohmann::json owner = nlohmann::json::object();
-      if (!spelt.empty()) owner["type"] = parse_json(spelt, path_);
       const std::string pointer = pointer_to(index);
+      nlohmann::json owner = nlohmann::json::object();
+      if (!spelt.empty()) owner["type"] = parse_json(spelt, path_, pointer + "/type");
       std::vector<axis_value> type = detail::read_type(json_place{owner, path_, pointer}, op);
       std::string key;
       for (const axis_value& each : type)
