@@ -30,6 +30,15 @@ constexpr auto sizes = [] {
 template <class Operator>
 constexpr sy::host::kernel take_all_of{1, sizes<Operator>.size(), sizes<Operator>.data(), &ignore};
 
+/// The parameters of benchmarks/large_set.py: 13 pointers, 9 sizes, 23 strides, 4 scalars, a pointer.
+constexpr auto sizes_of_50 = [] {
+  std::array<std::uint32_t, 50> out{};
+  out.fill(8);
+  for (std::size_t i = 13; i < 22; ++i) out[i] = 4;
+  for (std::size_t i = 45; i < 49; ++i) out[i] = 4;
+  return out;
+}();
+
 }  // namespace
 
 EXPORT_KERNEL(nothing_16, nothing);
@@ -38,7 +47,9 @@ EXPORT_KERNEL(nothing_16, nothing);
 extern "C" {
 extern const sy::host::kernel nothing_rotary;
 extern const sy::host::kernel nothing_attention_forward;
+extern const sy::host::kernel nothing_50;
 }
 #pragma GCC visibility pop
 const sy::host::kernel nothing_rotary = take_all_of<sy::operators::rotary>;
 const sy::host::kernel nothing_attention_forward = take_all_of<sy::operators::attention_forward>;
+const sy::host::kernel nothing_50{1, sizes_of_50.size(), sizes_of_50.data(), &ignore};

@@ -38,8 +38,8 @@ class outlined_file {
     std::size_t lists = 0;
     for (const json_outline::member& each : outline_.members) {
       const std::string_view key = each.key.in(text_);
-      if (key.find('\\') != std::string_view::npos) {
-        (void)parse_json(text_, path_);  // says which key stands twice, if one does
+      if (key != list_ && string_in({each.key.begin - 1, each.key.end + 1}) == list_) {
+        (void)parse_json(text_, path_);  // says that the key stands twice, if it does
         throw file_error{error_code::malformed_json, path_ + ": the key \"" + text::shortened(key, 60) +
                                                          "\" is spelt with an escape; write it without"};
       }
