@@ -84,6 +84,43 @@ def check_descriptors(name, parameters, facts):
             raise KernelBuildError(f"{name}: a tensor map has {json.dumps(found)}, the kernel was compiled for {json.dumps(expected)}")
 
 
+# Of these each launch has its own; the rest is what launches of one kernel source have in common.
+OWN_FIELDS = ("blob", "sha256", "kernel", "block", "shared_bytes")
+
+
+def share_launches(variants):
+    """Moves what launches have in common into shared objects that they are `like`; returns these by name."""
+    used = {}
+    for variant in variants:
+        for launch in variant["launches"]:
+            body = {key: value for key, value in launch.items() if key not in OWN_FIELDS}
+            if "blob" in launch:
+                used.setdefault(json.dumps(body), []).append((variant, launch))
+    shared = {}
+    for text, users in used.items():
+        if len(users) < 2:
+            continue
+        kernel = users[0][1]["kernel"]
+        name = kernel if kernel not in shared else f"{kernel}_{len(shared)}"
+        shared[name] = json.loads(text)
+        for variant, launch in users:
+            own = {key: launch[key] for key in OWN_FIELDS if key in launch}
+            variant["launches"] = [{"like": name, **own} if each is launch else each for each in variant["launches"]]
+    return shared
+
+
+def expand_shared(manifest):
+    """A manifest whose variants and launches say everything themselves."""
+    def expanded(node):
+        shared = manifest.get("shared", {}).get(node.get("like"), {})
+        return {**shared, **{key: value for key, value in node.items() if key != "like"}}
+
+    variants = [expanded(variant) for variant in manifest["variants"]]
+    for variant in variants:
+        variant["launches"] = [expanded(launch) for launch in variant["launches"]]
+    return {**{key: value for key, value in manifest.items() if key != "shared"}, "variants": variants}
+
+
 def make_manifest(plan, folder, meta_folder):
     facts, infos, hashes = {}, {}, {}
     for blob in plan["blobs"]:
@@ -102,9 +139,11 @@ def make_manifest(plan, folder, meta_folder):
                 entry[key] = variant[key]
         entry["launches"] = launches
         variants.append(entry)
+    shared = share_launches(variants)
     return {"schema": SCHEMA, "operator": plan["operator"],
             "target": {"backend": plan["backend"], "arch": plan["arch"]},
-            "built_by": "; ".join(sorted({fact["built_by"] for fact in facts.values()})), "variants": variants}
+            "built_by": "; ".join(sorted({fact["built_by"] for fact in facts.values()})),
+            **({"shared": shared} if shared else {}), "variants": variants}
 
 
 def parameter_size(parameter, variant, fields):
@@ -194,7 +233,7 @@ def same_arch(manifest_arch, blob_arch):
 def verify(path, fields_by_operator=None, max_spills=None):
     """Everything wrong between a manifest and its blobs, as sentences; and a line a kernel on its resources."""
     with open(path, encoding="utf-8") as file:
-        manifest = json.load(file)
+        manifest = expand_shared(json.load(file))
     folder = os.path.dirname(os.path.abspath(path))
     fields = (fields_by_operator or {}).get(manifest["operator"])
     problems, infos, resources = [], {}, {}

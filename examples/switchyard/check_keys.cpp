@@ -46,12 +46,18 @@ class key_checker {
   }
 
   void manifest(const nlohmann::json& file) {
-    static const key_set top{"schema", "operator", "target", "built_by", "variants"};
-    static const key_set variant{"id", "type", "config", "requires", "cost", "workspace", "launches"};
+    static const key_set top{"schema", "operator", "target", "built_by", "shared", "variants"};
+    static const key_set variant{"id", "type", "config", "requires", "cost", "workspace", "launches", "like"};
     static const key_set launch{"blob",  "sha256",  "kernel",       "grid",
                                 "block", "cluster", "shared_bytes", "cooperative",
-                                "fill",  "byte",    "parameters",   "programmatic_dependent_launch"};
+                                "fill",  "byte",    "parameters",   "programmatic_dependent_launch",
+                                "like"};
     object(file, "", top);
+    if (file.contains("shared") && file["shared"].is_object()) {
+      key_set of_shared = launch;  // an object is for variants or for launches
+      of_shared.insert(variant.begin(), variant.end());
+      for (const auto& [name, each] : file["shared"].items()) object(each, "/shared/" + name, of_shared);
+    }
     each(file, "", "variants", [this](const nlohmann::json& one, const std::string& at) {
       object(one, at, variant);
       each(one, at, "launches",

@@ -1,11 +1,11 @@
-// What an operator's first call costs in a fresh process, and a reload after it. first_use.py makes the files,
-// runs this and prints the figures beside their bounds.
+// What an operator's first call costs in a fresh process, and a reload after it. first_use.py makes the
+// files, runs this and prints the figures beside their bounds.
 //
 //   first_use ROOT [TYPES]
 //
 // Prints, a line each: CPU time from the start of main to the end of the first call, and what the peak of
-// resident memory grew by meanwhile; the same after calls of TYPES types (100); CPU time of a reload after the
-// table changed, how far memory then peaked above what was live before it, and what is live after it.
+// resident memory grew by meanwhile; the same after calls of TYPES types (100); CPU time of a reload after
+// the table changed, how far memory then peaked above what was live before it, and what is live after it.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -65,11 +65,11 @@ attention::arguments call_of(int number) {
   if (number / 2 % 2 == 1) call.bias = &value;
   call.batch = 4;
   call.heads = call.heads_kv = 32;
-  call.seqlen_q = call.seqlen_k = 1000;
+  call.seqlen_q = call.seqlen_k = 100;
   const std::int64_t dim = call.head_dim;
   call.q_stride_head = call.k_stride_head = call.v_stride_head = call.out_stride_head = dim;
   call.q_stride_token = call.k_stride_token = call.v_stride_token = call.out_stride_token = 32 * dim;
-  call.q_stride_batch = call.k_stride_batch = call.v_stride_batch = call.out_stride_batch = 32000 * dim;
+  call.q_stride_batch = call.k_stride_batch = call.v_stride_batch = call.out_stride_batch = 3200 * dim;
   call.scale = 0.125F;
   return call;
 }

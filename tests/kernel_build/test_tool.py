@@ -16,7 +16,7 @@ sys.path.insert(0, TOOLS)
 from kernel_tools import KernelBuildError, msgpack  # noqa: E402
 from kernel_tools.blob import read_blob  # noqa: E402
 from kernel_tools.expression import evaluate  # noqa: E402
-from kernel_tools.manifest import hash_file, verify  # noqa: E402
+from kernel_tools.manifest import expand_shared, hash_file, share_launches, verify  # noqa: E402
 from kernel_tools.space import expand  # noqa: E402
 
 
@@ -243,12 +243,26 @@ for _ in range(4):
         shutil.copytree(source, folder)
         path = os.path.join(folder, "manifest.json")
         with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
+            manifest = expand_shared(json.load(file))
         change(manifest, folder)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(manifest, file)
         fields = {"scaled_sum": {"x": "pointer", "y": "pointer", "n": "i64", "a": "f32"}}
         return "\n".join(verify(path, fields)[0])
+
+    def test_launches_share_what_they_have_in_common(self):
+        def launch(blob, **others):
+            return {"blob": blob, "sha256": "0" * 64, "kernel": "k", "grid": ["n"], "block": [1], "parameters": ["x", "y"],
+                    **others}
+
+        variants = [{"id": "a", "launches": [launch("a"), {"fill": "w"}]},
+                    {"id": "b", "launches": [launch("b", block=[2]), launch("c", cooperative=True)]}]
+        before = json.loads(json.dumps(variants))
+        shared = share_launches(variants)
+        self.assertEqual(shared, {"k": {"grid": ["n"], "parameters": ["x", "y"]}})
+        self.assertEqual(variants[0]["launches"][0], {"like": "k", "blob": "a", "sha256": "0" * 64, "kernel": "k", "block": [1]})
+        self.assertEqual(variants[1]["launches"][1], launch("c", cooperative=True))  # one alone stays as it is
+        self.assertEqual(expand_shared({"shared": shared, "variants": variants}), {"variants": before})
 
     def test_verify_finds_what_is_wrong(self):
         def launch(manifest):

@@ -49,6 +49,12 @@ def broken_trees():
     @edit("unknown axis", "error", 108, "did you mean 'seqlen'?")
     def _(tree): tree.table["groups"][0]["axes"][1] = "seqlin"
 
+    @edit("launch like nothing", "error", 107, "/launches/0/like: the file's 'shared' has no 'tile'; it has nothing")
+    def _(tree): launch(tree)["like"] = "tile"
+
+    @edit("misspelt key of a shared object", "warning", 107, "/shared/tile/gird: the format has no such key")
+    def _(tree): tree.manifest["shared"] = {"tile": {"gird": [1]}}
+
     @edit("duplicate id", "error", 109, "'small' stands here twice")
     def _(tree): tree.manifest["variants"].append(tree.manifest["variants"][1])
 

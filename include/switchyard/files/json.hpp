@@ -41,7 +41,8 @@ inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
   try {
     auto out = nlohmann::json::parse(text);
     if (found.has_repeated_key) {
-      throw file_error{error_code::malformed_json, path + ": " + text::shortened(above + found.repeated_key, 300) +
+      throw file_error{error_code::malformed_json, path + ": " +
+                                                       text::shortened(above + found.repeated_key, 300) +
                                                        ": the key stands here twice; remove one of the two"};
     }
     return out;
