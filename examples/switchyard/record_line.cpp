@@ -95,8 +95,8 @@ record_line parse_record_line(std::string_view text) {
        device != document.end() && device->is_string() ? device->get<std::string>() : std::string{},
        problem.dump(-1, ' ', false, ordered_json::error_handler_t::replace)},
       count.get<std::uint64_t>()};
-  check_name("operator", out.what.operator_name);
-  check_name("device", out.what.device);
+  check_name("operator", out.problem.operator_name);
+  check_name("device", out.problem.device);
   return out;
 }
 
