@@ -35,9 +35,11 @@
 #include <switchyard/launching/module_store.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
+#include <switchyard/tune/workloads/norm.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
-#include <switchyard/tune/workloads/rows.hpp>
+#include <switchyard/tune/workloads/softmax.hpp>
 #if __has_include(<switchyard/tune/workloads/attention_backward.hpp>)
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #define HAS_ATTENTION_BACKWARD
