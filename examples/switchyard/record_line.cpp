@@ -63,7 +63,7 @@ Json parse_json_object(std::string_view text) {
   Json out = readable ? Json::parse(text, nullptr, false) : Json{};
   if (!out.is_object()) throw bad_line{"is not a JSON object"};
   if (found.has_repeated_key)
-    throw bad_line{sy::text::shortened(found.repeated_key, 100) + ": the key stands here twice"};
+    throw bad_line{sy::text::shortened(found.repeated_key, 100) + ": the key is repeated"};
   return out;
 }
 template nlohmann::json parse_json_object(std::string_view text);

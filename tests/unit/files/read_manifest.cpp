@@ -326,7 +326,7 @@ TEST_CASE("a bad variant is left out and the others serve, in their order") {
   REQUIRE(warned.messages.size() == 3);
   CHECK_THAT(warned.messages[0], has_text("/variants/1/requires/0"));
   CHECK_THAT(warned.messages[1], has_text("/variants/2"));
-  CHECK_THAT(warned.messages[2], has_text("[switchyard.109]") && has_text("variant 'a' stands here twice"));
+  CHECK_THAT(warned.messages[2], has_text("[switchyard.109]") && has_text("variant 'a' is listed twice"));
 }
 
 TEST_CASE("enumerators that two axes number differently must be written as numbers") {
