@@ -135,8 +135,8 @@ class rule_catalog {
     fresh.manifests = known.serving.manifests;
     if (!std::exchange(known.lost_manifests, true)) {
       warn_("[switchyard.302] " + std::string{op.name} +
-            ": its last manifest is gone; the variants of before stay in use. Install manifests again, or "
-            "start the program again to be without them");
+            ": its last manifest was removed; its variants stay in use. Install manifests again, or "
+            "restart the program to remove them");
     }
   }
 

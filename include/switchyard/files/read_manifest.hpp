@@ -244,9 +244,9 @@ class manifest_reader {
       auto& others = seen[each.id];
       for (const auto& other : others) {
         if (out.variants[other.get<std::size_t>()].type == each.type) {
-          place.fail(error_code::duplicate_id,
-                     "variant '" + each.id +
-                         "' stands here twice with the same type; the first is used. Rename one");
+          place.fail(
+              error_code::duplicate_id,
+              "variant '" + each.id + "' is listed twice with the same type; the first is used. Rename one");
         }
       }
       others.push_back(out.variants.size());
