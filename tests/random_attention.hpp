@@ -222,7 +222,7 @@ struct random_attention {
 };
 
 /// What is wrong with a result of which every byte was 0xFF before; empty when nothing is.
-[[nodiscard]] inline std::string differences(const std::string& what, const std::vector<double>& expected,
+[[nodiscard]] inline std::string differences(const std::string& name, const std::vector<double>& expected,
                                              double limit, dtype type, const void* found) {
   double largest = 0;
   const auto bytes = static_cast<std::size_t>(size_of(type));
@@ -230,7 +230,7 @@ struct random_attention {
     const auto* at = static_cast<const std::byte*>(found) + i * bytes;
     if (std::isnan(expected[i])) {
       if (std::any_of(at, at + bytes, [](std::byte each) { return each != std::byte{0xFF}; })) {
-        return what + ": element " + std::to_string(i) + " is written";
+        return name + ": element " + std::to_string(i) + " is written";
       }
       continue;
     }
@@ -238,14 +238,14 @@ struct random_attention {
     if (value == expected[i]) continue;
     const double error = std::abs(value - expected[i]);
     if (!(error <= std::numeric_limits<double>::max())) {
-      return what + ": element " + std::to_string(i) + " is " + std::to_string(value) + ", not " +
+      return name + ": element " + std::to_string(i) + " is " + std::to_string(value) + ", not " +
              std::to_string(expected[i]);
     }
     largest = std::max(largest, error);
   }
   if (largest <= limit) return {};
   std::ostringstream text;
-  text << what << ": error " << largest << ", allowed " << limit;
+  text << name << ": error " << largest << ", allowed " << limit;
   return text.str();
 }
 

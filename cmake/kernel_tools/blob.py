@@ -31,10 +31,10 @@ def nv_attributes(data):
             yield attribute, struct.pack("<H", size)
 
 
-def read_cubin(content, what):
-    elf = Elf(content, what)
+def read_cubin(content, file_name):
+    elf = Elf(content, file_name)
     if elf.machine != EM_CUDA:
-        raise KernelBuildError(f"{what}: not a cubin (ELF machine {elf.machine})")
+        raise KernelBuildError(f"{file_name}: not a cubin (ELF machine {elf.machine})")
     # CUDA 13 moved the architecture from the low byte of the flags to the second one, and changed the OS ABI.
     number = elf.flags >> 8 & 0xFFFF if elf.os_abi == 65 else elf.flags & 0xFF
     arch = f"sm_{number}"
@@ -77,11 +77,11 @@ def read_cubin(content, what):
 PTX_SIZE = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
-def read_ptx(content, what):
+def read_ptx(content, file_name):
     text = content.decode(errors="replace").rstrip("\0")
     target = re.search(r"^\.target\s+sm_(\w+)", text, re.MULTILINE)
     if target is None:
-        raise KernelBuildError(f"{what}: not PTX (no .target)")
+        raise KernelBuildError(f"{file_name}: not PTX (no .target)")
     kernels = {}
     for match in re.finditer(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{", text):
         parameters, offset = [], 0
@@ -89,7 +89,7 @@ def read_ptx(content, what):
             shape = re.match(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([a-z])(\d+)\s+(?:\.ptr[^%\w]*(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?"
                              r"[\w$]+(?:\[(\d+)\])?", parameter)
             if shape is None:
-                raise KernelBuildError(f"{what}: kernel {match.group(1)}: parameter '{parameter}' is not understood")
+                raise KernelBuildError(f"{file_name}: kernel {match.group(1)}: parameter '{parameter}' is not understood")
             unit = PTX_SIZE[shape.group(3)]
             size = unit * int(shape.group(4) or 1)
             align = int(shape.group(1) or unit)
@@ -104,20 +104,20 @@ def read_ptx(content, what):
     return {"backend": "cuda", "arch": f"compute_{target.group(1)}", "kernels": kernels}
 
 
-def read_hsaco(content, what):
-    elf = Elf(content, what)
+def read_hsaco(content, file_name):
+    elf = Elf(content, file_name)
     if elf.machine != EM_AMDGPU or elf.os_abi != 64:
-        raise KernelBuildError(f"{what}: not an AMD code object (ELF machine {elf.machine}, OS ABI {elf.os_abi})")
+        raise KernelBuildError(f"{file_name}: not an AMD code object (ELF machine {elf.machine}, OS ABI {elf.os_abi})")
     metadata = next((msgpack.decode(data) for owner, kind, data in elf.notes() if owner == "AMDGPU" and kind == 32), None)
     if not isinstance(metadata, dict):
-        raise KernelBuildError(f"{what}: no AMDGPU metadata note")
+        raise KernelBuildError(f"{file_name}: no AMDGPU metadata note")
     arch = metadata.get("amdhsa.target", "").rpartition("-")[2].partition(":")[0]
     symbols = {symbol.name for symbol in elf.symbols(SHT_DYNSYM)}
     kernels = {}
     for entry in metadata.get("amdhsa.kernels", []):
         name, symbol = entry[".name"], entry[".symbol"]
         if symbol not in symbols:
-            raise KernelBuildError(f"{what}: kernel {name} has no symbol {symbol}")
+            raise KernelBuildError(f"{file_name}: kernel {name} has no symbol {symbol}")
         explicit = [argument for argument in entry.get(".args", []) if not argument[".value_kind"].startswith("hidden_")]
         kernels[name] = {
             "parameters": [(argument[".offset"], argument[".size"]) for argument in explicit],
@@ -135,10 +135,10 @@ def read_hsaco(content, what):
     return {"backend": "hip", "arch": arch, "machine_flags": elf.flags, "kernels": kernels}
 
 
-def read_shared_object(content, what):
-    elf = Elf(content, what)
+def read_shared_object(content, file_name):
+    elf = Elf(content, file_name)
     if elf.machine not in HOST_ARCH or elf.type != 3:
-        raise KernelBuildError(f"{what}: not a shared object for x86_64 or aarch64")
+        raise KernelBuildError(f"{file_name}: not a shared object for x86_64 or aarch64")
     exported = {symbol.name: symbol for symbol in elf.symbols(SHT_DYNSYM)
                 if symbol.type == 1 and symbol.binding in (1, 2) and symbol.section != 0}
     kernels = {}

@@ -21,11 +21,11 @@ class Section:
 class Elf:
     """Header fields, sections and symbols."""
 
-    def __init__(self, content, what):
+    def __init__(self, content, file_name):
         if len(content) < 64 or content[:4] != b"\x7fELF":
-            raise KernelBuildError(f"{what}: not an ELF file")
+            raise KernelBuildError(f"{file_name}: not an ELF file")
         if content[4] != 2 or content[5] != 1:
-            raise KernelBuildError(f"{what}: not a 64-bit little-endian ELF file")
+            raise KernelBuildError(f"{file_name}: not a 64-bit little-endian ELF file")
         self.os_abi, self.abi_version = content[7], content[8]
         try:
             (self.type, self.machine, _, _, _, table, self.flags, _, _, _, entry, count,
@@ -37,10 +37,10 @@ class Elf:
                 name = text_at(strings, fields[0])
                 data = b"" if fields[1] == SHT_NOBITS else content[fields[4]: fields[4] + fields[5]]
                 if fields[1] != SHT_NOBITS and len(data) != fields[5]:
-                    raise KernelBuildError(f"{what}: section {name} reaches past the end of the file")
+                    raise KernelBuildError(f"{file_name}: section {name} reaches past the end of the file")
                 self.sections.append(Section(name, fields, data))
         except (struct.error, IndexError):
-            raise KernelBuildError(f"{what}: truncated ELF file") from None
+            raise KernelBuildError(f"{file_name}: truncated ELF file") from None
 
     def section(self, name):
         return next((section for section in self.sections if section.name == name), None)

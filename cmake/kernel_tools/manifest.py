@@ -241,15 +241,15 @@ def verify(path, fields_by_operator=None, max_spills=None):
         return [f"{path}: schema {manifest.get('schema')}, expected {SCHEMA}"], {}
     seen = set()
     for index, variant in enumerate(manifest["variants"]):
-        where = f"{path}: /variants/{index} ({variant['id']})"
+        place = f"{path}: /variants/{index} ({variant['id']})"
         key = (variant["id"], json.dumps(variant.get("type", {}), sort_keys=True))
         if key in seen:
-            problems.append(f"{where}: id is there twice for type {key[1]}")
+            problems.append(f"{place}: id is there twice for type {key[1]}")
         seen.add(key)
         for launch in variant["launches"]:
             if "fill" in launch:
                 if launch["fill"] not in variant.get("workspace", {}):
-                    problems.append(f"{where}: fills '{launch['fill']}', which is no workspace")
+                    problems.append(f"{place}: fills '{launch['fill']}', which is no workspace")
                 continue
             name = launch["blob"]
             blob_path = os.path.join(folder, name)
@@ -260,17 +260,17 @@ def verify(path, fields_by_operator=None, max_spills=None):
                     infos[name] = (read_blob(blob_path), hash_file(blob_path))
                 info, digest = infos[name]
                 if digest != launch["sha256"]:
-                    problems.append(f"{where}: blob {name} has SHA-256 {digest}, the manifest says {launch['sha256']}")
+                    problems.append(f"{place}: blob {name} has SHA-256 {digest}, the manifest says {launch['sha256']}")
                 if info["backend"] != manifest["target"]["backend"] or not same_arch(manifest["target"]["arch"], info["arch"]):
-                    problems.append(f"{where}: blob {name} is for {info['backend']}-{info['arch']}")
-                problems += [f"{where}: blob {name}: {text}" for text in check_launch(launch, variant, info, fields)]
+                    problems.append(f"{place}: blob {name} is for {info['backend']}-{info['arch']}")
+                problems += [f"{place}: blob {name}: {text}" for text in check_launch(launch, variant, info, fields)]
             except (KernelBuildError, OSError) as error:
-                problems.append(f"{where}: blob {name}: {error}")
+                problems.append(f"{place}: blob {name}: {error}")
                 continue
             kernel = info["kernels"].get(launch["kernel"], {})
             spills = kernel.get("spills", 0)
             if max_spills is not None and spills > max_spills:
-                problems.append(f"{where}: kernel {launch['kernel']} spills {spills} registers, at most {max_spills} allowed")
+                problems.append(f"{place}: kernel {launch['kernel']} spills {spills} registers, at most {max_spills} allowed")
             resources[f"{name}:{launch['kernel']}"] = {
                 key: value for key, value in kernel.items() if key not in ("parameters", "pointers", "hidden")}
     return problems, resources

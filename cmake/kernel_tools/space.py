@@ -43,11 +43,11 @@ def file_name(toolchain, name, names):
     return f"{name}.ptx" if names["arch"].startswith("compute_") else f"{name}.cubin"
 
 
-def combinations(group, where):
+def combinations(group, place):
     """The value sets of a `type`, `config` or `build`: a cross product, or a list of them."""
     for values in group if isinstance(group, list) else [group]:
         if not isinstance(values, dict):
-            raise KernelBuildError(f"{where}: expected an object of values, got {json.dumps(values)}")
+            raise KernelBuildError(f"{place}: expected an object of values, got {json.dumps(values)}")
         lists = [value if isinstance(value, list) else [value] for value in values.values()]
         for choice in itertools.product(*lists):
             yield dict(zip(values, choice))
@@ -189,14 +189,14 @@ class Space:
                 if isinstance(text, str):
                     self.words.update(re.findall(r"[A-Za-z_]\w*", text))
 
-    def require(self, node, allowed, needed, where):
+    def require(self, node, allowed, needed, place):
         if not isinstance(node, dict):
-            raise KernelBuildError(f"{self.path}: {where or '/'}: expected an object")
+            raise KernelBuildError(f"{self.path}: {place or '/'}: expected an object")
         if missing := sorted(needed - set(node)):
-            raise KernelBuildError(f"{self.path}: {where or '/'}: missing {', '.join(missing)}")
+            raise KernelBuildError(f"{self.path}: {place or '/'}: missing {', '.join(missing)}")
         if unknown := sorted(set(node) - allowed):
             raise KernelBuildError(
-                f"{self.path}: {where or '/'}: unknown {', '.join(unknown)}; known are {', '.join(sorted(allowed))}")
+                f"{self.path}: {place or '/'}: unknown {', '.join(unknown)}; known are {', '.join(sorted(allowed))}")
 
     def in_set(self, scope, chosen):
         if chosen is None or chosen not in self.sets:
@@ -236,13 +236,13 @@ class Space:
             for index, rule in enumerate(self.rules):
                 if "targets" in rule and target not in rule["targets"]:
                     continue
-                where = f"{self.path}: /variants/{index}"
+                place = f"{self.path}: /variants/{index}"
                 try:
                     for scope, type_values, config in self.scopes(rule, names):
                         if self.in_set(scope, chosen_set):
                             plan.add_variant(self, rule, scope, type_values, config)
                 except KernelBuildError as error:
-                    raise KernelBuildError(f"{where}: {target}: {error}") from None
+                    raise KernelBuildError(f"{place}: {target}: {error}") from None
 
 
 class Plan:

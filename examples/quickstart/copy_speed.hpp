@@ -20,8 +20,8 @@ namespace sy = switchyard;
 /// from caches, and take as long as starting them does.
 class copy_speed {
  public:
-  explicit copy_speed(const sy::device& where) : driver_{where.driver()} {
-    const bool on_host = where.properties().backend == "host";
+  explicit copy_speed(const sy::device& device) : driver_{device.driver()} {
+    const bool on_host = device.properties().backend == "host";
     threads_ = on_host ? sy::host::usable_processors() : 0;
     most_ = on_host ? std::size_t{256} << 20U : std::size_t{1} << 30U;
     from_ = sy::tune::device_buffer{driver_, most_};

@@ -28,8 +28,8 @@ inline constexpr std::int64_t context = 2048;
 /// A tensor in host memory and its twin on the device.
 class tensor {
  public:
-  tensor(const sy::device& where, std::vector<std::byte> values)
-      : host_{std::move(values)}, device_{where.driver(), host_.size()} {}
+  tensor(const sy::device& device, std::vector<std::byte> values)
+      : host_{std::move(values)}, device_{device.driver(), host_.size()} {}
 
   /// Brings the device's copy back to the host's values.
   void reset() { device_.upload(host_.data(), host_.size()); }
@@ -49,8 +49,8 @@ class tensor {
   sy::tune::device_buffer device_;
 };
 
-[[nodiscard]] inline tensor random_tensor(const sy::device& where, std::int64_t count, std::uint64_t seed) {
-  return {where, sy::tune::random_elements(sy::dtype::bf16, static_cast<std::size_t>(count), seed)};
+[[nodiscard]] inline tensor random_tensor(const sy::device& device, std::int64_t count, std::uint64_t seed) {
+  return {device, sy::tune::random_elements(sy::dtype::bf16, static_cast<std::size_t>(count), seed)};
 }
 
 /// cos and sin of every position below `context`, with Llama 3.1's stretching of the low frequencies: base
@@ -87,13 +87,13 @@ struct rotary_call {
   operator_type::arguments on_host;    ///< with host pointers: what the reference reads
   tensor q, k, cos, sin;
 
-  rotary_call(const sy::device& where, std::string call_name, std::int64_t seqlen,
+  rotary_call(const sy::device& device, std::string call_name, std::int64_t seqlen,
               std::int64_t first_position)
       : name{std::move(call_name)},
-        q{random_tensor(where, seqlen * heads * head_dim, 1)},
-        k{random_tensor(where, seqlen * heads_kv * head_dim, 2)},
-        cos{where, rotary_tables().first},
-        sin{where, rotary_tables().second} {
+        q{random_tensor(device, seqlen * heads * head_dim, 1)},
+        k{random_tensor(device, seqlen * heads_kv * head_dim, 2)},
+        cos{device, rotary_tables().first},
+        sin{device, rotary_tables().second} {
     arguments.q = arguments.q_out = q.device();
     arguments.q_out = q.device();
     arguments.k = k.device();
@@ -154,12 +154,13 @@ struct attention_call {
   operator_type::arguments on_host;
   tensor q, k, v, out;
 
-  attention_call(const sy::device& where, std::string call_name, std::int64_t seqlen_q, std::int64_t seqlen_k)
+  attention_call(const sy::device& device, std::string call_name, std::int64_t seqlen_q,
+                 std::int64_t seqlen_k)
       : name{std::move(call_name)},
-        q{random_tensor(where, seqlen_q * heads * head_dim, 3)},
-        k{random_tensor(where, seqlen_k * heads_kv * head_dim, 4)},
-        v{random_tensor(where, seqlen_k * heads_kv * head_dim, 5)},
-        out{where, std::vector<std::byte>(static_cast<std::size_t>(seqlen_q * heads * head_dim * 2))} {
+        q{random_tensor(device, seqlen_q * heads * head_dim, 3)},
+        k{random_tensor(device, seqlen_k * heads_kv * head_dim, 4)},
+        v{random_tensor(device, seqlen_k * heads_kv * head_dim, 5)},
+        out{device, std::vector<std::byte>(static_cast<std::size_t>(seqlen_q * heads * head_dim * 2))} {
     arguments.q = q.device();
     arguments.k = k.device();
     arguments.v = v.device();

@@ -36,15 +36,15 @@ struct layer {
   std::vector<rotary_call> rotary;
   std::vector<attention_call> attention;
 
-  explicit layer(const sy::device& where) {
+  explicit layer(const sy::device& device) {
     for (const std::int64_t length : {128, 512, 2048}) {
-      rotary.emplace_back(where, "rotary, prompt of " + std::to_string(length), length, 0);
+      rotary.emplace_back(device, "rotary, prompt of " + std::to_string(length), length, 0);
     }
-    rotary.emplace_back(where, "rotary, decode at 2048", 1, 2047);
+    rotary.emplace_back(device, "rotary, decode at 2048", 1, 2047);
     for (const std::int64_t length : {128, 512, 2048}) {
-      attention.emplace_back(where, "attention, prompt of " + std::to_string(length), length, length);
+      attention.emplace_back(device, "attention, prompt of " + std::to_string(length), length, length);
     }
-    attention.emplace_back(where, "attention, decode at 2048", 1, 2048);
+    attention.emplace_back(device, "attention, decode at 2048", 1, 2048);
   }
 };
 
@@ -98,13 +98,13 @@ struct dispatchers {
   sy::dispatcher<sy::operators::attention_forward> attention;
 };
 
-[[nodiscard]] std::vector<outcome> run_layer(dispatchers& run, layer& what,
+[[nodiscard]] std::vector<outcome> run_layer(dispatchers& run, layer& calls,
                                              const quickstart::copy_speed& copies) {
   std::printf("%-26s %-24s %-12s %13s %17s %-26s  %s\n", "call", "variant", "reason", "median time",
               "achieved", "beside a copy of its bytes", "error of tolerance");
   std::vector<outcome> out;
-  for (rotary_call& each : what.rotary) out.push_back(run_call(run.rotary, each, copies));
-  for (attention_call& each : what.attention) out.push_back(run_call(run.attention, each, copies));
+  for (rotary_call& each : calls.rotary) out.push_back(run_call(run.rotary, each, copies));
+  for (attention_call& each : calls.attention) out.push_back(run_call(run.attention, each, copies));
   return out;
 }
 
@@ -171,12 +171,12 @@ void write_missing_table(const std::filesystem::path& root, sy::catalog& catalog
 }
 
 /// Waits until the watching catalog has read the new tables. False after ten seconds.
-[[nodiscard]] bool wait_for_change(dispatchers& run, const layer& what, const std::vector<outcome>& before) {
+[[nodiscard]] bool wait_for_change(dispatchers& run, const layer& calls, const std::vector<outcome>& before) {
   const auto start = std::chrono::steady_clock::now();
   while (seconds{std::chrono::steady_clock::now() - start}.count() < 10) {
-    const bool rotary = run.rotary.explain(what.rotary.front().arguments).variant != before.front().variant;
+    const bool rotary = run.rotary.explain(calls.rotary.front().arguments).variant != before.front().variant;
     const bool attention =
-        run.attention.explain(what.attention.back().arguments).variant != before.back().variant;
+        run.attention.explain(calls.attention.back().arguments).variant != before.back().variant;
     if (rotary && attention) {
       std::printf("the catalog read them after %.0f ms\n\n",
                   1e3 * seconds{std::chrono::steady_clock::now() - start}.count());

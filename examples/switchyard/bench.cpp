@@ -68,7 +68,7 @@ enum class outcome : std::uint8_t { failed, behind, left_out, within };
 constexpr std::array<std::string_view, 4> outcome_names{"failed", "behind", "left out", "within"};
 
 struct result {
-  outcome what = outcome::within;
+  outcome kind = outcome::within;
   sy::reason reason = sy::reason::none;  ///< of the choice
   bool between = false;
   bool unsteady = false;  ///< the device drifted in every attempt
@@ -91,7 +91,7 @@ struct result {
   std::vector<sy::tune::row_entry> times;
   std::optional<std::string> settled;  ///< what the tuner would put first, where that is not the chosen one
 
-  [[nodiscard]] bool has_ratio() const noexcept { return what == outcome::within || what == outcome::behind; }
+  [[nodiscard]] bool has_ratio() const noexcept { return kind == outcome::within || kind == outcome::behind; }
 };
 
 /// What the workers of a run share.
@@ -123,7 +123,7 @@ class shape_bench {
     try {
       measure_all(shape.problem);
     } catch (const left_out& why) {
-      result_.what = outcome::left_out;
+      result_.kind = outcome::left_out;
       result_.why = why.what();
     }
     return std::move(result_);
@@ -167,7 +167,7 @@ class shape_bench {
 
   /// The chosen variant cannot be used.
   void fail() {
-    result_.what = outcome::failed;
+    result_.kind = outcome::failed;
     result_.why = result_.failures.back();
   }
 
@@ -175,7 +175,7 @@ class shape_bench {
   /// nothing in the manifests' order.
   [[nodiscard]] std::vector<serving> rivals(std::uint32_t chosen) {
     struct ranked {
-      serving what;
+      serving variant;
       double predicted;
     };
     std::vector<ranked> others;
@@ -201,7 +201,7 @@ class shape_bench {
     });
     if (!run_.arguments.exhaustive && others.size() > run_.arguments.candidates)
       others.resize(run_.arguments.candidates);
-    for (ranked& each : others) out.push_back(std::move(each.what));
+    for (ranked& each : others) out.push_back(std::move(each.variant));
     return out;
   }
 
@@ -281,7 +281,7 @@ class shape_bench {
   void judge() {
     result_.measured = seen_.size();
     const double threshold = run_.arguments.threshold;
-    result_.what = result_.behind.low > threshold ? outcome::behind : outcome::within;
+    result_.kind = result_.behind.low > threshold ? outcome::behind : outcome::within;
     if (result_.between) return;
     for (const sy::row_group& group : run_.table.content.groups) {
       if (group.type != result_.type) continue;
@@ -341,7 +341,7 @@ struct summary {
   std::size_t unsteady = 0;
   std::size_t rows_left_out = 0;
 
-  [[nodiscard]] std::size_t of(outcome what) const { return count[static_cast<std::size_t>(what)]; }
+  [[nodiscard]] std::size_t of(outcome kind) const { return count[static_cast<std::size_t>(kind)]; }
 };
 
 [[nodiscard]] summary summarise(const std::vector<result>& results) {
@@ -349,8 +349,8 @@ struct summary {
   std::vector<double> ratios;
   double logarithms = 0;
   for (const result& each : results) {
-    ++out.count[static_cast<std::size_t>(each.what)];
-    if (each.what == outcome::left_out && !each.between) ++out.rows_left_out;
+    ++out.count[static_cast<std::size_t>(each.kind)];
+    if (each.kind == outcome::left_out && !each.between) ++out.rows_left_out;
     if (!each.has_ratio()) continue;
     ratios.push_back(each.behind.value);
     logarithms += std::log(each.behind.value);
@@ -377,7 +377,7 @@ struct summary {
 }
 
 [[nodiscard]] std::string line_of(const result& each) {
-  std::string out = std::string{outcome_names[static_cast<std::size_t>(each.what)]} + "  " + each.text +
+  std::string out = std::string{outcome_names[static_cast<std::size_t>(each.kind)]} + "  " + each.text +
                     (each.between ? " (between rows)" : "") + ": ";
   if (!each.has_ratio()) return out + each.why;
   out += each.chosen + " " + sy::text::number(each.chosen_time.microseconds) + " us";
@@ -425,7 +425,7 @@ void print_text(const bench_arguments& arguments, const table_file& table,
 }
 
 [[nodiscard]] ordered_json json_of(const result& each) {
-  ordered_json out{{"outcome", outcome_names[static_cast<std::size_t>(each.what)]},
+  ordered_json out{{"outcome", outcome_names[static_cast<std::size_t>(each.kind)]},
                    {"shape", each.text},
                    {"between", each.between}};
   if (!each.why.empty()) out["why"] = each.why;
@@ -565,7 +565,7 @@ void run(bench_arguments arguments, session& session) {
   std::vector<result> results = measure_all(shared, shapes, workers);
   settle(table, results);
   std::stable_sort(results.begin(), results.end(), [](const result& a, const result& b) {
-    return a.what != b.what ? a.what < b.what : a.behind.value > b.behind.value;
+    return a.kind != b.kind ? a.kind < b.kind : a.behind.value > b.behind.value;
   });
   const summary found = summarise(results);
   if (interrupted()) {

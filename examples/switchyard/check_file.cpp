@@ -40,18 +40,18 @@ void check_blobs(const sy::manifest& from, report& out, checked_files& files) {
     std::string kernel;
   };
   std::map<std::string, pinned> blobs;
-  for (const sy::variant& what : from.variants) {
-    for (const sy::launch& each : what.launches) {
+  for (const sy::variant& variant : from.variants) {
+    for (const sy::launch& each : variant.launches) {
       if (each.is_fill) continue;
       const auto [found, is_new] = blobs.try_emplace(each.blob, pinned{each.sha256, each.kernel});
       if (!is_new && found->second.sha256 != each.sha256) {
         out.add(severity::error, sy::error_code::blob_hash_differs, from.path,
-                "variant '" + what.id + "' pins " + each.blob + " to SHA-256 " + each.sha256 +
+                "variant '" + variant.id + "' pins " + each.blob + " to SHA-256 " + each.sha256 +
                     ", another variant to " + found->second.sha256 + ": one of them is of an older build");
       }
     }
   }
-  for (const auto& [path, what] : blobs) {
+  for (const auto& [path, pin] : blobs) {
     files.blobs.insert(path);
     if (const std::string outside = target_outside(from.path, path); !outside.empty()) {
       out.add(
@@ -63,14 +63,14 @@ void check_blobs(const sy::manifest& from, report& out, checked_files& files) {
     try {
       const std::string bytes = sy::read_file(path, sy::max_blob_bytes);
       const std::string digest = sy::sha256(std::as_bytes(std::span{bytes}));
-      if (digest != what.sha256) {
+      if (digest != pin.sha256) {
         out.add(severity::error, sy::error_code::blob_hash_differs, path,
-                "has SHA-256 " + digest + ", but " + from.path + " pins " + what.sha256 +
+                "has SHA-256 " + digest + ", but " + from.path + " pins " + pin.sha256 +
                     ": install blob and manifest of one build");
       }
     } catch (const sy::file_error& problem) {
       out.add(severity::error, sy::error_code::blob_missing, path,
-              "kernel '" + what.kernel + "' of " + from.path + " is in it, but it cannot be read (" +
+              "kernel '" + pin.kernel + "' of " + from.path + " is in it, but it cannot be read (" +
                   problem.what() + ")");
     }
   }

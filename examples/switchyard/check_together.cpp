@@ -49,19 +49,20 @@ namespace {
 }
 
 /// What a variant does at a launch, as text: equal for variants that do the same.
-[[nodiscard]] std::string format_work(const sy::variant& what) {
+[[nodiscard]] std::string format_work(const sy::variant& variant) {
   std::string out;
-  for (const sy::config_entry& each : what.config) out += each.name + "=" + std::to_string(each.value) + ";";
-  for (const sy::launch& each : what.launches) {
+  for (const sy::config_entry& each : variant.config)
+    out += each.name + "=" + std::to_string(each.value) + ";";
+  for (const sy::launch& each : variant.launches) {
     out += each.is_fill ? "fill;" : each.sha256 + ":" + each.kernel + "(";
     for (const sy::parameter& parameter : each.parameters) out += parameter.text + ",";
   }
   return out;
 }
 
-[[nodiscard]] std::set<std::string> condition_texts(const sy::variant& what) {
+[[nodiscard]] std::set<std::string> condition_texts(const sy::variant& variant) {
   std::set<std::string> out;
-  for (const sy::condition& each : what.conditions) out.insert(each.text);
+  for (const sy::condition& each : variant.conditions) out.insert(each.text);
   return out;
 }
 
@@ -70,7 +71,7 @@ class together {
   together(const known_operator& known, const operator_files& files, report& out)
       : op_{*known.description}, files_{files}, out_{out} {
     for (const auto& from : files_.manifests) {
-      for (const sy::variant& what : from->variants) by_id_[what.id].push_back({from.get(), &what});
+      for (const sy::variant& variant : from->variants) by_id_[variant.id].push_back({from.get(), &variant});
     }
     for (const auto& each : files_.tables) {
       for (const sy::row_group& group : each->groups) measured_.insert(group.ids.begin(), group.ids.end());
@@ -96,7 +97,7 @@ class together {
  private:
   struct placed_variant {
     const sy::manifest* from;
-    const sy::variant* what;
+    const sy::variant* variant;
   };
 
   /// Conditions that no problem of the variant's type can meet on the variant's own target.
@@ -112,27 +113,28 @@ class together {
     if (!from.target.arch.starts_with("sm_")) names = sy::detail::make_scope(op_);
     if (device.backend != "host") names.add_constant("warp_size", device.attribute("warp_size"));
     const std::size_t size = names.size();
-    for (const sy::variant& what : from.variants) {
+    for (const sy::variant& variant : from.variants) {
       names.truncate(size);
-      for (const sy::axis_value& each : what.type) names.add_constant(op_.axes[each.axis].name, each.value);
-      for (const sy::config_entry& each : what.config) names.add_constant(each.name, each.value);
-      for (const sy::condition& each : what.conditions) check_condition(from, what, each, names);
+      for (const sy::axis_value& each : variant.type)
+        names.add_constant(op_.axes[each.axis].name, each.value);
+      for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
+      for (const sy::condition& each : variant.conditions) check_condition(from, variant, each, names);
     }
   }
 
-  void check_condition(const sy::manifest& from, const sy::variant& what, const sy::condition& each,
+  void check_condition(const sy::manifest& from, const sy::variant& variant, const sy::condition& each,
                        const sy::scope& names) {
     try {
       const sy::expression folded = sy::expression::parse(each.text, names);
       if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
       out_.add(severity::warning, from.path,
-               "variant '" + what.id + "' (" + format_type(op_, what.type) + ") requires " + each.text +
+               "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + each.text +
                    ", which is never true for its type and config on " + from.target.backend + " " +
                    from.target.arch + ": it can never be chosen");
     } catch (const sy::expression_error& problem) {
       // It parsed when the manifest was read, so it is a constant that cannot be computed.
       out_.add(severity::error, sy::error_code::invalid_expression, from.path,
-               "variant '" + what.id + "' (" + format_type(op_, what.type) + ") requires " + each.text +
+               "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + each.text +
                    ", which has no value for its type and config: " + problem.what());
     }
   }
@@ -140,21 +142,21 @@ class together {
   /// Variants that do what an earlier one does for the same calls.
   void check_twins(const sy::manifest& from) {
     std::unordered_map<std::string, std::vector<const sy::variant*>> by_work;
-    for (const sy::variant& what : from.variants) {
-      auto& others = by_work[format_work(what)];
+    for (const sy::variant& variant : from.variants) {
+      auto& others = by_work[format_work(variant)];
       for (const sy::variant* other : others) {
-        const auto mine = condition_texts(what);
+        const auto mine = condition_texts(variant);
         const auto theirs = condition_texts(*other);
-        if (!covers(other->type, what.type) ||
+        if (!covers(other->type, variant.type) ||
             !std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end()))
           continue;
         out_.add(severity::warning, from.path,
-                 "variant '" + what.id + "' (" + format_type(op_, what.type) +
+                 "variant '" + variant.id + "' (" + format_type(op_, variant.type) +
                      ") launches the same kernels in the same " + "way as '" + other->id +
                      "' before it, which serves all of its calls: it is never needed");
         break;
       }
-      others.push_back(&what);
+      others.push_back(&variant);
     }
   }
 
@@ -162,17 +164,17 @@ class together {
   void check_hidden(const sy::manifest& from) {
     std::vector<std::string> hidden;
     for (std::size_t i = 0; i < from.variants.size(); ++i) {
-      const sy::variant& what = from.variants[i];
-      if (measured_.contains(what.id)) continue;
-      const auto mine = condition_texts(what);
+      const sy::variant& variant = from.variants[i];
+      if (measured_.contains(variant.id)) continue;
+      const auto mine = condition_texts(variant);
       const bool behind =
           std::any_of(from.variants.begin(), from.variants.begin() + static_cast<std::ptrdiff_t>(i),
                       [&](const sy::variant& other) {
                         const auto theirs = condition_texts(other);
-                        return covers(other.type, what.type) &&
+                        return covers(other.type, variant.type) &&
                                std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end());
                       });
-      if (behind) hidden.push_back(what.id);
+      if (behind) hidden.push_back(variant.id);
     }
     if (hidden.empty()) return;
     const std::set<std::string> ids{hidden.begin(), hidden.end()};
@@ -183,12 +185,12 @@ class together {
                  sy::text::join(ids, 6));
   }
 
-  void check_id(const sy::table& from, const std::string& id, const std::string& where) {
+  void check_id(const sy::table& from, const std::string& id, const std::string& place) {
     if (by_id_.contains(id) || by_id_.empty()) return;
     std::vector<std::string_view> known;
     for (const auto& [name, unused] : by_id_) known.emplace_back(name);
     out_.add(severity::warning, sy::error_code::unknown_variant, from.path,
-             where + " names variant '" + id + "', which is in no manifest of the operator" +
+             place + " names variant '" + id + "', which is in no manifest of the operator" +
                  sy::text::suggestion(id, known) + " It is not used");
   }
 
@@ -207,7 +209,7 @@ class together {
     const auto found = by_id_.find(id);
     if (found == by_id_.end()) return out;
     for (const placed_variant& each : found->second) {
-      if (compatible(each.what->type, group.type) && runs_on(from.device, each.from->target))
+      if (compatible(each.variant->type, group.type) && runs_on(from.device, each.from->target))
         out.push_back(each);
     }
     return out;
@@ -224,7 +226,7 @@ class together {
         if (group.blobs[i].empty()) continue;
         const auto meant = meant_by(from, group, group.ids[i]);
         const bool current = std::any_of(meant.begin(), meant.end(), [&](const placed_variant& each) {
-          return sy::blob_fingerprint(*each.what) == group.blobs[i];
+          return sy::blob_fingerprint(*each.variant) == group.blobs[i];
         });
         if (meant.empty() || current) continue;
         for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
@@ -254,18 +256,18 @@ class together {
       for (std::size_t id = 0; id < group.ids.size(); ++id) {
         const auto meant = meant_by(from, group, group.ids[id]);
         if (meant.size() != 1) continue;
-        check_times(from, g, id, *meant.front().what, device, known, problem);
+        check_times(from, g, id, *meant.front().variant, device, known, problem);
       }
     }
   }
 
-  void check_times(const sy::table& from, std::size_t g, std::size_t id, const sy::variant& what,
+  void check_times(const sy::table& from, std::size_t g, std::size_t id, const sy::variant& variant,
                    const sy::device_properties& device, const std::vector<bool>& known,
                    std::vector<std::int64_t>& problem) {
     const sy::row_group& group = from.groups[g];
     // Only what the row determines: axes it does not hold could have any value.
     sy::scope names;
-    for (const sy::config_entry& each : what.config) names.add_constant(each.name, each.value);
+    for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
     const sy::scope all = sy::detail::make_scope(op_);
     for (const std::string_view name : all.names()) {
       const sy::symbol& meaning = *all.find(name);
@@ -275,7 +277,7 @@ class together {
       }
     }
     std::vector<sy::condition> decidable;
-    for (const sy::condition& each : what.conditions) {
+    for (const sy::condition& each : variant.conditions) {
       try {
         decidable.push_back({each.text, sy::expression::parse(each.text, names)});
       } catch (const sy::expression_error&) {  // it reads what the row does not hold
@@ -292,7 +294,7 @@ class together {
         if (holds.why == sy::fault::none && holds.value != 0) continue;
         out_.add(severity::warning, from.path,
                  "/groups/" + std::to_string(group.source_group) + "/rows/" +
-                     std::to_string(group.source_row[row]) + " has a time of '" + what.id +
+                     std::to_string(group.source_row[row]) + " has a time of '" + variant.id +
                      "', which requires " + each.text + " and so does not serve these sizes");
         return;  // one row tells enough
       }
@@ -322,8 +324,8 @@ class together {
     std::vector<std::vector<sy::axis_value>> out;
     for (const auto& from : files_.manifests) {
       if (!runs_on(device, from->target)) continue;
-      for (const sy::variant& what : from->variants) {
-        if (std::find(out.begin(), out.end(), what.type) == out.end()) out.push_back(what.type);
+      for (const sy::variant& variant : from->variants) {
+        if (std::find(out.begin(), out.end(), variant.type) == out.end()) out.push_back(variant.type);
       }
     }
     return out;

@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 7> verdict_names{"lost",   "slower",  "ch
                                                         "gained", "thinned", "same"};
 
 struct shape {
-  verdict what = verdict::same;
+  verdict kind = verdict::same;
   std::string text;  ///< "dtype=bf16 rows=64"
   std::string winner_before;
   std::string winner_after;  ///< of a thinned or lost shape: what NEW chooses there; may be empty
@@ -116,13 +116,13 @@ class comparison {
                          false});
     }
     std::stable_sort(shapes_.begin(), shapes_.end(),
-                     [](const shape& a, const shape& b) { return a.what < b.what; });
+                     [](const shape& a, const shape& b) { return a.kind < b.kind; });
   }
 
   [[nodiscard]] const std::vector<shape>& shapes() const noexcept { return shapes_; }
-  [[nodiscard]] std::size_t count(verdict what) const {
+  [[nodiscard]] std::size_t count(verdict kind) const {
     return static_cast<std::size_t>(std::count_if(shapes_.begin(), shapes_.end(),
-                                                  [what](const shape& each) { return each.what == what; }));
+                                                  [kind](const shape& each) { return each.kind == kind; }));
   }
   [[nodiscard]] std::size_t flips() const {
     return static_cast<std::size_t>(
@@ -147,13 +147,13 @@ class comparison {
     ++shared_;
     log_ratio_ += std::log2(out.us_after / out.us_before);
     if (out.us_after > out.us_before * factor_) {
-      out.what = verdict::slower;
+      out.kind = verdict::slower;
     } else if (out.us_before > out.us_after * factor_) {
-      out.what = verdict::faster;
+      out.kind = verdict::faster;
     } else if (out.flipped) {
       // A new winner matters only where the old one, measured again, is clearly behind it.
       const double again = time_of(*now.group, now.row, out.winner_before);
-      if (again == 0 || again > out.us_after * factor_) out.what = verdict::changed;
+      if (again == 0 || again > out.us_after * factor_) out.kind = verdict::changed;
     }
     shapes_.push_back(std::move(out));
   }
@@ -168,7 +168,7 @@ class comparison {
         chosen.why == sy::reason::pinned) {
       out.winner_after = rules_->candidates[chosen.variant].variant->id;
       out.us_after = time_of(*then.group, then.row, out.winner_after);
-      out.what = out.us_after > out.us_before * factor_ ? verdict::slower : verdict::thinned;
+      out.kind = out.us_after > out.us_before * factor_ ? verdict::slower : verdict::thinned;
       out.flipped = out.winner_before != out.winner_after;
     }
     shapes_.push_back(std::move(out));
@@ -183,7 +183,7 @@ class comparison {
 };
 
 void print_shape(const shape& each) {
-  std::printf("%-8s %s: ", verdict_names[static_cast<std::size_t>(each.what)].data(), each.text.c_str());
+  std::printf("%-8s %s: ", verdict_names[static_cast<std::size_t>(each.kind)].data(), each.text.c_str());
   if (each.us_before == 0) {
     std::printf("%.4g us, %s\n", each.us_after, each.winner_after.c_str());
     return;
@@ -210,8 +210,8 @@ void print_json(const comparison& found, const diff_arguments& arguments, int st
   }
   document["shapes"] = ordered_json::array();
   for (const shape& each : found.shapes()) {
-    if (each.what == verdict::same && !arguments.all) continue;
-    ordered_json entry{{"verdict", verdict_names[static_cast<std::size_t>(each.what)]}, {"shape", each.text}};
+    if (each.kind == verdict::same && !arguments.all) continue;
+    ordered_json entry{{"verdict", verdict_names[static_cast<std::size_t>(each.kind)]}, {"shape", each.text}};
     if (!each.winner_before.empty()) entry["old_winner"] = each.winner_before;
     if (!each.winner_after.empty()) entry["new_winner"] = each.winner_after;
     if (each.us_before > 0) entry["old_us"] = each.us_before;
@@ -243,7 +243,7 @@ void run(const diff_arguments& arguments, session& session) {
     return;
   }
   for (const shape& each : found.shapes()) {
-    if (each.what != verdict::same || arguments.all) print_shape(each);
+    if (each.kind != verdict::same || arguments.all) print_shape(each);
   }
   std::printf(
       "%s on %s: of %zu shapes in both, %zu are slower, %zu faster (by more than %.4g %%), %zu changed their "

@@ -201,11 +201,11 @@ struct ranked_candidate {
                                              const sy::choice& chosen) {
   ordered_json out = ordered_json::array();
   if (chosen.variant == sy::no_index) return out;
-  const sy::variant& what = *rules.candidates[chosen.variant].variant;
+  const sy::variant& variant = *rules.candidates[chosen.variant].variant;
   const sy::evaluation values{problem, rules.device.attributes, {}, nullptr};
-  for (const sy::launch& each : what.launches) {
+  for (const sy::launch& each : variant.launches) {
     if (each.is_fill) {
-      out.push_back({{"fill", what.workspace[each.fill_workspace].name}, {"byte", each.fill_byte}});
+      out.push_back({{"fill", variant.workspace[each.fill_workspace].name}, {"byte", each.fill_byte}});
       continue;
     }
     out.push_back({{"kernel", each.kernel},

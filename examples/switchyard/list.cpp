@@ -62,8 +62,8 @@ class filter {
   [[nodiscard]] bool takes(const sy::manifest& from) const {
     return arguments_.target.empty() || target_name(from).find(arguments_.target) != std::string::npos;
   }
-  [[nodiscard]] bool takes(const sy::variant& what) const {
-    return what.id.find(arguments_.variant) != std::string::npos && takes(what.type);
+  [[nodiscard]] bool takes(const sy::variant& variant) const {
+    return variant.id.find(arguments_.variant) != std::string::npos && takes(variant.type);
   }
   /// Whether a variant or a group of this type can serve what is asked for.
   [[nodiscard]] bool takes(const std::vector<sy::axis_value>& type) const {
@@ -85,27 +85,27 @@ class filter {
 
 [[nodiscard]] std::size_t count_blobs(const sy::manifest& from) {
   std::set<std::string> blobs;
-  for (const sy::variant& what : from.variants) {
-    for (const sy::launch& each : what.launches) {
+  for (const sy::variant& variant : from.variants) {
+    for (const sy::launch& each : variant.launches) {
       if (!each.is_fill) blobs.insert(each.blob);
     }
   }
   return blobs.size();
 }
 
-[[nodiscard]] ordered_json describe_variant(const sy::operator_description& op, const sy::variant& what) {
-  ordered_json out{{"id", what.id}, {"type", ordered_json::object()}, {"config", ordered_json::object()}};
-  for (const sy::axis_value& each : what.type) {
+[[nodiscard]] ordered_json describe_variant(const sy::operator_description& op, const sy::variant& variant) {
+  ordered_json out{{"id", variant.id}, {"type", ordered_json::object()}, {"config", ordered_json::object()}};
+  for (const sy::axis_value& each : variant.type) {
     out["type"][std::string{op.axes[each.axis].name}] = sy::format_value(op.axes[each.axis], each.value);
   }
-  for (const sy::config_entry& each : what.config) out["config"][each.name] = each.value;
+  for (const sy::config_entry& each : variant.config) out["config"][each.name] = each.value;
   out["requires"] = ordered_json::array();
-  for (const sy::condition& each : what.conditions) out["requires"].push_back(each.text);
-  if (!what.cost.text.empty()) out["cost"] = what.cost.text;
+  for (const sy::condition& each : variant.conditions) out["requires"].push_back(each.text);
+  if (!variant.cost.text.empty()) out["cost"] = variant.cost.text;
   out["launches"] = ordered_json::array();
-  for (const sy::launch& each : what.launches) {
+  for (const sy::launch& each : variant.launches) {
     if (each.is_fill) {
-      out["launches"].push_back({{"fill", what.workspace[each.fill_workspace].name}});
+      out["launches"].push_back({{"fill", variant.workspace[each.fill_workspace].name}});
     } else {
       out["launches"].push_back({{"kernel", each.kernel}, {"blob", each.blob}, {"sha256", each.sha256}});
     }
@@ -160,8 +160,8 @@ class filter {
                         {"built_by", each->built_by},
                         {"blobs", count_blobs(*each)},
                         {"variants", ordered_json::array()}};
-    for (const sy::variant& what : each->variants) {
-      if (wanted.takes(what)) target["variants"].push_back(describe_variant(op, what));
+    for (const sy::variant& variant : each->variants) {
+      if (wanted.takes(variant)) target["variants"].push_back(describe_variant(op, variant));
     }
     out["targets"].push_back(std::move(target));
   }
@@ -194,10 +194,10 @@ class filter {
     std::printf("  %-20s %zu variants in %zu blobs, %s\n", target_name(*each).c_str(), taken,
                 count_blobs(*each), sy::text::printable(each->path).c_str());
     if (!wanted.detailed()) continue;
-    for (const sy::variant& what : each->variants) {
-      if (!wanted.takes(what)) continue;
-      const std::string config = sy::format_config(what);
-      std::printf("    %-28s %s%s%s\n", what.id.c_str(), format_type(op, what.type).c_str(),
+    for (const sy::variant& variant : each->variants) {
+      if (!wanted.takes(variant)) continue;
+      const std::string config = sy::format_config(variant);
+      std::printf("    %-28s %s%s%s\n", variant.id.c_str(), format_type(op, variant.type).c_str(),
                   config.empty() ? "" : "; ", config.c_str());
     }
   }

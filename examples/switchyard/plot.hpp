@@ -68,12 +68,12 @@ class picture {
              std::string{stroke} + (dashed ? R"(" stroke-dasharray="4 3"/>)" : R"("/>)");
   }
   /// `anchor`: start, middle or end.
-  void text(double x, double y, const std::string& what, std::string_view anchor = "start",
+  void text(double x, double y, const std::string& content, std::string_view anchor = "start",
             double turned = 0) {
     body_ +=
         format(R"(<text x="%.1f" y="%.1f" text-anchor=")", x, y) + std::string{anchor} + "\"" +
         (turned != 0 ? format(R"-( transform="rotate(%.0f %.1f %.1f)")-", turned, x, y) : std::string{}) +
-        ">" + escaped(what) + "</text>";
+        ">" + escaped(content) + "</text>";
   }
 
   [[nodiscard]] std::string finish() const {

@@ -92,9 +92,9 @@ class collector {
 
   void add(const record_line& each) {
     ++lines_;
-    if (!arguments_.operator_name.empty() && each.what.operator_name != arguments_.operator_name) return;
-    if (each.what.device.find(arguments_.device) == std::string::npos) return;
-    std::uint64_t& sum = counts_[each.what];
+    if (!arguments_.operator_name.empty() && each.problem.operator_name != arguments_.operator_name) return;
+    if (each.problem.device.find(arguments_.device) == std::string::npos) return;
+    std::uint64_t& sum = counts_[each.problem];
     sum = each.count > std::numeric_limits<std::uint64_t>::max() - sum
               ? std::numeric_limits<std::uint64_t>::max()
               : sum + each.count;
@@ -120,11 +120,12 @@ struct population {
 [[nodiscard]] std::vector<population> populations(const std::map<recorded, std::uint64_t>& counts,
                                                   double share) {
   std::vector<population> out;
-  for (const auto& [what, count] : counts) {
-    if (out.empty() || out.back().operator_name != what.operator_name || out.back().device != what.device) {
-      out.push_back({what.operator_name, what.device, {}, 0, 0, 0});
+  for (const auto& [problem, count] : counts) {
+    if (out.empty() || out.back().operator_name != problem.operator_name ||
+        out.back().device != problem.device) {
+      out.push_back({problem.operator_name, problem.device, {}, 0, 0, 0});
     }
-    out.back().problems.emplace_back(&what, count);
+    out.back().problems.emplace_back(&problem, count);
     out.back().calls += static_cast<double>(count);
   }
   for (population& each : out) {
@@ -158,9 +159,9 @@ void run(const record_arguments& arguments, const session& session) {
   std::size_t kept = 0;
   for (const population& each : found) {
     for (std::size_t i = 0; i < each.kept; ++i) {
-      const auto& [what, count] = each.problems[i];
-      text += R"({"operator":)" + sy::text::quote_json(what->operator_name) + R"(,"device":)" +
-              sy::text::quote_json(what->device) + R"(,"problem":)" + what->problem + R"(,"count":)" +
+      const auto& [problem, count] = each.problems[i];
+      text += R"({"operator":)" + sy::text::quote_json(problem->operator_name) + R"(,"device":)" +
+              sy::text::quote_json(problem->device) + R"(,"problem":)" + problem->problem + R"(,"count":)" +
               std::to_string(count) + "}\n";
     }
     kept += each.kept;

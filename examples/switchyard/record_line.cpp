@@ -63,7 +63,7 @@ Json parse_json_object(std::string_view text) {
   Json out = readable ? Json::parse(text, nullptr, false) : Json{};
   if (!out.is_object()) throw bad_line{"is not a JSON object"};
   if (found.has_repeated_key)
-    throw bad_line{sy::text::shortened(found.repeated_key, 100) + ": the key stands here twice"};
+    throw bad_line{sy::text::shortened(found.repeated_key, 100) + ": the key is repeated"};
   return out;
 }
 template nlohmann::json parse_json_object(std::string_view text);
@@ -95,8 +95,8 @@ record_line parse_record_line(std::string_view text) {
        device != document.end() && device->is_string() ? device->get<std::string>() : std::string{},
        problem.dump(-1, ' ', false, ordered_json::error_handler_t::replace)},
       count.get<std::uint64_t>()};
-  check_name("operator", out.what.operator_name);
-  check_name("device", out.what.device);
+  check_name("operator", out.problem.operator_name);
+  check_name("device", out.problem.device);
   return out;
 }
 

@@ -22,7 +22,7 @@ struct recorded {
 
 /// A line of a recording.
 struct record_line {
-  recorded what;
+  recorded problem;
   std::uint64_t count = 0;
 };
 

@@ -96,14 +96,14 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
     for (const sy::axis_value& each : type)
       key += "\n" + std::to_string(each.axis) + "=" + std::to_string(each.value);
     if (!known.insert(std::move(key)).second) return;
-    sy::variant& what = out->variants.emplace_back();
-    what.id = id;
-    what.type = type;
+    sy::variant& variant = out->variants.emplace_back();
+    variant.id = id;
+    variant.type = type;
     const auto candidates = costs.find(id);
     if (candidates == costs.end()) return;
     for (const sy::variant* const each : candidates->second) {
       if (contradict(each->type, type)) continue;
-      what.cost = each->cost;
+      variant.cost = each->cost;
       return;
     }
   };

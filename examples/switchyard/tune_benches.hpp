@@ -18,9 +18,9 @@ struct known_bench {
 
 template <switchyard::operator_type Operator>
 [[nodiscard]] known_bench bench_of() {
-  return {Operator::name, [](switchyard::catalog& files, const switchyard::device& where) {
+  return {Operator::name, [](switchyard::catalog& files, const switchyard::device& device) {
             return std::unique_ptr<switchyard::tune::bench>{
-                std::make_unique<switchyard::tune::operator_bench<Operator>>(files, where)};
+                std::make_unique<switchyard::tune::operator_bench<Operator>>(files, device)};
           }};
 }
 

@@ -1,6 +1,7 @@
 #include <array>
 
-#include <switchyard/tune/workloads/rows.hpp>
+#include <switchyard/tune/workloads/activation.hpp>
+#include <switchyard/tune/workloads/softmax.hpp>
 
 #include "tune_benches.hpp"
 

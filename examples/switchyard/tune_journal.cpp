@@ -30,9 +30,9 @@ constexpr const char* schema = "switchyard.tuning/1";
   return out;
 }
 
-[[noreturn]] void fail(const std::string& path, const char* what) {
+[[noreturn]] void fail(const std::string& path, const char* problem) {
   throw sy::file_error{sy::error_code::unreadable_file,
-                       path + ": " + what + ": " + std::generic_category().message(errno)};
+                       path + ": " + problem + ": " + std::generic_category().message(errno)};
 }
 
 }  // namespace
@@ -159,14 +159,20 @@ std::optional<journal_time> journal::time_of(const std::string& problem, const s
 }
 
 void journal::add_time(const std::string& problem, const std::string& variant, const std::string& blob,
-                       const journal_time& what, const json& also) {
-  json line{{"problem", problem},           {"variant", variant},           {"blob", blob},
-            {"us", what.time.microseconds}, {"low", what.time.low},         {"high", what.time.high},
-            {"spread", what.time.spread},   {"samples", what.time.samples}, {"final", what.final}};
+                       const journal_time& measured, const json& also) {
+  json line{{"problem", problem},
+            {"variant", variant},
+            {"blob", blob},
+            {"us", measured.time.microseconds},
+            {"low", measured.time.low},
+            {"high", measured.time.high},
+            {"spread", measured.time.spread},
+            {"samples", measured.time.samples},
+            {"final", measured.final}};
   line.update(also);
   const std::scoped_lock lock{mutex_};
   append(line);
-  times_[problem][variant + "\n" + blob] = what;
+  times_[problem][variant + "\n" + blob] = measured;
 }
 
 void journal::drop(const std::string& problem) {

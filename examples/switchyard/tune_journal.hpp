@@ -46,7 +46,7 @@ class journal {
                                                     const std::string& blob) const;
   /// `also` joins the line: clocks, temperature.
   void add_time(const std::string& problem, const std::string& variant, const std::string& blob,
-                const journal_time& what, const nlohmann::json& also);
+                const journal_time& measured, const nlohmann::json& also);
   /// Forgets what was measured of a problem: it drifted.
   void drop(const std::string& problem);
 

@@ -1,6 +1,6 @@
 #include <array>
 
-#include <switchyard/tune/workloads/rows.hpp>
+#include <switchyard/tune/workloads/norm.hpp>
 
 #include "tune_benches.hpp"
 

@@ -29,9 +29,9 @@ namespace {
 constexpr std::size_t longest_answer = std::size_t{16} << 20U;
 constexpr std::size_t kept_output = 4096;
 
-[[noreturn]] void fail(const char* what) {
-  throw sy::driver_error{sy::error_code::driver_failed, std::string{"the measuring process: "} + what + ": " +
-                                                            std::generic_category().message(errno)};
+[[noreturn]] void fail(const char* problem) {
+  throw sy::driver_error{sy::error_code::driver_failed, std::string{"the measuring process: "} + problem +
+                                                            ": " + std::generic_category().message(errno)};
 }
 
 [[nodiscard]] std::string seconds_text(std::chrono::duration<double> time) {

@@ -139,19 +139,19 @@ struct checked_counts {
   std::size_t all = 0;
   std::size_t reduced = 0;
 
-  static constexpr std::string_view what =
+  static constexpr std::string_view beginning =
       "each variant against the definition in f64 before it was timed, those of the last round after it "
       "too, ";
 
   [[nodiscard]] std::string text() const {
-    return std::string{what} + std::to_string(whole) + " of " + std::to_string(all) +
+    return std::string{beginning} + std::to_string(whole) + " of " + std::to_string(all) +
            " problems as a whole, " + std::to_string(reduced) + " by a smaller one, the others by rows";
   }
   /// Takes in what an earlier part of the run wrote.
   void add(const std::string& text) {
     checked_counts read;
-    if (text.rfind(what, 0) != 0 ||
-        std::sscanf(text.c_str() + what.size(), "%zu of %zu problems as a whole, %zu by", &read.whole,
+    if (text.rfind(beginning, 0) != 0 ||
+        std::sscanf(text.c_str() + beginning.size(), "%zu of %zu problems as a whole, %zu by", &read.whole,
                     &read.all, &read.reduced) != 3)
       return;
     whole += read.whole;
@@ -265,15 +265,15 @@ class shared_run {
   }
 
   /// A variant that must not be used: no row keeps it.
-  void put_bad(const bad_variant& what) {
-    notes.add_bad(what);
+  void put_bad(const bad_variant& bad) {
+    notes.add_bad(bad);
     const std::scoped_lock lock{mutex_};
-    const std::size_t removed = sy::tune::remove_variant(table, what.variant, what.type);
+    const std::size_t removed = sy::tune::remove_variant(table, bad.variant, bad.type);
     if (removed > 0 || settings.deny) {
       changed_ = true;
       write_soon();
     }
-    if (removed > 0) bar->say(what.variant + " was removed from " + std::to_string(removed) + " rows");
+    if (removed > 0) bar->say(bad.variant + " was removed from " + std::to_string(removed) + " rows");
   }
 
   void add_clocks(const json& answer) {

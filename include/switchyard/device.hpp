@@ -67,8 +67,8 @@ inline std::shared_ptr<stream_router> stream_router::of_machine() {
   if (has_cuda && has_hip) {
     throw driver_error{
         error_code::unsupported_device,
-        "there are CUDA and HIP devices here, and a stream does not tell whose it is: give the "
-        "dispatcher its device, or the catalog's options a cuda::router or hip::router"};
+        "both CUDA and HIP devices were found, and a stream handle does not identify its backend: pass the "
+        "dispatcher a device, or the catalog's options a cuda::router or hip::router"};
   }
   if (has_cuda) return std::make_shared<cuda::router>();
   if (has_hip) return std::make_shared<hip::router>();

@@ -55,8 +55,8 @@ SWITCHYARD_INLINE activated activate(floats x) {
 }
 
 template <class Element, gated_function Function>
-void gated_forward(const block& where, switchyard::operators::gated_activation::arguments a) {
-  const row_range range{a.rows, where.grid.x, where.index.x};
+void gated_forward(const block& this_block, switchyard::operators::gated_activation::arguments a) {
+  const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* gate = static_cast<const Element*>(a.gate) + row * a.gate_stride_row;
     const auto* up =
@@ -71,8 +71,8 @@ void gated_forward(const block& where, switchyard::operators::gated_activation::
 }
 
 template <class Element, gated_function Function>
-void gated_backward(const block& where, switchyard::operators::gated_activation_backward::arguments a) {
-  const row_range range{a.rows, where.grid.x, where.index.x};
+void gated_backward(const block& this_block, switchyard::operators::gated_activation_backward::arguments a) {
+  const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* gradient = static_cast<const Element*>(a.grad_out) + row * a.grad_out_stride_row;
     const auto* gate = static_cast<const Element*>(a.gate) + row * a.gate_stride_row;

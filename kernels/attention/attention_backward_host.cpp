@@ -263,11 +263,12 @@ struct key_tile {
 };
 
 template <class Element>
-void attention_backward_sums(const block& where, backward_arguments a, std::int32_t block_m, float* delta) {
+void attention_backward_sums(const block& this_block, backward_arguments a, std::int32_t block_m,
+                             float* delta) {
   const attention_arguments f = forward_of(a);
-  const std::int64_t head = where.index.y % a.heads;
-  const sequence s{f, where.index.y / a.heads};
-  const std::int64_t begin = std::int64_t{where.index.x} * block_m;
+  const std::int64_t head = this_block.index.y % a.heads;
+  const sequence s{f, this_block.index.y / a.heads};
+  const std::int64_t begin = std::int64_t{this_block.index.x} * block_m;
   for (std::int64_t i = begin; i < std::min(begin + block_m, s.queries); ++i) {
     const Element* out = out_row<Element>(a, s, head, i);
     const Element* dout = dout_row<Element>(a, s, head, i);
@@ -283,13 +284,13 @@ void attention_backward_sums(const block& where, backward_arguments a, std::int3
 }
 
 template <class Element>
-void attention_backward_keys(const block& where, backward_arguments a, std::int32_t block_m,
+void attention_backward_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
                              std::int32_t block_n, const float* delta) {
   const attention_arguments f = forward_of(a);
-  const std::int64_t pair = where.index.y;
+  const std::int64_t pair = this_block.index.y;
   const sequence s{f, pair / a.heads_kv};
   const std::int64_t head_kv = pair % a.heads_kv;
-  const std::int64_t begin = std::int64_t{where.index.x} * block_n;
+  const std::int64_t begin = std::int64_t{this_block.index.x} * block_n;
   const key_range tile{begin, std::min(begin + block_n, s.keys)};
   if (tile.begin >= tile.end) return;
   const std::int64_t count = tile.end - tile.begin;
@@ -297,7 +298,7 @@ void attention_backward_keys(const block& where, backward_arguments a, std::int3
   const std::int64_t stride_k = round_up(a.head_dim, panel);
   const std::int64_t stride_v = round_up(a.head_dim_v, panel);
 
-  arena memory{where.scratch};
+  arena memory{this_block.scratch};
   key_tile<Element> keys{memory, f, block_n};
   row_tile<Element> tile_of_rows{memory, f, block_m};
   score_tile scores{memory, block_m, block_n};
@@ -338,16 +339,17 @@ void attention_backward_keys(const block& where, backward_arguments a, std::int3
 }
 
 template <class Element>
-void attention_backward_queries(const block& where, backward_arguments a, std::int32_t block_m,
+void attention_backward_queries(const block& this_block, backward_arguments a, std::int32_t block_m,
                                 std::int32_t block_n, const float* delta) {
   const attention_arguments f = forward_of(a);
   // The last tiles first: under a causal mask they are the longest.
-  const row_range rows{f, where.index.y, std::int64_t{where.grid.x} - 1 - where.index.x, block_m};
+  const row_range rows{f, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
+                       block_m};
   if (rows.count() <= 0) return;
   const std::int64_t stride = round_up(a.head_dim, panel);
   const std::int64_t padded = row_tile<Element>::padded(rows.count());
 
-  arena memory{where.scratch};
+  arena memory{this_block.scratch};
   key_tile<Element> keys{memory, f, block_n};
   row_tile<Element> tile_of_rows{memory, f, block_m};
   score_tile scores{memory, block_m, block_n};
@@ -374,21 +376,21 @@ void attention_backward_queries(const block& where, backward_arguments a, std::i
 
 /// Blocks: keys, fastest, times rows or 1; heads or 1; batch entries or 1.
 template <class Element>
-void attention_backward_bias(const block& where, backward_arguments a, std::int32_t block_m,
+void attention_backward_bias(const block& this_block, backward_arguments a, std::int32_t block_m,
                              std::int32_t block_n, const float* delta) {
   const attention_arguments f = forward_of(a);
   const std::int64_t tiles_n = (a.seqlen_k + block_n - 1) / block_n;
   const std::int64_t tiles_m = (a.seqlen_q + block_m - 1) / block_m;
   const bool all_rows = a.dbias_stride_row == 0;
-  const std::int64_t own_tile = where.index.x / tiles_n;
-  const std::int64_t begin = where.index.x % tiles_n * block_n;
+  const std::int64_t own_tile = this_block.index.x / tiles_n;
+  const std::int64_t begin = this_block.index.x % tiles_n * block_n;
   const std::int64_t count = std::min<std::int64_t>(block_n, a.seqlen_k - begin);
-  const std::int64_t first_head = a.dbias_stride_head == 0 ? 0 : where.index.y;
-  const std::int64_t last_head = a.dbias_stride_head == 0 ? a.heads : where.index.y + 1;
-  const std::int64_t first_entry = a.dbias_stride_batch == 0 ? 0 : where.index.z;
-  const std::int64_t last_entry = a.dbias_stride_batch == 0 ? a.batch : where.index.z + 1;
+  const std::int64_t first_head = a.dbias_stride_head == 0 ? 0 : this_block.index.y;
+  const std::int64_t last_head = a.dbias_stride_head == 0 ? a.heads : this_block.index.y + 1;
+  const std::int64_t first_entry = a.dbias_stride_batch == 0 ? 0 : this_block.index.z;
+  const std::int64_t last_entry = a.dbias_stride_batch == 0 ? a.batch : this_block.index.z + 1;
 
-  arena memory{where.scratch};
+  arena memory{this_block.scratch};
   key_tile<Element> keys{memory, f, block_n};
   row_tile<Element> tile_of_rows{memory, f, block_m};
   score_tile scores{memory, block_m, block_n};

@@ -46,26 +46,27 @@ using decode_arguments = switchyard::operators::attention_decode::arguments;
 }
 
 template <class Element, class Kv>
-void decode_rows(const block& where, decode_arguments a, std::int32_t block_m, std::int32_t block_n) {
-  attend_rows<Element, Kv>(where, forward_of(a), block_m, block_n, scales_of(a));
+void decode_rows(const block& this_block, decode_arguments a, std::int32_t block_m, std::int32_t block_n) {
+  attend_rows<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a));
 }
 
 template <class Element, class Kv>
-void decode_split(const block& where, decode_arguments a, std::int32_t block_m, std::int32_t block_n,
+void decode_split(const block& this_block, decode_arguments a, std::int32_t block_m, std::int32_t block_n,
                   float* partial, float* partial_state) {
-  attend_part<Element, Kv>(where, forward_of(a), block_m, block_n, scales_of(a), partial, partial_state);
+  attend_part<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a), partial, partial_state);
 }
 
 template <class Element>
-void decode_combine(const block& where, decode_arguments a, std::int32_t splits, const float* partial,
+void decode_combine(const block& this_block, decode_arguments a, std::int32_t splits, const float* partial,
                     const float* partial_state) {
-  const std::int64_t head_kv = where.index.y / (a.heads / a.heads_kv);
-  combine_parts<Element>(where, forward_of(a), splits, scales_of(a).of_v(head_kv), partial, partial_state);
+  const std::int64_t head_kv = this_block.index.y / (a.heads / a.heads_kv);
+  combine_parts<Element>(this_block, forward_of(a), splits, scales_of(a).of_v(head_kv), partial,
+                         partial_state);
 }
 
 template <class Element, class Kv>
-void decode_reference(const block& where, decode_arguments a) {
-  attend_in_double<Element, Kv>(where, forward_of(a), scales_of(a));
+void decode_reference(const block& this_block, decode_arguments a) {
+  attend_in_double<Element, Kv>(this_block, forward_of(a), scales_of(a));
 }
 
 }  // namespace

@@ -25,16 +25,18 @@ namespace {
 /// 4 * (m * (head_dim + block_n + w + 8) + block_n * (head_dim + w + 4)) + 1024 bytes. block_n is a
 /// multiple of 32.
 template <class Element>
-void attention_tile(const block& where, attention_arguments a, std::int32_t block_m, std::int32_t block_n) {
+void attention_tile(const block& this_block, attention_arguments a, std::int32_t block_m,
+                    std::int32_t block_n) {
   // The last tiles first: under a causal mask they are the longest.
-  const row_range rows{a, where.index.y, std::int64_t{where.grid.x} - 1 - where.index.x, block_m};
+  const row_range rows{a, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
+                       block_m};
   if (rows.count() <= 0) return;
   const std::int64_t count = rows.count();
   const auto step = static_cast<std::int64_t>(tile_rows);
   const std::int64_t padded = round_up(count, step);
   const std::int64_t out_stride = round_up(a.head_dim_v, panel);
 
-  arena memory{where.scratch};
+  arena memory{this_block.scratch};
   auto* queries = memory.take<float>(padded * a.head_dim);
   auto* scores = memory.take<float>(padded * block_n);
   auto* values = memory.take<float>(padded * out_stride);
@@ -99,27 +101,28 @@ void attention_tile(const block& where, attention_arguments a, std::int32_t bloc
 // ---- decoding
 
 template <class Element>
-void attention_rows(const block& where, attention_arguments a, std::int32_t block_m, std::int32_t block_n) {
-  attend_rows<Element, Element>(where, a, block_m, block_n, {});
+void attention_rows(const block& this_block, attention_arguments a, std::int32_t block_m,
+                    std::int32_t block_n) {
+  attend_rows<Element, Element>(this_block, a, block_m, block_n, {});
 }
 
 template <class Element>
-void attention_split(const block& where, attention_arguments a, std::int32_t block_m, std::int32_t block_n,
-                     float* partial, float* partial_state) {
-  attend_part<Element, Element>(where, a, block_m, block_n, {}, partial, partial_state);
+void attention_split(const block& this_block, attention_arguments a, std::int32_t block_m,
+                     std::int32_t block_n, float* partial, float* partial_state) {
+  attend_part<Element, Element>(this_block, a, block_m, block_n, {}, partial, partial_state);
 }
 
 template <class Element>
-void attention_combine(const block& where, attention_arguments a, std::int32_t splits, const float* partial,
-                       const float* partial_state) {
-  combine_parts<Element>(where, a, splits, 1.0F, partial, partial_state);
+void attention_combine(const block& this_block, attention_arguments a, std::int32_t splits,
+                       const float* partial, const float* partial_state) {
+  combine_parts<Element>(this_block, a, splits, 1.0F, partial, partial_state);
 }
 
 // ---- in double
 
 template <class Element>
-void attention_reference(const block& where, attention_arguments a) {
-  attend_in_double<Element, Element>(where, a, {});
+void attention_reference(const block& this_block, attention_arguments a) {
+  attend_in_double<Element, Element>(this_block, a, {});
 }
 
 }  // namespace

@@ -19,15 +19,15 @@ using switchyard::host::block;
 
 /// Scratch: 8 * head_dim_v + 64 bytes. The grid is [queries, heads, batch].
 template <class Element, class Kv>
-void attend_in_double(const block& where, const attention_arguments& a, const kv_scales& scales) {
-  const sequence s{a, where.index.z};
-  const std::int64_t i = where.index.x;
-  const std::int64_t h = where.index.y;
+void attend_in_double(const block& this_block, const attention_arguments& a, const kv_scales& scales) {
+  const sequence s{a, this_block.index.z};
+  const std::int64_t i = this_block.index.x;
+  const std::int64_t h = this_block.index.y;
   if (i >= s.queries) return;
   const std::int64_t head_kv = h / (a.heads / a.heads_kv);
   const double scale = static_cast<double>(a.scale) * static_cast<double>(scales.of_k(head_kv));
   const Element* q = query_row<Element>(a, s, h, i);
-  arena memory{where.scratch};
+  arena memory{this_block.scratch};
   auto* values = memory.take<double>(a.head_dim_v);
   std::fill_n(values, a.head_dim_v, 0.0);
 

@@ -154,12 +154,12 @@ SWITCHYARD_INLINE void for_rows(std::int64_t count, Function f) {
 template <class Element, class Kv = Element>
 class few_rows {
  public:
-  few_rows(const block& where, const row_range& rows, std::int64_t block_n)
+  few_rows(const block& this_block, const row_range& rows, std::int64_t block_n)
       : rows_{rows},
         block_n_{block_n},
         query_stride_{round_up(rows.a.head_dim, width)},
         value_stride_{round_up(rows.a.head_dim_v, width)} {
-    arena memory{where.scratch};
+    arena memory{this_block.scratch};
     queries_ = memory.take<float>(rows.count() * query_stride_);
     scores_ = memory.take<float>(rows.count() * block_n);
     values_ = memory.take<float>(rows.count() * value_stride_);
@@ -218,13 +218,14 @@ class few_rows {
 
 /// Rows of a KV head against all keys they see. The grid is [tiles of rows, batch * heads_kv].
 template <class Element, class Kv>
-void attend_rows(const block& where, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
+void attend_rows(const block& this_block, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
                  const kv_scales& scales) {
-  a.scale *= scales.of_k(where.index.y % a.heads_kv);
-  const row_range rows{a, where.index.y, std::int64_t{where.grid.x} - 1 - where.index.x, block_m};
+  a.scale *= scales.of_k(this_block.index.y % a.heads_kv);
+  const row_range rows{a, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
+                       block_m};
   if (rows.count() <= 0) return;
   const float factor = scales.of_v(rows.head_kv);
-  few_rows<Element, Kv> work{where, rows, block_n};
+  few_rows<Element, Kv> work{this_block, rows, block_n};
   for (std::int64_t r = 0; r < rows.count(); ++r) work.state(r) = softmax_state::of_row(a, rows.head(r));
   work.attend(rows.visible());
   for (std::int64_t r = 0; r < rows.count(); ++r) {
@@ -235,13 +236,13 @@ void attend_rows(const block& where, attention_arguments a, std::int64_t block_m
 /// Split grid.x of the keys that the rows see. Writes values, relative to the part's largest score, to
 /// `partial` [.., head_dim_v], and largest score and sum to `partial_state` [.., 2].
 template <class Element, class Kv>
-void attend_part(const block& where, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
+void attend_part(const block& this_block, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
                  const kv_scales& scales, float* partial, float* partial_state) {
-  a.scale *= scales.of_k(where.index.z % a.heads_kv);
-  const row_range rows{a, where.index.z, where.index.y, block_m};
+  a.scale *= scales.of_k(this_block.index.z % a.heads_kv);
+  const row_range rows{a, this_block.index.z, this_block.index.y, block_m};
   if (rows.count() <= 0) return;
-  const std::int64_t split = where.index.x;
-  const std::int64_t splits = where.grid.x;
+  const std::int64_t split = this_block.index.x;
+  const std::int64_t splits = this_block.grid.x;
   const key_range all = rows.visible();
   // Parts of equal length; whole tiles where there are more tiles than splits.
   std::int64_t length = std::max((all.end - all.begin + splits - 1) / splits, std::int64_t{1});
@@ -249,7 +250,7 @@ void attend_part(const block& where, attention_arguments a, std::int64_t block_m
   const key_range part{std::min(all.begin + split * length, all.end),
                        std::min(all.begin + (split + 1) * length, all.end)};
 
-  few_rows<Element, Kv> work{where, rows, block_n};
+  few_rows<Element, Kv> work{this_block, rows, block_n};
   for (std::int64_t r = 0; r < rows.count(); ++r) work.state(r) = {};
   work.attend(part);
   for (std::int64_t r = 0; r < rows.count(); ++r) {
@@ -263,11 +264,11 @@ void attend_part(const block& where, attention_arguments a, std::int64_t block_m
 /// Joins what attend_part left of a row; values are multiplied with `factor`. Scratch:
 /// 4 * round_up(head_dim_v, 32) + 64 bytes. The grid is [queries, heads, batch].
 template <class Element>
-void combine_parts(const block& where, const attention_arguments& a, std::int64_t splits, float factor,
+void combine_parts(const block& this_block, const attention_arguments& a, std::int64_t splits, float factor,
                    const float* partial, const float* partial_state) {
-  const sequence s{a, where.index.z};
-  const std::int64_t i = where.index.x;
-  const std::int64_t h = where.index.y;
+  const sequence s{a, this_block.index.z};
+  const std::int64_t i = this_block.index.x;
+  const std::int64_t h = this_block.index.y;
   if (i >= s.queries) return;
   softmax_state total = softmax_state::of_row(a, h);
   for (std::int64_t split = 0; split < splits; ++split) {
@@ -276,7 +277,7 @@ void combine_parts(const block& where, const attention_arguments& a, std::int64_
       total = {largest, total.sum * exp2_of(total.largest - largest)};
     }
   }
-  arena memory{where.scratch};
+  arena memory{this_block.scratch};
   auto* values = memory.take<float>(round_up(a.head_dim_v, width));
   std::fill_n(values, round_up(a.head_dim_v, width), 0.0F);
   for (std::int64_t split = 0; split < splits; ++split) {

@@ -363,35 +363,35 @@ __device__ __forceinline__ void cluster_barrier() {
           : "memory");
 }
 
-/// A barrier in shared memory that is passed when one thread has arrived and the bytes that it announced have
-/// come from the cluster's blocks. Unlike cluster_barrier() it does not wait for a thread's writes to global
-/// memory. A cluster_barrier() must follow its making.
-__device__ __forceinline__ void make_mailbox(u64* mailbox) {
-  ptx::init_barrier(ptx::shared_address(mailbox), 1);
+/// Initializes an mbarrier that completes when one thread has arrived and the bytes that it expects have come
+/// from the cluster's blocks. Unlike cluster_barrier() it does not wait for a thread's writes to global
+/// memory. A cluster_barrier() must follow.
+__device__ __forceinline__ void init_mbarrier(u64* mbarrier) {
+  ptx::init_barrier(ptx::shared_address(mbarrier), 1);
   ptx::fence_barrier_init();
 }
 
-/// Arrives and announces what must come before the barrier is passed.
-__device__ __forceinline__ void expect_mail(u64* mailbox, int bytes) {
-  ptx::arrive_expecting(ptx::shared_address(mailbox), static_cast<u32>(bytes));
+/// Arrives, and adds the bytes that must come before the mbarrier completes.
+__device__ __forceinline__ void expect_bytes(u64* mbarrier, int bytes) {
+  ptx::arrive_expecting(ptx::shared_address(mbarrier), static_cast<u32>(bytes));
 }
 
-/// Waits until the barrier has been passed for the first, third ... (phase 0) or second, fourth ... (1) time.
-__device__ __forceinline__ void await_mail(u64* mailbox, int phase) {
-  ptx::wait(ptx::shared_address(mailbox), static_cast<u32>(phase));
+/// Waits until the mbarrier has completed for the first, third ... (phase 0) or second, fourth ... (1) time.
+__device__ __forceinline__ void wait_mbarrier(u64* mbarrier, int phase) {
+  ptx::wait(ptx::shared_address(mbarrier), static_cast<u32>(phase));
 }
 
 /// Writes to the same place in the shared memory of another block of the cluster, and counts the bytes to the
-/// same mailbox there.
+/// same mbarrier there.
 template <int Values>
-__device__ __forceinline__ void send(float* slot, u64* mailbox, int rank, const float (&values)[Values]) {
+__device__ __forceinline__ void send(float* slot, u64* mbarrier, int rank, const float (&values)[Values]) {
   static_assert(Values == 1 || Values == 2);
   const u32 remote_slot = ptx::address_in_cluster(ptx::shared_address(slot), rank);
-  const u32 remote_mailbox = ptx::address_in_cluster(ptx::shared_address(mailbox), rank);
+  const u32 remote_mbarrier = ptx::address_in_cluster(ptx::shared_address(mbarrier), rank);
   if constexpr (Values == 1) {
-    ptx::store_async(remote_slot, remote_mailbox, values[0]);
+    ptx::store_async(remote_slot, remote_mbarrier, values[0]);
   } else {
-    ptx::store_async(remote_slot, remote_mailbox, values[0], values[1]);
+    ptx::store_async(remote_slot, remote_mbarrier, values[0], values[1]);
   }
 }
 
@@ -401,9 +401,9 @@ __device__ __forceinline__ int cluster_rank() {
   return 0;
 }
 __device__ __forceinline__ void cluster_barrier() {}
-__device__ __forceinline__ void make_mailbox(u64*) {}
-__device__ __forceinline__ void expect_mail(u64*, int) {}
-__device__ __forceinline__ void await_mail(u64*, int) {}
+__device__ __forceinline__ void init_mbarrier(u64*) {}
+__device__ __forceinline__ void expect_bytes(u64*, int) {}
+__device__ __forceinline__ void wait_mbarrier(u64*, int) {}
 template <int Values>
 __device__ __forceinline__ void send(float*, u64*, int, const float (&)[Values]) {}
 

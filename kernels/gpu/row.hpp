@@ -4,7 +4,7 @@
 //
 // Blocks walk over the rows, `Rows` at a time. Rows to come are under way into a ring of `Stages` slots in
 // shared memory; a thread reads only slots that it has filled itself, so the ring needs no barrier. A row
-// stays in its slot until it is written (`Hold`), or moves to registers and frees the slot at once. With
+// stays in its slot until it is written (`InShared`), or moves to registers and frees the slot at once. With
 // Stages 0 rows are loaded straight into registers. `Blocks` blocks are meant to share a multiprocessor. With
 // `Full` every thread's share of a row is full, and nothing is compared with its end.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace sy {
 
-template <int Threads, int Elements, int Rows, int Stages, int Cluster, int Blocks, bool Hold, bool Full>
+template <int Threads, int Elements, int Rows, int Stages, int Cluster, int Blocks, bool InShared, bool Full>
 struct row_shape {
   static constexpr int threads = Threads;    ///< of a row in one block
   static constexpr int elements = Elements;  ///< of a row and thread
@@ -21,7 +21,7 @@ struct row_shape {
   static constexpr int stages = Stages;
   static constexpr int cluster = Cluster;
   static constexpr int block_threads = Threads * Rows;
-  static constexpr bool hold = Hold && Stages > 0;
+  static constexpr bool in_shared = InShared && Stages > 0;
   static constexpr bool full = Full;
   static constexpr int registers = 65536 / (block_threads * Blocks);  ///< that a thread may use
   static constexpr int lanes = Threads < 32 ? Threads : 32;           ///< that reduce by shuffles
@@ -99,7 +99,7 @@ struct row_exchange {
   /// seen that all others have given to the other half since, and so are done with reading the first.
   struct alignas(128) storage {
     float values[2][Shape::rows][Shape::partials * Values];
-    u64 mailboxes[clustered ? 2 : 1];
+    u64 mbarriers[clustered ? 2 : 1];
   };
 
   storage& memory;
@@ -110,8 +110,8 @@ struct row_exchange {
   __device__ __forceinline__ explicit row_exchange(storage& shared) : memory{shared} {
     if constexpr (clustered) {
       if (thread_index() == 0) {
-        make_mailbox(&memory.mailboxes[0]);
-        make_mailbox(&memory.mailboxes[1]);
+        init_mbarrier(&memory.mbarriers[0]);
+        init_mbarrier(&memory.mbarriers[1]);
       }
       cluster_barrier();  // a block's memory is written only once it runs
     }
@@ -122,11 +122,11 @@ struct row_exchange {
     const int lane = place.lane_in_row % Shape::lanes;
     float* slot = row + (place.rank * Shape::warps + place.warp_in_row) * Values;
     if constexpr (clustered) {
-      u64* mailbox = &memory.mailboxes[half];
+      u64* mbarrier = &memory.mbarriers[half];
       if (thread_index() == 0)
-        expect_mail(mailbox, Shape::partials * Values * static_cast<int>(sizeof(float)));
-      if (lane < Shape::cluster) send(slot, mailbox, lane, values);
-      await_mail(mailbox, phase);
+        expect_bytes(mbarrier, Shape::partials * Values * static_cast<int>(sizeof(float)));
+      if (lane < Shape::cluster) send(slot, mbarrier, lane, values);
+      wait_mbarrier(mbarrier, phase);
       phase ^= half;
     } else {
       if (lane == 0) {
@@ -202,7 +202,7 @@ class row_reader {
     }
   }
 
-  /// Without a ring there is one turn: the grid has a block for every one.
+  /// Without a ring there is one iteration: the grid has a block for every one.
   [[nodiscard]] __device__ __forceinline__ bool more() const {
     return ringed ? group_ * Shape::rows < rows_ : !turned_;
   }
@@ -211,7 +211,7 @@ class row_reader {
     turned_ = true;
   }
 
-  /// The row of this thread in this turn, and in the next.
+  /// The row of this thread in this iteration, and in the next.
   [[nodiscard]] __device__ __forceinline__ i64 row() const {
     return row_of(group_);
   }
@@ -232,7 +232,7 @@ class row_reader {
   __device__ __forceinline__ void take() {
     exists_ = place_.exists(row(), rows_);
     if constexpr (ringed) wait_for_copies<Shape::stages - 1>();
-    if constexpr (!Shape::hold) {
+    if constexpr (!Shape::in_shared) {
 #pragma unroll
       for (int input = 0; input < Inputs; ++input) {
 #pragma unroll
@@ -248,7 +248,7 @@ class row_reader {
   }
 
   [[nodiscard]] __device__ __forceinline__ quad get(int input, int j) const {
-    if constexpr (Shape::hold) {
+    if constexpr (Shape::in_shared) {
       return *slot(input, j);
     } else {
       return kept_[input][j];
@@ -257,7 +257,7 @@ class row_reader {
 
   /// Puts another value in the place of the first input's.
   __device__ __forceinline__ void put(int j, const quad& value) {
-    if constexpr (Shape::hold) {
+    if constexpr (Shape::in_shared) {
       *slot(0, j) = value;
     } else {
       kept_[0][j] = value;
@@ -323,7 +323,7 @@ class row_reader {
   bool turned_ = false;
   const T* from_[Inputs];
   i64 stride_[Inputs];
-  quad kept_[Inputs][Shape::hold ? 1 : vectors];
+  quad kept_[Inputs][Shape::in_shared ? 1 : vectors];
 };
 
 }  // namespace sy

@@ -1,7 +1,7 @@
 // Row kernels in a software pipeline, for long rows with one block on a multiprocessor: a block reduces its
 // share of a row and sends the result to the other blocks of its cluster before it writes the row that it
-// reduced a turn ago. The exchange, a microsecond during which a block alone on a multiprocessor would have
-// nothing to do, thereby has a whole turn's time, and the copy of a row into shared memory another.
+// reduced an iteration ago. The exchange, a microsecond during which a block alone on a multiprocessor would
+// have nothing to do, thereby has a whole iteration, and the copy of a row into shared memory another.
 //
 // Shapes are those of row.hpp with one row a block, at least two stages, and rows held in their slots.
 #pragma once
@@ -10,21 +10,21 @@
 
 namespace sy {
 
-/// Exchanges values that the warps of a row hold, with a turn between give() and take(). Needs a launch in
-/// clusters of two blocks or more: st.async is an illegal instruction (seen on an H200) where a block has no
-/// cluster.
+/// Exchanges values that the warps of a row hold, with an iteration between give() and take(). Needs a launch
+/// in clusters of two blocks or more: st.async is an illegal instruction (seen on an H200) where a block has
+/// no cluster.
 template <class Shape, int Values>
 struct pipelined_exchange {
-  /// A warp gives its values of turn t + 4 when it has taken turn t + 2, to which every warp has given after
-  /// it took turn t: so four places suffice, and three would not.
-  static constexpr int places = 4;
+  /// A warp gives its values of iteration t + 4 when it has taken iteration t + 2, to which every warp has
+  /// given after it took iteration t: so four buffers suffice, and three would not.
+  static constexpr int buffers = 4;
 
   static_assert(Shape::cluster > 1);
 
   /// Of a size that leaves the rows behind it on a line, as in row_exchange.
   struct alignas(128) storage {
-    float values[places][Shape::partials * Values];
-    u64 mailboxes[places];
+    float values[buffers][Shape::partials * Values];
+    u64 mbarriers[buffers];
   };
 
   storage& memory;
@@ -32,40 +32,41 @@ struct pipelined_exchange {
   __device__ __forceinline__ explicit pipelined_exchange(storage& shared) : memory{shared} {
     if (thread_index() == 0) {
 #pragma unroll
-      for (int i = 0; i < places; ++i) make_mailbox(&memory.mailboxes[i]);
+      for (int i = 0; i < buffers; ++i) init_mbarrier(&memory.mbarriers[i]);
     }
     cluster_barrier();  // a block's memory is written only once it runs
   }
 
-  __device__ __forceinline__ void give(const row_place<Shape>& place, int turn,
+  __device__ __forceinline__ void give(const row_place<Shape>& place, int iteration,
                                        const float (&values)[Values]) {
     const int lane = place.lane_in_row % Shape::lanes;
-    const int at = turn % places;
-    u64* mailbox = &memory.mailboxes[at];
-    if (thread_index() == 0) expect_mail(mailbox, Shape::partials * Values * static_cast<int>(sizeof(float)));
+    const int at = iteration % buffers;
+    u64* mbarrier = &memory.mbarriers[at];
+    if (thread_index() == 0)
+      expect_bytes(mbarrier, Shape::partials * Values * static_cast<int>(sizeof(float)));
     if (lane < Shape::cluster)
-      send(&memory.values[at][(place.rank * Shape::warps + place.warp_in_row) * Values], mailbox, lane,
+      send(&memory.values[at][(place.rank * Shape::warps + place.warp_in_row) * Values], mbarrier, lane,
            values);
   }
 
-  /// The values of a turn's row: partial p's are at [p * Values].
-  [[nodiscard]] __device__ __forceinline__ const float* take(int turn) const {
-    const int at = turn % places;
-    await_mail(&memory.mailboxes[at], turn / places % 2);
+  /// The values of an iteration's row: partial p's are at [p * Values].
+  [[nodiscard]] __device__ __forceinline__ const float* take(int iteration) const {
+    const int at = iteration % buffers;
+    wait_mbarrier(&memory.mbarriers[at], iteration / buffers % 2);
     return memory.values[at];
   }
 };
 
 /// A block's rows of `Inputs` tensors of one element type on their way through shared memory: copied into a
-/// slot, reduced when they have come, written a turn later. Name the inputs, then start(). A turn is to
-/// wait() for the row that is coming() and read it, to read the row that is leaving() and refill() its slot
-/// (there is none in the first turn), and to advance().
+/// slot, reduced when they have come, written an iteration later. Name the inputs, then start(). An iteration
+/// is to wait() for the row that is coming() and read it, to read the row that is leaving() and refill() its
+/// slot (there is none in the first iteration), and to advance().
 template <class T, class Shape, int Inputs>
 class row_pipeline {
  public:
   static constexpr int width = width_of<T>;
   static constexpr int vectors = Shape::elements / width;
-  static_assert(Shape::hold && Shape::rows == 1 && Shape::stages >= 2);
+  static_assert(Shape::in_shared && Shape::rows == 1 && Shape::stages >= 2);
 
   __device__ __forceinline__ row_pipeline(quad* shared, const row_place<Shape>& place, i32 rows, int count)
       : place_{place},
@@ -98,7 +99,7 @@ class row_pipeline {
   }
 
   /// Waits for the row to reduce and leaves later ones under way, of which there are two less than slots: the
-  /// slot of the row before it is refilled later in the turn. The first call waits for two rows.
+  /// slot of the row before it is refilled later in the iteration. The first call waits for two rows.
   __device__ __forceinline__ void wait() const {
     wait_for_copies<Shape::stages - 2>();
   }

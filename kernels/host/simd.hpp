@@ -84,11 +84,11 @@ SWITCHYARD_INLINE To bits_of(From value) {
   return result;
 }
 
-SWITCHYARD_INLINE floats select(ints where, floats yes, floats no) {
-  return where ? yes : no;
+SWITCHYARD_INLINE floats select(ints mask, floats yes, floats no) {
+  return mask ? yes : no;
 }
-SWITCHYARD_INLINE words select(ints where, words yes, words no) {
-  return where ? yes : no;
+SWITCHYARD_INLINE words select(ints mask, words yes, words no) {
+  return mask ? yes : no;
 }
 
 /// Words below 2^31 for comparing: SSE2 and AVX2 have no unsigned comparison.

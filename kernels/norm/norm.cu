@@ -19,7 +19,7 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 2 : 1;
   constexpr bool ringed = Shape::stages > 0;
-  constexpr int row_registers = Shape::hold ? 0 : Shape::elements * static_cast<int>(sizeof(T)) / 4;
+  constexpr int row_registers = Shape::in_shared ? 0 : Shape::elements * static_cast<int>(sizeof(T)) / 4;
   constexpr weights_held weights =
       weights_fit<G, Shape, (Centred ? 2 : 1), row_registers + (ringed ? 34 : 44)>;
   constexpr int values = Centred ? 2 : 1;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
         }
       }
     }
-    if constexpr (!Shape::hold) reader.refill();
+    if constexpr (!Shape::in_shared) reader.refill();
 
     float mean = 0.0F;
     if constexpr (Centred) {
@@ -119,9 +119,9 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
         store_streaming(out + row * out_stride + v * width, pack<T>(value));
       }
       // The slot is free: what was read from it has been stored.
-      if constexpr (Shape::hold) reader.refill(j);
+      if constexpr (Shape::in_shared) reader.refill(j);
     }
-    if constexpr (Shape::hold) reader.refilled();
+    if constexpr (Shape::in_shared) reader.refilled();
     if (reader.exists() && place.lane_in_row == 0 && place.rank == 0) {
       if (Centred && mean_out != nullptr) mean_out[row] = mean;
       if (rstd_out != nullptr) rstd_out[row] = rstd;
@@ -287,7 +287,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
   constexpr int values = Centred ? 2 : 1;
   constexpr int other_registers =
       values * Shape::elements +
-      (Shape::hold ? 0 : inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4) + 40;
+      (Shape::in_shared ? 0 : inputs * Shape::elements * static_cast<int>(sizeof(T)) / 4) + 40;
   constexpr weights_held weights = weights_fit<G, Shape, 1, other_registers>;
 
   begin_kernel();
@@ -354,7 +354,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
         }
       }
     }
-    if constexpr (!Shape::hold) reader.refill();
+    if constexpr (!Shape::in_shared) reader.refill();
     row_sum(exchange, place, sums);
     // grad_x is rstd x (weighted gradient - its mean - normalised value x mean of their product).
     const float slope = sums[0] * inverse_columns * rstd * rstd;
@@ -388,7 +388,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
       }
     }
     // Not vector by vector as in the forward: the addresses would take the registers of the sums.
-    if constexpr (Shape::hold) reader.refill();
+    if constexpr (Shape::in_shared) reader.refill();
   }
 
   if (partial == nullptr) return;
@@ -436,55 +436,56 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 
 }  // namespace sy
 
-#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
-  sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
+#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full) \
+  sy::row_shape<threads, elements, rows, stages, cluster, blocks, in_shared, full>
 
-#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, full) \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,       \
-           float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,       \
-           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {             \
-    sy::norm_forward<false, with_residual, sy::T, sy::G,                                                     \
-                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(                \
-        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,         \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                            \
+#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, in_shared, \
+                    full)                                                                                   \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                          \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,      \
+           float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
+           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {            \
+    sy::norm_forward<false, with_residual, sy::T, sy::G,                                                    \
+                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(          \
+        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,        \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                           \
   }
 
-#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, hold, \
-                      full)                                                                              \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                       \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,     \
-           sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns,            \
-           sy::i64 x_stride, sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride,   \
-           float epsilon, float gamma_offset) {                                                          \
-    sy::norm_forward<true, with_residual, sy::T, sy::G,                                                  \
-                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(            \
-        x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride,           \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                        \
+#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,     \
+                      in_shared, full)                                                                 \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                     \
+      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,   \
+           sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns,          \
+           sy::i64 x_stride, sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, \
+           float epsilon, float gamma_offset) {                                                        \
+    sy::norm_forward<true, with_residual, sy::T, sy::G,                                                \
+                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(     \
+        x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride,         \
+        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
   }
 
 #define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
-                             hold, full)                                                                   \
+                             in_shared, full)                                                              \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                         \
       name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                   \
            const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,  \
            sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, \
            float gamma_offset) {                                                                           \
     sy::norm_backward<false, with_residual, sy::T, sy::G,                                                  \
-                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(             \
+                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(        \
         grad_out, h, gamma, nullptr, rstd, grad_residual, grad_x, partial, row_count, columns,             \
         grad_out_stride, h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                     \
   }
 
 #define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
-                               hold, full)                                                                   \
+                               in_shared, full)                                                              \
   extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
       name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,  \
            const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,    \
            sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,   \
            float gamma_offset) {                                                                             \
     sy::norm_backward<true, with_residual, sy::T, sy::G,                                                     \
-                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>(               \
+                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(          \
         grad_out, h, gamma, mean, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride, \
         h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                        \
   }

@@ -26,13 +26,13 @@ SWITCHYARD_INLINE floats factor_of(const Weight* gamma, std::int64_t column, flo
 }
 
 template <class Element, class Weight, class Arguments>
-void norm_forward(const block& where, Arguments a) {
+void norm_forward(const block& this_block, Arguments a) {
   constexpr bool centred = std::is_same_v<Arguments, layer_arguments>;
   const auto* gamma = static_cast<const Weight*>(a.gamma);
   const Weight* beta = nullptr;
   if constexpr (centred) beta = static_cast<const Weight*>(a.beta);
   const auto columns = static_cast<float>(a.columns);
-  const row_range range{a.rows, where.grid.x, where.index.x};
+  const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* h = static_cast<const Element*>(a.x) + row * a.x_stride_row;
     if (a.residual != nullptr) {
@@ -77,21 +77,21 @@ void norm_forward(const block& where, Arguments a) {
 /// `partial` is [1 or 2][blocks][columns]: sums for grad_gamma and, of a LayerNorm, grad_beta. Null: not
 /// wanted.
 template <class Element, class Weight, class Arguments>
-void norm_backward(const block& where, Arguments a, float* partial) {
+void norm_backward(const block& this_block, Arguments a, float* partial) {
   constexpr bool centred = std::is_same_v<Arguments, layer_backward_arguments>;
   const auto* gamma = static_cast<const Weight*>(a.gamma);
   const auto columns = static_cast<float>(a.columns);
   float* gamma_sums = nullptr;
   float* beta_sums = nullptr;
   if (partial != nullptr) {
-    gamma_sums = partial + where.index.x * a.columns;
+    gamma_sums = partial + this_block.index.x * a.columns;
     std::fill_n(gamma_sums, a.columns, 0.0F);
     if constexpr (centred) {
-      beta_sums = partial + (where.grid.x + where.index.x) * a.columns;
+      beta_sums = partial + (this_block.grid.x + this_block.index.x) * a.columns;
       std::fill_n(beta_sums, a.columns, 0.0F);
     }
   }
-  const row_range range{a.rows, where.grid.x, where.index.x};
+  const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* gradient = static_cast<const Element*>(a.grad_out) + row * a.grad_out_stride_row;
     const auto* h = static_cast<const Element*>(a.h) + row * a.h_stride_row;
@@ -128,12 +128,12 @@ void norm_backward(const block& where, Arguments a, float* partial) {
 
 /// Adds `parts` rows of partial for a share of the columns; grid.y is the plane.
 template <class Weight>
-void sum_partials(const block& where, const float* partial, void* grad_gamma, void* grad_beta,
+void sum_partials(const block& this_block, const float* partial, void* grad_gamma, void* grad_beta,
                   std::int64_t parts, std::int64_t columns) {
-  auto* out = static_cast<Weight*>(where.index.y == 0 ? grad_gamma : grad_beta);
+  auto* out = static_cast<Weight*>(this_block.index.y == 0 ? grad_gamma : grad_beta);
   if (out == nullptr) return;
-  const row_range range{columns, where.grid.x, where.index.x};
-  const float* plane = partial + where.index.y * parts * columns + range.begin;
+  const row_range range{columns, this_block.grid.x, this_block.index.x};
+  const float* plane = partial + this_block.index.y * parts * columns + range.begin;
   for_row(
       range.end - range.begin, [&](std::int64_t c, auto, auto count) __attribute__((always_inline)) {
         floats sum{};

@@ -36,7 +36,7 @@ __device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamm
 
   const i32 step = static_cast<i32>(place.group_step);
   i32 coming = static_cast<i32>(place.first_group);
-  for (int turn = 0; coming < rows + step; ++turn, coming += step, pipeline.advance()) {
+  for (int iteration = 0; coming < rows + step; ++iteration, coming += step, pipeline.advance()) {
     if (coming < rows) {
       pipeline.wait();
       float sum = 0.0F;
@@ -62,17 +62,17 @@ __device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamm
       if constexpr (Centred) {
         float mean;
         moments.close_warp(pivot, sum, square, mean);
-        exchange.give(place, turn, {mean, square});
+        exchange.give(place, iteration, {mean, square});
       } else {
-        exchange.give(place, turn, {lane_sum<Shape::lanes>(square)});
+        exchange.give(place, iteration, {lane_sum<Shape::lanes>(square)});
       }
     }
 
-    if (turn == 0) continue;
+    if (iteration == 0) continue;
     scale.stay_packed();
     shift.stay_packed();
     const i32 row = coming - step;
-    const float* partials = exchange.take(turn - 1);
+    const float* partials = exchange.take(iteration - 1);
     float mean = 0.0F;
     float square = 0.0F;
     if constexpr (Centred) {
@@ -155,7 +155,7 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, c
   float here = 0.0F;
 
   i32 coming = static_cast<i32>(place.first_group);
-  for (int turn = 0; coming < rows + step; ++turn, coming += step, pipeline.advance()) {
+  for (int iteration = 0; coming < rows + step; ++iteration, coming += step, pipeline.advance()) {
     const float rstd = here;
     here = next;
     next = load(coming + step);
@@ -177,13 +177,13 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, c
           for (int e = 0; e < width; ++e) sum += gradient[e] * factor[e] * value[e];
         }
       }
-      exchange.give(place, turn, {lane_sum<Shape::lanes>(sum)});
+      exchange.give(place, iteration, {lane_sum<Shape::lanes>(sum)});
     }
 
-    if (turn == 0) continue;
+    if (iteration == 0) continue;
     const i32 row = coming - step;
     float sums[1];
-    merge_partials<Shape>(place, exchange.take(turn - 1), sums);
+    merge_partials<Shape>(place, exchange.take(iteration - 1), sums);
     // As in norm_backward.
     const float slope = sums[0] * inverse_columns * rstd * rstd;
     scale.stay_packed();

@@ -212,18 +212,18 @@ void turn_heads(const tensor<Element>& t, std::int64_t begin, std::int64_t end, 
 }
 
 template <class Element, bool Interleaved>
-void turn_block(const block& where, const rotary_arguments& a, std::int64_t block_tokens,
+void turn_block(const block& this_block, const rotary_arguments& a, std::int64_t block_tokens,
                 std::int64_t heads_per_block) {
-  const std::int64_t b = where.index.y;
+  const std::int64_t b = this_block.index.y;
   const sequence s = sequence_of(a, b);
-  const std::int64_t begin = where.index.x * block_tokens;
+  const std::int64_t begin = this_block.index.x * block_tokens;
   const std::int64_t end = std::min(begin + block_tokens, s.length);
   if (begin >= end) return;
-  const std::int64_t head_begin = where.index.z * heads_per_block;
+  const std::int64_t head_begin = this_block.index.z * heads_per_block;
   const std::int64_t head_end = std::min(head_begin + heads_per_block, a.heads + a.heads_kv);
 
   // Scratch: cosines and sines of a token as floats, then the angles' five tables in double.
-  auto* cosine = reinterpret_cast<float*>(where.scratch.data());
+  auto* cosine = reinterpret_cast<float*>(this_block.scratch.data());
   float* sine = cosine + a.rotary_dim / 2;
   const float sign = a.inverse ? -1.0F : 1.0F;
   const auto run = [&](auto&& next_token) {
@@ -241,7 +241,7 @@ void turn_block(const block& where, const rotary_arguments& a, std::int64_t bloc
   if (a.cos != nullptr) {
     run([&](std::int64_t position) { read_table(a, position, cosine, sine, sign); });
   } else {
-    angles turning{where.scratch.data() + a.rotary_dim * static_cast<std::int64_t>(sizeof(float)), a};
+    angles turning{this_block.scratch.data() + a.rotary_dim * static_cast<std::int64_t>(sizeof(float)), a};
     run([&](std::int64_t position) {
       turning.move_to(position);
       turning.write(cosine, sine, sign);
@@ -251,11 +251,12 @@ void turn_block(const block& where, const rotary_arguments& a, std::int64_t bloc
 
 /// Scratch: 24 * rotary_dim bytes.
 template <class Element>
-void rotary(const block& where, rotary_arguments a, std::int32_t block_tokens, std::int32_t heads_per_block) {
+void rotary(const block& this_block, rotary_arguments a, std::int32_t block_tokens,
+            std::int32_t heads_per_block) {
   if (a.style == rotary_style::interleaved) {
-    turn_block<Element, true>(where, a, block_tokens, heads_per_block);
+    turn_block<Element, true>(this_block, a, block_tokens, heads_per_block);
   } else {
-    turn_block<Element, false>(where, a, block_tokens, heads_per_block);
+    turn_block<Element, false>(this_block, a, block_tokens, heads_per_block);
   }
 }
 
@@ -268,10 +269,10 @@ double table_value(dtype type, const void* table, std::int64_t index) {
 
 /// The definition, in double, a token a block.
 template <class Element>
-void rotary_reference(const block& where, rotary_arguments a) {
-  const std::int64_t b = where.index.y;
+void rotary_reference(const block& this_block, rotary_arguments a) {
+  const std::int64_t b = this_block.index.y;
   const sequence s = sequence_of(a, b);
-  const std::int64_t t = where.index.x;
+  const std::int64_t t = this_block.index.x;
   if (t >= s.length) return;
   const std::int64_t position = position_of(a, s, b, t);
   const std::int64_t half = a.rotary_dim / 2;

@@ -30,10 +30,10 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
   for (; reader.more(); reader.next()) {
     const i64 row = reader.row();
     reader.take();
-    float value[Shape::hold ? 1 : vectors * width];  // held rows take their powers of two twice instead
+    float value[Shape::in_shared ? 1 : vectors * width];  // held rows take their powers of two twice instead
     float top = -infinity;
     float sum = 0.0F;
-    if constexpr (Shape::hold) {
+    if constexpr (Shape::in_shared) {
 #pragma unroll
       for (int j = 0; j < vectors; ++j) {
         if (reader.has(j)) {
@@ -90,13 +90,14 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
       total = lane_merge<Shape::merge_lanes>(total);
     }
     // An empty sum makes this infinite and the row NaN.
-    const float share = (Shape::hold ? 1.0F : exp2_approximate(top - total.maximum)) * (1.0F / total.sum);
+    const float share =
+        (Shape::in_shared ? 1.0F : exp2_approximate(top - total.maximum)) * (1.0F / total.sum);
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
       const int v = place.template vector<vectors>(j);
       if (reader.has(j)) {
         float part[width];
-        if constexpr (Shape::hold) {
+        if constexpr (Shape::in_shared) {
           unpack<T>(reader.get(0, j), part);
 #pragma unroll
           for (int e = 0; e < width; ++e)
@@ -108,9 +109,9 @@ __device__ __forceinline__ void softmax_forward(const T* x, T* out, i64 rows, i3
         store_streaming(out + row * out_stride + v * width, pack<T>(part));
       }
       // The slot is free: what was read from it has been stored.
-      if constexpr (Shape::hold) reader.refill(j);
+      if constexpr (Shape::in_shared) reader.refill(j);
     }
-    if constexpr (Shape::hold) reader.refilled();
+    if constexpr (Shape::in_shared) reader.refilled();
   }
 }
 
@@ -148,7 +149,7 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
         for (int e = 0; e < width; ++e) sums[0] += gradient[e] * value[e];
       }
     }
-    if constexpr (!Shape::hold) reader.refill();
+    if constexpr (!Shape::in_shared) reader.refill();
     row_sum(exchange, place, sums);
 #pragma unroll
     for (int j = 0; j < vectors; ++j) {
@@ -163,9 +164,9 @@ __device__ __forceinline__ void softmax_backward(const T* grad_out, const T* out
         store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
       }
       // The slots are free: what was read from them has been stored.
-      if constexpr (Shape::hold) reader.refill(j);
+      if constexpr (Shape::in_shared) reader.refill(j);
     }
-    if constexpr (Shape::hold) reader.refilled();
+    if constexpr (Shape::in_shared) reader.refilled();
   }
 }
 
@@ -294,23 +295,24 @@ __device__ __forceinline__ void softmax_backward_any(const T* grad_out, const T*
 
 }  // namespace sy
 
-#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full) \
-  sy::row_shape<threads, elements, rows, stages, cluster, blocks, hold, full>
+#define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full) \
+  sy::row_shape<threads, elements, rows, stages, cluster, blocks, in_shared, full>
 
-#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)               \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                      \
-      name(const sy::T* x, sy::T* out, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride,            \
-           sy::i64 out_stride, float scale) {                                                           \
-    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>( \
-        x, out, row_count, columns, x_stride, out_stride, scale);                                       \
+#define SY_SOFTMAX(name, T, threads, elements, rows, stages, cluster, blocks, in_shared, full)               \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
+      name(const sy::T* x, sy::T* out, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride,                 \
+           sy::i64 out_stride, float scale) {                                                                \
+    sy::softmax_forward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>( \
+        x, out, row_count, columns, x_stride, out_stride, scale);                                            \
   }
 
-#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks, hold, full)       \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                       \
-      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 row_count, sy::i32 columns,   \
-           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {            \
-    sy::softmax_backward<sy::T, SY_SHAPE(threads, elements, rows, stages, cluster, blocks, hold, full)>( \
-        grad_out, out, grad_x, row_count, columns, grad_out_stride, out_stride, grad_x_stride, scale);   \
+#define SY_SOFTMAX_BACKWARD(name, T, threads, elements, rows, stages, cluster, blocks, in_shared, full) \
+  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                      \
+      name(const sy::T* grad_out, const sy::T* out, sy::T* grad_x, sy::i64 row_count, sy::i32 columns,  \
+           sy::i64 grad_out_stride, sy::i64 out_stride, sy::i64 grad_x_stride, float scale) {           \
+    sy::softmax_backward<sy::T,                                                                         \
+                         SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(  \
+        grad_out, out, grad_x, row_count, columns, grad_out_stride, out_stride, grad_x_stride, scale);  \
   }
 
 #define SY_SOFTMAX_ANY(name, T, threads)                                                           \

@@ -13,9 +13,9 @@ namespace {
 using switchyard::host::block;
 
 template <class Element>
-void softmax_forward(const block& where, switchyard::operators::softmax::arguments a) {
+void softmax_forward(const block& this_block, switchyard::operators::softmax::arguments a) {
   const floats factor = splat(a.scale * log2e);
-  const row_range range{a.rows, where.grid.x, where.index.x};
+  const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* x = static_cast<const Element*>(a.x) + row * a.x_stride_row;
     auto* out = static_cast<Element*>(a.out) + row * a.out_stride_row;
@@ -40,8 +40,8 @@ void softmax_forward(const block& where, switchyard::operators::softmax::argumen
 }
 
 template <class Element>
-void softmax_backward(const block& where, switchyard::operators::softmax_backward::arguments a) {
-  const row_range range{a.rows, where.grid.x, where.index.x};
+void softmax_backward(const block& this_block, switchyard::operators::softmax_backward::arguments a) {
+  const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* gradient = static_cast<const Element*>(a.grad_out) + row * a.grad_out_stride_row;
     const auto* out = static_cast<const Element*>(a.out) + row * a.out_stride_row;

@@ -35,9 +35,11 @@
 #include <switchyard/launching/module_store.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
+#include <switchyard/tune/workloads/norm.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
-#include <switchyard/tune/workloads/rows.hpp>
+#include <switchyard/tune/workloads/softmax.hpp>
 #if __has_include(<switchyard/tune/workloads/attention_backward.hpp>)
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #define HAS_ATTENTION_BACKWARD
@@ -108,12 +110,12 @@ class arena final : public sy::device_driver {
   }
   void release(void* /*address*/, sy::stream /*where*/) noexcept override {}
   [[nodiscard]] sy::status copy(void* to, const void* from, std::size_t bytes,
-                                sy::stream where) noexcept override {
-    return bytes > (std::size_t{1} << 20U) ? 0 : driver_->copy(to, from, bytes, where);
+                                sy::stream stream) noexcept override {
+    return bytes > (std::size_t{1} << 20U) ? 0 : driver_->copy(to, from, bytes, stream);
   }
   [[nodiscard]] sy::status fill(void* to, std::uint8_t byte, std::size_t bytes,
-                                sy::stream where) noexcept override {
-    return bytes > (std::size_t{1} << 20U) ? 0 : driver_->fill(to, byte, bytes, where);
+                                sy::stream stream) noexcept override {
+    return bytes > (std::size_t{1} << 20U) ? 0 : driver_->fill(to, byte, bytes, stream);
   }
 
   [[nodiscard]] const sy::device_properties& properties() const noexcept override {
@@ -133,16 +135,16 @@ class arena final : public sy::device_driver {
     driver_->configure(function, geometry);
   }
   [[nodiscard]] sy::status launch(sy::function_handle function, const sy::launch_geometry& geometry,
-                                  void** parameters, sy::stream where) noexcept override {
-    return driver_->launch(function, geometry, parameters, where);
+                                  void** parameters, sy::stream stream) noexcept override {
+    return driver_->launch(function, geometry, parameters, stream);
   }
-  [[nodiscard]] sy::status synchronize(sy::stream where) noexcept override {
-    return driver_->synchronize(where);
+  [[nodiscard]] sy::status synchronize(sy::stream stream) noexcept override {
+    return driver_->synchronize(stream);
   }
   [[nodiscard]] sy::event_handle create_event() override { return driver_->create_event(); }
   void destroy_event(sy::event_handle event) noexcept override { driver_->destroy_event(event); }
-  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream where) noexcept override {
-    return driver_->record(event, where);
+  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream stream) noexcept override {
+    return driver_->record(event, stream);
   }
   [[nodiscard]] sy::status elapsed(sy::event_handle from, sy::event_handle to,
                                    double& microseconds) noexcept override {
@@ -151,7 +153,9 @@ class arena final : public sy::device_driver {
   [[nodiscard]] sy::status encode(const sy::tensor_map_request& request, void* map) noexcept override {
     return driver_->encode(request, map);
   }
-  [[nodiscard]] bool capturing(sy::stream where) const noexcept override { return driver_->capturing(where); }
+  [[nodiscard]] bool capturing(sy::stream stream) const noexcept override {
+    return driver_->capturing(stream);
+  }
   [[nodiscard]] std::string describe(sy::status code) const override { return driver_->describe(code); }
 
  private:
@@ -183,12 +187,12 @@ class bound_variant final : public sy::binding_source {
                 const sy::device& device)
       : files_{files}, id_{std::move(id)}, modules_{std::move(modules)}, run_{*this, device} {}
 
-  void attach(const sy::operator_description& op, const sy::device& where, sy::binding_user& user) override {
+  void attach(const sy::operator_description& op, const sy::device& device, sy::binding_user& user) override {
     std::vector<std::string> ignored;
-    (void)user.adopt(
-        std::make_unique<sy::binding>(std::make_shared<const sy::fixed_rules>(sy::build_selector(
-                                          {&op, where.properties(), files_.manifests, {}, {}, id_}, ignored)),
-                                      modules_, std::make_shared<sy::log>(), nullptr, std::size_t{16}));
+    (void)user.adopt(std::make_unique<sy::binding>(
+        std::make_shared<const sy::fixed_rules>(
+            sy::build_selector({&op, device.properties(), files_.manifests, {}, {}, id_}, ignored)),
+        modules_, std::make_shared<sy::log>(), nullptr, std::size_t{16}));
   }
   void detach(sy::binding_user& /*user*/) noexcept override {}
 

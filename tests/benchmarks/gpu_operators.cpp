@@ -19,10 +19,12 @@
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
+#include <switchyard/tune/workloads/norm.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
-#include <switchyard/tune/workloads/rows.hpp>
+#include <switchyard/tune/workloads/softmax.hpp>
 
 namespace sy = switchyard;
 

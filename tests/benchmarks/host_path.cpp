@@ -533,17 +533,17 @@ void measure_decoding() {
   print("decode loop, memory gained after step 20,000", static_cast<double>(gained), "bytes");
 }
 
-void count(std::string_view what, std::int64_t calls) {
-  const std::size_t dash = what.find('-');
-  const std::string_view how = what.substr(dash + 1);
+void count(std::string_view counted, std::int64_t calls) {
+  const std::size_t dash = counted.find('-');
+  const std::string_view how = counted.substr(dash + 1);
   if (how == "chosen" || how == "drawn") {
-    visit_first_choice(what.substr(0, dash),
+    visit_first_choice(counted.substr(0, dash),
                        [&](auto&& each, const char*, std::initializer_list<sy::axis_span>) {
                          how == "chosen" ? each.choose(calls) : each.draw_only(calls);
                        });
     return;
   }
-  visit_warm(what.substr(0, dash), [&](auto&& each, const char*) {
+  visit_warm(counted.substr(0, dash), [&](auto&& each, const char*) {
     if (how == "dispatched") {
       each.dispatched(calls);
     } else if (how == "bare") {

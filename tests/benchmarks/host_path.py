@@ -40,8 +40,8 @@ def show(name, value, unit):
     print(f"{name:<74} {value:>12,.4g} {unit:<8} {verdict}", flush=True)
 
 
-def instructions(program, what, calls):
-    run = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "count", what,
+def instructions(program, case, calls):
+    run = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "count", case,
                           str(calls)], check=True, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     return int(re.search(r"Collected : (\d+)", run.stderr).group(1))
 
@@ -49,9 +49,9 @@ def instructions(program, what, calls):
 def instructions_of(program, whats):
     """Instructions of one call of each."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        few = pool.map(lambda what: instructions(program, what, 1000), whats)
-        many = pool.map(lambda what: instructions(program, what, 11000), whats)
-        return {what: (last - first) / 10000 for what, first, last in zip(whats, few, many)}
+        few = pool.map(lambda case: instructions(program, case, 1000), whats)
+        many = pool.map(lambda case: instructions(program, case, 11000), whats)
+        return {case: (last - first) / 10000 for case, first, last in zip(whats, few, many)}
 
 
 def count_instructions(program, launches):
@@ -70,9 +70,9 @@ def count_instructions(program, launches):
         show(f"selection, {name}, instructions", each[f"{which}-chosen"] - each[f"{which}-drawn"], "")
     each = instructions_of(launches, ["sixteen-bare", "sixteen-bound", "sixteen-routed", "sixteen-bare_null",
                                       "sixteen-routed_null", "maps-bare", "maps-bound"])
-    for what, name in {"sixteen-bound": "16 parameters, a CUDA stream", "sixteen-routed": "the same, routed by the stream",
+    for case, name in {"sixteen-bound": "16 parameters, a CUDA stream", "sixteen-routed": "the same, routed by the stream",
                        "maps-bound": "4 tensor maps of 16 arguments"}.items():
-        show(f"warm launch, {name}, instructions over the backend", each[what] - each[what.split("-")[0] + "-bare"], "")
+        show(f"warm launch, {name}, instructions over the backend", each[case] - each[case.split("-")[0] + "-bare"], "")
     show("warm launch, routed on the null stream, instructions over the backend",
          each["sixteen-routed_null"] - each["sixteen-bare_null"], "")
 

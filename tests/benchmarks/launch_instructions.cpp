@@ -84,11 +84,11 @@ template <class Operator>
   sy::dispatcher<Operator> bound{catalog, first};
   sy::dispatcher<Operator> routed{catalog};
   const fake_stream own{primary(0)};
-  const sy::stream where = how.ends_with("_null") ? sy::stream{} : own.get();
+  const sy::stream stream = how.ends_with("_null") ? sy::stream{} : own.get();
   set_current(primary(0));
   for (int i = 0; i < 3; ++i) {
-    bound(where, call);
-    routed(where, call);
+    bound(stream, call);
+    routed(stream, call);
   }
   const std::string text = ".version 8.0\n.target sm_80\n";
   sy::device_driver& driver = *first.driver();
@@ -104,11 +104,11 @@ template <class Operator>
     }
   };
   if (how.starts_with("bare")) {
-    repeat([&] { failures += driver.launch(function, geometry, parameters.data(), where); });
+    repeat([&] { failures += driver.launch(function, geometry, parameters.data(), stream); });
   } else if (how == "bound") {
-    repeat([&] { bound(where, call); });
+    repeat([&] { bound(stream, call); });
   } else {
-    repeat([&] { routed(where, call); });
+    repeat([&] { routed(stream, call); });
   }
   driver.unload(module);
   return failures == 0;
@@ -117,16 +117,16 @@ template <class Operator>
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view what = argc == 4 ? argv[2] : "";
-  const std::size_t dash = what.find('-');
+  const std::string_view counted = argc == 4 ? argv[2] : "";
+  const std::size_t dash = counted.find('-');
   if (dash == std::string_view::npos) {
     std::fprintf(stderr, "usage: launch_instructions count WHAT-HOW N\n");
     return 2;
   }
   const std::int64_t calls = std::strtoll(argv[3], nullptr, 10);
-  const std::string_view how = what.substr(dash + 1);
+  const std::string_view how = counted.substr(dash + 1);
   bool good = false;
-  if (what.substr(0, dash) == "maps") {
+  if (counted.substr(0, dash) == "maps") {
     alignas(256) static std::array<std::byte, 1024> memory;
     std::byte* const at = memory.data();
     good = count<maps>(maps_variants(), {.q = at, .k = at + 256, .v = at + 512, .out = at + 768}, how, calls);

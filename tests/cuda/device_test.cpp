@@ -48,15 +48,15 @@ std::array<void*, sizeof...(Values)> pointers(Values&... values) {
 
 struct cuda_backend {
   static std::shared_ptr<sy::device_driver> open() { return sy::cuda::open(0); }
-  static std::shared_ptr<sy::device_driver> of(sy::stream where) { return sy::cuda::of(where); }
+  static std::shared_ptr<sy::device_driver> of(sy::stream stream) { return sy::cuda::of(stream); }
 };
 
 struct hip_backend {
   static std::shared_ptr<sy::device_driver> open() {
     return sy::hip::open(0, {.library = required_variable("HIP_OVER_CUDA_LIBRARY")});
   }
-  static std::shared_ptr<sy::device_driver> of(sy::stream where) {
-    return sy::hip::of(where, {.library = required_variable("HIP_OVER_CUDA_LIBRARY")});
+  static std::shared_ptr<sy::device_driver> of(sy::stream stream) {
+    return sy::hip::of(stream, {.library = required_variable("HIP_OVER_CUDA_LIBRARY")});
   }
 };
 
@@ -79,7 +79,7 @@ class loaded {
 };
 
 /// y = a * x with a driver on a stream; true when the result is right.
-bool scales(sy::device_driver& driver, sy::function_handle function, sy::stream where, float a) {
+bool scales(sy::device_driver& driver, sy::function_handle function, sy::stream stream, float a) {
   std::vector<float> values(1000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const raw::buffer<float> x{values};
@@ -88,7 +88,7 @@ bool scales(sy::device_driver& driver, sy::function_handle function, sy::stream 
   const float* const in = x.get();
   const int n = 1000;
   auto parameters = pointers(out, in, a, n);
-  const int code = driver.launch(function, {.grid = {8}, .block = {128}}, parameters.data(), where);
+  const int code = driver.launch(function, {.grid = {8}, .block = {128}}, parameters.data(), stream);
   if (code != 0) {
     WARN(driver.describe(code));
     return false;
@@ -402,18 +402,18 @@ TEMPLATE_TEST_CASE("filling and stream-ordered memory", "", cuda_backend, hip_ba
   need_hopper();
   const auto driver = TestType::open();
   const raw::own_stream stream;
-  for (const sy::stream where : {sy::stream{}, sy::stream{stream.get()}}) {
-    void* const memory = driver->allocate(1 << 20, where);
+  for (const sy::stream test_stream : {sy::stream{}, sy::stream{stream.get()}}) {
+    void* const memory = driver->allocate(1 << 20, test_stream);
     REQUIRE(memory != nullptr);
-    CHECK(driver->fill(memory, 0x5a, 1 << 20, where) == 0);
-    CHECK(driver->fill(memory, 0, 0, where) == 0);
-    raw::call("cuStreamSynchronize", static_cast<CUstream_st*>(where));
+    CHECK(driver->fill(memory, 0x5a, 1 << 20, test_stream) == 0);
+    CHECK(driver->fill(memory, 0, 0, test_stream) == 0);
+    raw::call("cuStreamSynchronize", static_cast<CUstream_st*>(test_stream));
     std::array<unsigned char, 16> tail{};
     raw::call("cuMemcpyDtoH_v2", static_cast<void*>(tail.data()),
               static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(memory)) + (1 << 20) - 16,
               std::size_t{16});
     CHECK(std::all_of(tail.begin(), tail.end(), [](unsigned char byte) { return byte == 0x5a; }));
-    driver->release(memory, where);
+    driver->release(memory, test_stream);
   }
   CHECK(driver->allocate(std::size_t{1} << 50, stream.get()) == nullptr);
   driver->release(nullptr, stream.get());

@@ -172,13 +172,13 @@ int main() {
     std::array<void*, 16> call_parameters{&call.out, &call.a, &call.b, &call.c, &call.d, &call.e,
                                           &call.f,   &call.g, &call.h, &call.i, &call.j, &call.k,
                                           &call.l,   &call.m, &call.n, &call.o};
-    const auto bare_call = [&](CUstream_st* where) {
-      failures += driver->launch_kernel(static_cast<CUfunc_st*>(function), 1, 1, 1, 32, 1, 1, 0, where,
-                                        call_parameters.data(), nullptr) != 0;
+    const auto bare_call = [&](CUstream_st* launch_stream) {
+      failures += driver->launch_kernel(static_cast<CUfunc_st*>(function), 1, 1, 1, 32, 1, 1, 0,
+                                        launch_stream, call_parameters.data(), nullptr) != 0;
     };
-    const auto on_stream = [&](auto& with, CUstream_st* where) {
-      with.prepare(where, call);
-      return difference_of([&] { bare_call(where); }, [&] { with(where, call); });
+    const auto on_stream = [&](auto& with, CUstream_st* launch_stream) {
+      with.prepare(launch_stream, call);
+      return difference_of([&] { bare_call(launch_stream); }, [&] { with(launch_stream, call); });
     };
     show("through a dispatcher of the device, over bare", on_stream(bound, stream.get()), "budget 25 ns");
     show("through a dispatcher of all devices, over bare", on_stream(routed, stream.get()), "budget 25 ns");

@@ -43,37 +43,39 @@ class timed_driver final : public sy::device_driver {
     of_->configure(function, geometry);
   }
   [[nodiscard]] sy::status launch(sy::function_handle function, const sy::launch_geometry& geometry,
-                                  void** parameters, sy::stream where) noexcept override {
+                                  void** parameters, sy::stream stream) noexcept override {
     const timed scope{*this};
-    return of_->launch(function, geometry, parameters, where);
+    return of_->launch(function, geometry, parameters, stream);
   }
   [[nodiscard]] sy::status fill(void* address, std::uint8_t byte, std::size_t bytes,
-                                sy::stream where) noexcept override {
-    return of_->fill(address, byte, bytes, where);
+                                sy::stream stream) noexcept override {
+    return of_->fill(address, byte, bytes, stream);
   }
   [[nodiscard]] sy::status copy(void* to, const void* from, std::size_t bytes,
-                                sy::stream where) noexcept override {
-    return of_->copy(to, from, bytes, where);
+                                sy::stream stream) noexcept override {
+    return of_->copy(to, from, bytes, stream);
   }
-  [[nodiscard]] sy::status synchronize(sy::stream where) noexcept override { return of_->synchronize(where); }
+  [[nodiscard]] sy::status synchronize(sy::stream stream) noexcept override {
+    return of_->synchronize(stream);
+  }
   [[nodiscard]] sy::event_handle create_event() override { return of_->create_event(); }
   void destroy_event(sy::event_handle event) noexcept override { of_->destroy_event(event); }
-  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream where) noexcept override {
-    return of_->record(event, where);
+  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream stream) noexcept override {
+    return of_->record(event, stream);
   }
   [[nodiscard]] sy::status elapsed(sy::event_handle from, sy::event_handle to,
                                    double& microseconds_between) noexcept override {
     return of_->elapsed(from, to, microseconds_between);
   }
-  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream where) noexcept override {
-    return of_->allocate(bytes, where);
+  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream stream) noexcept override {
+    return of_->allocate(bytes, stream);
   }
-  void release(void* address, sy::stream where) noexcept override { of_->release(address, where); }
+  void release(void* address, sy::stream stream) noexcept override { of_->release(address, stream); }
   [[nodiscard]] sy::status encode(const sy::tensor_map_request& request, void* map) noexcept override {
     return of_->encode(request, map);
   }
-  [[nodiscard]] bool capturing(sy::stream where) const noexcept override { return of_->capturing(where); }
-  [[nodiscard]] bool owns(sy::stream where) const noexcept override { return of_->owns(where); }
+  [[nodiscard]] bool capturing(sy::stream stream) const noexcept override { return of_->capturing(stream); }
+  [[nodiscard]] bool owns(sy::stream stream) const noexcept override { return of_->owns(stream); }
   [[nodiscard]] std::string describe(sy::status code) const override { return of_->describe(code); }
 
  private:

@@ -77,7 +77,7 @@ class forwarding_driver final : public sy::device_driver {
     host_.configure(function, geometry);
   }
   [[nodiscard]] sy::status launch(sy::function_handle function, const sy::launch_geometry& geometry,
-                                  void** parameters, sy::stream where) noexcept override {
+                                  void** parameters, sy::stream stream) noexcept override {
     launches.fetch_add(1, std::memory_order_relaxed);
     if (launch_status != 0) return launch_status;
     if (holds_next.exchange(false)) {
@@ -85,36 +85,36 @@ class forwarding_driver final : public sy::device_driver {
       held.notify_all();
       may_go_on.wait(false);
     }
-    return host_.launch(function, geometry, parameters, where);
+    return host_.launch(function, geometry, parameters, stream);
   }
   [[nodiscard]] sy::status fill(void* address, std::uint8_t byte, std::size_t bytes,
-                                sy::stream where) noexcept override {
-    return host_.fill(address, byte, bytes, where);
+                                sy::stream stream) noexcept override {
+    return host_.fill(address, byte, bytes, stream);
   }
   [[nodiscard]] sy::status copy(void* to, const void* from, std::size_t bytes,
-                                sy::stream where) noexcept override {
-    return host_.copy(to, from, bytes, where);
+                                sy::stream stream) noexcept override {
+    return host_.copy(to, from, bytes, stream);
   }
-  [[nodiscard]] sy::status synchronize(sy::stream where) noexcept override {
-    return host_.synchronize(where);
+  [[nodiscard]] sy::status synchronize(sy::stream stream) noexcept override {
+    return host_.synchronize(stream);
   }
   [[nodiscard]] sy::event_handle create_event() override { return host_.create_event(); }
   void destroy_event(sy::event_handle event) noexcept override { host_.destroy_event(event); }
-  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream where) noexcept override {
-    return host_.record(event, where);
+  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream stream) noexcept override {
+    return host_.record(event, stream);
   }
   [[nodiscard]] sy::status elapsed(sy::event_handle from, sy::event_handle to,
                                    double& microseconds) noexcept override {
     return host_.elapsed(from, to, microseconds);
   }
-  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream where) noexcept override {
+  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream stream) noexcept override {
     if (is_out_of_memory) return nullptr;
     ++allocations;
-    return host_.allocate(bytes, where);
+    return host_.allocate(bytes, stream);
   }
-  void release(void* address, sy::stream where) noexcept override {
+  void release(void* address, sy::stream stream) noexcept override {
     ++releases;
-    host_.release(address, where);
+    host_.release(address, stream);
   }
   [[nodiscard]] sy::status encode(const sy::tensor_map_request& request, void* map) noexcept override {
     return host_.encode(request, map);

@@ -24,13 +24,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const tool::record_line read = tool::parse_record_line({reinterpret_cast<const char*>(data), size});
     require(read.count > 0);
-    require(text::find_control(read.what.operator_name).empty() &&
-            text::find_control(read.what.device).empty());
-    const std::string again = R"({"operator":)" + text::quote_json(read.what.operator_name) +
-                              R"(,"device":)" + text::quote_json(read.what.device) + R"(,"problem":)" +
-                              read.what.problem + R"(,"count":)" + std::to_string(read.count) + "}";
+    require(text::find_control(read.problem.operator_name).empty() &&
+            text::find_control(read.problem.device).empty());
+    const std::string again = R"({"operator":)" + text::quote_json(read.problem.operator_name) +
+                              R"(,"device":)" + text::quote_json(read.problem.device) + R"(,"problem":)" +
+                              read.problem.problem + R"(,"count":)" + std::to_string(read.count) + "}";
     const tool::record_line second = tool::parse_record_line(again);
-    require(second.what == read.what && second.count == read.count);
+    require(second.problem == read.problem && second.count == read.count);
   } catch (const tool::bad_line& problem) {
     require(!std::string_view{problem.what()}.empty());
   }

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
+#include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #include <switchyard/tune/workloads/attention_decode.hpp>
 #include <switchyard/tune/workloads/attention_dropout_mask.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
+#include <switchyard/tune/workloads/norm.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
-#include <switchyard/tune/workloads/rows.hpp>
+#include <switchyard/tune/workloads/softmax.hpp>
 
 #include "catch.hpp"
 #include "cuda/raw.hpp"

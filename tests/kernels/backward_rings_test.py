@@ -72,9 +72,9 @@ class Block:
             self.held["tile", index % 2] = (index, steps, clears)
             self.full["tile"][index % 2].arrive()
 
-            def fill(name, n, what):
+            def fill(name, n, content):
                 stages = len(self.full[name])
-                self.held[name, n % stages] = what
+                self.held[name, n % stages] = content
                 self.full[name][n % stages].arrive()
 
             for step in range(steps):
@@ -90,12 +90,12 @@ class Block:
                 fill("do", taken, (index, step))
                 taken += 1
 
-    def holds(self, name, n, what):
-        assert self.held[name, n % len(self.full[name])] == what, (name, n, what)
+    def holds(self, name, n, content):
+        assert self.held[name, n % len(self.full[name])] == content, (name, n, content)
 
-    def dq(self, group, n, what):
+    def dq(self, group, n, content):
         """What start_dq reads and leave_slopes leaves."""
-        assert self.slopes[n % 2] == [what, what], (self.slopes, what)
+        assert self.slopes[n % 2] == [content, content], (self.slopes, content)
 
     def worker(self, group):
         taken = tiles = filled = 0

@@ -30,8 +30,8 @@ def find_nvdisasm(python):
     found = shutil.which("nvdisasm")
     folders = [os.path.join(os.environ.get("CUDA_PATH", "/usr/local/cuda"), "bin")]
     if python:
-        where = "import importlib.util as util; print(util.find_spec('triton').submodule_search_locations[0])"
-        run = subprocess.run([python, "-c", where], capture_output=True, text=True, check=False)
+        program = "import importlib.util as util; print(util.find_spec('triton').submodule_search_locations[0])"
+        run = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
         folders.append(os.path.join(run.stdout.strip(), "backends", "nvidia", "bin"))
     return found or next(filter(None, (shutil.which("nvdisasm", path=folder) for folder in folders)), None)
 
@@ -83,15 +83,15 @@ def main():
             (head_dim + 15) // 16 + int(re.search(r"_n(\d+)_", name).group(1)) // 16
         local = inside if backward else sum(counts[each] for each in LOCAL)
         others = sum(counts[each] for each in OTHER_PRODUCTS)
-        wrong = [what for what, holds in (
+        wrong = [rule for rule, holds in (
             (f"at least {chain} products started at once were expected", max(chains) < chain),
             ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
             ("registers are spilled to local memory", local > (8 if backward and "capped" in name and head_dim > 64 else 0)),
             (f"{others} tensor instructions are not of warpgroups", others > 0)) if holds]
         print(f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
               f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}")
-        for what in wrong:
-            print(f"  FAILED: {what}")
+        for rule in wrong:
+            print(f"  FAILED: {rule}")
         failures += len(wrong)
     return 1 if failures else 0
 

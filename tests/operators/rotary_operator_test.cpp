@@ -73,7 +73,7 @@ struct half_of_call {
   }
 };
 
-void require_values(tensor& found, const std::vector<double>& wanted, const std::string& what) {
+void require_values(tensor& found, const std::vector<double>& wanted, const std::string& description) {
   found.download();
   sy::test::worst_error error;
   std::size_t written_gaps = 0;
@@ -86,7 +86,7 @@ void require_values(tensor& found, const std::vector<double>& wanted, const std:
                 16 * 0x1p-24 + sy::test::smallest(found.type()));
     }
   }
-  INFO(what);
+  INFO(description);
   CHECK(error.share() <= 1);
   CHECK(written_gaps == 0);
 }
@@ -150,11 +150,11 @@ void test_rotary(const options& with) {
     (is_key ? k : q).wanted[static_cast<std::size_t>(offset)] = value;
   });
 
-  const std::string what = "head_dim " + std::to_string(with.head_dim) + ", rotary_dim " +
-                           std::to_string(with.rotary_dim) + ", tables " + std::to_string(with.tables) +
-                           ", packed " + std::to_string(with.packed) + ", in place " +
-                           std::to_string(with.in_place) + ", gap " + std::to_string(with.gap) + ", first " +
-                           std::to_string(with.first) + ", ";
+  const std::string description = "head_dim " + std::to_string(with.head_dim) + ", rotary_dim " +
+                                  std::to_string(with.rotary_dim) + ", tables " +
+                                  std::to_string(with.tables) + ", packed " + std::to_string(with.packed) +
+                                  ", in place " + std::to_string(with.in_place) + ", gap " +
+                                  std::to_string(with.gap) + ", first " + std::to_string(with.first) + ", ";
   device.q_out = q.out.device();
   device.k_out = k.out.device();
   if (with.in_place) {
@@ -166,10 +166,10 @@ void test_rotary(const options& with) {
         q.prepare(with.in_place);
         k.prepare(with.in_place);
         run();
-        require_values(q.out, q.wanted, what + id + " q");
-        require_values(k.out, k.wanted, what + id + " k");
+        require_values(q.out, q.wanted, description + id + " q");
+        require_values(k.out, k.wanted, description + id + " k");
       });
-  INFO(what);
+  INFO(description);
   CHECK(count >= sy::test::least_variants);
 }
 

@@ -60,7 +60,7 @@ double largest(const std::vector<double>& values) {
 
 /// Compares rows; the gaps between them must still hold the poison.
 void require_rows(tensor& found, const std::vector<double>& wanted, const shape& of, std::int64_t stride,
-                  double magnitude, const std::string& what) {
+                  double magnitude, const std::string& description) {
   found.download();
   sy::test::worst_error error;
   std::size_t written_gaps = 0;
@@ -74,19 +74,19 @@ void require_rows(tensor& found, const std::vector<double>& wanted, const shape&
       written_gaps += std::isnan(found.at(row * stride + c)) ? 0U : 1U;
     }
   }
-  INFO(what << ": " << of.rows << " x " << of.columns << ", gap " << of.gap << ", first " << of.first);
+  INFO(description << ": " << of.rows << " x " << of.columns << ", gap " << of.gap << ", first " << of.first);
   CHECK(error.share() <= 1);
   CHECK(written_gaps == 0);
 }
 
 void require_values(tensor& found, const std::vector<double>& wanted, double absolute,
-                    const std::string& what) {
+                    const std::string& description) {
   found.download();
   sy::test::worst_error error;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     error.add(found.at(static_cast<std::int64_t>(i)), wanted[i], sy::test::epsilon(found.type()), absolute);
   }
-  INFO(what);
+  INFO(description);
   CHECK(error.share() <= 1);
 }
 

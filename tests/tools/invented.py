@@ -86,16 +86,16 @@ class Checks:
         self.failures = []
         self.count = 0
 
-    def that(self, holds, what):
+    def that(self, holds, description):
         self.count += 1
         if not holds:
-            self.failures.append(what)
+            self.failures.append(description)
 
-    def equal(self, found, wanted, what):
-        self.that(found == wanted, f"{what}: expected {wanted!r}, got {found!r}")
+    def equal(self, found, wanted, description):
+        self.that(found == wanted, f"{description}: expected {wanted!r}, got {found!r}")
 
-    def contains(self, text, part, what):
-        self.that(part in text, f"{what}: {part!r} is not in:\n{text}")
+    def contains(self, text, part, description):
+        self.that(part in text, f"{description}: {part!r} is not in:\n{text}")
 
     def golden(self, found, folder, name):
         """Compares with tests/tools/expected/<name>; SWITCHYARD_UPDATE_EXPECTED=1 rewrites it."""

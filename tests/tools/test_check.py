@@ -43,7 +43,7 @@ def broken_trees():
     @edit("row of the wrong length", "error", 107, "/groups/0/rows/1/at: expected 2 integers, got 1")
     def _(tree): tree.table["groups"][0]["rows"][1]["at"] = [1]
 
-    @edit("negative time", "error", 107, "a time is positive")
+    @edit("negative time", "error", 107, "expected a time from 1e-6")
     def _(tree): tree.table["groups"][0]["rows"][0]["times_us"]["small"] = -1
 
     @edit("unknown axis", "error", 108, "did you mean 'seqlen'?")
@@ -55,7 +55,7 @@ def broken_trees():
     @edit("misspelt key of a shared object", "warning", 107, "/shared/tile/gird: the format has no such key")
     def _(tree): tree.manifest["shared"] = {"tile": {"gird": [1]}}
 
-    @edit("duplicate id", "error", 109, "'small' stands here twice")
+    @edit("duplicate id", "error", 109, "'small' is listed twice")
     def _(tree): tree.manifest["variants"].append(tree.manifest["variants"][1])
 
     @edit("unknown id in a row", "warning", 110, "did you mean 'small'?")

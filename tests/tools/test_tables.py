@@ -110,7 +110,7 @@ def test_record(program, folder, checks, axes):
     status, out, problem = run(program, "record", worse, "-o", folder.name("out.jsonl"))
     checks.equal(status, 0, "record: status with worse lines")
     for text in (":2: skipped: axis 'rows' has no value -4; a size is 0 or more",
-                 ":3: skipped: /count: the key stands here twice", ":4: skipped: is not a JSON object",
+                 ":3: skipped: /count: the key is repeated", ":4: skipped: is not a JSON object",
                  ":5: skipped: 'device' has a control character, U+000A", ":6: skipped: is not a JSON object",
                  "5 lines were skipped in total"):
         checks.contains(problem, text, "record: worse lines")

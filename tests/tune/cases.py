@@ -9,11 +9,11 @@ import time
 _problems = []
 
 
-def check(holds, what):
+def check(holds, description):
     """Notes what does not hold; the other checks go on."""
     if not holds:
-        _problems.append(what)
-        print("FAILED:", what)
+        _problems.append(description)
+        print("FAILED:", description)
     return holds
 
 

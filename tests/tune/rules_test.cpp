@@ -280,7 +280,7 @@ TEST_CASE("a sample of rows has the first and the last") {
 TEST_CASE("a judge sees what is wrong with a result, and nothing where all is right") {
   const auto driver = std::make_shared<sy::host::driver>(1);
   struct case_of {
-    const char* what;
+    const char* name;
     const char* says;
     void (*spoil)(float* out, float* in, std::int64_t count);
   };
@@ -307,7 +307,7 @@ TEST_CASE("a judge sees what is wrong with a result, and nothing where all is ri
     tune::judge judge{memory, std::move(copies), std::move(wanted)};
     for (int run = 0; run < 2; ++run) {
       judge.reset();
-      INFO(each.what << ", run " << run);
+      INFO(each.name << ", run " << run);
       CHECK(judge.verdict().find("is NaN where") != std::string::npos);  // nothing was written yet
       for (std::int64_t i = 0; i < count; ++i) out[i] = 2 * in[i];
       const float before = in[count / 2];

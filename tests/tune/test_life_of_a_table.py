@@ -34,7 +34,7 @@ class Server:
         for line in self.process.stdout:
             self.lines.append(json.loads(line))
 
-    def wait_for(self, condition, what, seconds=60):
+    def wait_for(self, condition, event, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.lines and condition(self.lines[-1]):
@@ -45,7 +45,7 @@ class Server:
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)
-        sys.exit(f"{what} did not happen; the last line is {self.lines[-1:]}, status {self.process.poll()}")
+        sys.exit(f"{event} did not happen; the last line is {self.lines[-1:]}, status {self.process.poll()}")
 
     def serve(self, calls=2000, lines=8):
         """Waits for so many more calls and lines."""

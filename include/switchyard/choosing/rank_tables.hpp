@@ -68,8 +68,8 @@ struct ranked_table {
   for (const auto& each : tables) {
     if (each->device.backend.empty()) {
       warned.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::invalid_entry)) + "] " +
-                       each->path + ": /device/backend: is missing, so the table's times are of no known " +
-                       "device; it is not used. Name the device it was measured on");
+                       each->path + ": /device/backend: is missing, so the table is not used. Name the " +
+                       "device that it was measured on");
     }
     if (each->device.backend != running.backend) continue;
     out.push_back({each, rank_of(running, each->device), false, device_distance(running, each->device)});

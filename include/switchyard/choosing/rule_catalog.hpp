@@ -267,10 +267,9 @@ class rule_catalog {
     if (known.serving.manifests.empty()) return;
     fresh.manifests = known.serving.manifests;
     if (!std::exchange(known.lost_manifests, true)) {
-      said_->warn(
-          "[switchyard.302] " + std::string{op.name} +
-          ": its last manifest is gone; the variants of before stay in use. Install manifests again, or "
-          "start the program again to be without them");
+      said_->warn("[switchyard.302] " + std::string{op.name} +
+                  ": its last manifest was removed; its variants stay in use. Install manifests again, or "
+                  "restart the program to remove them");
     }
   }
 

@@ -43,7 +43,7 @@ inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
     if (found.has_repeated_key) {
       throw file_error{error_code::malformed_json, path + ": " +
                                                        text::shortened(above + found.repeated_key, 300) +
-                                                       ": the key stands here twice; remove one of the two"};
+                                                       ": the key is repeated; remove one of the two"};
     }
     return out;
   } catch (const nlohmann::json::exception& problem) {

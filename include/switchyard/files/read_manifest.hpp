@@ -249,9 +249,9 @@ class variant_list {
       std::vector<std::size_t>& others = seen_[each.id];
       for (const std::size_t other : others) {
         if (into_.variants[other].type == each.type) {
-          place.fail(error_code::duplicate_id,
-                     "variant '" + each.id +
-                         "' stands here twice with the same type; the first is used. Rename one");
+          place.fail(
+              error_code::duplicate_id,
+              "variant '" + each.id + "' is listed twice with the same type; the first is used. Rename one");
         }
       }
       others.push_back(into_.variants.size());

@@ -162,7 +162,8 @@ class table_reader {
             return each.text == rule.features.back().text;
           };
           if (std::count_if(rule.features.begin(), rule.features.end(), is_same) > 1)
-            entry.fail("'" + rule.features.back().text + "' is listed twice, once by former names");
+            entry.fail("'" + rule.features.back().text +
+                       "' is listed twice, once under a former name; remove one of the two");
         }
       }
     }
@@ -225,7 +226,7 @@ class table_reader {
       }
       if (std::find(out.axes.begin(), out.axes.end(), axis) != out.axes.end())
         entry.fail("axis '" + std::string{op_.axes[axis].name} +
-                   "' is listed twice, by this name or a former one");
+                   "' is listed twice, perhaps under a former name; remove one of the two");
       out.axes.push_back(axis);
     }
     ids_.clear();
@@ -286,8 +287,7 @@ class table_reader {
     for (const auto& [id, value] : times.object()) {
       const auto entry = times.at(id.c_str());
       const double microseconds = entry.number();
-      if (!(microseconds >= 1e-6 && microseconds <= 1e12))
-        entry.fail("a time is positive: at least 1e-6 us and at most 1e12 us");
+      if (!(microseconds >= 1e-6 && microseconds <= 1e12)) entry.fail("expected a time from 1e-6 to 1e12 us");
       auto found = ids_.find(id);
       if (found == ids_.end()) {
         entry.check_id(id);
@@ -297,7 +297,7 @@ class table_reader {
       out.times.push_back({found->second, static_cast<float>(microseconds)});
     }
     if (!seen_.emplace(out.at.begin() + static_cast<std::ptrdiff_t>(begin), out.at.end()).second) {
-      at.fail("a row for these sizes stands in the group already; the first is used");
+      at.fail("the group already has a row for these sizes; the first is used");
     }
     std::stable_sort(
         out.times.begin() + out.first_time.back(), out.times.end(),
@@ -306,7 +306,7 @@ class table_reader {
     if (place.has("uncertainty")) {
       const auto entry = place.at("uncertainty");
       const double share = entry.number();
-      if (!(share >= 0 && share <= 1)) entry.fail("a share of the times: at least 0 and at most 1");
+      if (!(share >= 0 && share <= 1)) entry.fail("expected a fraction of the times, from 0 to 1");
       out.uncertainty.resize(out.row_count());
       out.uncertainty.push_back(static_cast<float>(share));
     }

@@ -100,10 +100,11 @@ class core_router {
       if (routes_[i].core == core) return i;
     }
     if (count == max_routes) {
-      throw driver_error{error_code::unsupported_device, std::string{op_.name} + ": a dispatcher serves " +
+      throw driver_error{error_code::unsupported_device, std::string{op_.name} +
+                                                             ": a dispatcher serves at most " +
                                                              std::to_string(max_routes) +
-                                                             " contexts: keep contexts, or make a dispatcher "
-                                                             "for each"};
+                                                             " contexts: reuse contexts, or create a "
+                                                             "dispatcher for each"};
     }
     if (core == nullptr) {
       cores_.push_back(std::make_unique<dispatcher_core>(op_, source_, std::move(found)));

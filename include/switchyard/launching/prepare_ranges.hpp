@@ -85,7 +85,7 @@ inline constexpr std::size_t most_prepared_problems = 65536;
       throw call_error{error_code::invalid_argument,
                        std::string{op.name} + ": prepare: '" + std::string{range.axis} + "' from " +
                            std::to_string(range.first) + " to " + std::to_string(range.last) +
-                           (is_known ? " is no range of sizes" : " is no axis of the operator")};
+                           (is_known ? " is not a valid range of sizes" : ": the operator has no such axis")};
     }
     out.axes.push_back({axis, {range.first, range.last}});
     problems *= static_cast<double>(range.last - range.first) + 1;

@@ -63,7 +63,6 @@ class bench {
   virtual ~bench() = default;
 
   [[nodiscard]] virtual const operator_description& description() const noexcept = 0;
-  [[nodiscard]] virtual const device& where() const noexcept = 0;
 
   /// Allocates and fills the tensors of a problem, and computes what belongs into its results.
   virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) = 0;
@@ -89,9 +88,9 @@ class bench {
 template <operator_type Operator>
 class operator_bench final : public bench {
  public:
-  operator_bench(catalog& files, device where, check_options options = {})
+  operator_bench(catalog& files, switchyard::device device, check_options options = {})
       : files_{files.files(describe<Operator>())},
-        device_{std::move(where)},
+        device_{std::move(device)},
         options_{options},
         modules_{std::make_shared<module_store>(device_.driver())} {
     std::vector<std::string> ignored;
@@ -103,7 +102,6 @@ class operator_bench final : public bench {
   [[nodiscard]] const operator_description& description() const noexcept override {
     return describe<Operator>();
   }
-  [[nodiscard]] const device& where() const noexcept override { return device_; }
 
   bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
     judge_.reset();
@@ -122,11 +120,11 @@ class operator_bench final : public bench {
     std::vector<std::string> seen;
     for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
       if (!rules_->admissible(i, problem, {})) continue;
-      const variant& what = *rules_->candidates[i].variant;
+      const switchyard::variant& variant = *rules_->candidates[i].variant;
       // The same id for a less specific target is never chosen over the first.
-      if (std::find(seen.begin(), seen.end(), what.id) != seen.end()) continue;
-      seen.push_back(what.id);
-      out.variants.push_back({what.id, blob_fingerprint(what), what.type});
+      if (std::find(seen.begin(), seen.end(), variant.id) != seen.end()) continue;
+      seen.push_back(variant.id);
+      out.variants.push_back({variant.id, blob_fingerprint(variant), variant.type});
     }
     out.checked = prepare_check(want, seed);
     const double cached = cache_bytes(device_.properties());
@@ -174,8 +172,8 @@ class operator_bench final : public bench {
   /// A dispatcher that runs one variant.
   struct forced_variant {
     forced_variant(const catalog::contents& files, const std::string& name,
-                   const std::shared_ptr<module_store>& modules, const device& where)
-        : id{name}, source{files, name, modules}, run{source, where} {}
+                   const std::shared_ptr<module_store>& modules, const switchyard::device& device)
+        : id{name}, source{files, name, modules}, run{source, device} {}
 
     std::string id;
     forced_source source;

@@ -46,11 +46,11 @@ class forced_source final : public binding_source {
   forced_source(const catalog::contents& files, std::string variant, std::shared_ptr<module_store> modules)
       : files_{files}, variant_{std::move(variant)}, modules_{std::move(modules)} {}
 
-  void attach(const operator_description& op, const device& where, binding_user& user) override {
+  void attach(const operator_description& op, const switchyard::device& device, binding_user& user) override {
     std::vector<std::string> ignored;
     (void)user.adopt(std::make_unique<binding>(
         std::make_shared<const fixed_rules>(
-            build_selector({&op, where.properties(), files_.manifests, {}, {}, variant_}, ignored)),
+            build_selector({&op, device.properties(), files_.manifests, {}, {}, variant_}, ignored)),
         modules_, std::make_shared<log>(), nullptr, std::size_t{16}));
   }
   void detach(binding_user& /*user*/) noexcept override {}
@@ -77,10 +77,10 @@ class stopwatch {
 
   /// Microseconds that the calls take on the stream.
   template <class Call>
-  [[nodiscard]] double time(std::size_t calls, stream where, const Call& call) {
-    require(driver_->record(from_, where));
+  [[nodiscard]] double time(std::size_t calls, switchyard::stream stream, const Call& call) {
+    require(driver_->record(from_, stream));
     for (std::size_t i = 0; i < calls; ++i) call();
-    require(driver_->record(to_, where));
+    require(driver_->record(to_, stream));
     double microseconds = 0;
     require(driver_->elapsed(from_, to_, microseconds));
     return microseconds;

@@ -26,10 +26,10 @@ namespace tune {
 class device_buffer {
  public:
   device_buffer() = default;
-  device_buffer(std::shared_ptr<device_driver> driver, std::size_t bytes, stream where = {})
-      : driver_{std::move(driver)}, where_{where}, bytes_{bytes} {
+  device_buffer(std::shared_ptr<device_driver> driver, std::size_t bytes, switchyard::stream stream = {})
+      : driver_{std::move(driver)}, stream_{stream}, bytes_{bytes} {
     if (bytes == 0) return;
-    address_ = driver_->allocate(bytes, where_);
+    address_ = driver_->allocate(bytes, stream_);
     if (address_ == nullptr) {
       throw driver_error{error_code::out_of_memory, driver_->properties().name + " has no " +
                                                         std::to_string(bytes) +
@@ -44,7 +44,7 @@ class device_buffer {
   device_buffer(const device_buffer&) = delete;
   device_buffer& operator=(const device_buffer&) = delete;
   ~device_buffer() {
-    if (address_ != nullptr) driver_->release(address_, where_);
+    if (address_ != nullptr) driver_->release(address_, stream_);
   }
 
   template <class Value = void>
@@ -55,25 +55,25 @@ class device_buffer {
 
   /// Copies from host or device memory, to `first` bytes into this one.
   void upload(const void* from, std::size_t bytes, std::size_t first = 0) {
-    require(driver_->copy(static_cast<std::byte*>(address_) + first, from, bytes, where_));
+    require(driver_->copy(static_cast<std::byte*>(address_) + first, from, bytes, stream_));
   }
 
   /// Copies to host memory, from `first` bytes into this one, and waits for it.
   void download(void* to, std::size_t bytes, std::size_t first = 0) const {
-    require(driver_->copy(to, static_cast<std::byte*>(address_) + first, bytes, where_));
-    require(driver_->synchronize(where_));
+    require(driver_->copy(to, static_cast<std::byte*>(address_) + first, bytes, stream_));
+    require(driver_->synchronize(stream_));
   }
 
   /// Fills with a byte, from `first` on: 0xff is NaN in every floating-point type.
   void fill(std::uint8_t byte, std::size_t first = 0) { fill(byte, first, bytes_ - first); }
   void fill(std::uint8_t byte, std::size_t first, std::size_t bytes) {
-    if (bytes > 0) require(driver_->fill(static_cast<std::byte*>(address_) + first, byte, bytes, where_));
+    if (bytes > 0) require(driver_->fill(static_cast<std::byte*>(address_) + first, byte, bytes, stream_));
   }
 
  private:
   void swap(device_buffer& other) noexcept {
     std::swap(driver_, other.driver_);
-    std::swap(where_, other.where_);
+    std::swap(stream_, other.stream_);
     std::swap(address_, other.address_);
     std::swap(bytes_, other.bytes_);
   }
@@ -83,7 +83,7 @@ class device_buffer {
   }
 
   std::shared_ptr<device_driver> driver_;
-  stream where_;
+  stream stream_;
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
 };

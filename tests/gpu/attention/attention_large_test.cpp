@@ -173,11 +173,11 @@ void check_shape(const shape& s) {
     samples.push_back(std::move(each));
   }
   // Values and gradients are of the size of 1; their weights, slopes and the output are rounded to half.
-  const auto compare = [&](const char* what, const std::byte* tensor, const sample& each,
+  const auto compare = [&](const char* name, const std::byte* tensor, const sample& each,
                            const std::vector<double>& expected) {
     const std::int64_t first = ((each.batch * s.seqlen + each.first + each.at) * s.heads + each.head) * s.dim;
     const std::string wrong =
-        differences(what, expected, 0x1p-8, dtype::f16,
+        differences(name, expected, 0x1p-8, dtype::f16,
                     fetch(tensor + first * 2, static_cast<std::size_t>(s.dim) * 2).data());
     INFO(wrong);
     CHECK(wrong.empty());

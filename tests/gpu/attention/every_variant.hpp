@@ -21,12 +21,12 @@ namespace sy = switchyard;
 template <class Operator>
 class every_variant {
  public:
-  explicit every_variant(sy::device where) : where_{std::move(where)}, free_{catalog_, where_} {}
+  explicit every_variant(sy::device device) : device_{std::move(device)}, free_{catalog_, device_} {}
 
   /// Ends the program as skipped where the device has no variant of the operator at all.
   void skip_without_any(const typename Operator::arguments& a) {
     if (!free_.explain(a).candidates.empty()) return;
-    skip_program("no variant of " + std::string{Operator::name} + " for " + where_.properties().arch);
+    skip_program("no variant of " + std::string{Operator::name} + " for " + device_.properties().arch);
   }
   [[nodiscard]] std::vector<std::string> serving(const typename Operator::arguments& a) {
     std::vector<std::string> result;
@@ -43,19 +43,19 @@ class every_variant {
     if (entry == nullptr) {
       sy::catalog_options options;
       options.settings.forced = {{std::string{Operator::name}, id}};
-      entry = std::make_unique<one>(std::move(options), where_);
+      entry = std::make_unique<one>(std::move(options), device_);
     }
     return entry->dispatcher;
   }
 
  private:
   struct one {
-    one(sy::catalog_options options, const sy::device& where)
-        : catalog{std::move(options)}, dispatcher{catalog, where} {}
+    one(sy::catalog_options options, const sy::device& device)
+        : catalog{std::move(options)}, dispatcher{catalog, device} {}
     sy::catalog catalog;
     sy::dispatcher<Operator> dispatcher;
   };
-  sy::device where_;
+  sy::device device_;
   sy::catalog catalog_;
   sy::dispatcher<Operator> free_;
   std::map<std::string, std::unique_ptr<one>> forced_;

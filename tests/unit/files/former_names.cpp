@@ -180,7 +180,7 @@ TEST_CASE("two names of one axis in one place are refused") {
   CHECK_THAT(refusal(R"(, "match": {"n": "log", "count": "log"})"),
              has_text("'n' is a former name of 'length', so 'count' gives the same axis again"));
   CHECK_THAT(refusal(R"(, "match": {"n * rows": "log", "length * rows": "log"})"),
-             has_text("'length * rows' is listed twice, once by former names"));
+             has_text("'length * rows' is listed twice, once under a former name"));
 
   warnings entries;
   const table out = table_with(R"(, "pin": [{"variant": "a", "at": {"n": 1, "length": 2}}],
@@ -194,7 +194,7 @@ TEST_CASE("two names of one axis in one place are refused") {
                        [&](const std::string& each) { return each.find(text) != std::string::npos; });
   };
   CHECK(says("/pin/0/at: 'n' is a former name of 'length'"));
-  CHECK(says("/groups/0/axes/1: axis 'length' is listed twice, by this name or a former one"));
+  CHECK(says("/groups/0/axes/1: axis 'length' is listed twice, perhaps under a former name"));
 }
 
 TEST_CASE("rotary's heads_q and heads_k are heads and heads_kv") {

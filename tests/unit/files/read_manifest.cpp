@@ -205,14 +205,14 @@ TEST_CASE("config stands before axes and arguments of the same name, and ends wi
 
 TEST_CASE("each mistake in a variant is refused with its place, and says what would be right") {
   const std::string p = R"(, "parameters": [])";
-  const std::string where = "kernels/scale/host-any/manifest.json: /variants/0";
-  CHECK_THAT(refusal("5"), has_text(where + ": expected an object, got 5"));
-  CHECK_THAT(refusal("{}"), has_text(where + ": 'id' is missing"));
+  const std::string place = "kernels/scale/host-any/manifest.json: /variants/0";
+  CHECK_THAT(refusal("5"), has_text(place + ": expected an object, got 5"));
+  CHECK_THAT(refusal("{}"), has_text(place + ": 'id' is missing"));
   CHECK_THAT(refusal(R"({"id": "", "launches": []})"), has_text("/id: an id has 1 to 200 characters"));
   CHECK_THAT(refusal(R"({"id": "v", "launches": []})"),
              has_text("/launches: a variant has 1 to 16 launches"));
   CHECK_THAT(refusal(variant_of(R"(, "type": {"dtyp": "f16"})", p)),
-             has_text("[switchyard.108] " + where +
+             has_text("[switchyard.108] " + place +
                       "/type: operator 'scale' has no axis 'dtyp'; did you mean 'dtype'?"));
   CHECK_THAT(refusal(variant_of(R"(, "type": {"rows": 4})", p)), has_text("'rows' is a size axis"));
   CHECK_THAT(refusal(variant_of(R"(, "type": {"dtype": "f17"})", p)),
@@ -229,7 +229,7 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(refusal(variant_of(R"(, "config": {"a": "1"})", p)), has_text("/config/a: expected an integer"));
   CHECK_THAT(
       refusal(variant_of(R"(, "requires": ["rows > colums"])", p)),
-      has_text("[switchyard.111] " + where +
+      has_text("[switchyard.111] " + place +
                "/requires/0: 'rows > colums': column 8: 'colums' names nothing; did you mean 'columns'?"));
   CHECK_THAT(refusal(variant_of(R"(, "requires": ["stride == 1"])", p)),
              has_text("reads an argument that no axis holds, so a choice could not depend on it"));
@@ -238,7 +238,7 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(refusal(variant_of(R"(, "cost": "rows * colums")", p)),
              has_text("/cost: 'rows * colums': column 8: 'colums' names nothing; did you mean 'columns'?"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "stride * rows")", p)),
-             has_text("[switchyard.111] " + where +
+             has_text("[switchyard.111] " + place +
                       "/cost: 'cost' may read axes, config and device attributes only"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": 4)", p)), has_text("/cost: expected a string, got 4"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": "stride * 4"})", p)),
@@ -266,7 +266,7 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(with("a.so", digest, "k\\u0000x"), has_text("/kernel: expected the name of a kernel"));
   for (const char* blob : {"", "/etc/passwd", "..", "../a.so", "a/../../b.so", "a/..", "a\\u0000.so"}) {
     INFO(blob);
-    CHECK_THAT(with(blob, digest, "k"), has_text("[switchyard.112] " + where + "/launches/0/blob"));
+    CHECK_THAT(with(blob, digest, "k"), has_text("[switchyard.112] " + place + "/launches/0/blob"));
   }
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("a bad variant is left out and the others serve, in their order") {
   REQUIRE(warned.messages.size() == 3);
   CHECK_THAT(warned.messages[0], has_text("/variants/1/requires/0"));
   CHECK_THAT(warned.messages[1], has_text("/variants/2"));
-  CHECK_THAT(warned.messages[2], has_text("[switchyard.109]") && has_text("variant 'a' stands here twice"));
+  CHECK_THAT(warned.messages[2], has_text("[switchyard.109]") && has_text("variant 'a' is listed twice"));
 }
 
 TEST_CASE("enumerators that two axes number differently must be written as numbers") {

@@ -91,7 +91,7 @@ class driver final : public device_driver {
       const int code = library_->func_get_param_info(handle(function), index, &offset, &bytes);
       if (code == result::invalid_value) return true;  // one past the last
       if (code == result::not_supported) return false;
-      require(code, launch_text("does not tell its parameters", handle(function)));
+      require(code, launch_text("does not report its parameters", handle(function)));
       out.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
     }
   }
@@ -115,10 +115,11 @@ class driver final : public device_driver {
              std::to_string(threads) + ",");
     }
     if (geometry.cooperative && !facts_.cooperative)
-      refuse("needs cooperative launches, which are not there");
+      refuse("needs cooperative launches, which the device or its driver does not support");
 
     const auto blocks = std::uint64_t{geometry.cluster.x} * geometry.cluster.y * geometry.cluster.z;
-    if (blocks > 1 && !facts_.clusters) refuse("needs clusters, which are not there");
+    if (blocks > 1 && !facts_.clusters)
+      refuse("needs clusters, which the device or its driver does not support");
 
     // Both attributes only ever increase, so threads may configure one kernel for different launches.
     const std::scoped_lock lock{configure_mutex_};
@@ -311,7 +312,7 @@ class driver final : public device_driver {
   [[nodiscard]] int attribute_of(CUfunc_st* function, int attribute) const {
     int value = 0;
     require(library_->func_get_attribute(&value, attribute, function),
-            launch_text("does not tell an attribute", function));
+            launch_text("does not report an attribute", function));
     return value;
   }
 

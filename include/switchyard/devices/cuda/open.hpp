@@ -71,7 +71,8 @@ inline void require_device(const api& library, int code, const std::string& prob
   {
     const context_guard guard{*library, context};
     require_device(*library, guard.status(), "cannot make a CUDA context current");
-    require_device(*library, library->ctx_get_device(&ordinal), "a CUDA context does not tell its device");
+    require_device(*library, library->ctx_get_device(&ordinal),
+                   "the device of a CUDA context cannot be queried");
   }
   unsigned flags = 0;
   int active = 0;
@@ -131,7 +132,7 @@ inline void require_device(const api& library, int code, const std::string& prob
   if (is_default(on)) return current(from);
   CUctx_st* context = nullptr;
   detail::require_device(*library, detail::context_of(*library, on, &context),
-                         "a stream does not tell its CUDA context");
+                         "the CUDA context of a stream cannot be queried");
   return detail::adopt(library, context);
 }
 

@@ -50,7 +50,7 @@ struct device_facts {
   if (out.compute_capability < 10) {
     throw driver_error{error_code::unsupported_device,
                        "CUDA device " + std::to_string(ordinal) + " (" + properties.name +
-                           ") has no compute capability, so it cannot be known what runs on it"};
+                           ") reports no compute capability, so no kernels can be matched to it"};
   }
   out.cooperative = ask(query::cooperative_launch) != 0;
   out.clusters = ask(query::cluster_launch) != 0;

@@ -80,10 +80,11 @@ class driver final : public device_driver {
       throw driver_error{error_code::launch_failed,
                          "kernel '" + kernel.name + "' " + problem + " on " + facts_.properties.name};
     };
-    if (!(geometry.cluster == dim3{})) refuse("needs clusters, which are not there");
+    if (!(geometry.cluster == dim3{}))
+      refuse("needs clusters, which the device or its driver does not support");
     if (geometry.cooperative &&
         (!facts_.cooperative || library_->module_launch_cooperative_kernel == nullptr))
-      refuse("needs cooperative launches, which are not there");
+      refuse("needs cooperative launches, which the device or its driver does not support");
     std::int64_t fixed = 0;
     if (kernel.description) {
       fixed = kernel.description->shared_bytes;

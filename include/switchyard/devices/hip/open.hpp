@@ -77,7 +77,7 @@ inline void require_device(const api& library, int code, const std::string& prob
   if (is_default(on)) return current(from);
   if (library->stream_get_device == nullptr && library->get_stream_device_id == nullptr) return current(from);
   const auto ordinal = detail::device_of(*library, on);
-  if (!ordinal) throw driver_error{error_code::driver_failed, "a stream does not tell its HIP device"};
+  if (!ordinal) throw driver_error{error_code::driver_failed, "the HIP device of a stream cannot be queried"};
   return open(*ordinal, from);
 }
 

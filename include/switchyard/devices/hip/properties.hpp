@@ -78,7 +78,7 @@ namespace detail {
     throw driver_error{error_code::unsupported_device,
                        "HIP device " + std::to_string(ordinal) + " (" + properties.name + ", ROCm " +
                            version_text(version) +
-                           ") does not tell its architecture, so it cannot be known what runs on it"};
+                           ") reports no architecture, so no kernels can be matched to it"};
   }
 
   namespace query = device_query;

@@ -1,0 +1,214 @@
+// Calls of the norms and their backward passes, for measuring. Tensors are dense.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/operators/layer_norm.hpp>
+#include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/rms_norm.hpp>
+#include <switchyard/operators/rms_norm_backward.hpp>
+#include <switchyard/tune/check.hpp>
+#include <switchyard/tune/reference/norm.hpp>
+#include <switchyard/tune/workload.hpp>
+#include <switchyard/tune/workloads/rows.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
+
+namespace detail {
+
+template <class Operator>
+[[nodiscard]] prepared_call<Operator> make_norm(const std::shared_ptr<device_driver>& driver,
+                                                const request& want, std::uint64_t seed) {
+  row_call<Operator> made{driver, want, seed};
+  auto& a = made.call.arguments;
+  a.gamma_dtype = want.as("gamma_dtype", a.dtype);
+  a.x = made.input();
+  a.out = made.output();
+  a.x_stride_row = a.out_stride_row = a.columns;
+  if (want.get("with_gamma", 1) != 0) a.gamma = made.weights(a.gamma_dtype);
+  if (want.flag("with_residual")) {
+    a.residual = made.input();
+    a.residual_out = made.output();
+    a.residual_stride_row = a.residual_out_stride_row = a.columns;
+  }
+  if (want.flag("with_rstd")) a.rstd = made.row_results();
+  made.call.flops = 4 * static_cast<double>(made.elements());
+  return std::move(made.call);
+}
+
+/// Sampled rows of a norm. The magnitude follows from the largest factor that the row is scaled by.
+template <class Arguments>
+void expect_norm(const Arguments& a, const row_sample& sample, expectation& out) {
+  constexpr bool centred = std::is_same_v<Arguments, operators::layer_norm::arguments>;
+  auto& values = out.of("out", a.out, a.dtype);
+  auto* const sums = a.residual != nullptr ? &out.of("residual_out", a.residual_out, a.dtype) : nullptr;
+  auto* const rstds = a.rstd != nullptr ? &out.of("rstd", a.rstd, dtype::f32) : nullptr;
+  expectation::result* means = nullptr;
+  if constexpr (centred) means = a.mean != nullptr ? &out.of("mean", a.mean, dtype::f32) : nullptr;
+  for (const std::int64_t row : sample.rows()) {
+    Arguments one = a;
+    one.rows = 1;
+    one.x = moved(a.x, a.dtype, row * a.x_stride_row);
+    one.residual = moved(a.residual, a.dtype, row * a.residual_stride_row);
+    reference::norm_result wanted;
+    if constexpr (centred) {
+      wanted = reference::layer_norm(one);
+    } else {
+      wanted = reference::rms_norm(one);
+    }
+    const double magnitude = 2 * std::max(1.0, wanted.rstd[0]);
+    want_row(values, row * a.out_stride_row, wanted.out, magnitude);
+    if (sums != nullptr) want_row(*sums, row * a.residual_out_stride_row, wanted.h, 1);
+    const auto want = [&](expectation::result* to, double value, double of) {
+      if (to != nullptr) to->want(row, value, 0x1p-23 * std::abs(value) + arithmetic_error(a.columns, of));
+    };
+    want(rstds, wanted.rstd[0], magnitude * magnitude);
+    want(means, wanted.mean[0], 1);
+  }
+}
+
+template <class Operator>
+[[nodiscard]] prepared_call<Operator> make_norm_backward(const std::shared_ptr<device_driver>& driver,
+                                                         const request& want, std::uint64_t seed) {
+  row_call<Operator> made{driver, want, seed};
+  auto& a = made.call.arguments;
+  a.gamma_dtype = want.as("gamma_dtype", a.dtype);
+  a.grad_out = made.input();
+  a.h = made.input();
+  a.grad_x = made.output();
+  a.grad_out_stride_row = a.h_stride_row = a.grad_x_stride_row = a.columns;
+  a.rstd = made.row_values();
+  if (want.get("with_gamma", 1) != 0) a.gamma = made.weights(a.gamma_dtype);
+  if (want.get("with_weight_gradients", 1) != 0) a.grad_gamma = made.weight_gradients(a.gamma_dtype);
+  if (want.flag("with_residual")) {
+    a.grad_residual = made.input();
+    a.grad_residual_stride_row = a.columns;
+  }
+  made.call.flops = 8 * static_cast<double>(made.elements());
+  return std::move(made.call);
+}
+
+/// Sampled rows of grad_x; of the weights' gradients, which need every row, as many columns as the same work
+/// allows.
+template <class Arguments>
+void expect_norm_backward(const Arguments& a, const row_sample& sample, expectation& out) {
+  constexpr bool centred = std::is_same_v<Arguments, operators::layer_norm_backward::arguments>;
+  const auto at = [&](std::int64_t row, std::int64_t column) {
+    Arguments one = a;
+    one.grad_out = moved(a.grad_out, a.dtype, row * a.grad_out_stride_row + column);
+    one.h = moved(a.h, a.dtype, row * a.h_stride_row + column);
+    one.grad_residual = moved(a.grad_residual, a.dtype, row * a.grad_residual_stride_row + column);
+    one.gamma = moved(a.gamma, a.gamma_dtype, column);
+    one.rstd = moved(a.rstd, row);
+    if constexpr (centred) one.mean = moved(a.mean, row);
+    return one;
+  };
+  const auto reference_of = [](const Arguments& one) {
+    if constexpr (centred) {
+      return reference::layer_norm_backward(one);
+    } else {
+      return reference::rms_norm_backward(one);
+    }
+  };
+  auto& values = out.of("grad_x", a.grad_x, a.dtype);
+  for (const std::int64_t row : sample.rows()) {
+    Arguments one = at(row, 0);
+    one.rows = 1;
+    want_row(values, row * a.grad_x_stride_row, reference_of(one).x, 8);
+  }
+  auto* const gammas = a.grad_gamma != nullptr ? &out.of("grad_gamma", a.grad_gamma, a.gamma_dtype) : nullptr;
+  expectation::result* betas = nullptr;
+  if constexpr (centred)
+    betas = a.grad_beta != nullptr ? &out.of("grad_beta", a.grad_beta, a.gamma_dtype) : nullptr;
+  if (gammas == nullptr && betas == nullptr) return;
+  const auto most = std::max<std::int64_t>(
+      16, static_cast<std::int64_t>(sample.rows().size()) * a.columns / std::max<std::int64_t>(a.rows, 1));
+  const double over_rows = arithmetic_error(a.rows, 2 * static_cast<double>(a.rows));
+  const row_sample columns{a.columns, most, 7};
+  for (const std::int64_t column : columns.rows()) {
+    Arguments one = at(0, column);
+    one.columns = 1;  // a column's sums read no other column
+    const auto wanted = reference_of(one);
+    const auto want = [&](expectation::result* to, double value) {
+      if (to != nullptr) to->want(column, value, unit_of(a.gamma_dtype) * std::abs(value) + over_rows);
+    };
+    want(gammas, wanted.gamma[0]);
+    want(betas, wanted.beta[0]);
+  }
+}
+
+}  // namespace detail
+
+template <>
+struct workload<operators::rms_norm> : detail::row_counts {
+  [[nodiscard]] static prepared_call<operators::rms_norm> make(const std::shared_ptr<device_driver>& driver,
+                                                               const request& want, std::uint64_t seed) {
+    return detail::make_norm<operators::rms_norm>(driver, want, seed);
+  }
+
+  static void expect(const operators::rms_norm::arguments& a, const row_sample& sample, expectation& out) {
+    detail::expect_norm(a, sample, out);
+  }
+};
+
+template <>
+struct workload<operators::layer_norm> : detail::row_counts {
+  [[nodiscard]] static prepared_call<operators::layer_norm> make(const std::shared_ptr<device_driver>& driver,
+                                                                 const request& want, std::uint64_t seed) {
+    auto out = detail::make_norm<operators::layer_norm>(driver, want, seed);
+    auto& a = out.arguments;
+    if (want.get("with_beta", a.gamma != nullptr ? 1 : 0) != 0)
+      a.beta = out.memory.random(a.gamma_dtype, a.columns);
+    if (want.flag("with_statistics")) {
+      a.mean = static_cast<float*>(out.memory.poisoned(dtype::f32, a.rows));
+      a.rstd = static_cast<float*>(out.memory.poisoned(dtype::f32, a.rows));
+    }
+    return out;
+  }
+
+  static void expect(const operators::layer_norm::arguments& a, const row_sample& sample, expectation& out) {
+    detail::expect_norm(a, sample, out);
+  }
+};
+
+template <>
+struct workload<operators::rms_norm_backward> : detail::row_counts {
+  [[nodiscard]] static prepared_call<operators::rms_norm_backward> make(
+      const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
+    return detail::make_norm_backward<operators::rms_norm_backward>(driver, want, seed);
+  }
+
+  static void expect(const operators::rms_norm_backward::arguments& a, const row_sample& sample,
+                     expectation& out) {
+    detail::expect_norm_backward(a, sample, out);
+  }
+};
+
+template <>
+struct workload<operators::layer_norm_backward> : detail::row_counts {
+  [[nodiscard]] static prepared_call<operators::layer_norm_backward> make(
+      const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
+    auto out = detail::make_norm_backward<operators::layer_norm_backward>(driver, want, seed);
+    auto& a = out.arguments;
+    a.mean = static_cast<float*>(out.memory.random(dtype::f32, a.rows));
+    if (a.grad_gamma != nullptr) a.grad_beta = out.memory.poisoned(a.gamma_dtype, a.columns);
+    return out;
+  }
+
+  static void expect(const operators::layer_norm_backward::arguments& a, const row_sample& sample,
+                     expectation& out) {
+    detail::expect_norm_backward(a, sample, out);
+  }
+};
+
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,77 @@
+// Calls of softmax and its backward pass, for measuring. Tensors are dense.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/operators/softmax.hpp>
+#include <switchyard/operators/softmax_backward.hpp>
+#include <switchyard/tune/check.hpp>
+#include <switchyard/tune/reference/softmax.hpp>
+#include <switchyard/tune/workload.hpp>
+#include <switchyard/tune/workloads/rows.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
+
+template <>
+struct workload<operators::softmax> : detail::row_counts {
+  [[nodiscard]] static prepared_call<operators::softmax> make(const std::shared_ptr<device_driver>& driver,
+                                                              const request& want, std::uint64_t seed) {
+    detail::row_call<operators::softmax> made{driver, want, seed};
+    auto& a = made.call.arguments;
+    a.x = made.input();
+    a.out = made.output();
+    a.x_stride_row = a.out_stride_row = a.columns;
+    made.call.flops = 4 * static_cast<double>(made.elements());
+    return std::move(made.call);
+  }
+
+  static void expect(const operators::softmax::arguments& a, const row_sample& sample, expectation& out) {
+    auto& values = out.of("out", a.out, a.dtype);
+    for (const std::int64_t row : sample.rows()) {
+      auto one = a;
+      one.rows = 1;
+      one.x = detail::moved(a.x, a.dtype, row * a.x_stride_row);
+      const auto wanted = reference::softmax(one);
+      detail::want_row(values, row * a.out_stride_row, wanted, std::max(detail::largest(wanted), 1e-3));
+    }
+  }
+};
+
+template <>
+struct workload<operators::softmax_backward> : detail::row_counts {
+  [[nodiscard]] static prepared_call<operators::softmax_backward> make(
+      const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
+    detail::row_call<operators::softmax_backward> made{driver, want, seed};
+    auto& a = made.call.arguments;
+    a.grad_out = made.input();
+    a.out = made.input();
+    a.grad_x = made.output();
+    a.grad_out_stride_row = a.out_stride_row = a.grad_x_stride_row = a.columns;
+    made.call.flops = 4 * static_cast<double>(made.elements());
+    return std::move(made.call);
+  }
+
+  static void expect(const operators::softmax_backward::arguments& a, const row_sample& sample,
+                     expectation& out) {
+    auto& values = out.of("grad_x", a.grad_x, a.dtype);
+    for (const std::int64_t row : sample.rows()) {
+      auto one = a;
+      one.rows = 1;
+      one.grad_out = detail::moved(a.grad_out, a.dtype, row * a.grad_out_stride_row);
+      one.out = detail::moved(a.out, a.dtype, row * a.out_stride_row);
+      const auto wanted = reference::softmax_backward(one);
+      const double least = 1e-3 * static_cast<double>(a.columns);
+      detail::want_row(values, row * a.grad_x_stride_row, wanted, std::max(detail::largest(wanted), least));
+    }
+  }
+};
+
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard
