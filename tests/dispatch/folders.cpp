@@ -86,7 +86,7 @@ TEST_CASE("when an operator's last manifest goes, a warning says so and its vari
     (void)catalog.reload();
     CHECK(run(on, {.seqlen = 1 + i}) == 2);
   }
-  CHECK_THAT(files.log(), has_text("[switchyard.302] stamp: its last manifest is gone"));
+  CHECK_THAT(files.log(), has_text("[switchyard.302] stamp: its last manifest was removed"));
   CHECK(count_of(files.log(), "last manifest") == 1);
   fs::rename(files.root() / "elsewhere", files.root() / "kernels");
   (void)catalog.reload();

@@ -52,7 +52,7 @@ def broken_trees():
     @edit("launch like nothing", "error", 107, "/launches/0/like: the file's 'shared' has no 'tile'; it has nothing")
     def _(tree): launch(tree)["like"] = "tile"
 
-    @edit("misspelt key of a shared object", "warning", 107, "/shared/tile/gird: the format has no such key")
+    @edit("misspelt key of a shared object", "warning", None, "/shared/tile/gird: the format has no such key")
     def _(tree): tree.manifest["shared"] = {"tile": {"gird": [1]}}
 
     @edit("duplicate id", "error", 109, "'small' is listed twice")
