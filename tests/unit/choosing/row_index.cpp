@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <catch.hpp>
 #include <chrono>
 #include <random>
@@ -131,6 +132,22 @@ TEST_CASE("an index of identical rows, and one of none, answer") {
   CHECK(found.count == 0);
   index.nearest(std::vector<float>{0, 0}, 1000, found);
   CHECK(found.count == max_neighbours);
+}
+
+TEST_CASE("of equally near rows in two leaves the table's first ones are found") {
+  // A leaf of 23 rows on either side of 1.9. Seen from 0, the left one has 1.5, 2 and 2; the right one
+  // has 1.9, and at 2 the row that stands first in the table.
+  std::vector<float> points{2.0F, -2.0F, -2.0F, -1.5F, 1.9F};
+  for (int i = 0; i < 20; ++i) points.push_back(-100.0F - static_cast<float>(i));
+  for (int i = 0; i < 21; ++i) points.push_back(100.0F + static_cast<float>(i));
+  const row_index index = row_index_builder::build(points, 1);
+  const std::array<float, 1> origin{0};
+  neighbour_list found;
+  index.nearest(origin, 3, found);
+  REQUIRE(found.count == 3);
+  CHECK(found.entries[0].row == 3);
+  CHECK(found.entries[1].row == 4);
+  CHECK(found.entries[2].row == 0);
 }
 
 TEST_CASE("the time of a search hardly grows with the rows") {
