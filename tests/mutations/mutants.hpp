@@ -1,8 +1,8 @@
 // Chooses at run time which mutation of a rewritten header is in force. mutate.py rewrites `a < b` to
 // `(switchyard_mutants::on(17) ? (a <= b) : (a < b))`, so that one build holds all mutants.
 //
-// MUTANT is the number of the one in force; without it the code is the original. MUTANTS_REACHED names a file of one
-// byte for each mutant, which becomes 1 where the mutant was reached.
+// MUTANT is the number of the one in force; without it the code is the original. MUTANTS_REACHED names a file
+// of one byte for each mutant, which becomes 1 where the mutant was reached.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct state {
     if (file < 0) return;
     struct stat about {};
     if (fstat(file, &about) == 0 && about.st_size > 0) {
-      void* const at = mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+      void* const at =
+          mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
       if (at != MAP_FAILED) {
         reached = static_cast<unsigned char*>(at);
         count = static_cast<int>(about.st_size);

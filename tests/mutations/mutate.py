@@ -188,7 +188,17 @@ class Finder:
             self.drop(right, operator)
         elif operator in SWAPPED and (operator in RELATIONS or self.is_number(left) and self.is_number(right)):
             a, b = self.text(left), self.text(right)
+            if operator in ("<", ">") and self.is_settled(cursor, flat(a), flat(b)):
+                return
             self.choice(cursor, f"{a} {SWAPPED[operator]} {b}")
+
+    def is_settled(self, cursor, a, b):
+        """Whether equal operands make no difference: after `a != b` on the line, or in `a < b ? a : b`."""
+        at = cursor.extent
+        before = flat(self.source[:at.start.offset].decode().rpartition("\n")[2])
+        behind = flat(self.source[at.end.offset:].decode().partition("\n")[0])
+        chosen = re.match(r"\? (\S.*) : (.*?)[;,)]", behind)
+        return f"{a} != {b}" in before or chosen is not None and {a, b} == set(chosen.groups())
 
     @staticmethod
     def is_number(cursor):
