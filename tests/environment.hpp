@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
@@ -26,9 +27,16 @@ namespace switchyard::test {
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-/// SWITCHYARD_TEST_SEED, to repeat a run; else another one each time.
+/// SWITCHYARD_TEST_SEED, to repeat a run, else `otherwise`; printed.
+[[nodiscard]] inline std::uint32_t seed_or(std::uint32_t otherwise) {
+  const std::uint32_t seed = number("SWITCHYARD_TEST_SEED", otherwise);
+  std::printf("SWITCHYARD_TEST_SEED=%u\n", seed);
+  return seed;
+}
+
+/// The same with another seed each time.
 [[nodiscard]] inline std::uint32_t fresh_seed() {
-  return number("SWITCHYARD_TEST_SEED", std::random_device{}());
+  return seed_or(std::random_device{}());
 }
 
 }  // namespace switchyard::test

@@ -17,6 +17,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/ties.hpp>
 
 #include "command.hpp"
 #include "table_files.hpp"
@@ -141,10 +142,10 @@ class gathered_group {
       const auto first = out.times.begin() + static_cast<std::ptrdiff_t>(begin);
       std::stable_sort(first, out.times.end(), faster);
       // The newest table's preference among variants that cannot be told apart, where that still holds.
-      const double tied_up_to = static_cast<double>(first->microseconds) * (1 + row.uncertainty);
+      const double reach = sy::tune::tied_up_to(first->microseconds, row.uncertainty);
       const auto preferred = std::find_if(
-          first, out.times.end(), [&out, &wanted = row.preferred, tied_up_to](const sy::measured_time& each) {
-            return out.ids[each.variant] == wanted && static_cast<double>(each.microseconds) <= tied_up_to;
+          first, out.times.end(), [&out, &wanted = row.preferred, reach](const sy::measured_time& each) {
+            return out.ids[each.variant] == wanted && static_cast<double>(each.microseconds) <= reach;
           });
       if (preferred != out.times.end()) std::rotate(first, preferred, preferred + 1);
       if (row.uncertainty > 0) {

@@ -108,7 +108,7 @@ class files {
 };
 
 std::vector<float> random_values(std::size_t count) {
-  static std::mt19937 random{std::random_device{}()};
+  static std::mt19937 random{sy::test::fresh_seed()};
   std::uniform_real_distribution<float> real{-100, 100};
   std::vector<float> out(count);
   for (float& each : out) each = real(random);

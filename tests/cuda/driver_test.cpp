@@ -199,6 +199,40 @@ TEST_CASE("launch attributes are set when they are asked for") {
   device->unload(module);
 }
 
+TEST_CASE("a cluster is passed along in its order") {
+  const auto device = sy::cuda::open(0, fake_options());
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  auto* const function = device->find(module, "kernel");
+  REQUIRE(device->launch(function, {.cluster = {4, 2, 3}}, nullptr, nullptr) == 0);
+  CHECK(notes().cluster == std::array<unsigned, 3>{4, 2, 3});
+  device->unload(module);
+}
+
+TEST_CASE("a launch that the driver says is in another context is tried again there, once") {
+  const auto device = sy::cuda::open(0, fake_options());
+  set_current(nullptr);
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  auto* const function = device->find(module, "kernel");
+  const fake_stream stream{primary(0)};
+  const auto launches = [] { return fake<int>("fake_cuda_launches", primary(0)); };
+  for (const int code : {sy::cuda::result::invalid_context, sy::cuda::result::invalid_handle}) {
+    const int before = launches();
+    notes().launch_answers = {code, 0};
+    CHECK(device->launch(function, {}, nullptr, stream.get()) == 0);
+    CHECK(launches() == before + 1);
+    notes().launch_answers = {code, code};
+    CHECK(device->launch(function, {}, nullptr, stream.get()) == code);
+    CHECK(launches() == before + 1);
+    notes().launch_answers = {};
+  }
+  notes().launch_answers = {sy::cuda::result::out_of_memory, 0};
+  CHECK(device->launch(function, {}, nullptr, stream.get()) == sy::cuda::result::out_of_memory);
+  notes().launch_answers = {};
+  device->unload(module);
+}
+
 TEST_CASE("kernels are readied only as far as they need it") {
   const auto device = sy::cuda::open(0, fake_options());
   const auto image = ptx();
@@ -268,8 +302,15 @@ TEST_CASE("capturing") {
   CHECK(device->capturing(active.get()));
   CHECK(device->capturing(invalidated.get()));
   CHECK(!device->capturing(nullptr));
-  notes().legacy_capture_error = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-  CHECK(device->capturing(nullptr));
+  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED to CUDA_ERROR_CAPTURED_EVENT; 906 is the one that drivers give.
+  for (const int code : {900, 906, 907}) {
+    notes().legacy_capture_error = code;
+    CHECK(device->capturing(nullptr));
+  }
+  for (const int code : {899, 908, 1}) {
+    notes().legacy_capture_error = code;
+    CHECK_FALSE(device->capturing(nullptr));
+  }
   notes().legacy_capture_error = 0;
 }
 

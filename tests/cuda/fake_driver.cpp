@@ -82,6 +82,8 @@ int context_of(CUstream_st* stream, CUctx_st** context) {
 }
 
 int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes, void** parameters) {
+  if (notes.launch_answers[0] != 0)
+    return std::exchange(notes.launch_answers[0], std::exchange(notes.launch_answers[1], 0));
   CUctx_st* context = nullptr;
   if (const int code = context_of(stream, &context); code != 0) return code;
   if (context != function->context) {
@@ -291,7 +293,12 @@ const cuda::api functions = [] {
   table.launch_kernel_ex = [](const cuda::launch_config* config, CUfunc_st* function, void** parameters,
                               void**) {
     unsigned seen = 0;
-    for (unsigned i = 0; i < config->attribute_count; ++i) seen |= 1U << config->attributes[i].id;
+    for (unsigned i = 0; i < config->attribute_count; ++i) {
+      const cuda::launch_attribute& each = config->attributes[i];
+      seen |= 1U << each.id;
+      if (each.id == cuda::launch_attribute_id::cluster_dimension)
+        notes.cluster = {each.value.cluster.x, each.value.cluster.y, each.value.cluster.z};
+    }
     return start(function, config->stream, seen, parameters);
   };
   table.stream_synchronize = [](CUstream_st* stream) {

@@ -19,6 +19,8 @@ struct record {
   std::atomic<int> functions_loaded = 0;
   std::atomic<int> encoded = 0;                 ///< tensor maps
   std::atomic<unsigned> launch_attributes = 0;  ///< bit i: the last launch had attribute i
+  std::array<unsigned, 3> cluster{};            ///< of the last launch that had one
+  std::array<int, 2> launch_answers{};          ///< what the next two launches answer; 0: what they would
   int load_mode = -1;                           ///< capture mode of the thread when it last loaded a module
   int legacy_capture_error = 0;  ///< what the default streams answer when asked whether they capture
   const char* image_text = nullptr;

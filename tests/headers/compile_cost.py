@@ -18,7 +18,7 @@ def main():
     read = [word for word in preprocess(compiler, include, header, "-M").replace("\\\n", " ").split()[1:] if word != "-"]
     others = [name for name in read if not name.startswith(include)]
     json = [name for name in read if "nlohmann" in name]
-    print(f"{header}: {lines} lines (at most {max_lines}), {len(others)} headers of others (at most {max_headers})")
+    print(f"{lines} lines of {header} (at most {max_lines}), {len(others)} headers of others (at most {max_headers})")
     if json:
         print(f"reads nlohmann_json: {json[0]}")
     return bool(json) or lines > int(max_lines) or len(others) > int(max_headers)

@@ -47,11 +47,7 @@ namespace switchyard::test {
 }
 
 [[nodiscard]] inline std::mt19937_64& random_source() {
-  static std::mt19937_64 generator = [] {
-    const std::uint32_t seed = fresh_seed();
-    std::printf("SWITCHYARD_TEST_SEED=%u\n", seed);
-    return std::mt19937_64{seed};
-  }();
+  static std::mt19937_64 generator = [] { return std::mt19937_64{fresh_seed()}; }();
   return generator;
 }
 

@@ -111,7 +111,7 @@ def main():
         if known[name].is_valid(data):
             failed += 1
             print(f"{name}: accepted with {path} = {'nothing' if value is DELETE else value}")
-    print(f"{len(GOOD)} good and {len(BAD)} bad files, {failed} failures")
+    print(f"{len(GOOD) + len(BAD)} files, {len(BAD)} of them bad, {failed} failures")
     return bool(failed)
 
 

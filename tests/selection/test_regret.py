@@ -49,6 +49,7 @@ def main():
         with open(BOUNDS, "w", encoding="utf-8") as file:
             json.dump({name: bounds[name] for name in found}, file, indent=1)
             file.write("\n")
+    print(f"{len(found)} cases, {failures} failed")
     return 1 if failures else 0
 
 

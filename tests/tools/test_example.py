@@ -73,7 +73,7 @@ def main():
     with open(output, encoding="utf-8") as file:
         wanted = file.read().splitlines()
     good = matches(wanted, done.stdout.splitlines())
-    print(done.stdout)
+    print(done.stdout, f"{len(wanted)} lines compared", sep="\n")
     if not good:
         print("differs from", output + ":", *wanted, sep="\n")
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""switchyard report, looked at in a browser where there is one.   test_report.py PROGRAM FOLDER"""
+"""switchyard report: what it says, or how a browser shows it.   test_report.py PROGRAM FOLDER [browser]"""
 
 import json
 import os
@@ -59,17 +59,18 @@ def browser():
     return None
 
 
-def main():
-    program, path = sys.argv[1:]
-    folder, checks = Folder(path), Checks()
+def measured():
     content = table({(rows, columns): {"wide": 2.0 + rows * columns / 1e6, "<narrow>": 1.5 + rows * columns / 1e5}
                      for rows in (256, 512, 1024) for columns in (64, 128, 256, 512) if (rows, columns) != (512, 128)},
                     operator="softmax", deny=[{"variant": "broken", "reason": "hangs & more"}],
                     match={"rows": "log", "columns": "log"})
     content["groups"][0]["axes"] = ["rows", "columns"]
     content["device"]["memory_bandwidth"] = 4.8e12
-    one = folder.write("softmax.json", content)
-    html = folder.name("report.html")
+    return content
+
+
+def test_page(program, folder, checks):
+    one, html = folder.write("softmax.json", measured()), folder.name("report.html")
     status, out, problem = run(program, "--json", "report", one, "-o", html)
     checks.equal((status, problem), (0, ""), "report")
     found = json.loads(out)["tables"][0]
@@ -85,7 +86,10 @@ def main():
     for kind in ("heat-map", "roofline", "regret", "variants"):
         checks.equal(text.count(f'<svg class="{kind}"'), 1, f"the {kind} plot")
 
-    # Waves of 32 and of 128 rows: who knows them predicts each row from the others.
+
+def test_costs(program, folder, checks):
+    """Waves of 32 and of 128 rows: who knows them predicts each row from the others."""
+    html = folder.name("waves.html")
     waves = table({(rows, 64): {"fine": 0.3 * -(-rows // 32), "coarse": 1.0 * -(-rows // 128)}
                    for rows in (96, 112, 128, 136, 160, 240, 256, 264)}, operator="softmax",
                   match={"rows": "log", "columns": "log"})
@@ -98,26 +102,42 @@ def main():
         found = json.loads(out)["tables"][0]
         checks.equal((found["variants"], found["variants_with_cost"]), (2, known), "report: costs")
         checks.equal(found["regret_worst"] == 1, known == 2, f"report: costs, regret {found}")
-        checks.contains(folder.read("report.html"), f"manifests state for {known} of its 2 variants", "report: costs")
+        checks.contains(folder.read("waves.html"), f"manifests state for {known} of its 2 variants", "report: costs")
 
     status, _, problem = run(program, "report", folder.name("absent.json"), "-o", html)
     checks.equal(status, 2, "report: no table")
     checks.contains(problem, "absent.json: cannot be opened", "report: no table")
 
-    seen = browser()
-    if seen is None:
-        print("no browser: the page was not looked at (Debian: chromium-headless-shell)")
-        return checks.finish()
-    picture = folder.name("report.png")
-    subprocess.run(seen + [f"--screenshot={picture}", "--window-size=1200,1400", "file://" + os.path.abspath(html)],
+
+def test_in_browser(program, folder, checks, seen):
+    html, picture = folder.name("report.html"), folder.name("report.png")
+    status, _, problem = run(program, "report", folder.write("softmax.json", measured()), "-o", html)
+    checks.equal((status, problem), (0, ""), "report")
+    page = "file://" + os.path.abspath(html)
+    subprocess.run(seen + [f"--screenshot={picture}", "--window-size=1200,1400", page],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
     colours = pixels(picture)
     checks.that(WINNER in colours, "the winner's colour is on the page")
     checks.that((255, 255, 255) in colours and len(colours) > 20, f"a page with text and plots, {len(colours)} colours")
-    dom = subprocess.run(seen + ["--dump-dom", "file://" + os.path.abspath(html)], check=True, text=True,
+    dom = subprocess.run(seen + ["--dump-dom", page], check=True, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout
     checks.equal(len(re.findall(r'<rect[^>]*class="row"', dom)), 11, "cells in the browser's tree")
     checks.that(dom.count("<svg") == 4 and dom.count("<tr>") == 2 + 12, f"{dom.count('<svg')} plots, {dom.count('<tr>')} lines")
+
+
+def main():
+    program, path = sys.argv[1:3]
+    checks = Checks()
+    if sys.argv[3:] == ["browser"]:
+        seen = browser()
+        if seen is None:
+            print("skipped: no browser (Debian: chromium-headless-shell)")
+            return 77
+        test_in_browser(program, Folder(path), checks, seen)
+        return checks.finish()
+    folder = Folder(path)
+    test_page(program, folder, checks)
+    test_costs(program, folder, checks)
     return checks.finish()
 
 

@@ -215,6 +215,86 @@ def test_merge(program, folder, checks):
     refused(2, (stranger,), "/operator: operator 'axpy' is not known to this program")
 
 
+def test_merge_of_notes(program, folder, checks):
+    """What rows and tables say of their measuring, where several tables say it."""
+    def merged(*words):
+        status, _, problem = run(program, "merge", *words, "-o", folder.name("noted.json"))
+        checks.equal((status, problem), (0, ""), f"merge {words}")
+        return json.loads(folder.read("noted.json"))
+
+    def doubtful(name, uncertainty, times, first=None, **more):
+        content = table({(1, 64): times}, **more)
+        content["groups"][0]["rows"][0].update({"uncertainty": uncertainty} if uncertainty else {},
+                                               **({"first": first} if first else {}))
+        return folder.write(name, content)
+
+    def row(document):
+        return document["groups"][0]["rows"][0]
+
+    # Both times may be off by the uncertainty, as where the tuner settles ties: 2 us and up to 2.08 us are a tie.
+    sure = folder.write("elsewhere.json", table({(4, 64): {"a": 1.0}}))
+    for time, kept in ((2.06, "b"), (2.08, "b"), (2.09, None)):
+        document = merged(doubtful("tied.json", 0.02, {"a": 2.0, "b": time}, "b" if time < 2.09 else None), sure)
+        checks.equal(row(document).get("first"), kept, f"merge: a preference for {time} us")
+    # A second table moves the median out of the tie.
+    apart = doubtful("apart.json", 0.02, {"a": 2.0, "b": 2.2})
+    document = merged(doubtful("tied.json", 0.02, {"a": 2.0, "b": 2.06}, "b"), apart)
+    checks.equal((row(document).get("first"), row(document)["times_us"]), (None, {"a": 2, "b": 2.13}),
+                 "merge: a preference that the median contradicts")
+
+    # The larger uncertainty of those whose median is taken, in either order; the newest row's own.
+    small, large = (doubtful(f"{share}.json", share, {"a": 2.0, "b": 3.0}) for share in (0.02, 0.05))
+    for words in ((small, large), (large, small)):
+        checks.equal(row(merged(*words)).get("uncertainty"), 0.05, f"merge: uncertainty of {words}")
+        checks.equal(row(merged(*words, "--conflict", "newest")).get("uncertainty"), 0.05 if words[1] == large else 0.02,
+                     f"merge: uncertainty of the newest of {words}")
+
+    # Earlier commands, newest first, each once.
+    def noted(name, date, *before):
+        content = table({(1, 64): {"a": 2.0}})
+        content["measured"] = {"date": date, "before": [{"date": each, "repeat": "7"} for each in before]}
+        return folder.write(name, content)
+
+    one = noted("one_noted.json", "2026-11-20", "2026-11-12", "2026-11-10")
+    two = noted("two_noted.json", "2026-11-21", "2026-11-13", "2026-11-12", "2026-11-09")
+    for words in ((one, two), (two, one)):
+        document = merged(*words)
+        checks.equal([each["date"] for each in document["measured"]["before"]],
+                     ["2026-11-13", "2026-11-12", "2026-11-10", "2026-11-09"], f"merge: earlier commands of {words}")
+        checks.equal(document["measured"]["date"], "2026-11-21", f"merge: the date of {words}")
+
+
+def test_diff_of_winners(program, folder, checks):
+    """Winners that the new table did not measure, and shapes that it decides without a row."""
+    def diff(old, new, *words):
+        status, out, problem = run(program, "--json", "diff", folder.write("then.json", old), folder.write("now.json", new), *words)
+        checks.equal(problem, "", "diff")
+        return status, {each["shape"].split()[-1]: each for each in json.loads(out)["shapes"]}
+
+    # As fast, by another variant; what the old one takes now is not known, clearly more, or hardly more.
+    for again, verdict in ((None, "changed"), (4.4, "changed"), (4.1, "same"), (4.2, "same")):
+        times = {"a": 4.0} if again is None else {"a": 4.0, "b": again}
+        _, shapes = diff(table({(1, 64): {"a": 6.0, "b": 4.0}}), table({(1, 64): times}), "--all")
+        checks.equal(shapes["seqlen=64"]["verdict"], verdict, f"diff: the old winner takes {again}")
+
+    # Exactly the threshold is no change.
+    for time, verdict in ((4.2, "same"), (4.21, "slower")):
+        status, shapes = diff(table({(1, 64): {"a": 4.0}}), table({(1, 64): {"a": time}}), "--all")
+        checks.equal((status, shapes["seqlen=64"]["verdict"]), (int(verdict == "slower"), verdict), f"diff: {time} us")
+    for time, verdict in ((4.0, "same"), (3.99, "faster")):
+        _, shapes = diff(table({(1, 64): {"a": 4.2}}), table({(1, 64): {"a": time}}), "--all")
+        checks.equal(shapes["seqlen=64"]["verdict"], verdict, f"diff: down to {time} us")
+
+    # A pin decides what has no row, however far rows are.
+    old = table({(1, 64): {"a": 2.0, "b": 3.0}, (1, 1 << 20): {"a": 900.0, "b": 500.0}})
+    new = table({(1, 64): {"a": 2.0, "b": 3.0}})
+    status, shapes = diff(old, new)
+    checks.equal((status, shapes["seqlen=1048576"]["verdict"]), (1, "lost"), "diff: without a pin")
+    for variant, verdict, status in (("b", "thinned", 0), ("a", "slower", 1)):
+        found = diff(old, dict(new, pin=[{"variant": variant, "at": {"seqlen": 1 << 20}}]))
+        checks.equal((found[0], found[1]["seqlen=1048576"]["verdict"]), (status, verdict), f"diff: {variant} is pinned")
+
+
 def test_diff(program, folder, checks):
     old = folder.write("before.json", table({
         (1, 64): {"a": 2.0, "b": 2.1}, (1, 128): {"a": 4.0, "b": 3.0}, (1, 256): {"a": 8.0, "b": 4.0},
@@ -328,7 +408,9 @@ def main():
     axes = {"dtype": "bf16", "alignment": 16, "rows": 4, "columns": 8}
     test_record(program, folder, checks, axes)
     test_merge(program, folder, checks)
+    test_merge_of_notes(program, folder, checks)
     test_diff(program, folder, checks)
+    test_diff_of_winners(program, folder, checks)
     test_output(program, folder, checks)
     return checks.finish()
 

@@ -39,9 +39,12 @@ def run_all(script, folder):
     """Runs the functions test_* of a script, given its globals(), in an empty folder. Whether a check failed."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
+    count = 0
     for name, test in sorted(script.items()):
         if name.startswith("test_"):
+            count += 1
             begin = time.monotonic()
             test()
             print(f"{name}: {time.monotonic() - begin:.1f} s")
+    print(f"{count} cases")
     return bool(_problems)

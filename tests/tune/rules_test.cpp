@@ -24,6 +24,7 @@
 #include <switchyard/tune/workload.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
 
 namespace sy = switchyard;
 namespace tune = switchyard::tune;
@@ -75,7 +76,7 @@ TEST_CASE("the median's interval holds the true median as often as it says") {
   CHECK(nine.low == 2);
   CHECK(nine.high == 8);
 
-  std::mt19937 random{std::random_device{}()};
+  std::mt19937 random{sy::test::fresh_seed()};
   std::lognormal_distribution<double> skewed{0.0, 0.5};  // its median is 1
   for (const int count : {6, 9, 20, 40}) {
     int held = 0;

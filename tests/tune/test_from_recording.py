@@ -40,6 +40,7 @@ def main():
     said = run([ENGINE], SWITCHYARD_TABLES=table, SWITCHYARD_DEBUG="json").stderr
     (choice,) = [line for line in map(json.loads, said.splitlines()) if "variant" in line][:1]
     assert choice["variant"] == best and choice["reason"] == "exact", (choice, row)
+    print("2 problems")
 
 
 if __name__ == "__main__":

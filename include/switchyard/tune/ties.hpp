@@ -66,10 +66,15 @@ struct row_place {
 
 }  // namespace detail
 
-/// Settles the ties of every row: variants whose times lie within the row's uncertainty of the fastest are
-/// compared by their mean slowdown, in logarithms, over the row itself and its `neighbours` nearest, a
-/// neighbour weighing 1 / (1 + distance^2); one that a neighbour did not measure counts there as its slowest.
-/// Returns how many rows prefer another than the fastest.
+/// The longest time that cannot be told from a row's shortest one: both may be off by the row's uncertainty.
+[[nodiscard]] inline double tied_up_to(float shortest, double uncertainty) noexcept {
+  return static_cast<double>(shortest) * (1 + 2 * uncertainty);
+}
+
+/// Settles the ties of every row: variants whose times cannot be told from the fastest are compared by their
+/// mean slowdown, in logarithms, over the row itself and its `neighbours` nearest, a neighbour weighing 1 /
+/// (1 + distance^2); one that a neighbour did not measure counts there as its slowest. Returns how many rows
+/// prefer another than the fastest.
 inline std::size_t settle_ties(table& of, std::size_t neighbours = 8) {
   std::size_t changed = 0;
   for (row_group& group : of.groups) {
@@ -85,8 +90,7 @@ inline std::size_t settle_ties(table& of, std::size_t neighbours = 8) {
       const auto end = settled.begin() + group.first_time[row + 1];
       std::stable_sort(begin, end, faster);
       if (end - begin < 2) continue;
-      // Both times may be off by the uncertainty.
-      const double reach = static_cast<double>(begin->microseconds) * (1 + 2 * group.row_uncertainty(row));
+      const double reach = tied_up_to(begin->microseconds, group.row_uncertainty(row));
       const auto tied = std::find_if(begin, end, [&](const measured_time& each) {
         return static_cast<double>(each.microseconds) > reach;
       });

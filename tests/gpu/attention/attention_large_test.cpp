@@ -19,6 +19,7 @@
 
 #include "catch.hpp"
 #include "device_memory.hpp"
+#include "environment.hpp"
 #include "every_variant.hpp"
 #include "random_call.hpp"
 
@@ -131,7 +132,7 @@ void check_shape(const shape& s) {
     std::array<std::vector<double>, 3> gradients;
   };
   std::vector<sample> samples;
-  std::mt19937 random{std::random_device{}()};
+  std::mt19937 random{sy::test::fresh_seed()};
   for (int n = 0; n < 6; ++n) {
     sample each;
     each.batch = n == 0 ? s.batch - 1 : std::uniform_int_distribution<std::int64_t>{0, s.batch - 1}(random);

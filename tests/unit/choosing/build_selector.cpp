@@ -12,6 +12,7 @@
 #include <switchyard/files/read_manifest.hpp>
 
 #include "../sample_operator.hpp"
+#include "environment.hpp"
 #include "sample_tables.hpp"
 #include "sanitized.hpp"
 
@@ -19,7 +20,7 @@ using namespace switchyard;
 using namespace sample_tables;
 
 TEST_CASE("every row of a large table is found as an exact one, and nothing else is") {
-  std::mt19937_64 random{11};
+  std::mt19937_64 random{test::seed_or(11)};
   auto measured = empty_table({"a", "b"});
   row_group& group = measured->groups[0];
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
@@ -47,7 +48,7 @@ TEST_CASE("every row of a large table is found as an exact one, and nothing else
 
 TEST_CASE("a choice is the one that its rule gives when it is computed plainly over all rows") {
   // Few enough rows that the index searches all of them; neighbours, weights and scores as select.hpp says.
-  std::mt19937 random{5};
+  std::mt19937 random{test::seed_or(5)};
   const auto uniform = [&random](double low, double high) {
     return std::uniform_real_distribution<double>{low, high}(random);
   };

@@ -55,3 +55,24 @@ TEST_CASE("a table of an AMD architecture serves devices with any of its feature
   CHECK_FALSE(has_arch(running, device_named("there", "gfx942:xnack+", 100, "hip")));
   CHECK_FALSE(has_arch(running, device_named("there", "gfx90a", 100, "hip")));
 }
+
+TEST_CASE("devices are as far apart whichever of the two is the larger") {
+  const device_properties running = device_named("here", "sm_90", 100);
+  CHECK(device_distance(running, device_named("twice", "sm_90", 200)) == Approx(1));
+  CHECK(device_distance(running, device_named("half", "sm_90", 50)) == Approx(1));
+  CHECK(device_distance(running, running) == 0);
+  device_properties silent = running;
+  silent.set("multiprocessors", 0);
+  CHECK(device_distance(running, silent) == 1);
+  CHECK(device_distance(silent, running) == 1);
+  std::vector<std::string> warned;
+  const auto ranked = rank_tables(running, {},
+                                  {measured_on(device_named("four times", "sm_90", 400)),
+                                   measured_on(device_named("a little larger", "sm_90", 110)),
+                                   measured_on(device_named("a little smaller", "sm_90", 95))},
+                                  warned);
+  REQUIRE(ranked.size() == 3);
+  CHECK(ranked[0].source->device.name == "a little smaller");
+  CHECK(ranked[1].source->device.name == "a little larger");
+  CHECK(ranked[2].source->device.name == "four times");
+}

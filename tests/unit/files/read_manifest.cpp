@@ -176,6 +176,9 @@ TEST_CASE("pointers with offsets, zero bytes, structs and tensor maps are laid o
   CHECK(flat.align == 4);
   CHECK(flat.members.size() == 3);
   CHECK(parameter_of(R"({"struct": ["x", {"i8": 1}], "align": 16})").bytes == 16);
+  const parameter lower = parameter_of(R"({"struct": [{"i8": 1}, {"i32": 2}, {"i8": 3}], "align": 2})");
+  CHECK(lower.align == 4);  // `align` only raises what the members need
+  CHECK(lower.bytes == 12);
   const parameter nested = parameter_of(R"({"struct": [{"i8": 1}, {"struct": [{"i8": 1}, {"i64": 2}]}]})");
   CHECK(nested.bytes == 24);
   const parameter map = parameter_of(

@@ -5,6 +5,7 @@
 #include <switchyard/problem/problem.hpp>
 
 #include "../sample_operator.hpp"
+#include "environment.hpp"
 
 using namespace switchyard;
 
@@ -18,7 +19,7 @@ void check_equal_hashes(std::mt19937_64& random) {
 }  // namespace
 
 TEST_CASE("both overloads of hash agree for every number of axes") {
-  std::mt19937_64 random{1};
+  std::mt19937_64 random{test::seed_or(1)};
   for (int i = 0; i < 20; ++i) {
     check_equal_hashes<1>(random);
     check_equal_hashes<2>(random);

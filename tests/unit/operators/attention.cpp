@@ -1,0 +1,135 @@
+// The attention operators: which type a call is of, its alignment, and the calls they refuse.
+#include <array>
+#include <catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/problem/problem.hpp>
+
+using namespace switchyard;
+
+namespace attention_calls {
+
+alignas(64) std::array<std::byte, 64> storage{};
+
+template <class Operator>
+typename Operator::arguments legal() {
+  typename Operator::arguments out;
+  out.q = out.k = out.v = out.out = storage.data();
+  out.batch = 1;
+  out.heads = 4;
+  out.heads_kv = 2;
+  out.seqlen_q = out.seqlen_k = 4;
+  out.head_dim = out.head_dim_v = 64;
+  return out;
+}
+
+template <class Operator>
+std::int64_t axis(const typename Operator::arguments& call, std::string_view name) {
+  return make_problem<Operator>(call).at(find_axis(describe<Operator>(), name));
+}
+
+const std::int32_t* integers() {
+  return reinterpret_cast<const std::int32_t*>(storage.data());
+}
+
+}  // namespace attention_calls
+
+TEST_CASE("a window of no key on either side is a window") {
+  using namespace attention_calls;
+  auto forward = legal<operators::attention_forward>();
+  CHECK(axis<operators::attention_forward>(forward, "window") == 0);
+  forward.window_left = 0;
+  CHECK(axis<operators::attention_forward>(forward, "window") == 1);
+  CHECK(operators::attention_forward::check(forward).empty());
+  forward.window_left = -1;
+  forward.window_right = 0;
+  CHECK(axis<operators::attention_forward>(forward, "window") == 1);
+  CHECK(operators::attention_forward::check(forward).empty());
+
+  auto decode = legal<operators::attention_decode>();
+  CHECK(axis<operators::attention_decode>(decode, "window") == 0);
+  decode.window_left = 0;
+  CHECK(axis<operators::attention_decode>(decode, "window") == 1);
+  CHECK(operators::attention_decode::check(decode).empty());
+}
+
+TEST_CASE("each end of a window is -1 or more") {
+  using namespace attention_calls;
+  auto call = legal<operators::attention_forward>();
+  call.window_right = -2;
+  CHECK_THAT(operators::attention_forward::check(call), has_text("window_right must be -1 or more"));
+  call.window_right = -1;
+  call.window_left = -2;
+  CHECK_THAT(operators::attention_forward::check(call), has_text("window_left"));
+}
+
+TEST_CASE("every stride of q, k, v and out counts for the alignment, and no other one") {
+  using namespace attention_calls;
+  const auto check = [](auto call, auto members) {
+    CHECK(call.alignment() == 16);
+    for (const auto member : members) {
+      auto changed = call;
+      changed.*member = 4;
+      CHECK(changed.alignment() == 8);
+      changed.*member = 1;
+      CHECK(changed.alignment() == 2);
+    }
+  };
+  using forward = operators::attention_forward::arguments;
+  check(legal<operators::attention_forward>(),
+        std::array{&forward::q_stride_batch, &forward::q_stride_head, &forward::q_stride_token,
+                   &forward::k_stride_batch, &forward::k_stride_head, &forward::k_stride_token,
+                   &forward::v_stride_batch, &forward::v_stride_head, &forward::v_stride_token,
+                   &forward::out_stride_batch, &forward::out_stride_head, &forward::out_stride_token});
+  using decode = operators::attention_decode::arguments;
+  check(legal<operators::attention_decode>(),
+        std::array{&decode::q_stride_batch, &decode::q_stride_head, &decode::q_stride_token,
+                   &decode::k_stride_batch, &decode::k_stride_head, &decode::k_stride_token,
+                   &decode::v_stride_batch, &decode::v_stride_head, &decode::v_stride_token,
+                   &decode::out_stride_batch, &decode::out_stride_head, &decode::out_stride_token});
+  auto call = legal<operators::attention_forward>();
+  call.lse_stride_head = call.bias_stride_row = 1;
+  CHECK(call.alignment() == 16);
+  for (const auto tensor : {&forward::q, &forward::k, &forward::v}) {
+    auto changed = legal<operators::attention_forward>();
+    changed.*tensor = storage.data() + 4;
+    CHECK(changed.alignment() == 4);
+  }
+}
+
+TEST_CASE("keys are paged or packed, not both") {
+  using namespace attention_calls;
+  auto call = legal<operators::attention_forward>();
+  call.page_size = 16;
+  call.block_table = call.seqused_k = integers();
+  CHECK(operators::attention_forward::check(call).empty());
+  CHECK(axis<operators::attention_forward>(call, "kv") == static_cast<int>(operators::attention_kv::paged));
+  call.cu_seqlens_k = integers();
+  CHECK_THAT(operators::attention_forward::check(call),
+             has_text("block_table and cu_seqlens_k exclude each other"));
+  call.block_table = nullptr;
+  CHECK(operators::attention_forward::check(call).empty());
+  CHECK(axis<operators::attention_forward>(call, "kv") == static_cast<int>(operators::attention_kv::packed));
+}
+
+TEST_CASE("scales of cached keys and values are one for all heads or one for each") {
+  using namespace attention_calls;
+  using arguments = operators::attention_decode::arguments;
+  for (const auto stride : {&arguments::k_scale_stride, &arguments::v_scale_stride}) {
+    auto call = legal<operators::attention_decode>();
+    for (const std::int64_t legal_stride : {0, 1}) {
+      call.*stride = legal_stride;
+      CHECK(operators::attention_decode::check(call).empty());
+    }
+    for (const std::int64_t wrong : {-1, 2}) {
+      call.*stride = wrong;
+      CHECK_THAT(operators::attention_decode::check(call), has_text("must be 0 or 1"));
+    }
+  }
+}
