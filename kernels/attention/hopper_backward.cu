@@ -182,7 +182,7 @@ struct key_worker : backward_worker<Shape> {
   __device__ __forceinline__ void clear_keys(i32 live) {
     wait(bars.full_v(), worker::template phase_of<1>(filled));
     if (group == 0) {
-      clear_rows(keys_at(), Shape::panels, Shape::panel_k, live, Shape::keys);
+      clear_rows(keys_at(), Shape::key_panels, Shape::panel_k, live, Shape::keys);
     } else {
       clear_rows(shared + Shape::at_v, Shape::panels_v, Shape::panel_k, live, Shape::keys);
     }

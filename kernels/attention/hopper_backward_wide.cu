@@ -10,8 +10,8 @@
 
 namespace hopper {
 
-/// Sizes of a kernel. `Capped`: scores are.
-template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped>
+/// Sizes of a kernel. `Capped`: scores are. `Staged`: dq goes to its sums through shared memory.
+template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Staged>
 struct wide_shape {
   static_assert(Dim % 64 == 0 && DimV % 64 == 0 && Queries == 64);
   using type = Type;
@@ -22,6 +22,7 @@ struct wide_shape {
   static constexpr int keys = 64;
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
+  static constexpr bool staged = Staged;
   static constexpr int panels = Dim / 64;
   static constexpr int panels_v = DimV / 64;
   static constexpr int key_panels = panels;
@@ -40,7 +41,8 @@ struct wide_shape {
   static constexpr u32 at_do = at_q + Stages * bytes_q;
   static constexpr u32 at_slopes = at_do + Stages * bytes_do;
   static constexpr u32 at_weights = at_slopes + 2 * bytes_slopes;
-  static constexpr u32 at_lse = at_weights + keys * Queries * 4;
+  static constexpr u32 at_dq = at_weights + keys * Queries * 4;
+  static constexpr u32 at_lse = at_dq + (Staged ? Queries * Dim * 4 : 0);
   static constexpr u32 at_delta = at_lse + Stages * bytes_row;
   static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
   static constexpr u32 at_barriers = at_tiles + 2 * 64;
@@ -79,15 +81,57 @@ struct wide_worker : backward_worker<Shape> {
     product_commit();
   }
 
-  /// Adds them to the sums of that tile, which lie as dq_shares says.
+  /// Where eight columns, of those of this warpgroup, have the warp's sums in a tile's, as dq_shares says.
+  [[nodiscard]] __device__ __forceinline__ int place_of(int eight) const {
+    constexpr int eights = share::columns / 8;
+    const int at = 8 * first_panel + eight;
+    return (4 * (at / eights) + warp) * (32 * share::count) + at % eights * 128;
+  }
+
+  [[nodiscard]] __device__ __forceinline__ float* sums_of(i32 tile) const {
+    return p.dq_sum + static_cast<i64>(tile) * (Shape::queries * Shape::dim);
+  }
+
+  [[nodiscard]] __device__ __forceinline__ u32 dq_slot() const {
+    return Shape::at_dq + static_cast<u32>(4 * first_panel + parts * warp) * 4096;
+  }
+
+  /// Adds them to the sums of that tile, or lays them down for send_dq.
   __device__ __forceinline__ void add_dq(const float (&dq)[32 * parts], i32 tile) {
-    constexpr int blocks = share::columns / 8;
-    float* const to = p.dq_sum + static_cast<i64>(tile) * (Shape::queries * Shape::dim) + 4 * lane_now();
+    if constexpr (Shape::staged) {
+      if (lane_now() == 0) wait_bulk_reads();  // of the step before
+      __syncwarp();
+      auto* const to = reinterpret_cast<float4*>(memory + dq_slot()) + lane_now();
 #pragma unroll
-    for (int i = 0; i < 8 * parts; ++i) {
-      const int block = 8 * first_panel + i;
-      add_four(to + (4 * (block / blocks) + warp) * (32 * share::count) + block % blocks * 128, dq[4 * i],
-               dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+      for (int i = 0; i < 8 * parts; ++i) {
+        to[32 * i] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+      }
+    } else {
+      float* const to = sums_of(tile) + 4 * lane_now();
+#pragma unroll
+      for (int i = 0; i < 8 * parts; ++i) {
+        add_four(to + place_of(i), dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+      }
+    }
+  }
+
+  /// Sends what was laid down. To be called with products under way: the fence waits for the stores.
+  __device__ __forceinline__ void send_dq(i32 tile) {
+    if constexpr (Shape::staged) {
+      fence_async_proxy();
+      __syncwarp();
+      if (lane_now() == 0) {
+        // Columns of one share at a time.
+        constexpr int before = 8 * first_panel % (share::columns / 8);
+        constexpr int first =
+            before + 8 * parts > share::columns / 8 ? share::columns / 8 - before : 8 * parts;
+        add_floats(sums_of(tile) + place_of(0), shared + dq_slot(), first * 512);
+        if constexpr (first < 8 * parts) {
+          add_floats(sums_of(tile) + place_of(first), shared + dq_slot() + first * 512,
+                     (8 * parts - first) * 512);
+        }
+        commit_bulk_group();
+      }
     }
   }
 
@@ -113,14 +157,15 @@ struct wide_worker : backward_worker<Shape> {
   }
 
   /// Scores, weights and dv of one tile of queries; beside it dq of the tile before, whose sums are the tile
-  /// `sums`.
+  /// `sums`; what was laid down before that, for the tile `stored`, is sent; -1: there is none.
   template <bool First>
-  __device__ __forceinline__ void weights_step(i32 first_query, i32 sums) {
+  __device__ __forceinline__ void weights_step(i32 first_query, i32 sums, i32 stored) {
     float s[count];
     wait(bars.full_q(stage()), phase());
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
     worker::template start_transposed<Shape::dim>(s, keys_at(), queries_at());
+    if (!First && stored >= 0) send_dq(stored);
     u32 weights[words];
     {
       float2 lse[count / 4];
@@ -166,13 +211,14 @@ struct wide_worker : backward_worker<Shape> {
 
   /// dP, slopes and dk of one tile of queries, likewise.
   template <bool First>
-  __device__ __forceinline__ void slopes_step(i32 first_query, i32 sums) {
+  __device__ __forceinline__ void slopes_step(i32 first_query, i32 sums, i32 stored) {
     float dp[count];
     if constexpr (First) wait(bars.full_v(), worker::template phase_of<1>(filled));
     wait(bars.full_do(stage()), phase());
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
     worker::template start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
+    if (!First && stored >= 0) send_dq(stored);
     u32 slopes[words];
     {
       float2 delta[count / 4];
@@ -228,11 +274,11 @@ struct wide_worker : backward_worker<Shape> {
   }
 
   template <bool First>
-  __device__ __forceinline__ void step(i32 first_query, i32 sums) {
+  __device__ __forceinline__ void step(i32 first_query, i32 sums, i32 stored) {
     if constexpr (Second) {
-      slopes_step<First>(first_query, sums);
+      slopes_step<First>(first_query, sums, stored);
     } else {
-      weights_step<First>(first_query, sums);
+      weights_step<First>(first_query, sums, stored);
     }
   }
 
@@ -274,6 +320,9 @@ struct wide_worker : backward_worker<Shape> {
       arrive_once(bars.empty_tile(worker::template stage_of<2>(tiles)));
       ++tiles;
     }
+    if constexpr (Shape::staged) {
+      if (lane_now() == 0) wait_bulk_groups();
+    }
   }
 
   __device__ __forceinline__ void take_queries(i32 steps) {
@@ -290,12 +339,13 @@ struct wide_worker : backward_worker<Shape> {
       wait(bars.full_k(0), worker::template phase_of<1>(filled));
       if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
     }
-    step<true>(at * Shape::queries, sums);
+    i32 stored = -1;
+    step<true>(at * Shape::queries, sums, stored);
 #pragma unroll 1
     for (i32 left = steps - 1; left > 0; --left) {
       if (++at == last) at = heads_first;
-      step<false>(at * Shape::queries, sums);
-      ++sums;
+      step<false>(at * Shape::queries, sums, stored);
+      stored = sums++;
       if (at == heads_first) sums += p.rows / Shape::queries - (last - heads_first);
     }
     if constexpr (Second) arrive_once(bars.empty_v());
@@ -303,11 +353,13 @@ struct wide_worker : backward_worker<Shape> {
     wait_for_slopes(taken - 1);
     product_fence();
     start_dq(dq, taken - 1);
+    if (stored >= 0) send_dq(stored);
     product_wait<0>();
     pin(dq);
     leave_slopes(taken - 1);
     arrive_once(bars.empty_k(0));
     add_dq(dq, sums);
+    send_dq(sums);
     pin(gradient);
   }
 
