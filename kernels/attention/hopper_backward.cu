@@ -8,106 +8,35 @@
 //
 // dq is multiplied one step late: then the other warpgroup's slopes have long come, and the two need not meet
 // in a step but may be half a step apart, one in its exponentials while the other multiplies.
-#include "hopper_backward_tiles.hpp"
+#include "hopper_backward_worker.hpp"
 
 namespace hopper {
 
 /// What a warpgroup does with its half of each tile's keys.
 template <class Shape>
-struct key_worker {
-  using type = typename Shape::type;
-  using share = typename Shape::share;
-  static constexpr int count = Shape::queries / 2;  ///< scores of a thread
-  static constexpr int words = Shape::queries / 4;
-
-  const backward_problem& p;
-  backward_barriers<Shape> bars;
-  u32 shared;
-  unsigned char* memory;
-  int group, warp;
-  u32 taken = 0;  ///< tiles of queries so far: places in all rings follow from it
-  u32 tiles = 0;  ///< and of keys
-  u32 filled;     ///< of those, how many some query saw
-  float factor;   ///< brings scores to units of log2
-
-  i32 first_whole, last_whole;  ///< queries that see all keys of this warpgroup
-  i32 last_query;               ///< behind it are rows that may hold anything
+struct key_worker : backward_worker<Shape> {
+  using worker = backward_worker<Shape>;
+  using typename worker::share, typename worker::type;
+  using worker::arrive_once, worker::bars, worker::clear_rows, worker::count, worker::dout_at, worker::filled,
+      worker::first_whole, worker::group, worker::keys_at, worker::last_query, worker::last_whole,
+      worker::memory, worker::p, worker::queries_at, worker::shared, worker::slopes_address, worker::taken,
+      worker::this_tile, worker::tiles, worker::warp, worker::weigh, worker::words;
   float dk[Shape::dim / 2];
   float dv[Shape::dim_v / 2];
   u32 slopes[words];
 
-  __device__ __forceinline__ key_worker(const backward_problem& what, backward_barriers<Shape> b,
-                                        unsigned char* at, int warpgroup)
-      : p{what}, bars{b}, shared{shared_address(at)}, memory{at}, group{warpgroup} {
-    warp = uniform(static_cast<i32>(threadIdx.x) % 128 / 32);
-    factor = Shape::capped ? 1.0F : p.scale * log2_e;
-  }
-
-  /// Place and phase of the n-th in a ring.
-  template <int Stages>
-  [[nodiscard]] __device__ __forceinline__ static u32 stage_of(u32 n) {
-    return n % Stages;
-  }
-  template <int Stages>
-  [[nodiscard]] __device__ __forceinline__ static u32 phase_of(u32 n) {
-    return n / Stages % 2;
-  }
-
-  [[nodiscard]] __device__ __forceinline__ u32 queries_at() const {
-    return shared + Shape::at_q + stage_of<Shape::stages>(taken) * Shape::bytes_q;
-  }
-  [[nodiscard]] __device__ __forceinline__ u32 keys_at() const {
-    return shared + stage_of<2>(filled) * Shape::bytes_k;
-  }
-  [[nodiscard]] __device__ __forceinline__ u32 dout_at() const {
-    return shared + Shape::at_do + stage_of<Shape::stages>(taken) * Shape::bytes_do;
-  }
-
-  __device__ __forceinline__ void arrive_once(u32 barrier) {
-    if (lane_now() == 0) arrive(barrier);
-  }
-
-  /// Where this lane stores rows of a transposed tile of 16 queries by the warp's 16 keys.
-  [[nodiscard]] __device__ __forceinline__ u32 slopes_address() const {
-    const u32 at = lane_now();
-    const u32 row = at / 16 * 8 + at % 8;
-    const u32 chunk = (static_cast<u32>(2 * warp) + at / 8 % 2) ^ (row % 8);
-    return shared + Shape::at_slopes + stage_of<2>(taken) * Shape::bytes_slopes +
-           static_cast<u32>(group) * Shape::panel_q + row * 128 + chunk * 16;
-  }
-
-  /// Starts d = a b^T over `Dim`: a are this warpgroup's 64 rows of `keys`, b the rows of a stage.
-  template <int Dim>
-  __device__ __forceinline__ void start_transposed(float (&d)[count], u32 keys, u32 rows) {
-    const u64 a = swizzled_operand(keys + static_cast<u32>(group) * 64 * 128, 0);
-    const u64 b = swizzled_operand(rows, 0);
-#pragma unroll
-    for (int k = 0; k < Dim / 16; ++k) {
-      const u64 inside = static_cast<u64>(k % 4) * (32 >> 4);
-      shared_product<type, Shape::queries>::run(d, a + (k / 4) * (Shape::panel_k >> 4) + inside,
-                                                b + (k / 4) * (Shape::panel_q >> 4) + inside, k > 0);
-    }
-    product_commit();
-  }
-
-  /// Starts d += a b: a in registers, b the rows of a stage.
-  template <int Dim>
-  __device__ __forceinline__ void start_gradient(float (&d)[Dim / 2], const u32 (&a)[words], u32 rows) {
-    const u64 b = swizzled_operand(rows, Shape::panel_q);
-#pragma unroll
-    for (int k = 0; k < Shape::queries / 16; ++k) {
-      register_product<type, Dim>::run(d, a + 4 * k, b + static_cast<u64>(k) * (16 * 128 >> 4));
-    }
-    product_commit();
-  }
+  using worker::worker;
 
   /// Starts this warpgroup's share of dq = slopes keys.
   __device__ __forceinline__ void start_dq(float (&dq)[share::count]) {
-    static_assert(share::by_rows || share::columns == 32 || share::columns % 64 == 0,
+    static_assert(share::by_rows || share::columns == 32 || share::columns % 64 == 0 ||
+                      Shape::key_panels > Shape::panels,
                   "a share begins inside a panel");
-    constexpr u32 columns_at =
-        share::columns < 64 ? share::columns * 2 : share::columns / 64 * Shape::panel_k;
-    const u64 a = swizzled_operand(shared + Shape::at_slopes + stage_of<2>(taken - 1) * Shape::bytes_slopes +
+    constexpr u32 columns_at = Shape::key_panels > Shape::panels ? Shape::panels * Shape::panel_k
+                               : share::columns < 64             ? share::columns * 2
+                                                                 : share::columns / 64 * Shape::panel_k;
+    const u64 a = swizzled_operand(shared + Shape::at_slopes +
+                                       worker::template stage_of<2>(taken - 1) * Shape::bytes_slopes +
                                        (share::by_rows ? static_cast<u32>(group) * 64 * 128 : 0),
                                    0);
     const u64 b = swizzled_operand(keys_at() + (share::by_rows ? 0 : static_cast<u32>(group) * columns_at),
@@ -149,61 +78,6 @@ struct key_worker {
     }
   }
 
-  /// Scores to weights, rounded into `rounded`; what is left in `s` makes slopes of dP - delta.
-  __device__ __forceinline__ void weigh(float (&s)[count], u32 (&rounded)[words], i32 first_query,
-                                        const float2 (&lse)[count / 4]) {
-    float outside = factor;
-    if constexpr (Shape::capped) {
-      const float inside = __fdividef(p.scale, p.soft_cap);
-      outside = p.soft_cap * log2_e;
-#pragma unroll
-      for (int i = 0; i < count; ++i) s[i] = tangent_hyperbolic(s[i] * inside);
-    }
-    i32 least[2] = {-(1 << 30), -(1 << 30)};
-    i32 most[2] = {1 << 30, 1 << 30};
-    const bool whole = first_query >= first_whole && first_query + Shape::queries - 1 <= last_whole;
-    if (!whole) {
-      const key_tile& t = this_tile();
-      const i32 column = first_query + 2 * static_cast<i32>(lane_now() % 4);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const i32 key = t.begin + 64 * group + 16 * warp + 8 * r + static_cast<i32>(lane_now() / 4);
-        least[r] = (key < t.keys ? key - t.diagonal - p.right : 1 << 30) - column;
-        most[r] = key - t.diagonal + p.left - column;
-      }
-    }
-    const auto sees = [&](int i) {  // whether the score is of a key that its query sees
-      const int column = i / 4 * 8 + i % 2;
-      return column >= least[i / 2 % 2] && column <= most[i / 2 % 2];
-    };
-    if constexpr (Shape::capped) {
-#pragma unroll
-      for (int i = 0; i < count; i += 2) {
-        const float flat[2] = {fmaf(-s[i], s[i], 1.0F), fmaf(-s[i + 1], s[i + 1], 1.0F)};
-        const float low = exp2_approximate(fmaf(s[i], outside, -lse[i / 4].x));
-        const float high = exp2_approximate(fmaf(s[i + 1], outside, -lse[i / 4].y));
-        s[i] = sees(i) ? low : 0.0F;
-        s[i + 1] = sees(i + 1) ? high : 0.0F;
-        rounded[i / 2] = pack<type>(s[i], s[i + 1]);
-        s[i] *= flat[0];
-        s[i + 1] *= flat[1];
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < count; ++i) {
-        s[i] = exp2_approximate(fmaf(s[i], outside, -(i % 2 == 0 ? lse[i / 4].x : lse[i / 4].y)));
-      }
-      if (!whole) {
-#pragma unroll
-        for (int i = 0; i < count; ++i) {
-          if (!sees(i)) s[i] = 0.0F;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < words; ++i) rounded[i] = pack<type>(s[2 * i], s[2 * i + 1]);
-    }
-  }
-
   /// Slopes of weights and dP, rounded, in registers and in shared memory.
   __device__ __forceinline__ void slope(const float (&s)[count], const float (&dp)[count],
                                         const float2 (&delta)[count / 4]) {
@@ -215,20 +89,10 @@ struct key_worker {
         slopes[i / 2] = pack<type>(s[i] * (dp[i] - delta[j].x), s[i + 1] * (dp[i + 1] - delta[j].y));
       }
     }
-    wait(bars.empty_slopes(stage_of<2>(taken)), phase_of<2>(taken) ^ 1);
+    wait(bars.empty_slopes(worker::template stage_of<2>(taken)), worker::template phase_of<2>(taken) ^ 1);
     const u32 to = slopes_address();
 #pragma unroll
     for (int k = 0; k < Shape::queries / 16; ++k) store_transposed(to + k * 16 * 128, slopes + 4 * k);
-  }
-
-  /// This thread's columns of a row of numbers, one a query; half of them at a time, for want of registers.
-  template <int Half>
-  __device__ __forceinline__ void load_row(float2 (&row)[count / 4], u32 at) {
-    const auto* const from =
-        reinterpret_cast<const float2*>(memory + at + stage_of<Shape::stages>(taken) * Shape::bytes_row) +
-        lane_now() % 4;
-#pragma unroll
-    for (int j = Half * count / 8; j < (Half + 1) * count / 8; ++j) row[j] = from[4 * j];
   }
 
   /// One tile of queries. Beside it dq of the tile before is made, and the one that was laid down before
@@ -236,49 +100,53 @@ struct key_worker {
   template <bool First>
   __device__ __forceinline__ void step(i32 first_query, i32 stored) {
     float s[count], dp[count];
-    wait(bars.full_q(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    wait(bars.full_q(worker::template stage_of<Shape::stages>(taken)),
+         worker::template phase_of<Shape::stages>(taken));
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
-    start_transposed<Shape::dim>(s, keys_at(), queries_at());
-    if constexpr (First) wait(bars.full_v(), phase_of<1>(filled));
-    wait(bars.full_do(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    worker::template start_transposed<Shape::dim>(s, keys_at(), queries_at());
+    if constexpr (First) wait(bars.full_v(), worker::template phase_of<1>(filled));
+    wait(bars.full_do(worker::template stage_of<Shape::stages>(taken)),
+         worker::template phase_of<Shape::stages>(taken));
     product_fence();
-    start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
+    worker::template start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
     if constexpr (!First) {
       if (stored >= 0) add_dq(stored);
     }
     u32 weights[words];
     {
       float2 lse[count / 4];
-      if constexpr (!Shape::capped) load_row<0>(lse, Shape::at_lse);  // the cap needs the registers
+      if constexpr (!Shape::capped)
+        worker::template load_row<0>(lse, Shape::at_lse);  // the cap needs the registers
       product_wait<1>();
       pin(s);
-      if constexpr (Shape::capped) load_row<0>(lse, Shape::at_lse);
-      load_row<1>(lse, Shape::at_lse);
+      if constexpr (Shape::capped) worker::template load_row<0>(lse, Shape::at_lse);
+      worker::template load_row<1>(lse, Shape::at_lse);
       weigh(s, weights, first_query, lse);
     }
     float2 delta[count / 4];
-    load_row<0>(delta, Shape::at_delta);
+    worker::template load_row<0>(delta, Shape::at_delta);
     pin(weights);
     product_fence();
-    start_gradient<Shape::dim_v>(dv, weights, dout_at());
-    load_row<1>(delta, Shape::at_delta);
+    worker::template start_gradient<Shape::dim_v>(dv, weights, dout_at());
+    worker::template load_row<1>(delta, Shape::at_delta);
     product_wait<1>();
     pin(dp);
     slope(s, dp, delta);
     pin(slopes);
     float dq[share::count];
     if constexpr (!First) {
-      wait(bars.full_slopes(stage_of<2>(taken - 1)), phase_of<2>(taken - 1));
+      wait(bars.full_slopes(worker::template stage_of<2>(taken - 1)),
+           worker::template phase_of<2>(taken - 1));
       product_fence();
       start_dq(dq);
     }
     product_fence();
-    start_gradient<Shape::dim>(dk, slopes, queries_at());
+    worker::template start_gradient<Shape::dim>(dk, slopes, queries_at());
     // Behind the products: the fence waits for the stores.
     fence_async_proxy();
     __syncwarp();
-    arrive_once(bars.full_slopes(stage_of<2>(taken)));
+    arrive_once(bars.full_slopes(worker::template stage_of<2>(taken)));
     if constexpr (!First) {
       product_wait<1>();
       pin(dq);
@@ -290,29 +158,18 @@ struct key_worker {
     pin(weights);
     pin(slopes);
     __syncwarp();  // all lanes have read their rows' numbers
-    arrive_once(bars.empty_do(stage_of<Shape::stages>(taken)));
-    arrive_once(bars.empty_q(stage_of<Shape::stages>(taken)));
+    arrive_once(bars.empty_do(worker::template stage_of<Shape::stages>(taken)));
+    arrive_once(bars.empty_q(worker::template stage_of<Shape::stages>(taken)));
     ++taken;
   }
 
   __device__ __forceinline__ void leave_slopes() {
-    arrive_once(bars.empty_slopes(stage_of<2>(taken - 1)));
-  }
-
-  /// Rows behind the end of a sequence may hold anything: the first `live` stay.
-  __device__ __forceinline__ void clear_rows(u32 at, int panels, u32 panel, i32 live, i32 rows) {
-#pragma unroll 1
-    for (i32 i = max(live, 0) * 8 + static_cast<i32>(threadIdx.x) % 128; i < rows * 8; i += 128) {
-#pragma unroll 1
-      for (int n = 0; n < panels; ++n) {
-        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at + n * panel + i * 16), "r"(0)
-                     : "memory");
-      }
-    }
+    arrive_once(bars.empty_slopes(worker::template stage_of<2>(taken - 1)));
   }
 
   __device__ __forceinline__ void clear_queries(i32 live) {
-    wait(bars.full_do(stage_of<Shape::stages>(taken)), phase_of<Shape::stages>(taken));
+    wait(bars.full_do(worker::template stage_of<Shape::stages>(taken)),
+         worker::template phase_of<Shape::stages>(taken));
     if (group == 0) {
       clear_rows(queries_at(), Shape::panels, Shape::panel_q, live, Shape::queries);
     } else {
@@ -323,9 +180,9 @@ struct key_worker {
   }
 
   __device__ __forceinline__ void clear_keys(i32 live) {
-    wait(bars.full_v(), phase_of<1>(filled));
+    wait(bars.full_v(), worker::template phase_of<1>(filled));
     if (group == 0) {
-      clear_rows(keys_at(), Shape::panels, Shape::panel_k, live, Shape::keys);
+      clear_rows(keys_at(), Shape::key_panels, Shape::panel_k, live, Shape::keys);
     } else {
       clear_rows(shared + Shape::at_v, Shape::panels_v, Shape::panel_k, live, Shape::keys);
     }
@@ -333,15 +190,11 @@ struct key_worker {
     named_sync(1, 256);
   }
 
-  [[nodiscard]] __device__ __forceinline__ const key_tile& this_tile() const {
-    return reinterpret_cast<const key_tile*>(memory + Shape::at_tiles)[stage_of<2>(tiles)];
-  }
-
   /// All tiles.
   __device__ __forceinline__ void run() {
 #pragma unroll 1
     while (true) {
-      wait(bars.full_tile(stage_of<2>(tiles)), phase_of<2>(tiles));
+      wait(bars.full_tile(worker::template stage_of<2>(tiles)), worker::template phase_of<2>(tiles));
       const i32 steps = uniform(this_tile().steps);
       if (steps < 0) break;
 #pragma unroll
@@ -351,7 +204,7 @@ struct key_worker {
       if (steps > 0) take_queries(steps);
       write();
       __syncwarp();
-      arrive_once(bars.empty_tile(stage_of<2>(tiles)));
+      arrive_once(bars.empty_tile(worker::template stage_of<2>(tiles)));
       ++tiles;
     }
     if (lane_now() == 0) wait_bulk_groups();
@@ -369,7 +222,8 @@ struct key_worker {
       first_whole = uniform(key + 64 > t.keys ? 1 << 30 : key + 63 - t.diagonal - p.right);
       last_whole = uniform(key - t.diagonal + p.left);
       last_query = uniform(p.has & (has_cu_q | has_used_q) ? t.queries : 1 << 30);
-      wait(bars.full_k(stage_of<2>(filled)), phase_of<2>(filled));
+      wait(bars.full_k(worker::template stage_of<Shape::key_stages>(filled)),
+           worker::template phase_of<Shape::key_stages>(filled));
       if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
     }
     i32 stored = -1;
@@ -383,7 +237,7 @@ struct key_worker {
     }
     arrive_once(bars.empty_v());
     float dq[share::count];
-    wait(bars.full_slopes(stage_of<2>(taken - 1)), phase_of<2>(taken - 1));
+    wait(bars.full_slopes(worker::template stage_of<2>(taken - 1)), worker::template phase_of<2>(taken - 1));
     product_fence();
     start_dq(dq);
     if (stored >= 0) add_dq(stored);
@@ -392,7 +246,7 @@ struct key_worker {
     pin(dk);
     pin(dv);
     leave_slopes();
-    arrive_once(bars.empty_k(stage_of<2>(filled)));
+    arrive_once(bars.empty_k(worker::template stage_of<Shape::key_stages>(filled)));
     store_dq(dq);
     add_dq(sums);
   }
@@ -424,83 +278,6 @@ struct key_worker {
                      -8, most, static_cast<i32>(lane_now() % 4));
   }
 };
-
-/// What feeds the others, one thread.
-template <class Shape>
-__device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const tensor_map& k_map,
-                                              const tensor_map& v_map, const tensor_map& dout_map,
-                                              const backward_problem& p, backward_barriers<Shape> bars,
-                                              unsigned char* memory) {
-  const u32 shared = shared_address(memory);
-  auto* const places = reinterpret_cast<key_tile*>(memory + Shape::at_tiles);
-  ring<Shape::stages> at_q, at_do;
-  ring<2> at_tile, at_k;
-  u32 phase_v = 0;
-  i32 filled = 0;
-  key_tiles<Shape> tiles{p};
-  key_tile t;
-  key_source from;
-  while (tiles.next(t, from)) {
-    wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
-    t.filled = filled;
-    if (t.steps > 0) ++filled;
-    places[at_tile.stage] = t;
-    arrive(bars.full_tile(at_tile.stage));
-    at_tile.advance();
-    i32 head = t.head;
-    i32 at = t.first;
-    i32 rows = t.sums;
-    for (i32 step = 0; step < t.steps; ++step) {
-      wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
-      const u32 full_q = bars.full_q(at_q.stage);
-      copy_bytes(shared + Shape::at_lse + static_cast<u32>(at_q.stage) * Shape::bytes_row,
-                 p.scaled_lse + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_q);
-      arrive_expecting(full_q, Shape::bytes_q + Shape::bytes_row);
-#pragma unroll
-      for (int d = 0; d < Shape::panels; ++d) {
-        copy_box(shared + Shape::at_q + static_cast<u32>(at_q.stage) * Shape::bytes_q + d * Shape::panel_q,
-                 q_map, full_q, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
-      }
-      at_q.advance();
-      if (step == 0) {
-        const auto load = [&](const tensor_map& map, u32 to, u32 full, int panels) {
-          arrive_expecting(full, static_cast<u32>(panels) * Shape::panel_k);
-          for (int d = 0; d < panels; ++d) {
-            copy_box(to + static_cast<u32>(d) * Shape::panel_k, map, full, 64 * d, from.token_k + t.begin,
-                     from.head_kv, from.entry_k);
-          }
-        };
-        wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
-        load(k_map, shared + static_cast<u32>(at_k.stage) * Shape::bytes_k, bars.full_k(at_k.stage),
-             Shape::panels);
-        at_k.advance();
-        wait(bars.empty_v(), phase_v ^ 1);
-        load(v_map, shared + Shape::at_v, bars.full_v(), Shape::panels_v);
-        phase_v ^= 1;
-      }
-      wait(bars.empty_do(at_do.stage), at_do.phase ^ 1);
-      const u32 full_do = bars.full_do(at_do.stage);
-      copy_bytes(shared + Shape::at_delta + static_cast<u32>(at_do.stage) * Shape::bytes_row,
-                 p.delta + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_do);
-      arrive_expecting(full_do, Shape::bytes_do + Shape::bytes_row);
-#pragma unroll
-      for (int d = 0; d < Shape::panels_v; ++d) {
-        copy_box(shared + Shape::at_do + static_cast<u32>(at_do.stage) * Shape::bytes_do + d * Shape::panel_q,
-                 dout_map, full_do, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
-      }
-      at_do.advance();
-      ++rows;
-      if (++at == t.last) {
-        at = t.first;
-        ++head;
-        rows += p.rows / Shape::queries - (t.last - t.first);
-      }
-    }
-  }
-  wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
-  places[at_tile.stage].steps = -1;
-  arrive(bars.full_tile(at_tile.stage));
-}
 
 template <class Shape>
 __device__ __forceinline__ void attention_backward(const tensor_map& q_map, const tensor_map& k_map,

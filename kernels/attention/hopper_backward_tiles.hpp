@@ -19,18 +19,21 @@ struct backward_shape {
   static constexpr bool capped = Capped;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
+  /// Where half of dq's columns begin inside a panel but do not end in it, a panel more begins with them.
+  static constexpr int key_panels = panels + (Dim / 2 % 64 != 0 && Dim > 64 ? 1 : 0);
+  static constexpr int key_stages = key_panels > panels ? 1 : 2;
   static constexpr int threads = 384;
   static constexpr u32 registers = Dim > 64 ? 240 : 232;
   static constexpr u32 producer_registers = Dim > 64 ? 24 : 40;
   static constexpr u32 panel_k = keys * 128;
   static constexpr u32 panel_q = Queries * 128;
-  static constexpr u32 bytes_k = panels * panel_k;
+  static constexpr u32 bytes_k = key_panels * panel_k;
   static constexpr u32 bytes_v = panels_v * panel_k;
   static constexpr u32 bytes_q = panels * panel_q;
   static constexpr u32 bytes_do = panels_v * panel_q;
   static constexpr u32 bytes_slopes = 2 * panel_q;  // 64 keys a panel
   static constexpr u32 bytes_row = Queries * 4;
-  static constexpr u32 at_v = 2 * bytes_k;
+  static constexpr u32 at_v = key_stages * bytes_k;
   static constexpr u32 at_q = at_v + bytes_v;
   static constexpr u32 at_do = at_q + Stages * bytes_q;
   static constexpr u32 at_slopes = at_do + Stages * bytes_do;
@@ -58,6 +61,8 @@ struct backward_barriers {
   __device__ u32 empty_q(u32 s) const { return full_q(s) + 8; }
   __device__ u32 full_do(u32 s) const { return full_tile(4 + Shape::stages + s); }
   __device__ u32 empty_do(u32 s) const { return full_do(s) + 8; }
+  __device__ u32 full_weights() const { return full_do(Shape::stages); }  // of hopper_backward_wide.cu alone
+  __device__ u32 empty_weights() const { return full_weights() + 8; }
 };
 
 /// A block of keys and the tiles of queries that see one of them.
@@ -144,5 +149,86 @@ struct key_tiles {
     return false;
   }
 };
+
+/// What feeds the others, one thread.
+template <class Shape>
+__device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const tensor_map& k_map,
+                                              const tensor_map& v_map, const tensor_map& dout_map,
+                                              const backward_problem& p, backward_barriers<Shape> bars,
+                                              unsigned char* memory) {
+  const u32 shared = shared_address(memory);
+  auto* const places = reinterpret_cast<key_tile*>(memory + Shape::at_tiles);
+  ring<Shape::stages> at_q, at_do;
+  ring<2> at_tile;
+  ring<Shape::key_stages> at_k;
+  u32 phase_v = 0;
+  i32 filled = 0;
+  key_tiles<Shape> tiles{p};
+  key_tile t;
+  key_source from;
+  while (tiles.next(t, from)) {
+    wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
+    t.filled = filled;
+    if (t.steps > 0) ++filled;
+    places[at_tile.stage] = t;
+    arrive(bars.full_tile(at_tile.stage));
+    at_tile.advance();
+    i32 head = t.head;
+    i32 at = t.first;
+    i32 rows = t.sums;
+    for (i32 step = 0; step < t.steps; ++step) {
+      wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
+      const u32 full_q = bars.full_q(at_q.stage);
+      copy_bytes(shared + Shape::at_lse + static_cast<u32>(at_q.stage) * Shape::bytes_row,
+                 p.scaled_lse + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_q);
+      arrive_expecting(full_q, Shape::bytes_q + Shape::bytes_row);
+#pragma unroll
+      for (int d = 0; d < Shape::panels; ++d) {
+        copy_box(shared + Shape::at_q + static_cast<u32>(at_q.stage) * Shape::bytes_q + d * Shape::panel_q,
+                 q_map, full_q, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
+      }
+      at_q.advance();
+      if (step == 0) {
+        wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
+        const u32 full_k = bars.full_k(at_k.stage);
+        arrive_expecting(full_k, Shape::bytes_k);
+        for (int d = 0; d < Shape::key_panels; ++d) {
+          copy_box(
+              shared + static_cast<u32>(at_k.stage) * Shape::bytes_k + static_cast<u32>(d) * Shape::panel_k,
+              k_map, full_k, d < Shape::panels ? 64 * d : Shape::dim / 2, from.token_k + t.begin,
+              from.head_kv, from.entry_k);
+        }
+        at_k.advance();
+        wait(bars.empty_v(), phase_v ^ 1);
+        arrive_expecting(bars.full_v(), Shape::bytes_v);
+        for (int d = 0; d < Shape::panels_v; ++d) {
+          copy_box(shared + Shape::at_v + static_cast<u32>(d) * Shape::panel_k, v_map, bars.full_v(), 64 * d,
+                   from.token_k + t.begin, from.head_kv, from.entry_k);
+        }
+        phase_v ^= 1;
+      }
+      wait(bars.empty_do(at_do.stage), at_do.phase ^ 1);
+      const u32 full_do = bars.full_do(at_do.stage);
+      copy_bytes(shared + Shape::at_delta + static_cast<u32>(at_do.stage) * Shape::bytes_row,
+                 p.delta + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_do);
+      arrive_expecting(full_do, Shape::bytes_do + Shape::bytes_row);
+#pragma unroll
+      for (int d = 0; d < Shape::panels_v; ++d) {
+        copy_box(shared + Shape::at_do + static_cast<u32>(at_do.stage) * Shape::bytes_do + d * Shape::panel_q,
+                 dout_map, full_do, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
+      }
+      at_do.advance();
+      ++rows;
+      if (++at == t.last) {
+        at = t.first;
+        ++head;
+        rows += p.rows / Shape::queries - (t.last - t.first);
+      }
+    }
+  }
+  wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
+  places[at_tile.stage].steps = -1;
+  arrive(bars.full_tile(at_tile.stage));
+}
 
 }  // namespace hopper

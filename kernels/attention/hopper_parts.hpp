@@ -86,6 +86,16 @@ __device__ __forceinline__ void store_rows(const float (&d)[Count], const float 
       }
     }
   }
+  if constexpr (Count % 16 != 0) {  // 16 columns are left
+#pragma unroll
+    for (int i = Count / 16 * 16; i < Count; i += 2) {
+      const int r = i / 2 % 2;
+      if (8 * r >= least && 8 * r < most) {
+        *reinterpret_cast<u32*>(to + 8 * r * stride + i / 4 * 8 + 2 * quad) =
+            pack<T>(d[i] * share[r], d[i + 1] * share[r]);
+      }
+    }
+  }
 }
 
 }  // namespace hopper

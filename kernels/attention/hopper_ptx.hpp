@@ -179,6 +179,7 @@ struct register_product;
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define HOPPER_OUT_16 HOPPER_OUT_8(0), HOPPER_OUT_8(8)
+#define HOPPER_OUT_24 HOPPER_OUT_16, HOPPER_OUT_8(16)
 #define HOPPER_OUT_32 HOPPER_OUT_16, HOPPER_OUT_8(16), HOPPER_OUT_8(24)
 #define HOPPER_OUT_40 HOPPER_OUT_32, HOPPER_OUT_8(32)
 #define HOPPER_OUT_48 HOPPER_OUT_40, HOPPER_OUT_8(40)
@@ -194,6 +195,7 @@ struct register_product;
 #define HOPPER_NAMES_16      \
   "%0,%1,%2,%3,%4,%5,%6,%7," \
   "%8,%9,%10,%11,%12,%13,%14,%15"
+#define HOPPER_NAMES_24 HOPPER_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define HOPPER_NAMES_32              \
   "%0,%1,%2,%3,%4,%5,%6,%7,"         \
   "%8,%9,%10,%11,%12,%13,%14,%15,"   \
@@ -256,8 +258,10 @@ struct register_product;
   HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101")      \
   HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133") \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18")  \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26")  \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 64, 32, "%32", "%33", "%34")  \
-  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 96, 48, "%48", "%49", "%50")
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 96, 48, "%48", "%49", "%50")  \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 128, 64, "%64", "%65", "%66")
 
 HOPPER_PRODUCTS(__half, "f16")
 HOPPER_PRODUCTS(__nv_bfloat16, "bf16")

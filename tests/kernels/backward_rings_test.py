@@ -1,4 +1,4 @@
-"""A model of the rings and barriers of hopper_backward.cu, run with tiles and schedules at random.
+"""A model of the rings and barriers of hopper_backward.cu and hopper_backward_wide.cu, run with tiles and schedules at random.
 
   backward_rings_test.py [RUNS]
 
@@ -48,11 +48,20 @@ class Block:
         self.tiles, self.key_stages, self.stages = tiles, key_stages, stages
         self.full = {name: [Barrier(1) for _ in range(count)] for name, count in
                      (("tile", 2), ("k", key_stages), ("v", 1), ("q", stages), ("do", stages))}
-        self.empty = {name: [Barrier(2) for _ in barriers] for name, barriers in self.full.items()}
-        self.full["slopes"], self.empty["slopes"] = [Barrier(2), Barrier(2)], [Barrier(2), Barrier(2)]
+        self.empty = {name: [Barrier(self.readers(name)) for _ in barriers] for name, barriers in self.full.items()}
+        self.full["slopes"] = [Barrier(self.slope_writers), Barrier(self.slope_writers)]
+        self.empty["slopes"] = [Barrier(2), Barrier(2)]
         self.held = {}  # what each stage holds
         self.clear = Named()
         self.slopes = [[None, None], [None, None]]  # of a buffer, by warpgroup
+
+    slope_writers = 2
+
+    def readers(self, name):  # pylint: disable=unused-argument
+        return 2
+
+    def actors(self):
+        return [self.producer(), self.worker(0), self.worker(1)]
 
     def wait_full(self, name, n):
         barriers = self.full[name]
@@ -148,20 +157,119 @@ class Block:
             tiles += 1
 
 
+class WideBlock(Block):
+    """The first warpgroup makes weights, the second slopes of them."""
+
+    slope_writers = 1
+
+    def __init__(self, tiles, key_stages, stages):
+        super().__init__(tiles, key_stages, stages)
+        self.full["weights"], self.empty["weights"] = [Barrier(1)], [Barrier(1)]
+
+    def readers(self, name):
+        return 1 if name == "v" else 2
+
+    def actors(self):
+        return [self.producer(), self.worker(False), self.worker(True)]
+
+    def dq(self, group, n, what):
+        assert self.slopes[n % 2][0] == what, (self.slopes, what)
+
+    def worker(self, second):  # pylint: disable=arguments-renamed
+        taken = tiles = filled = 0
+        step_of = self.slopes_step if second else self.weights_step
+        while True:
+            yield self.wait_full("tile", tiles)
+            index, steps, clears = self.held["tile", tiles % 2]
+            assert index == tiles
+            if steps < 0:
+                return
+            if steps > 0:
+                yield self.wait_full("k", filled)
+                for step in range(steps):
+                    yield from step_of(taken, filled, index, step, step in clears)
+                    taken += 1
+                if second:
+                    self.leave("v", filled)
+                yield self.wait_full("slopes", taken - 1)
+                yield lambda: True
+                self.dq(second, taken - 1, (index, steps - 1))
+                self.holds("k", filled, index)
+                self.leave("slopes", taken - 1)
+                self.leave("k", filled)
+                filled += 1
+            self.leave("tile", tiles)
+            tiles += 1
+
+    def start_dq(self, second, taken, index, step):
+        if step > 0:
+            yield self.wait_full("slopes", taken - 1)
+            self.dq(second, taken - 1, (index, step - 1))
+
+    def end_dq(self, second, taken, index, step):
+        if step > 0:
+            yield lambda: True
+            self.dq(second, taken - 1, (index, step - 1))
+            self.leave("slopes", taken - 1)
+
+    def weights_step(self, taken, filled, index, step, clears):
+        yield self.wait_full("q", taken)
+        if clears:
+            yield self.clear.sync()
+        self.holds("q", taken, (index, step))
+        self.holds("k", filled, index)
+        yield lambda: True  # scores, exponentials
+        self.holds("q", taken, (index, step))
+        self.leave("q", taken)
+        yield self.wait_full("do", taken)
+        yield self.wait_empty("weights", taken)
+        self.held["weights"] = (index, step)
+        self.full["weights"][0].arrive()
+        yield from self.start_dq(False, taken, index, step)
+        self.holds("do", taken, (index, step))
+        self.leave("do", taken)
+        yield from self.end_dq(False, taken, index, step)
+
+    def slopes_step(self, taken, filled, index, step, clears):
+        if step == 0:
+            yield self.wait_full("v", filled)
+        yield self.wait_full("do", taken)
+        if clears:
+            yield self.clear.sync()
+        self.holds("do", taken, (index, step))
+        self.holds("v", filled, index)
+        yield self.wait_full("weights", taken)
+        yield lambda: True  # dP
+        assert self.held["weights"] == (index, step)
+        self.leave("weights", taken)
+        self.leave("do", taken)
+        yield self.wait_empty("slopes", taken)
+        self.slopes[taken % 2][0] = (index, step)
+        yield self.wait_full("q", taken)
+        self.holds("q", taken, (index, step))
+        yield from self.start_dq(True, taken, index, step)
+        self.full["slopes"][taken % 2].arrive()
+        yield lambda: True
+        self.holds("q", taken, (index, step))
+        self.leave("q", taken)
+        yield from self.end_dq(True, taken, index, step)
+
+
 def run(seed):
     draw = random.Random(seed)
     tiles = []
     for _ in range(draw.randint(0, 6)):
         steps = draw.choice((0, 1, 1, 2, 3, draw.randint(0, 12)))
         tiles.append((steps, tuple(step for step in range(steps) if draw.random() < 0.2)))
-    block = Block(tiles, draw.choice((1, 2)), draw.choice((2, 3)))
-    actors = [block.producer(), block.worker(0), block.worker(1)]
+    kind, key_stages, stages = draw.choice(((Block, 2, 2), (Block, 2, 3), (Block, 1, 2), (WideBlock, 1, 2), (WideBlock, 1, 3)))
+    block = kind(tiles, key_stages, stages)
+    actors = block.actors()
     waits = [next(actor, None) for actor in actors]
     bias = [draw.random() + 0.05 for _ in actors]
     while any(waits):
         ready = [n for n, wait in enumerate(waits) if wait and wait()]
         if not ready:
-            raise AssertionError(f"seed {seed}: none can go on; tiles {tiles}, stages {block.key_stages} {block.stages}")
+            raise AssertionError(f"seed {seed}: none can go on; {kind.__name__}, tiles {tiles}, stages {block.key_stages} {block.stages}")
         n = draw.choices(ready, [bias[each] for each in ready])[0]
         waits[n] = next(actors[n], None)
 

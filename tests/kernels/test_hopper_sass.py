@@ -79,7 +79,8 @@ def main():
         head_dim = int(re.search(r"_d(\d+)_", name).group(1))
         # Scores and values of one block of keys, or scores and slopes, 16 deep each, are started before the first of them is
         # waited for.
-        chain = (head_dim + 15) // 16 * 2 if backward else \
+        # Beyond head dim 128 a warpgroup of the backward has one of the two.
+        chain = (head_dim + 15) // 16 * (2 if head_dim <= 128 else 1) if backward else \
             (head_dim + 15) // 16 + int(re.search(r"_n(\d+)_", name).group(1)) // 16
         local = inside if backward else sum(counts[each] for each in LOCAL)
         others = sum(counts[each] for each in OTHER_PRODUCTS)

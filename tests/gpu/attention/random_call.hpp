@@ -70,6 +70,7 @@ struct call : sy::test::random_attention<arguments> {
     if (chance(a.seqlen_q <= 16 ? 35 : 2)) a.seqlen_k = pick<std::int64_t>({1023, 2500});
     a.head_dim = a.head_dim_v =
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 192, 256, 256, 33, 1, 320, 512});
+    if (a.head_dim == 192 && chance(40)) a.head_dim_v = 128;
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 40, 65});
     if (forward_ && chance(8)) {
       // More tiles than a device has multiprocessors, for kernels that go from one to the next; with few keys
@@ -87,7 +88,7 @@ struct call : sy::test::random_attention<arguments> {
       a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2});
       a.seqlen_q = pick<std::int64_t>({1, 65, 129, 200});
       a.seqlen_k = pick<std::int64_t>({129, 200, 257});
-      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 128});
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 96, 128, 192, 256});
     }
     a.mask =
         pick({attention_mask::none, attention_mask::causal_top_left, attention_mask::causal_bottom_right});
