@@ -227,6 +227,7 @@ class binding {
         if (each.is_fill) continue;
         kernels[i] = may_load == loading::allowed ? loader_->load(each) : loader_->find_loaded(each);
         if (kernels[i].function == nullptr) fail_in_capture(chosen);
+        kernels[i].layout = detail::layout_maker{*rules_, chosen, each}.make();
       }
       slot.kernels = std::move(kernels);
       slot.configured.resize(slot.kernels.size());
@@ -346,7 +347,7 @@ class binding {
 
   void make_room_for_maps(const plan& out) {
     for (const planned_launch& each : out.launches) {
-      if (each.maps.empty()) continue;
+      if (!each.has_maps()) continue;
       const locked lock{maps_mutex_};
       if (tensor_maps_ == nullptr) tensor_maps_ = std::make_unique<tensor_map_cache>();
     }
