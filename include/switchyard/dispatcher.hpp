@@ -24,6 +24,7 @@
 #include <switchyard/launching/core_router.hpp>
 #include <switchyard/launching/dispatcher_core.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -50,10 +51,9 @@ class dispatcher {
   /// refused, with call_error invalid_argument, when a problem is new or the driver refuses the launch, as
   /// CUDA always does.
   void operator()(stream launch_stream, const arguments& call, workspace given = {}) {
-    const auto problem = make_problem<Operator>(call);
     if (core_ == nullptr) [[unlikely]]
-      return launch_routed(problem, launch_stream, call, given);
-    core_->launch(problem, &call, launch_stream, given, [&call] { return check(call); });
+      return launch_routed(launch_stream, call, given);
+    core_->launch(&call, launch_stream, given, typed_call{call});
   }
 
   /// What would run, and why, as data; to_string gives the sentence. Loads nothing.
@@ -87,6 +87,15 @@ class dispatcher {
   [[nodiscard]] const device& device_of(stream of = {}) const { return core_of(of).target(); }
 
  private:
+  struct typed_call {
+    const arguments& of;
+    [[nodiscard, gnu::always_inline]] inline problem_key<Operator> key() const noexcept {
+      return make_key<Operator>(of);
+    }
+    [[nodiscard]] problem_of<Operator> problem() const noexcept { return make_problem<Operator>(of); }
+    [[nodiscard]] std::string check() const { return dispatcher::check(of); }
+  };
+
   [[nodiscard]] static std::string check(const arguments& call) {
     if constexpr (requires { Operator::check(call); }) {
       return Operator::check(call);
@@ -101,18 +110,17 @@ class dispatcher {
     return core_ != nullptr ? *core_ : router_->find(launch_stream);
   }
 
-  [[gnu::noinline]] void launch_routed(const problem_of<Operator>& problem, stream launch_stream,
-                                       const arguments& call, workspace given) {
+  [[gnu::noinline]] void launch_routed(stream launch_stream, const arguments& call, workspace given) {
     dispatcher_core& core = router_->find(launch_stream);
-    const auto legal = [&call] { return check(call); };
+    const typed_call typed{call};
     try {
-      core.launch(problem, &call, launch_stream, given, legal);
+      core.launch(&call, launch_stream, given, typed);
     } catch (const error&) {
       // A stream that was met may be gone and its handle another's, of another device. The driver has refused
       // to start anything then.
       dispatcher_core& now = router_->find_uncached(launch_stream);
       if (&now == &core) throw;
-      now.launch(problem, &call, launch_stream, given, legal);
+      now.launch(&call, launch_stream, given, typed);
     }
   }
 

@@ -52,6 +52,7 @@ struct axis_description {
   std::string_view name;
   axis_kind kind = axis_kind::size;
   std::span<const std::string_view> value_names;  ///< empty for plain integers
+  bool is_flag = false;                           ///< of type bool: its values are 0 and 1
 };
 
 struct field_description {
@@ -279,7 +280,8 @@ template <operator_type Operator>
     storage() {
       std::size_t index = 0;
       const auto add_axis = [&]<class Axis>(const Axis& axis) {
-        axes[index++] = {axis.name, axis.kind, enumerator_names<typename Axis::value_type>};
+        axes[index++] = {axis.name, axis.kind, enumerator_names<typename Axis::value_type>,
+                         std::is_same_v<typename Axis::value_type, bool>};
       };
       std::apply([&](const auto&... axis) { (add_axis(axis), ...); }, Operator::axes);
       index = 0;
@@ -306,8 +308,9 @@ template <operator_type Operator>
 /// axes: kernels with 16-byte accesses require it, and a null argument becomes visible to the choice.
 template <class... Pointers>
 [[nodiscard]] inline std::int64_t alignment_of(const Pointers*... pointers) noexcept {
+  std::uintptr_t bits = (reinterpret_cast<std::uintptr_t>(pointers) | ... | std::uintptr_t{16});
+  asm("" : "+r"(bits));  // NOLINT(hicpp-no-assembler): now, not behind the branch with all values kept for it
   if ((!pointers || ...)) return 0;
-  const std::uintptr_t bits = (reinterpret_cast<std::uintptr_t>(pointers) | ... | std::uintptr_t{16});
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 

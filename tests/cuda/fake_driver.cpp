@@ -97,8 +97,13 @@ int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes, void** 
   return cuda::result::success;
 }
 
-/// The sizes of a kernel's parameters: those in its name ("take_8_4_128"), else 8 and 4.
+/// Stands for the parameters of a kernel that does not tell them.
+const std::vector<std::size_t> untold{0};
+
+/// The sizes of a kernel's parameters: those in its name ("take_8_4_128"), else 8 and 4. "untold" is a kernel
+/// that does not tell them.
 std::vector<std::size_t> parameters_of(std::string_view name) {
+  if (name == "untold") return untold;
   if (!name.starts_with("take")) return {8, 4};
   std::vector<std::size_t> out;
   for (std::size_t at = 4; at < name.size();) {
@@ -275,6 +280,7 @@ const cuda::api functions = [] {
   };
   table.func_get_param_info = [](CUfunc_st* function, std::size_t index, std::size_t* offset,
                                  std::size_t* bytes) {
+    if (function->parameter_bytes == untold) return cuda::result::not_supported;
     if (index >= function->parameter_bytes.size()) return cuda::result::invalid_value;
     *offset = 0;
     for (std::size_t i = 0; i <= index; ++i) {
@@ -431,6 +437,9 @@ CUstream_st* fake_cuda_make_stream(CUctx_st* context, int capturing) {
 }
 void fake_cuda_replace_stream(CUstream_st* stream, CUctx_st* context) {
   stream->context = context;
+}
+void* fake_cuda_launch_kernel() {
+  return reinterpret_cast<void*>(functions.launch_kernel);
 }
 int fake_cuda_launches(CUctx_st* context) {
   return context->launches;

@@ -50,5 +50,16 @@ inline constexpr std::array<std::string_view, 2> enumerator_names<bool>{"false",
   return 0;
 }
 
+namespace detail {
+
+inline constexpr std::array<std::int64_t, 8> sizes_of_types{2, 2, 4, 8, 1, 1, 1, 4};
+
+/// The same without a branch, for a type that is legal.
+[[nodiscard]] constexpr std::int64_t size_of_legal(dtype type) noexcept {
+  return sizes_of_types[static_cast<std::uint32_t>(type) % sizes_of_types.size()];
+}
+
+}  // namespace detail
+
 }  // namespace v0
 }  // namespace switchyard

@@ -62,6 +62,12 @@ class reclaimer {
     return retire_and_collect({object, release, false});
   }
 
+  /// Like retire, but nothing is freed before several objects wait: for objects that come one by one, all the
+  /// time.
+  std::size_t retire_lazily(void* object, void (*release)(void*)) noexcept {
+    return retire_and_collect({object, release, false}, lazy_batch);
+  }
+
   /// Like retire, but `release` is called by collect_owned alone: for objects whose release takes long.
   void retire_for_owner(void* object, void (*release)(void*)) noexcept {
     (void)retire_and_collect({object, release, true});
@@ -100,19 +106,33 @@ class reclaimer {
   };
 
   static constexpr unsigned first_stripes = 32;
-  static constexpr unsigned max_blocks = 16;  // 2 million threads
+  static constexpr unsigned max_blocks = 16;    // 2 million threads
+  static constexpr std::size_t lazy_batch = 6;  // few enough to come from an allocator's cache again
 
   static void free_all(std::vector<retired>& objects) noexcept {
     for (const retired& each : objects) each.release(each.object);
     objects.clear();
   }
 
-  // One comparison on the way of every call: a thread without an index has a large one.
+  // One comparison on the way of every call: a thread without an index has a large one. Sequentially
+  // consistent: a writer that unpublishes behind this thread's later load of a pointer sees its stripe.
   [[nodiscard]] stripe& stripe_of_this_thread() noexcept {
     const unsigned index = known_thread_index();
-    if (index < first_stripes) [[likely]]
+    if (index < met_.load(std::memory_order_seq_cst)) [[likely]]
       return first_[index];
-    return distant_stripe();
+    return new_stripe();
+  }
+
+  /// Counts the calling thread's stripe among those that were met, where it is one of the first.
+  [[nodiscard, gnu::noinline, gnu::cold]] stripe& new_stripe() noexcept {
+    const unsigned index = thread_index();
+    if (index >= first_stripes) return distant_stripe();
+    const locked lock{mutex_};
+    for (unsigned i = met_.load(std::memory_order_relaxed); i <= index; ++i) {
+      first_[i].phase.store(phase_, std::memory_order_relaxed);
+      met_.store(i + 1, std::memory_order_seq_cst);
+    }
+    return first_[index];
   }
 
   // Block b has 32 << b stripes, for the threads from index 32 << b on.
@@ -122,7 +142,6 @@ class reclaimer {
 
   [[nodiscard, gnu::noinline, gnu::cold]] stripe& distant_stripe() noexcept {
     const unsigned index = thread_index();
-    if (index < first_stripes) return first_[index];
     std::size_t block = 0;
     while (index >= 2 * block_size(block)) ++block;
     if (block >= max_blocks) return first_[shared_thread_index];
@@ -144,8 +163,8 @@ class reclaimer {
   /// Calls `visit` with each stripe until it returns false; whether it never did.
   template <class Visitor>
   [[nodiscard]] bool for_all(const Visitor& visit) noexcept {
-    for (stripe& each : first_) {
-      if (!visit(each)) return false;
+    for (unsigned i = 0, met = met_.load(std::memory_order_seq_cst); i < met; ++i) {
+      if (!visit(first_[i])) return false;
     }
     for (std::size_t block = 0; block < max_blocks; ++block) {
       stripe* const stripes = more_[block].load(std::memory_order_seq_cst);
@@ -156,11 +175,12 @@ class reclaimer {
     return true;
   }
 
-  std::size_t retire_and_collect(const retired& object) noexcept {
+  std::size_t retire_and_collect(const retired& object, std::size_t batch = 1) noexcept {
     std::vector<retired> ready;
     try {
       const locked lock{mutex_};
       open_.push_back(object);
+      if (open_.size() < batch) return open_.size() + waiting_.size();
     } catch (const std::bad_alloc&) {
       // Leaked.
     }
@@ -208,6 +228,9 @@ class reclaimer {
   }
 
   std::array<stripe, first_stripes> first_;
+  // Stripes of `first_` that a thread has entered, all below: a writer looks at no others. Stripe 0, which
+  // threads may share, always counts.
+  std::atomic<unsigned> met_{1};
   std::array<std::atomic<stripe*>, max_blocks> more_{};
   // What writers contend for, away from what every reader loads.
   alignas(64) mutex mutex_;

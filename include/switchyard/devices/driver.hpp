@@ -48,7 +48,18 @@ struct launch_geometry {
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
   bool cooperative = false;
   bool programmatic_dependent_launch = false;
+
+  /// Whether a launch needs no attributes: nothing but grid, block and shared memory.
+  [[nodiscard]] bool is_plain() const noexcept {
+    std::uint64_t xy = 0;  // in one comparison each
+    std::uint16_t both = 0;
+    __builtin_memcpy(&xy, &cluster, sizeof xy);
+    __builtin_memcpy(&both, &cooperative, sizeof both);
+    return xy == 0x100000001U && cluster.z == 1 && both == 0;
+  }
 };
+static_assert(offsetof(launch_geometry, programmatic_dependent_launch) ==
+              offsetof(launch_geometry, cooperative) + 1);
 
 using module_handle = void*;
 using function_handle = void*;

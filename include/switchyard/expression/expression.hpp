@@ -103,6 +103,9 @@ class expression {
     return out;
   }
 
+  /// Its steps, for a compiler of its own.
+  [[nodiscard]] std::span<const detail::instruction> program() const noexcept { return program_; }
+
   /// Whether both have the same program.
   friend bool operator==(const expression&, const expression&) = default;
 

@@ -27,7 +27,7 @@
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -47,30 +47,38 @@ class dispatcher_core final : public binding_user {
     delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
-  /// Runs the operator. `check` says what is wrong with the arguments; it is asked for new problems only.
-  template <std::size_t Count, class Check>
-  void launch(const std::array<std::int64_t, Count>& problem, const void* arguments, stream launch_stream,
-              workspace given, const Check& check) {
+  /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
+  /// says what is wrong with the arguments, are asked for new problems only.
+  // Always inline: the key stays in registers.
+  template <class Call>
+  [[gnu::always_inline]] inline void launch(const void* arguments, stream launch_stream, workspace given,
+                                            const Call& call) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    plan* const found = now->plans().find(hash(problem), problem);
+    const auto key = call.key();  // behind what may call a function, else it would be kept in memory
+    const std::uint64_t key_hash = hash(key);
+    plan* found = now->plans().first_of(key_hash);
+    if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
+      found = find_behind(*now, key_hash, call);
     if (found != nullptr && found->direct != nullptr) [[likely]] {
       const planned_launch& only = *found->direct;
       detail::pointer_array
           pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-      detail::bind_parameters(only, reinterpret_cast<std::uintptr_t>(arguments), 0, pointers);
+      detail::bind_parameters(only, arguments, only.image, pointers);
       const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
       if (result != 0) [[unlikely]]
         detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);
       return;
     }
-    launch_otherwise(*now, found, problem, arguments, launch_stream, given, check);
+    if (found != nullptr && found->single != nullptr)
+      return launch_single(*now, *found, arguments, launch_stream);
+    launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
   }
 
   /// Makes sure that everything a problem needs is loaded, and keeps its plan.
   template <class Check>
   void prepare(problem_view problem, const Check& check) {
-    const std::uint64_t key = hash(problem);
+    const std::uint64_t key = hash(make_key(op_, problem));
     bool is_new = true;
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
@@ -110,7 +118,7 @@ class dispatcher_core final : public binding_user {
   [[nodiscard]] std::size_t workspace_bytes(problem_view problem) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    const std::uint64_t key = hash(problem);
+    const std::uint64_t key = hash(make_key(op_, problem));
     if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
     return now->make_plan(problem, key, loading::allowed)->workspace_bytes;
   }
@@ -213,16 +221,20 @@ class dispatcher_core final : public binding_user {
     if (prepared_.size() < most_prepared) prepared_.push_back(fresh);
   }
 
-  template <std::size_t Count, class Check>
-  [[gnu::noinline]] void launch_otherwise(binding& now, plan* found,
-                                          const std::array<std::int64_t, Count>& problem,
+  // It makes the key again, so that the way of the other calls need not keep it.
+  template <class Call>
+  [[nodiscard, gnu::noinline]] static plan* find_behind(binding& now, std::uint64_t key_hash,
+                                                        const Call& call) noexcept {
+    return now.plans().find(key_hash, call.key());
+  }
+
+  template <class Call>
+  [[gnu::noinline]] void launch_otherwise(binding& now, plan* found, std::uint64_t key_hash,
                                           const void* arguments, stream launch_stream, workspace given,
-                                          const Check& check) {
-    if (found != nullptr && found->mapped != nullptr && launch_mapped(now, *found, arguments, launch_stream))
-      return;
+                                          const Call& call) {
     if (found == nullptr) [[unlikely]] {
-      require_legal(check);
-      return launch_new(now, problem, hash(problem), arguments, launch_stream, given);
+      require_legal([&call] { return call.check(); });
+      return launch_new(now, call.problem(), key_hash, arguments, launch_stream, given);
     }
     launch_known(now, *found, arguments, launch_stream, given);
   }
@@ -308,7 +320,7 @@ class dispatcher_core final : public binding_user {
   void retire(binding& now, plan* displaced) {
     now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
     const std::size_t left =
-        reclaimer_.retire(displaced, [](void* each) { delete static_cast<plan*>(each); });
+        reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });
     waiting_.store(left, std::memory_order_relaxed);
   }
 
@@ -321,27 +333,19 @@ class dispatcher_core final : public binding_user {
           each.is_fill
               ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
                               of.workspace[each.fill_workspace].bytes, launch_stream)
-              : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, memory}.start(
+              : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
                     each);
       if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
     }
   }
 
-  /// The one launch of a plan, with tensor maps that were kept. False where they were not.
-  [[nodiscard, gnu::noinline]] bool launch_mapped(binding& now, const plan& of, const void* arguments,
-                                                  stream launch_stream) {
-    const planned_launch& only = *of.mapped;
-    const auto* const base = static_cast<const std::byte*>(arguments);
-    const encoded_maps* const found = now.tensor_maps().find(tensor_map_cache::hash(only, base), only, base);
-    if (found == nullptr) return false;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(only, reinterpret_cast<std::uintptr_t>(arguments), 0, pointers);
-    detail::bind_maps(only, found->maps.data(), pointers);
-    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+  /// The one launch of a plan, with late values or tensor maps.
+  [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
+                                       stream launch_stream) {
+    const status result =
+        detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr}.start(*of.single);
     if (result != 0) [[unlikely]]
       detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-    return true;
   }
 
   const operator_description& op_;

@@ -5,14 +5,16 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/launch_layout.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 /// A kernel ready to be launched.
 struct loaded_kernel {
-  function_handle function = nullptr;  ///< null: not loaded
-  std::shared_ptr<const void> module;  ///< keeps it loaded
+  function_handle function = nullptr;       ///< null: not loaded
+  std::shared_ptr<const void> module;       ///< keeps it loaded
+  std::shared_ptr<launch_layout> layout{};  ///< for the variant that loaded it
 };
 
 class kernel_loader {

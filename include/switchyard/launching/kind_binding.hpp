@@ -213,6 +213,7 @@ class kind_binding {
         kernels[i] =
             may_load == loading::allowed ? shared_.loader->load(each) : shared_.loader->find_loaded(each);
         if (kernels[i].function == nullptr) fail_in_capture(chosen);
+        kernels[i].layout = detail::layout_maker{*rules_, chosen, each}.make();
       }
       slot.kernels = std::move(kernels);
       slot.configured.resize(slot.kernels.size());
@@ -332,7 +333,7 @@ class kind_binding {
 
   void make_room_for_maps(const plan& out) {
     for (const planned_launch& each : out.launches) {
-      if (each.maps.empty()) continue;
+      if (!each.has_maps()) continue;
       const locked lock{shared_.maps_mutex};
       if (shared_.tensor_maps == nullptr) shared_.tensor_maps = std::make_unique<tensor_map_cache>();
     }

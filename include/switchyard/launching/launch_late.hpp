@@ -35,140 +35,166 @@ inline constexpr std::size_t most_waiting = 512;
 class late_call {
  public:
   late_call(binding& now, device_driver& driver, reclaimer& owner, const plan& of, const void* arguments,
-            stream launch_stream, const scratch& memory)
-      : op_{now.op()},
-        driver_{driver},
+            stream launch_stream, const scratch* memory)
+      : driver_{driver},
         reclaimer_{owner},
         binding_{now},
         plan_{of},
-        values_{of.problem, now.device().attributes, op_.fields, static_cast<const std::byte*>(arguments)},
+        arguments_{static_cast<const std::byte*>(arguments)},
         stream_{launch_stream},
         memory_{memory} {}
 
   /// Throws call_error evaluation_failed for a value that does not fit.
-  [[nodiscard]] status start(const planned_launch& of) {
+  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of) {
     pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): binding writes what is read
-    const auto base = reinterpret_cast<std::uintptr_t>(values_.arguments);
-    map_room maps;
-    if (!of.maps.empty()) {
-      if (const status result = find_maps(of, maps); result != 0) return result;
+    const image_line* maps = nullptr;
+    std::vector<image_line> own;
+    if (of.has_maps()) {
+      maps = find_maps(of);
+      if (maps == nullptr) {
+        if (const status result = encode_maps(of, own); result != 0) return result;
+        maps = own.data();
+      }
     }
-    if (of.late.empty() && of.late_grid == nullptr) {
-      bind_parameters(of, base, 0, pointers);
-      bind_maps(of, maps.lines, pointers);
-      return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
+    if (of.late == nullptr) {
+      bind_parameters(of, arguments_, of.image, pointers);
+      bind_maps(of, maps, pointers);
+      return launch(of, pointers);
     }
+    const std::size_t lines = of.layout->image.size();
+    if (lines > local_image_lines) [[unlikely]]
+      return start_large(of, maps, pointers);
     std::array<image_line, local_image_lines> local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    std::vector<image_line> large;
-    image_line* lines = local.data();
-    if (of.image.size() > local.size()) {
-      large.resize(of.image.size());
-      lines = large.data();
-    }
-    auto* const image = reinterpret_cast<std::byte*>(lines);
-    if (!of.image.empty()) __builtin_memcpy(image, of.image.data(), of.image.size() * sizeof(image_line));
-    for (const late_value& each : of.late) write(each, image + each.offset, maps);
-    bind_parameters(
-        of, base, reinterpret_cast<std::uintptr_t>(image) - reinterpret_cast<std::uintptr_t>(of.image.data()),
-        pointers);
-    bind_maps(of, maps.lines, pointers);
-    if (of.late_grid == nullptr) return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
-    launch_geometry geometry = of.geometry;
-    const std::array<std::uint32_t*, 3> extents{&geometry.grid.x, &geometry.grid.y, &geometry.grid.z};
-    bool empty = false;
-    for (std::size_t i = 0; i < 3; ++i) {
-      const std::int64_t extent = value_of((*of.late_grid)[i]);
-      if (!planner::to_extent(extent, *extents[i]))
-        fail_value(op_, plan_, "the grid would be " + std::to_string(extent));
-      empty = empty || extent == 0;
-    }
-    return empty ? 0 : driver_.launch(of.function, geometry, pointers.data(), stream_);
+    return start_with(of, maps, local.data(), pointers);
   }
 
  private:
   static constexpr std::size_t local_image_lines = 64;
 
-  /// The encoded tensor maps of a launch: those that are kept, or those encoded for this call alone.
-  struct map_room {
-    const image_line* lines = nullptr;
-    std::vector<image_line> own;
-    [[nodiscard]] const image_line* at(std::size_t index) const noexcept { return lines + index * map_lines; }
-  };
+  [[nodiscard, gnu::always_inline]] inline status start_with(const planned_launch& of, const image_line* maps,
+                                                             image_line* image,
+                                                             pointer_array& pointers) const {
+    of.bind_copy(*of.layout, reinterpret_cast<std::uintptr_t>(arguments_), of.image, image, pointers.data());
+    auto* const bytes = reinterpret_cast<std::byte*>(image);
+    run_late(*of.late, arguments_, bytes, [&](std::uint32_t index) { interpret(of, index, bytes, maps); });
+    bind_maps(of, maps, pointers);
+    return launch(of, pointers);
+  }
 
-  void write(const late_value& each, std::byte* to, const map_room& maps) const {
+  [[nodiscard, gnu::noinline]] status start_large(const planned_launch& of, const image_line* maps,
+                                                  pointer_array& pointers) const {
+    std::vector<image_line> image(of.layout->image.size());
+    return start_with(of, maps, image.data(), pointers);
+  }
+
+  [[nodiscard, gnu::always_inline]] inline status launch(const planned_launch& of,
+                                                         pointer_array& pointers) const {
+    if (of.late_grid != nullptr) [[unlikely]]
+      return launch_late_grid(of, pointers);
+    return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
+  }
+
+  [[nodiscard, gnu::noinline]] status launch_late_grid(const planned_launch& of,
+                                                       pointer_array& pointers) const {
+    const evaluation values = all_values();
+    launch_geometry geometry = of.geometry;
+    const std::array<std::uint32_t*, 3> extents{&geometry.grid.x, &geometry.grid.y, &geometry.grid.z};
+    bool empty = false;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::int64_t extent = value_of((*of.late_grid)[i], values);
+      if (!planner::to_extent(extent, *extents[i]))
+        fail_value(op(), plan_, "the grid would be " + std::to_string(extent));
+      empty = empty || extent == 0;
+    }
+    return empty ? 0 : driver_.launch(of.function, geometry, pointers.data(), stream_);
+  }
+
+  [[nodiscard]] const operator_description& op() const noexcept { return binding_.op(); }
+  [[nodiscard]] evaluation all_values() const noexcept {
+    return {plan_.problem, binding_.device().attributes, op().fields, arguments_};
+  }
+
+  [[gnu::noinline]] void interpret(const planned_launch& of, std::uint32_t index, std::byte* image,
+                                   const image_line* maps) const {
+    const late_value& each = of.layout->late[index];
+    std::byte* const to = image + each.offset;
     switch (each.from) {
-      case late_value::source::field:
-        __builtin_memcpy(to, values_.arguments + op_.fields[each.index].offset, size_of(each.kind));
+      case late_value::source::field:  // needs no interpreter
         return;
       case late_value::source::integer: {
-        const std::int64_t value = value_of(*each.value);
+        const std::int64_t value = value_of(of.late->values[index], all_values());
         if (!fits(each.kind, value)) {
-          fail_value(op_, plan_,
+          fail_value(op(), plan_,
                      "a parameter would be " + std::to_string(value) + ", which does not fit its type");
         }
         store_integer(to, each.kind, value);
         return;
       }
       case late_value::source::real:
-        store_real(to, each.kind, each.value->evaluate_real(values_));
+        store_real(to, each.kind, each.value->evaluate_real(all_values()));
         return;
       case late_value::source::workspace: {
-        const void* address = memory_.at(plan_.workspace[each.index]);
+        const void* address = memory_->at(plan_.workspace[each.index]);
         __builtin_memcpy(to, &address, sizeof address);
         return;
       }
       case late_value::source::tensor_map:
-        __builtin_memcpy(to, maps.at(each.index), tensor_map_bytes);
+        __builtin_memcpy(to, maps + each.index * map_lines, tensor_map_bytes);
     }
   }
 
-  [[nodiscard]] status find_maps(const planned_launch& of, map_room& out) {
-    if (of.map_key.empty()) return encode(of, out);
-    const std::uint64_t hash = tensor_map_cache::hash(of, values_.arguments);
+  /// The kept maps of a launch, or null.
+  [[nodiscard]] const image_line* find_maps(const planned_launch& of) const {
+    if (of.layout->map_key.empty()) return nullptr;
+    const encoded_maps* const found =
+        binding_.tensor_maps().find(tensor_map_cache::hash(of, arguments_), of, arguments_);
+    return found != nullptr ? found->maps.data() : nullptr;
+  }
+
+  /// Encodes the maps of a launch for this call, and keeps them where the same were asked for before.
+  [[nodiscard, gnu::noinline]] status encode_maps(const planned_launch& of,
+                                                  std::vector<image_line>& own) const {
+    const status result = encode(of, own);
+    if (result != 0 || of.layout->map_key.empty()) return result;
+    const std::uint64_t hash = tensor_map_cache::hash(of, arguments_);
     tensor_map_cache& cache = binding_.tensor_maps();
-    if (const encoded_maps* const found = cache.find(hash, of, values_.arguments)) {
-      out.lines = found->maps.data();
-      return 0;
-    }
-    const status result = encode(of, out);
-    std::vector<argument_part::bytes> key = tensor_map_cache::read_key(of, values_.arguments);
-    if (result != 0 || !cache.seen_before(hash, key) || reclaimer_.collect() > most_waiting) return result;
-    auto fresh = std::make_unique<encoded_maps>(encoded_maps{of.map_owner, std::move(key), out.own});
+    std::vector<argument_part::bytes> key = tensor_map_cache::read_key(of, arguments_);
+    if (!cache.seen_before(hash, key) || reclaimer_.collect() > most_waiting) return result;
+    auto fresh = std::make_unique<encoded_maps>(encoded_maps{of.map_owner, std::move(key), own});
     if (encoded_maps* const displaced = cache.insert(hash, fresh.release())) {
       reclaimer_.retire(displaced, [](void* each) { delete static_cast<encoded_maps*>(each); });
     }
     return result;
   }
 
-  [[nodiscard]] status encode(const planned_launch& of, map_room& out) const {
-    out.own.resize(of.maps.size() * map_lines);
-    out.lines = out.own.data();
+  [[nodiscard]] status encode(const planned_launch& of, std::vector<image_line>& own) const {
+    const evaluation values = all_values();
+    own.resize(of.maps.size() * map_lines);
     for (std::size_t i = 0; i < of.maps.size(); ++i) {
       tensor_map_request request = of.maps[i].known;
       planner::visit_map(*of.maps[i].recipe, request, [&](const expression& value, auto& to) {
-        if (value.reads_fields()) planner::store(to, value_of(value));
+        if (value.reads_fields()) planner::store(to, value_of(value, values));
       });
-      const status result = driver_.encode(request, &out.own[i * map_lines]);
+      const status result = driver_.encode(request, &own[i * map_lines]);
       if (result != 0) return result;
     }
     return 0;
   }
 
-  [[nodiscard]] std::int64_t value_of(const expression& value) const {
-    const integer_result result = value.evaluate(values_);
+  [[nodiscard]] std::int64_t value_of(const expression& value, const evaluation& values) const {
+    const integer_result result = value.evaluate(values);
     if (result.why != fault::none)
-      fail_value(op_, plan_, "an expression " + std::string{to_string(result.why)});
+      fail_value(op(), plan_, "an expression " + std::string{to_string(result.why)});
     return result.value;
   }
 
-  const operator_description& op_;
   device_driver& driver_;
   reclaimer& reclaimer_;
   binding& binding_;
   const plan& plan_;
-  evaluation values_;
+  const std::byte* arguments_;
   stream stream_;
-  const scratch& memory_;
+  const scratch* memory_;  // null where the plan has no workspace
 };
 
 }  // namespace detail

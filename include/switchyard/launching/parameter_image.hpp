@@ -13,7 +13,20 @@ inline namespace v0 {
 namespace detail {
 
 inline void store_integer(std::byte* to, value_kind kind, std::int64_t value) noexcept {
-  __builtin_memcpy(to, &value, size_of(kind));  // little-endian: the low bytes come first
+  // Little-endian: the low bytes come first. Known sizes, since a copy of any size would be a call.
+  switch (size_of(kind)) {
+    case 8:
+      __builtin_memcpy(to, &value, 8);
+      break;
+    case 4:
+      __builtin_memcpy(to, &value, 4);
+      break;
+    case 2:
+      __builtin_memcpy(to, &value, 2);
+      break;
+    default:
+      __builtin_memcpy(to, &value, 1);
+  }
 }
 
 inline void store_real(std::byte* to, value_kind kind, double value) noexcept {

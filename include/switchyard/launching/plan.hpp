@@ -4,8 +4,8 @@
 // Kernel parameters come from two places. An argument that a kernel takes as it is, is passed by its address
 // in the caller's argument struct: nothing is copied. Everything else lies in an image, filled when the plan
 // is made; values that only the call knows (expressions over arguments, workspace addresses) are written into
-// a copy of the image on the caller's stack. Tensor maps are encoded for the arguments they depend on and
-// kept: see tensor_map_cache.
+// a copy of the image on the caller's stack: see late_program. Tensor maps are encoded for the
+// arguments they depend on and kept: see tensor_map_cache.
 #pragma once
 
 #include <array>
@@ -13,30 +13,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
+#include <span>
 
-#include <switchyard/base/float16.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/late_program.hpp>
+#include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
-
-/// A value of a parameter image that is known only when the call is made.
-struct late_value {
-  enum class source : std::uint8_t { field, integer, real, workspace, tensor_map };
-  source from = source::field;
-  value_kind kind = value_kind::pointer;
-  std::uint32_t offset = 0;  ///< in the image
-  std::uint32_t index = 0;   ///< of the field, the workspace buffer or the launch's tensor map
-  const expression* value = nullptr;
-};
 
 /// A tensor map of a launch: what the problem decides of it, and the rest of its recipe.
 struct planned_map {
@@ -44,51 +35,33 @@ struct planned_map {
   const tensor_map_recipe* recipe = nullptr;
 };
 
-/// Stands for the parameter that a tensor map inside a struct is not.
-inline constexpr std::size_t no_parameter = ~std::size_t{0};
+/// Writes the addresses of a launch's parameters: see bind_parameters.hpp.
+using parameter_binder = void (*)(const launch_layout& of, std::uintptr_t arguments, std::uintptr_t image,
+                                  void** to) noexcept;
 
-/// Sixteen bytes of the arguments, under a mask.
-struct argument_part {
-  using bytes = std::uint64_t __attribute__((vector_size(16)));
-  bytes mask{};
-  std::size_t offset = 0;
-};
+/// The same for a copy of the image, which it makes.
+using copying_binder = void (*)(const launch_layout& of, std::uintptr_t arguments, const image_line* from,
+                                image_line* image, void** to) noexcept;
 
-/// A piece of a parameter image: parameters may ask for alignment up to its own.
-struct alignas(64) image_line {
-  std::array<std::byte, 64> bytes;
-};
-
-/// A parameter whose value the image has.
-struct fixed_parameter {
-  std::uintptr_t address = 0;
-  std::size_t index = 0;
-};
-
-/// What a launch reads of it lies in its first two cache lines.
-struct alignas(64) planned_launch {
+/// One launch of a plan. What it has in common with other plans' lies in its layout.
+struct planned_launch {
   function_handle function = nullptr;
-
-  // Parameter i is at arguments + offsets[i], but for those that are not passed in place: they are in the
-  // image. Padded with zeros to a multiple of eight, of which there is at least one.
-  std::vector<std::uintptr_t> offsets;
-  std::vector<fixed_parameter> fixed;
+  const launch_layout* layout = nullptr;  ///< null for a fill
+  parameter_binder bind = nullptr;
+  copying_binder bind_copy = nullptr;
+  const image_line* image = nullptr;  ///< parameters that are not passed in place; as the layout's, filled
   launch_geometry geometry;
+  const late_program* late = nullptr;                    ///< null: nothing is
+  const std::array<expression, 3>* late_grid = nullptr;  ///< a grid that reads arguments of the single call
+  std::span<const planned_map> maps;
+  std::uint64_t map_owner = 0;  ///< a number that no other launch has, for the cache of maps
 
-  std::uint32_t parameter_count = 0;
   bool is_fill = false;
   bool is_empty = false;  ///< the grid has no blocks: nothing is started
   std::uint8_t fill_byte = 0;
   std::uint32_t fill_workspace = 0;
-  std::vector<image_line> image;
-  std::vector<late_value> late;
-  const std::array<expression, 3>* late_grid = nullptr;  ///< a grid that reads arguments of the single call
 
-  std::vector<planned_map> maps;
-  std::vector<std::size_t> map_parameters;  ///< which each map is, or no_parameter for a member of one
-  std::vector<argument_part> map_key;  ///< all that the maps depend on, pointers first; empty: not to be kept
-  std::size_t map_hash_parts = 0;      ///< how many of the key's parts have pointers
-  std::uint64_t map_owner = 0;         ///< a number that no other launch has, for the cache of maps
+  [[nodiscard]] bool has_maps() const noexcept { return !maps.empty(); }
 };
 
 struct workspace_buffer {
@@ -109,28 +82,41 @@ class kept_problem {
   }  // NOLINT(google-explicit-constructor)
 
  private:
-  std::array<std::int64_t, max_axes> values_{};
+  std::array<std::int64_t, max_axes> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
   std::size_t count_ = 0;
 };
 
 class kind_binding;
 
-/// What finding it reads, for up to six axes, lies in its first cache line.
-struct alignas(64) plan {
+/// Made with its launches and their images in two allocations.
+struct plan {
+  plan() noexcept {}  // leaves the key and the problem to their makers
+  plan(const plan&) = delete;
+  plan& operator=(const plan&) = delete;
+  ~plan() {
+    while (own_late != nullptr) {
+      const std::unique_ptr<const late_program> owned{own_late};
+      own_late = owned->next;
+    }
+  }
+
   /// Set when it is the only launch, nothing is late, there is no workspace, and each call need not be looked
   /// at: the shortest path to the driver.
   const planned_launch* direct = nullptr;
+  std::atomic<plan*> next{nullptr};                         ///< the next plan of its bucket in the plan_cache
+  std::array<detail::key_part, detail::max_key_parts> key;  ///< as many parts as its operator's keys have
   std::uint64_t hash = 0;
   kept_problem problem;
-  std::atomic<plan*> next{nullptr};  ///< the next plan of its bucket in the plan_cache
-  std::size_t position = 0;          ///< in the plan_cache's list; guarded by its owner's lock
+  std::size_t position = 0;  ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
   kind_binding* kind = nullptr;       ///< what chose it
-  /// As `direct`, but for tensor maps that it has and that may be kept.
-  const planned_launch* mapped = nullptr;
-  std::vector<planned_launch> launches;
-  std::vector<workspace_buffer> workspace;
+  /// As `direct`, but for late values and for tensor maps that may be kept.
+  const planned_launch* single = nullptr;
+  std::span<planned_launch> launches;
+  std::span<workspace_buffer> workspace;
+  std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show
+  const late_program* own_late = nullptr;  ///< a list of those that layouts keep no more
   std::size_t workspace_bytes = 0;
   bool is_counted = false;              ///< calls are counted, or printed one by one
   bool is_provisional = false;          ///< chosen while a better variant waits to be loaded again

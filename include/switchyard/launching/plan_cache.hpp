@@ -14,7 +14,7 @@
 
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -27,22 +27,34 @@ class plan_cache {
   /// Holds exactly `capacity` plans, at least one: of as many problems, none is made twice.
   explicit plan_cache(std::size_t capacity) : capacity_{capacity > 0 ? capacity : 1} {
     std::size_t buckets = 1;
-    while (buckets < 2 * capacity_) buckets *= 2;
-    mask_ = buckets - 1;
+    while (buckets < 2 * capacity_) {
+      buckets *= 2;
+      --shift_;
+    }
+    shift_ += 1;
     buckets_ = std::make_unique<std::atomic<plan*>[]>(buckets);  // NOLINT(modernize-avoid-c-arrays)
   }
   plan_cache(const plan_cache&) = delete;
   plan_cache& operator=(const plan_cache&) = delete;
 
   /// The plan of a problem, or null. The caller holds a guard of the owner's reclaimer.
-  template <std::size_t Count>
-  [[nodiscard]] plan* find(std::uint64_t hash,
-                           const std::array<std::int64_t, Count>& problem) const noexcept {
+  template <std::size_t Parts>
+  [[nodiscard, gnu::always_inline]] inline plan* find(std::uint64_t hash,
+                                                      const key_of_parts<Parts>& key) const noexcept {
     // Sequentially consistent, for the reclaimer's proof; on x86-64 these are ordinary loads.
-    plan* const first = bucket_of(hash).load(std::memory_order_seq_cst);
-    if (first == nullptr || is_of(*first, hash, problem)) [[likely]]
-      return first;
-    return find_behind(*first, hash, problem);
+    plan* each = bucket_of(hash).load(std::memory_order_seq_cst);
+    while (each != nullptr && !equal(*each, key)) each = each->next.load(std::memory_order_seq_cst);
+    return each;
+  }
+
+  /// The first plan of the problem's bucket, or null: its plan most of the time.
+  [[nodiscard, gnu::always_inline]] inline plan* first_of(std::uint64_t hash) const noexcept {
+    return bucket_of(hash).load(std::memory_order_seq_cst);
+  }
+  template <std::size_t Parts>
+  [[nodiscard, gnu::always_inline]] static inline bool is_of(const plan& each,
+                                                             const key_of_parts<Parts>& key) noexcept {
+    return equal(each, key);
   }
 
   [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem) const noexcept {
@@ -84,7 +96,7 @@ class plan_cache {
   /// Visits each plan that stays published meanwhile. The caller holds a guard of the owner's reclaimer.
   template <class Visitor>
   void for_each(const Visitor& visit) const {
-    for (std::size_t i = 0; i <= mask_; ++i) {
+    for (std::size_t i = 0; i < std::size_t{1} << (64 - shift_); ++i) {
       for (plan* each = buckets_[i].load(std::memory_order_seq_cst); each != nullptr;) {
         plan* const next = each->next.load(std::memory_order_seq_cst);  // the visitor may delete the plan
         visit(*each);
@@ -94,26 +106,8 @@ class plan_cache {
   }
 
  private:
-  using two = std::uint64_t __attribute__((vector_size(16)));
-
-  template <std::size_t Count>
-  [[nodiscard]] static bool is_of(const plan& each, std::uint64_t hash,
-                                  const std::array<std::int64_t, Count>& problem) noexcept {
-    // A long problem is told apart by its hash first; a short one is compared at once.
-    return (Count <= 8 || each.hash == hash) && equal(each.problem.data(), problem);
-  }
-
-  // Apart, so that the way of the other calls needs no registers for it.
-  template <std::size_t Count>
-  [[nodiscard, gnu::noinline]] static plan* find_behind(
-      const plan& first, std::uint64_t hash, const std::array<std::int64_t, Count>& problem) noexcept {
-    plan* each = first.next.load(std::memory_order_seq_cst);
-    while (each != nullptr && !is_of(*each, hash, problem)) each = each->next.load(std::memory_order_seq_cst);
-    return each;
-  }
-
   [[nodiscard]] std::atomic<plan*>& bucket_of(std::uint64_t hash) const noexcept {
-    return buckets_[(hash >> 32U) & mask_];
+    return buckets_[hash >> shift_];
   }
 
   void link(plan* fresh) noexcept {
@@ -122,27 +116,22 @@ class plan_cache {
     bucket.store(fresh, std::memory_order_seq_cst);
   }
 
-  [[nodiscard]] static two load_two(const std::int64_t* from) noexcept {
-    two out;
-    __builtin_memcpy(&out, from, sizeof out);
-    return out;
+  template <std::size_t Parts>
+  [[nodiscard, gnu::always_inline]] static inline bool equal(const plan& each,
+                                                             const key_of_parts<Parts>& key) noexcept {
+    const detail::key_part different = compare(each, key, std::make_index_sequence<Parts>{});
+    return (different[0] | different[1]) == 0;
   }
 
-  // Unrolled, two at a time: GCC would make a loop of it.
-  template <std::size_t Count>
-  [[nodiscard]] static bool equal(const std::int64_t* a, const std::array<std::int64_t, Count>& b) noexcept {
-    two different{};
-    const auto compare = [&]<std::size_t... Pair>(std::index_sequence<Pair...>) {
-      ((different |= load_two(a + 2 * Pair) ^ load_two(b.data() + 2 * Pair)), ...);
-    };
-    compare(std::make_index_sequence<Count / 2>{});
-    std::uint64_t last = 0;
-    if constexpr (Count % 2 != 0) last = static_cast<std::uint64_t>(a[Count - 1] ^ b[Count - 1]);
-    return (different[0] | different[1] | last) == 0;
+  // Functions instead of lambdas: GCC does not inline those here.
+  template <std::size_t Parts, std::size_t... Part>
+  [[nodiscard, gnu::always_inline]] static inline detail::key_part compare(
+      const plan& each, const key_of_parts<Parts>& key, std::index_sequence<Part...> /*all*/) noexcept {
+    return ((each.key[Part] ^ key[Part]) | ...);
   }
 
   std::size_t capacity_;
-  std::size_t mask_ = 0;
+  unsigned shift_ = 63;                            // a hash without its upper bits
   std::unique_ptr<std::atomic<plan*>[]> buckets_;  // NOLINT(modernize-avoid-c-arrays)
   std::vector<plan*> kept_;                        // guarded by the owner's lock, as what follows
   std::uint64_t random_ = 0;

@@ -5,7 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <switchyard/choosing/select.hpp>
@@ -13,11 +16,15 @@
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/bind_parameters.hpp>
 #include <switchyard/launching/kernel_loader.hpp>
+#include <switchyard/launching/late_program.hpp>
+#include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/parameter_image.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -32,15 +39,18 @@ class planner {
 
   void build(const std::vector<loaded_kernel>& kernels, plan& out) {
     out.selected = &variant_;
-    for (const named_expression& buffer : variant_.workspace) {
+    const erased_key key = make_key(*from_.op, values_.axes);
+    __builtin_memcpy(out.key.data(), key.words.data(), key.parts * sizeof(key_part));
+    reserve(kernels, out);
+    for (std::size_t i = 0; i < variant_.workspace.size(); ++i) {
+      const named_expression& buffer = variant_.workspace[i];
       const std::int64_t bytes = value_of(buffer.value, buffer.name);
       if (bytes < 0 || bytes > (std::int64_t{1} << 46))
         fail("workspace '" + buffer.name + "' would take " + std::to_string(bytes) + " bytes");
-      out.workspace.push_back({out.workspace_bytes, static_cast<std::size_t>(bytes)});
+      out.workspace[i] = {out.workspace_bytes, static_cast<std::size_t>(bytes)};
       out.workspace_bytes += (static_cast<std::size_t>(bytes) + workspace_alignment - 1) /
                              workspace_alignment * workspace_alignment;
     }
-    out.launches.resize(variant_.launches.size());
     for (std::size_t i = 0; i < variant_.launches.size(); ++i) {
       const launch& each = variant_.launches[i];
       planned_launch& planned = out.launches[i];
@@ -53,27 +63,23 @@ class planner {
       }
       planned.function = kernels[i].function;
       plan_geometry(each, planned);
-      plan_parameters(each, planned);
+      plan_parameters(planned);
+      if (!planned.layout->late.empty()) plan_late(planned, out);
     }
     const planned_launch& first = out.launches.front();
-    const bool is_plain = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
-                          first.late.empty() && first.late_grid == nullptr && out.workspace.empty() &&
-                          !out.is_counted && !out.is_provisional;
-    if (is_plain && first.maps.empty()) out.direct = &first;
-    if (is_plain && !first.map_key.empty()) out.mapped = &first;
+    const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
+                           out.workspace.empty() && !out.is_counted && !out.is_provisional;
+    if (!is_single) return;
+    if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
+      out.direct = &first;
+    } else if (first.maps.empty() || !first.layout->map_key.empty()) {
+      out.single = &first;
+    }
   }
 
-  /// Calls `visit(expression, member of the request)` for each part of a recipe.
   template <class Visitor>
   static void visit_map(const tensor_map_recipe& recipe, tensor_map_request& request, const Visitor& visit) {
-    visit(recipe.address, request.address);
-    for (std::size_t i = 0; i < recipe.extents.size(); ++i) {
-      visit(recipe.extents[i], request.extents[i]);
-      visit(recipe.box[i], request.box[i]);
-      if (!recipe.element_strides.empty()) visit(recipe.element_strides[i], request.element_strides[i]);
-    }
-    for (std::size_t i = 0; i < recipe.stride_bytes.size(); ++i)
-      visit(recipe.stride_bytes[i], request.stride_bytes[i]);
+    layout_maker::visit_map(recipe, request, visit);
   }
   static void store(void*& to, std::int64_t value) noexcept { __builtin_memcpy(&to, &value, sizeof to); }
   static void store(std::uint64_t& to, std::int64_t value) noexcept {
@@ -110,47 +116,94 @@ class planner {
     }
   }
 
-  void plan_geometry(const launch& each, planned_launch& planned) const {
-    extent_of(each.block, "block", planned.geometry.block);
-    extent_of(each.cluster, "cluster", planned.geometry.cluster);
-    const std::int64_t shared = value_of(each.shared_bytes, "shared_bytes");
-    if (!to_extent(shared, planned.geometry.shared_bytes))
-      fail("shared_bytes would be " + std::to_string(shared));
-    planned.geometry.cooperative = each.cooperative;
-    planned.geometry.programmatic_dependent_launch = each.programmatic_dependent_launch;
-    for (const expression& extent : each.grid) {
-      if (extent.reads_fields()) planned.late_grid = &each.grid;
+  /// Makes room for everything in one piece, and copies what layouts have ready.
+  void reserve(const std::vector<loaded_kernel>& kernels, plan& out) const {
+    const std::size_t launches = variant_.launches.size();
+    std::size_t lines = 0;
+    std::size_t maps = 0;
+    for (std::size_t i = 0; i < launches; ++i) {
+      if (variant_.launches[i].is_fill) continue;
+      lines += kernels[i].layout->image.size();
+      maps += kernels[i].layout->maps.size();
     }
-    if (planned.late_grid != nullptr) return;
-    extent_of(each.grid, "grid", planned.geometry.grid);
+    const std::size_t bytes = (lines + 1) * sizeof(image_line) + maps * sizeof(planned_map) +
+                              launches * sizeof(planned_launch) +
+                              variant_.workspace.size() * sizeof(workspace_buffer);
+    // Default alignment: over-aligned memory takes the allocator several times as long.
+    out.memory.reset(new std::byte[bytes]);
+    const auto address = reinterpret_cast<std::uintptr_t>(out.memory.get());
+    std::byte* at = out.memory.get() + (0 - address) % alignof(image_line);
+    auto* line = reinterpret_cast<image_line*>(at);
+    at += lines * sizeof(image_line);
+    planned_launch* const planned = take<planned_launch>(at, launches);
+    planned_map* map = take<planned_map>(at, maps);
+    out.launches = {planned, launches};
+    out.workspace = {take<workspace_buffer>(at, variant_.workspace.size()), variant_.workspace.size()};
+    for (std::size_t i = 0; i < launches; ++i) {
+      if (variant_.launches[i].is_fill) continue;
+      const launch_layout& layout = *kernels[i].layout;
+      planned[i].layout = &layout;
+      find_binders(layout, planned[i]);
+      planned[i].image = line;
+      planned[i].maps = {map, layout.maps.size()};
+      for (const image_line& each : layout.image) __builtin_memcpy(line++, &each, sizeof each);
+      map += layout.maps.size();
+    }
+  }
+
+  /// Constructs objects one behind the other. They need no destructor.
+  template <class Object>
+  [[nodiscard]] static Object* take(std::byte*& at, std::size_t count) noexcept {
+    static_assert(std::is_trivially_destructible_v<Object> && alignof(Object) <= 16);
+    auto* const out = reinterpret_cast<Object*>(at);
+    for (std::size_t i = 0; i < count; ++i) ::new (static_cast<void*>(out + i)) Object;
+    at += count * sizeof(Object);
+    return out;
+  }
+
+  void plan_geometry(const launch& each, planned_launch& planned) const {
+    const launch_layout& layout = *planned.layout;
+    planned.geometry = layout.geometry;
+    if (!layout.is_block_known) {
+      extent_of(layout.block, "block", planned.geometry.block);
+      extent_of(layout.cluster, "cluster", planned.geometry.cluster);
+      const std::int64_t shared = value_of(layout.shared_bytes, "shared_bytes");
+      if (!to_extent(shared, planned.geometry.shared_bytes))
+        fail("shared_bytes would be " + std::to_string(shared));
+    }
+    if (layout.has_late_grid) {
+      planned.late_grid = &each.grid;
+      return;
+    }
+    extent_of(layout.grid, "grid", planned.geometry.grid);
     planned.is_empty =
         planned.geometry.grid.x == 0 || planned.geometry.grid.y == 0 || planned.geometry.grid.z == 0;
   }
 
-  void plan_parameters(const launch& each, planned_launch& planned) const {
-    planned.parameter_count = static_cast<std::uint32_t>(each.parameters.size());
-    planned.offsets.assign(each.parameters.empty() ? 8 : (each.parameters.size() + 7) / 8 * 8, 0);
-    std::size_t end = 0;
-    for (std::size_t i = 0; i < each.parameters.size(); ++i) {
-      const parameter& formal = each.parameters[i];
-      if (formal.from == parameter::source::field) {
-        planned.offsets[i] = from_.op->fields[formal.index].offset;
-      } else if (formal.from == parameter::source::tensor_map) {
-        plan_map(formal.map.front(), i, planned);
-      } else {
-        const std::size_t at = place(formal, planned, end);
-        planned.fixed.push_back({at, i});
-        end = at + formal.bytes;
+  void plan_parameters(planned_launch& planned) const {
+    const launch_layout& layout = *planned.layout;
+    // Only this plan's own copy is written.
+    auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
+    for (const launch_layout::problem_value& each : layout.values) {
+      if (each.is_real) {
+        store_real(image + each.offset, each.kind, each.value.evaluate_real(values_));
+        continue;
       }
+      const std::int64_t value =
+          each.axis != no_index ? values_.axes[each.axis] : value_of(each.value, *each.text);
+      if (!fits(each.kind, value))
+        fail("parameter " + *each.text + " would be " + std::to_string(value) + ", which does not fit");
+      store_integer(image + each.offset, each.kind, value);
     }
-    for (fixed_parameter& here : planned.fixed) {
-      here.address += reinterpret_cast<std::uintptr_t>(planned.image.data());
-    }
-    if (!planned.maps.empty()) plan_map_key(planned);
+    for (std::size_t i = 0; i < layout.maps.size(); ++i)
+      plan_map(*layout.maps[i], const_cast<planned_map&>(planned.maps[i]));
+    if (layout.maps.empty()) return;
+    static std::atomic<std::uint64_t> owners{0};
+    planned.map_owner = owners.fetch_add(1, std::memory_order_relaxed) + 1;
   }
 
-  void plan_map(const tensor_map_recipe& recipe, std::size_t parameter, planned_launch& planned) const {
-    planned_map out{{}, &recipe};
+  void plan_map(const tensor_map_recipe& recipe, planned_map& out) const {
+    out.recipe = &recipe;
     tensor_map_request& known = out.known;
     known.rank = static_cast<std::uint32_t>(recipe.extents.size());
     known.element_type = recipe.element_type;
@@ -162,90 +215,28 @@ class planner {
     visit_map(recipe, known, [this](const expression& value, auto& to) {
       if (!value.reads_fields()) store(to, value_of(value, "a tensor map's part"));
     });
-    planned.maps.push_back(out);
-    planned.map_parameters.push_back(parameter);
   }
 
-  /// The words of the arguments that the maps read, two by two.
-  void plan_map_key(planned_launch& planned) const {
-    const std::size_t words = from_.op->argument_bytes / 8;
-    if (from_.op->argument_bytes % 8 != 0 || words < 2) return;
-    std::vector<std::uint64_t> masks(words);
-    std::vector<bool> has_pointer(words);
-    const auto add = [&](std::uint32_t index) {
-      const field_description& field = from_.op->fields[index];
-      const unsigned bits = size_of(field.kind) * 8;
-      const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-      masks[field.offset / 8] |= all << field.offset % 8 * 8;
-      if (field.kind == value_kind::pointer) has_pointer[field.offset / 8] = true;
-    };
-    for (planned_map& each : planned.maps) {
-      visit_map(*each.recipe, each.known, [&](const expression& value, auto&) { value.for_each_field(add); });
-    }
-    for (std::size_t word = 0; word < words; ++word) {
-      if (masks[word] == 0) continue;
-      const std::size_t first = word + 1 < words ? word : word - 1;
-      argument_part part;
-      part.mask = argument_part::bytes{first == word ? masks[word] : 0, masks[first + 1]};
-      part.offset = first * 8;
-      const bool hashed = has_pointer[word] || has_pointer[first + 1];
-      auto at = planned.map_key.end();
-      if (hashed) at = planned.map_key.begin() + static_cast<std::ptrdiff_t>(planned.map_hash_parts++);
-      planned.map_key.insert(at, part);
-      word = first + 1;
-    }
-    static std::atomic<std::uint64_t> owners{0};
-    planned.map_owner = owners.fetch_add(1, std::memory_order_relaxed) + 1;
+  void plan_late(planned_launch& planned, plan& out) const {
+    planned.late = find_late(*planned.layout, out);
+    auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
+    for (const late_constant& each : planned.late->constants)
+      store_integer(image + each.to, each.kind, each.value);
+    if (planned.late->steps.empty()) planned.late = nullptr;
   }
 
-  [[nodiscard]] static std::byte* image_of(planned_launch& planned) noexcept {
-    return reinterpret_cast<std::byte*>(planned.image.data());
-  }
-
-  /// Lays a parameter out at or behind `end`; returns its offset.
-  [[nodiscard]] std::size_t place(const parameter& formal, planned_launch& planned, std::size_t end) const {
-    const std::size_t offset = (end + formal.align - 1) / formal.align * formal.align;
-    const std::size_t lines = (offset + formal.bytes + sizeof(image_line) - 1) / sizeof(image_line);
-    if (planned.image.size() < lines) planned.image.resize(lines);
-    const auto at = static_cast<std::uint32_t>(offset);
-    switch (formal.from) {
-      case parameter::source::field:
-        planned.late.push_back({late_value::source::field, formal.kind, at, formal.index, nullptr});
-        break;
-      case parameter::source::workspace:
-        planned.late.push_back({late_value::source::workspace, formal.kind, at, formal.index, nullptr});
-        break;
-      case parameter::source::integer:
-        if (formal.value.reads_fields()) {
-          planned.late.push_back({late_value::source::integer, formal.kind, at, 0, &formal.value});
-        } else {
-          const std::int64_t value = value_of(formal.value, formal.text);
-          if (!fits(formal.kind, value))
-            fail("parameter " + formal.text + " would be " + std::to_string(value) + ", which does not fit");
-          store_integer(image_of(planned) + offset, formal.kind, value);
-        }
-        break;
-      case parameter::source::real:
-        if (formal.value.reads_fields()) {
-          planned.late.push_back({late_value::source::real, formal.kind, at, 0, &formal.value});
-        } else {
-          store_real(image_of(planned) + offset, formal.kind, formal.value.evaluate_real(values_));
-        }
-        break;
-      case parameter::source::structure: {
-        std::size_t inside = offset;
-        for (const parameter& member : formal.members) inside = place(member, planned, inside) + member.bytes;
-        break;
-      }
-      case parameter::source::tensor_map:
-        planned.late.push_back({late_value::source::tensor_map, formal.kind, at,
-                                static_cast<std::uint32_t>(planned.maps.size()), nullptr});
-        plan_map(formal.map.front(), no_parameter, planned);
-        break;
-      case parameter::source::zeros:
-        break;
-    }
-    return offset;
+  [[nodiscard]] const late_program* find_late(const launch_layout& layout, plan& out) const {
+    // Logically the layout is unchanged: it remembers what it can make at any time.
+    auto& programs = const_cast<launch_layout&>(layout).programs;
+    if (const late_program* const found = programs.find(values_.axes)) return found;
+    std::vector<axis_value> axes{layout.type.begin(), layout.type.end()};
+    for (const std::uint32_t axis : programs.axes()) axes.push_back({axis, values_.axes[axis]});
+    std::unique_ptr<late_program> fresh =
+        late_compiler{layout.late, values_.fields}.compile(axes, programs.axes().size(), values_.attributes);
+    if (const late_program* const kept = programs.add(fresh)) return kept;
+    fresh->next = const_cast<late_program*>(out.own_late);
+    out.own_late = fresh.release();
+    return out.own_late;
   }
 
   const selector& from_;

@@ -39,7 +39,7 @@ class tensor_map_cache {
   /// Hash of a call's arguments, by those that are pointers.
   [[nodiscard]] static std::uint64_t hash(const planned_launch& of, const std::byte* arguments) noexcept {
     argument_part::bytes sum{};
-    for (std::size_t i = 0; i < of.map_hash_parts; ++i) sum += read(of.map_key[i], arguments);
+    for (std::size_t i = 0; i < of.layout->map_hash_parts; ++i) sum += read(of.layout->map_key[i], arguments);
     std::uint64_t mixed = sum[0] + (sum[1] ^ of.map_owner) * 0x9e3779b97f4a7c15U;
     mixed ^= mixed >> 32U;  // pointers differ in their middle
     return mixed * 0xd6e8feb86659fd93U;
@@ -54,7 +54,7 @@ class tensor_map_cache {
       if (found == nullptr || found->owner != of.map_owner) continue;
       argument_part::bytes different{};
       const argument_part::bytes* wanted = found->key.data();
-      for (const argument_part& part : of.map_key) different |= *wanted++ ^ read(part, arguments);
+      for (const argument_part& part : of.layout->map_key) different |= *wanted++ ^ read(part, arguments);
       if ((different[0] | different[1]) == 0) return found;
     }
     return nullptr;
@@ -64,7 +64,7 @@ class tensor_map_cache {
   [[nodiscard]] static std::vector<argument_part::bytes> read_key(const planned_launch& of,
                                                                   const std::byte* arguments) {
     std::vector<argument_part::bytes> out;
-    for (const argument_part& part : of.map_key) out.push_back(read(part, arguments));
+    for (const argument_part& part : of.layout->map_key) out.push_back(read(part, arguments));
     return out;
   }
 

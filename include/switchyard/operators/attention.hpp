@@ -30,7 +30,8 @@ enum class attention_kv : std::int32_t {
 template <class... Tensors>
 [[nodiscard]] inline std::int64_t attention_alignment(dtype type, std::int64_t strides,
                                                       const Tensors*... tensors) noexcept {
-  return alignment_of(tensors..., reinterpret_cast<const void*>((strides * size_of(type)) | 16));
+  return alignment_of(tensors...,
+                      reinterpret_cast<const void*>((strides * detail::size_of_legal(type)) | 16));
 }
 
 /// What is wrong with the sizes that all attention operators have; empty when nothing is.

@@ -86,7 +86,7 @@ struct attention_backward {
     bool deterministic = false;  ///< the same bits in every run
 
     /// Bytes, 1 to 16, that divide the tensors' addresses and all strides; 0 when one of them is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       return attention_alignment(
           dtype,
           q_stride_batch | q_stride_head | q_stride_token | k_stride_batch | k_stride_head | k_stride_token |

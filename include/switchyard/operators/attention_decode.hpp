@@ -76,7 +76,7 @@ struct attention_decode {
     attention_mask mask = attention_mask::causal_bottom_right;  ///< or none: every query sees the last key
 
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t ours = attention_alignment(dtype,
                                                     q_stride_batch | q_stride_head | q_stride_token |
                                                         out_stride_batch | out_stride_head | out_stride_token,

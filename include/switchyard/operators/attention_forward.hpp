@@ -83,7 +83,7 @@ struct attention_forward {
     attention_mask mask = attention_mask::none;
 
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       return attention_alignment(dtype,
                                  q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
                                      k_stride_head | k_stride_token | v_stride_batch | v_stride_head |

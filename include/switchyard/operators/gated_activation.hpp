@@ -42,9 +42,10 @@ struct gated_activation {
     [[nodiscard]] bool packed() const noexcept { return up == nullptr; }
 
     /// Bytes, 1 to 16, that divide every row's start of gate, up and out; 0 when a required pointer is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t offsets = gate_stride_row | out_stride_row | (packed() ? columns : up_stride_row);
-      return alignment_of(gate, out, reinterpret_cast<const void*>((offsets * size_of(dtype)) | 16),
+      return alignment_of(gate, out,
+                          reinterpret_cast<const void*>((offsets * detail::size_of_legal(dtype)) | 16),
                           packed() ? gate : up);
     }
 

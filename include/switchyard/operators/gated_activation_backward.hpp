@@ -43,11 +43,11 @@ struct gated_activation_backward {
     [[nodiscard]] bool packed() const noexcept { return up == nullptr; }
 
     /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when a required pointer is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t offsets = grad_out_stride_row | gate_stride_row | grad_gate_stride_row |
                                    (packed() ? columns : up_stride_row | grad_up_stride_row);
       return alignment_of(grad_out, gate, grad_gate,
-                          reinterpret_cast<const void*>((offsets * size_of(dtype)) | 16),
+                          reinterpret_cast<const void*>((offsets * detail::size_of_legal(dtype)) | 16),
                           packed() ? gate : up, packed() ? grad_gate : grad_up);
     }
 

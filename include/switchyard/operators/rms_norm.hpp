@@ -44,13 +44,13 @@ struct rms_norm {
 
     /// Bytes, 1 to 16, that divide every row's start of all given tensors, and gamma; 0 when a required
     /// pointer is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const bool add = residual != nullptr;
       const std::int64_t strides =
           x_stride_row | out_stride_row | (add ? residual_stride_row | residual_out_stride_row : 0);
-      const void* optional =
-          reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(gamma) |
-                                        static_cast<std::uintptr_t>(strides * size_of(dtype)) | 16);
+      const void* optional = reinterpret_cast<const void*>(
+          reinterpret_cast<std::uintptr_t>(gamma) |
+          static_cast<std::uintptr_t>(strides * detail::size_of_legal(dtype)) | 16);
       return alignment_of(x, out, optional, add ? residual : x, add ? residual_out : out);
     }
   };

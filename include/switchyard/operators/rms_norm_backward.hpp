@@ -44,14 +44,14 @@ struct rms_norm_backward {
 
     /// Bytes, 1 to 16, that divide every row's start of all given tensors, gamma and grad_gamma; 0 when a
     /// required pointer is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const bool add = grad_residual != nullptr;
       const std::int64_t strides =
           grad_out_stride_row | h_stride_row | grad_x_stride_row | (add ? grad_residual_stride_row : 0);
       const void* optional = reinterpret_cast<const void*>(
           reinterpret_cast<std::uintptr_t>(gamma) | reinterpret_cast<std::uintptr_t>(grad_gamma) |
           reinterpret_cast<std::uintptr_t>(grad_residual) |
-          static_cast<std::uintptr_t>(strides * size_of(dtype)) | 16);
+          static_cast<std::uintptr_t>(strides * detail::size_of_legal(dtype)) | 16);
       return alignment_of(grad_out, h, rstd == nullptr ? nullptr : h, grad_x, optional);
     }
   };

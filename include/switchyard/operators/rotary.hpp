@@ -68,7 +68,7 @@ struct rotary {
 
     /// Bytes, 1 to 16, that divide q, k, their outputs and every stride of theirs; 0 when a required
     /// pointer is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const bool with_k = heads_kv > 0;
       if (with_k && (k == nullptr || k_out == nullptr)) return 0;
       const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
@@ -76,7 +76,7 @@ struct rotary {
                                    (with_k ? k_stride_batch | k_stride_head | k_stride_token |
                                                  k_out_stride_batch | k_out_stride_head | k_out_stride_token
                                            : 0);
-      const auto* stride_bytes = reinterpret_cast<const void*>((strides * switchyard::size_of(dtype)) | 16);
+      const auto* stride_bytes = reinterpret_cast<const void*>((strides * detail::size_of_legal(dtype)) | 16);
       return with_k ? alignment_of(q, q_out, k, k_out, stride_bytes) : alignment_of(q, q_out, stride_bytes);
     }
   };

@@ -34,10 +34,10 @@ struct softmax_backward {
     switchyard::dtype dtype = switchyard::dtype::f32;
 
     /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when one of them is null.
-    [[nodiscard]] std::int64_t alignment() const noexcept {
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t strides = grad_out_stride_row | out_stride_row | grad_x_stride_row;
       return alignment_of(grad_out, out, grad_x,
-                          reinterpret_cast<const void*>((strides * size_of(dtype)) | 16));
+                          reinterpret_cast<const void*>((strides * detail::size_of_legal(dtype)) | 16));
     }
   };
 

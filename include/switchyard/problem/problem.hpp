@@ -31,24 +31,14 @@ inline constexpr std::array<std::uint64_t, max_axes> hash_factors = make_hash_fa
 
 }  // namespace detail
 
-/// Hash of a problem. A sum of products, so that the terms are computed side by side. Its upper half is the
-/// one to use: the lowest bits depend on the values' lowest bits alone.
+/// Hash of axis values, of rows for example; plans are found by a problem_key. A sum of products, so that the
+/// terms are computed side by side. Its upper half is the one to use: the lowest bits depend on the values'
+/// lowest bits alone.
 [[nodiscard]] inline std::uint64_t hash(problem_view problem) noexcept {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < problem.size(); ++i) {
     sum += static_cast<std::uint64_t>(problem[i]) * detail::hash_factors[i];
   }
-  return sum;
-}
-
-/// The same hash, unrolled for a known number of axes.
-template <std::size_t Count>
-[[nodiscard]] inline std::uint64_t hash(const std::array<std::int64_t, Count>& problem) noexcept {
-  std::uint64_t sum = 0;
-  [&]<std::size_t... Index>(std::index_sequence<Index...>) {
-    ((sum += static_cast<std::uint64_t>(problem[Index]) * detail::hash_factors[Index]), ...);
-  }
-  (std::make_index_sequence<Count>{});
   return sum;
 }
 

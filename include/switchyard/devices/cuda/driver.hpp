@@ -149,10 +149,25 @@ class driver final : public device_driver {
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream on) noexcept override {
     if (!is_default(on)) [[likely]] {
+      // In memory, since only a launch that is refused reads it: registers would be saved and restored.
+      struct {
+        driver* self;
+        function_handle function;
+        const launch_geometry* geometry;
+        void** parameters;
+        void* on;
+      } volatile again{this, function, &geometry, parameters, on.handle()};
       const int code = start(handle(function), geometry, parameters, handle(on));
       if (code != result::invalid_context && code != result::invalid_handle) [[likely]]
         return code;
+      return again.self->launch_in_context(again.function, *again.geometry, again.parameters, again.on);
     }
+    return launch_in_context(function, geometry, parameters, on);
+  }
+
+  [[nodiscard, gnu::noinline]] status launch_in_context(function_handle function,
+                                                        const launch_geometry& geometry, void** parameters,
+                                                        stream on) noexcept {
     const context_guard guard{*library_, context_};
     if (guard.status() != result::success) [[unlikely]]
       return guard.status();
@@ -256,8 +271,7 @@ class driver final : public device_driver {
 
   [[nodiscard]] status start(CUfunc_st* function, const launch_geometry& geometry, void** parameters,
                              CUstream_st* on) const noexcept {
-    if (geometry.cluster == dim3{} && !geometry.cooperative && !geometry.programmatic_dependent_launch)
-        [[likely]] {
+    if (geometry.is_plain()) [[likely]] {
       return library_->launch_kernel(function, geometry.grid.x, geometry.grid.y, geometry.grid.z,
                                      geometry.block.x, geometry.block.y, geometry.block.z,
                                      geometry.shared_bytes, on, parameters, nullptr);

@@ -1,0 +1,317 @@
+// What all plans of one launch have in common, made once when its kernel is loaded: where each parameter
+// lies, the constants of its image, and what is left to evaluate for a problem and for a call.
+//
+// Immutable once made, but for the late programs of the problems met so far (see late_program.hpp), which any
+// thread may add to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/late_program.hpp>
+#include <switchyard/launching/parameter_image.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// A piece of a parameter image: parameters may ask for alignment up to its own.
+struct alignas(64) image_line {
+  std::array<std::byte, 64> bytes;
+};
+
+/// Sixteen bytes of the arguments, under a mask.
+struct argument_part {
+  using bytes = std::uint64_t __attribute__((vector_size(16)));
+  bytes mask{};
+  std::size_t offset = 0;
+};
+
+/// Stands for the parameter that a tensor map inside a struct is not.
+inline constexpr std::size_t no_parameter = ~std::size_t{0};
+
+struct launch_layout {
+  /// Parameters are bound in groups of four.
+  static constexpr std::size_t group = 4;
+
+  /// A value of the image that each plan computes.
+  struct problem_value {
+    expression value;
+    const std::string* text = nullptr;
+    value_kind kind = value_kind::i64;
+    bool is_real = false;
+    std::uint32_t axis = no_index;  ///< the value is this axis
+    std::uint32_t offset = 0;       ///< in the image
+  };
+
+  // Parameter i is at arguments + offsets[i] where masks[i] is all ones, else at image + offsets[i]. Padded
+  // to a multiple of four.
+  std::vector<std::uintptr_t> offsets;
+  std::vector<std::uintptr_t> masks;  ///< empty: all are in the arguments
+  std::uint32_t parameter_count = 0;
+  std::uint32_t groups = 0;
+
+  std::vector<image_line> image;  ///< with its constants
+  std::vector<problem_value> values;
+  std::vector<late_value> late;
+  std::span<const axis_value> type;  ///< of the variant
+
+  launch_geometry geometry;         ///< its constants
+  std::array<expression, 3> block;  ///< folded, as the next three
+  std::array<expression, 3> cluster;
+  expression shared_bytes;
+  std::array<expression, 3> grid;
+  bool has_late_grid = false;   ///< the grid reads arguments of the single call
+  bool is_block_known = false;  ///< and so are cluster and shared_bytes
+
+  std::vector<const tensor_map_recipe*> maps;
+  std::vector<std::size_t> map_parameters;  ///< which each map is, or no_parameter for a member of one
+  std::vector<argument_part> map_key;  ///< all that the maps depend on, pointers first; empty: not to be kept
+  std::size_t map_hash_parts = 0;      ///< how many of the key's parts have pointers
+
+  detail::late_programs programs;
+};
+
+namespace detail {
+
+class layout_maker {
+ public:
+  layout_maker(const selector& rules, const variant& chosen, const launch& each)
+      : rules_{rules}, variant_{chosen}, launch_{each}, out_{std::make_unique<launch_layout>()} {}
+
+  [[nodiscard]] std::unique_ptr<launch_layout> make() {
+    out_->type = variant_.type;
+    lay_out_geometry();
+    lay_out_parameters();
+    lay_out_late_axes();
+    if (!out_->maps.empty()) lay_out_map_key();
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] expression folded(const expression& from) const {
+    return from.fold(variant_.type, rules_.device.attributes);
+  }
+
+  /// The value of an expression that needs no problem; false where it needs one, or has none.
+  [[nodiscard]] static bool is_known(const expression& folded, std::int64_t& value) noexcept {
+    if (!folded.is_constant()) return false;
+    value = folded.evaluate({}).value;
+    return true;
+  }
+
+  [[nodiscard]] static bool to_extent(const expression& folded, std::uint32_t& out) noexcept {
+    std::int64_t value = 0;
+    if (!is_known(folded, value) || value < 0 || value > 0xffffffff) return false;
+    out = static_cast<std::uint32_t>(value);
+    return true;
+  }
+
+  [[nodiscard]] static bool to_extents(const std::array<expression, 3>& folded, dim3& out) noexcept {
+    return to_extent(folded[0], out.x) && to_extent(folded[1], out.y) && to_extent(folded[2], out.z);
+  }
+
+  void lay_out_geometry() {
+    launch_layout& out = *out_;
+    for (std::size_t i = 0; i < 3; ++i) {
+      out.block[i] = folded(launch_.block[i]);
+      out.cluster[i] = folded(launch_.cluster[i]);
+      out.grid[i] = folded(launch_.grid[i]);
+      out.has_late_grid = out.has_late_grid || launch_.grid[i].reads_fields();
+    }
+    out.shared_bytes = folded(launch_.shared_bytes);
+    out.is_block_known = to_extents(out.block, out.geometry.block) &&
+                         to_extents(out.cluster, out.geometry.cluster) &&
+                         to_extent(out.shared_bytes, out.geometry.shared_bytes);
+    out.geometry.cooperative = launch_.cooperative;
+    out.geometry.programmatic_dependent_launch = launch_.programmatic_dependent_launch;
+  }
+
+  void lay_out_parameters() {
+    launch_layout& out = *out_;
+    const std::size_t count = launch_.parameters.size();
+    const std::size_t padded =
+        (count + launch_layout::group - 1) / launch_layout::group * launch_layout::group;
+    out.parameter_count = static_cast<std::uint32_t>(count);
+    out.groups = static_cast<std::uint32_t>(padded / launch_layout::group);
+    out.offsets.assign(padded, 0);
+    out.masks.assign(padded, ~std::uintptr_t{0});
+    std::size_t end = 0;
+    bool all_in_place = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      const parameter& formal = launch_.parameters[i];
+      if (formal.from == parameter::source::field) {
+        out.offsets[i] = rules_.op->fields[formal.index].offset;
+      } else if (formal.from == parameter::source::tensor_map) {
+        add_map(formal.map.front(), i);  // its address is written later
+      } else if (const field_description* const field = passed_whole(formal)) {
+        out.offsets[i] = field->offset;
+      } else {
+        const std::size_t at = place(formal, end);
+        out.offsets[i] = at;
+        out.masks[i] = 0;
+        all_in_place = false;
+        end = at + formal.bytes;
+      }
+    }
+    if (all_in_place) out.masks.clear();
+  }
+
+  /// The argument whose bytes an integer parameter has, whatever they are; else null.
+  [[nodiscard]] const field_description* passed_whole(const parameter& formal) const {
+    if (formal.from != parameter::source::integer || !formal.value.reads_fields()) return nullptr;
+    const std::uint32_t index = late_compiler::field_alone(folded(formal.value));
+    if (index == no_index) return nullptr;
+    const field_description& field = rules_.op->fields[index];
+    return late_compiler::same_bytes(field.kind, formal.kind) ? &field : nullptr;
+  }
+
+  /// Lays a parameter out at or behind `end`; returns its offset.
+  [[nodiscard]] std::size_t place(const parameter& formal, std::size_t end) {
+    launch_layout& out = *out_;
+    const std::size_t offset = (end + formal.align - 1) / formal.align * formal.align;
+    const std::size_t lines = (offset + formal.bytes + sizeof(image_line) - 1) / sizeof(image_line);
+    if (out.image.size() < lines) out.image.resize(lines);
+    const auto at = static_cast<std::uint32_t>(offset);
+    switch (formal.from) {
+      case parameter::source::field:
+        out.late.push_back({late_value::source::field, formal.kind, at, formal.index, nullptr});
+        break;
+      case parameter::source::workspace:
+        out.late.push_back({late_value::source::workspace, formal.kind, at, formal.index, nullptr});
+        break;
+      case parameter::source::integer:
+      case parameter::source::real:
+        place_value(formal, at);
+        break;
+      case parameter::source::structure: {
+        std::size_t inside = offset;
+        for (const parameter& member : formal.members) inside = place(member, inside) + member.bytes;
+        break;
+      }
+      case parameter::source::tensor_map:
+        out.late.push_back({late_value::source::tensor_map, formal.kind, at,
+                            static_cast<std::uint32_t>(out.maps.size()), nullptr});
+        add_map(formal.map.front(), no_parameter);
+        break;
+      case parameter::source::zeros:
+        break;
+    }
+    return offset;
+  }
+
+  void place_value(const parameter& formal, std::uint32_t at) {
+    launch_layout& out = *out_;
+    const bool is_real = formal.from == parameter::source::real;
+    if (formal.value.reads_fields()) {
+      out.late.push_back({is_real ? late_value::source::real : late_value::source::integer, formal.kind, at,
+                          0, &formal.value});
+      return;
+    }
+    if (is_real) {
+      if (formal.value.is_constant()) {
+        store_real(at_image(at), formal.kind, formal.value.evaluate_real({}));
+      } else {
+        out.values.push_back({formal.value, &formal.text, formal.kind, true, no_index, at});
+      }
+      return;
+    }
+    expression value = folded(formal.value);
+    std::int64_t constant = 0;
+    if (is_known(value, constant) && fits(formal.kind, constant)) {
+      store_integer(at_image(at), formal.kind, constant);
+      return;
+    }
+    const std::uint32_t axis = late_compiler::axis_alone(value);
+    out.values.push_back({std::move(value), &formal.text, formal.kind, false, axis, at});
+  }
+
+  [[nodiscard]] std::byte* at_image(std::size_t offset) const noexcept {
+    return reinterpret_cast<std::byte*>(out_->image.data()) + offset;
+  }
+
+  void add_map(const tensor_map_recipe& recipe, std::size_t parameter) {
+    out_->maps.push_back(&recipe);
+    out_->map_parameters.push_back(parameter);
+  }
+
+  void lay_out_late_axes() {
+    std::vector<std::uint32_t> axes;
+    for (std::uint32_t axis = 0; axis < rules_.op->axes.size(); ++axis) {
+      bool is_read = false;
+      for (const late_value& each : out_->late) {
+        if (each.from == late_value::source::integer)
+          is_read = is_read || folded(*each.value).reads_axis(axis);
+      }
+      if (is_read) axes.push_back(axis);
+    }
+    out_->programs.set_axes(std::move(axes));
+  }
+
+  /// The words of the arguments that the maps read, two by two.
+  void lay_out_map_key() {
+    launch_layout& out = *out_;
+    const std::size_t words = rules_.op->argument_bytes / 8;
+    if (rules_.op->argument_bytes % 8 != 0 || words < 2) return;
+    std::vector<std::uint64_t> masks(words);
+    std::vector<bool> has_pointer(words);
+    const auto add = [&](std::uint32_t index) {
+      const field_description& field = rules_.op->fields[index];
+      const unsigned bits = size_of(field.kind) * 8;
+      const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+      masks[field.offset / 8] |= all << field.offset % 8 * 8;
+      if (field.kind == value_kind::pointer) has_pointer[field.offset / 8] = true;
+    };
+    for (const tensor_map_recipe* const each : out.maps) {
+      tensor_map_request unused;
+      visit_map(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
+    }
+    for (std::size_t word = 0; word < words; ++word) {
+      if (masks[word] == 0) continue;
+      const std::size_t first = word + 1 < words ? word : word - 1;
+      argument_part part;
+      part.mask = argument_part::bytes{first == word ? masks[word] : 0, masks[first + 1]};
+      part.offset = first * 8;
+      const bool hashed = has_pointer[word] || has_pointer[first + 1];
+      auto at = out.map_key.end();
+      if (hashed) at = out.map_key.begin() + static_cast<std::ptrdiff_t>(out.map_hash_parts++);
+      out.map_key.insert(at, part);
+      word = first + 1;
+    }
+  }
+
+ public:
+  /// Calls `visit(expression, member of the request)` for each part of a recipe.
+  template <class Visitor>
+  static void visit_map(const tensor_map_recipe& recipe, tensor_map_request& request, const Visitor& visit) {
+    visit(recipe.address, request.address);
+    for (std::size_t i = 0; i < recipe.extents.size(); ++i) {
+      visit(recipe.extents[i], request.extents[i]);
+      visit(recipe.box[i], request.box[i]);
+      if (!recipe.element_strides.empty()) visit(recipe.element_strides[i], request.element_strides[i]);
+    }
+    for (std::size_t i = 0; i < recipe.stride_bytes.size(); ++i)
+      visit(recipe.stride_bytes[i], request.stride_bytes[i]);
+  }
+
+ private:
+  const selector& rules_;
+  const variant& variant_;
+  const launch& launch_;
+  std::unique_ptr<launch_layout> out_;
+};
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard

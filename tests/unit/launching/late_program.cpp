@@ -1,0 +1,273 @@
+#include <array>
+#include <catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <switchyard/expression/names.hpp>
+#include <switchyard/expression/parse.hpp>
+#include <switchyard/launching/late_program.hpp>
+
+using namespace switchyard;
+
+namespace {
+
+struct late_operator {
+  static constexpr std::string_view name = "late";
+  struct arguments {
+    std::int64_t a = 0, b = 0, c = 0;
+    const void *p = nullptr, *q = nullptr;
+    std::uint64_t u = 0;
+    std::int32_t n = 0;
+    std::uint32_t m = 0;
+    std::int16_t s = 0;
+    float f = 0;
+    std::int64_t x = 0, y = 0;
+  };
+  static constexpr auto fields =
+      switchyard::fields<&arguments::a, &arguments::b, &arguments::c, &arguments::p, &arguments::q,
+                         &arguments::u, &arguments::n, &arguments::m, &arguments::s, &arguments::f>;
+  static constexpr auto axes =
+      switchyard::axes(switchyard::type_axis<&arguments::x>(), switchyard::size_axis<&arguments::y>());
+};
+
+constexpr std::array all_kinds{value_kind::i64, value_kind::i32, value_kind::u64,
+                               value_kind::u32, value_kind::i16, value_kind::u8};
+
+scope late_names() {
+  scope out;
+  const auto& op = describe<late_operator>();
+  for (std::uint32_t i = 0; i < op.fields.size(); ++i)
+    out.add(op.fields[i].name, {symbol::source::field, i, 0, 0, false});
+  for (std::uint32_t i = 0; i < op.axes.size(); ++i)
+    out.add(op.axes[i].name, {symbol::source::axis, i, 0, 0, false});
+  return out;
+}
+
+/// The forms that compile, with names and constants left open.
+constexpr std::array<const char*, 8> forms{
+    "F",
+    "F / P",
+    "F * 1",
+    "min(F, K)",
+    "F < 0 ? K : min(F, K)",
+    "x != 0 ? 0 : min(F, K)",
+    "x + 4 * (W != 0) + 8 * (V != 0) + K",
+    "(W != 0) + 2 * (V != 0) + 4 * x",
+};
+/// And those that may not.
+constexpr std::array<const char*, 10> others{
+    "F / K", "F + G", "F * K", "F << 3", "F % K", "F == 0", "K - F", "max(F, y) / x", "y / x + F", "-F",
+};
+
+template <class Number>
+std::int64_t draw_edge(std::mt19937_64& random, Number /*kind*/) {
+  using limits = std::numeric_limits<Number>;
+  const std::array<std::int64_t, 12> edges{
+      0,       1,         -1,        7,         8,         -8,
+      1 << 20, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, static_cast<std::int64_t>(limits::max())};
+  return random() % 4 == 0 ? static_cast<std::int64_t>(random()) : edges[random() % edges.size()];
+}
+
+late_operator::arguments draw_arguments(std::mt19937_64& random) {
+  late_operator::arguments out;
+  out.a = draw_edge(random, std::int64_t{});
+  out.b = draw_edge(random, std::int64_t{});
+  out.c = draw_edge(random, std::int64_t{});
+  out.p = random() % 2 == 0 ? nullptr : &out;
+  out.q = random() % 2 == 0 ? nullptr : &out;
+  out.u = static_cast<std::uint64_t>(draw_edge(random, std::uint64_t{}));
+  out.n = static_cast<std::int32_t>(draw_edge(random, std::int32_t{}));
+  out.m = static_cast<std::uint32_t>(draw_edge(random, std::uint32_t{}));
+  out.s = static_cast<std::int16_t>(draw_edge(random, std::int16_t{}));
+  out.f = static_cast<float>(draw_edge(random, std::int16_t{}));
+  out.x = static_cast<std::int64_t>(random() % 3);
+  out.y = static_cast<std::int64_t>(random() % 100);
+  return out;
+}
+
+std::string fill_in(const char* form, std::mt19937_64& random) {
+  constexpr std::array<const char*, 10> any{"a", "b", "c", "p", "q", "u", "n", "m", "s", "f"};
+  constexpr std::array<const char*, 6> words{"a", "b", "c", "p", "q", "u"};
+  constexpr std::array<const char*, 8> constants{"0", "1", "7", "1 << 29", "1 << 30", "-3", "1 << 45", "64"};
+  constexpr std::array<const char*, 6> powers{"1", "2", "4", "8", "16", "1 << 40"};
+  std::string out;
+  const std::string k = constants[random() % constants.size()];
+  const std::string f = any[random() % any.size()];
+  for (const char* c = form; *c != 0; ++c) {
+    switch (*c) {
+      case 'F':
+        out += f;
+        break;
+      case 'G':
+        out += any[random() % any.size()];
+        break;
+      case 'W':
+      case 'V':
+        out += words[random() % words.size()];
+        break;
+      case 'P':
+        out += std::string{"("} + powers[random() % powers.size()] + ")";
+        break;
+      case 'K':
+        out += "(" + k + ")";
+        break;
+      default:
+        out += *c;
+    }
+  }
+  return out;
+}
+
+/// One parameter's bytes, or nothing for a fault or a value that does not fit.
+std::optional<std::int64_t> interpreted(const expression& value, value_kind kind, const evaluation& values) {
+  const integer_result out = value.evaluate(values);
+  if (out.why != fault::none || !detail::fits(kind, out.value)) return std::nullopt;
+  return out.value;
+}
+
+/// Fills an image by a late program; a value that fails is left out, and counted.
+struct filled_image {
+  std::array<std::byte, 512> bytes;
+  std::vector<bool> failed;
+  std::size_t interpreted_steps = 0;
+};
+
+filled_image run_program(const std::vector<late_value>& late, const late_operator::arguments& call) {
+  const auto& op = describe<late_operator>();
+  const auto problem = make_problem<late_operator>(call);
+  const std::array<axis_value, 2> axes{axis_value{0, problem[0]}, axis_value{1, problem[1]}};
+  const auto program = detail::late_compiler{late, op.fields}.compile(axes, 2, {});
+  const auto* const arguments = reinterpret_cast<const std::byte*>(&call);
+  const evaluation values{problem, {}, op.fields, arguments};
+  filled_image out;
+  out.bytes.fill(std::byte{0xcd});
+  out.failed.resize(late.size());
+  for (const late_constant& each : program->constants)
+    detail::store_integer(out.bytes.data() + each.to, each.kind, each.value);
+  for (const late_step& step : program->steps)
+    out.interpreted_steps += step.what == late_step::action::interpret ? 1U : 0U;
+  detail::run_late(*program, arguments, out.bytes.data(), [&](std::uint32_t index) {
+    const late_value& each = late[index];
+    if (const auto value = interpreted(program->values[index], each.kind, values)) {
+      detail::store_integer(out.bytes.data() + each.offset, each.kind, *value);
+    } else {
+      out.failed[index] = true;
+    }
+  });
+  return out;
+}
+
+void check_against_interpreter(const std::vector<expression>& expressions, std::mt19937_64& random,
+                               const std::vector<std::string>& texts) {
+  std::vector<late_value> late;
+  std::uint32_t end = 0;
+  for (const expression& each : expressions) {
+    const value_kind kind = all_kinds[random() % all_kinds.size()];
+    end = (end + size_of(kind) - 1) / size_of(kind) * size_of(kind);
+    late.push_back({late_value::source::integer, kind, end, 0, &each});
+    end += size_of(kind);
+  }
+  for (int i = 0; i < 20; ++i) {
+    const late_operator::arguments call = draw_arguments(random);
+    const filled_image got = run_program(late, call);
+    const auto problem = make_problem<late_operator>(call);
+    std::array<std::byte, 512> want;
+    want.fill(std::byte{0xcd});
+    for (std::size_t at = 0; at < late.size(); ++at) {
+      INFO(texts[at] << " as kind " << static_cast<int>(late[at].kind));
+      const auto value = interpreted(
+          *late[at].value, late[at].kind,
+          {problem, {}, describe<late_operator>().fields, reinterpret_cast<const std::byte*>(&call)});
+      REQUIRE(got.failed[at] == !value.has_value());
+      if (value) detail::store_integer(want.data() + late[at].offset, late[at].kind, *value);
+      REQUIRE(__builtin_memcmp(got.bytes.data() + late[at].offset, want.data() + late[at].offset,
+                               size_of(late[at].kind)) == 0);
+    }
+    REQUIRE(got.bytes == want);  // and nothing else was written
+  }
+}
+
+}  // namespace
+
+TEST_CASE("late programs give what the interpreter gives, value for value and fault for fault") {
+  const auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  const scope names = late_names();
+  for (int round = 0; round < 300; ++round) {
+    std::vector<expression> expressions;
+    std::vector<std::string> texts;
+    for (int i = 0; i < 12; ++i) {
+      const bool known = random() % 3 != 0;
+      texts.push_back(
+          fill_in(known ? forms[random() % forms.size()] : others[random() % others.size()], random));
+      expressions.push_back(expression::parse(texts.back(), names));
+    }
+    check_against_interpreter(expressions, random, texts);
+  }
+}
+
+TEST_CASE("what shipped kernels pass needs no interpreter") {
+  const scope names = late_names();
+  const std::vector<std::string> texts{"a / 8",
+                                       "b / 8",
+                                       "c / 1",
+                                       "a",
+                                       "min(n, 1 << 30)",
+                                       "n < 0 ? 1 << 29 : min(n, 1 << 29)",
+                                       "x != 0 ? 0 : min(n, 1 << 30)",
+                                       "x + 2 * x + 32 * (p != 0) + 64 * (q != 0) + 256 * x",
+                                       "(p != 0) + 2 * (q != 0) + 4 * x"};
+  for (const std::int64_t x : {0, 1}) {
+    for (const std::string& text : texts) {
+      INFO(text);
+      const expression value = expression::parse(text, names);
+      const std::vector<late_value> late{{late_value::source::integer, value_kind::i64, 0, 0, &value}};
+      late_operator::arguments call;
+      call.x = x;
+      CHECK(run_program(late, call).interpreted_steps == 0);
+    }
+  }
+}
+
+TEST_CASE("neighbouring strides and arguments are one step") {
+  const scope names = late_names();
+  const std::array<expression, 3> quotients{expression::parse("a / 8", names),
+                                            expression::parse("b / 8", names),
+                                            expression::parse("c / 8", names)};
+  std::vector<late_value> late;
+  for (std::uint32_t i = 0; i < 3; ++i)
+    late.push_back({late_value::source::integer, value_kind::i64, 8 * i, 0, &quotients[i]});
+  late.push_back({late_value::source::field, value_kind::pointer, 24, 3, nullptr});
+  late.push_back({late_value::source::field, value_kind::pointer, 32, 4, nullptr});
+  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  REQUIRE(program->steps.size() == 2);
+  CHECK(program->steps[0].count == 3);
+  CHECK(program->steps[1].count == 16);
+}
+
+TEST_CASE("late programs are found by the axes that they read, and their number is bounded") {
+  detail::late_programs all;
+  all.set_axes({1});
+  std::size_t kept = 0;
+  for (std::int64_t y = 0; y < 100; ++y) {
+    const std::array<std::int64_t, 2> problem{7, y};
+    REQUIRE(all.find(problem) == nullptr);
+    auto fresh = std::make_unique<late_program>();
+    fresh->axes = {y};
+    if (const late_program* const added = all.add(fresh)) {
+      ++kept;
+      CHECK(fresh == nullptr);
+      CHECK(all.find(problem) == added);
+    } else {
+      CHECK(fresh != nullptr);
+    }
+  }
+  CHECK(kept == 32);
+}
