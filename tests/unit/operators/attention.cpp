@@ -20,6 +20,8 @@ alignas(64) std::array<std::byte, 64> storage{};
 template <class Operator>
 typename Operator::arguments legal() {
   typename Operator::arguments out;
+  out.dtype = dtype::f16;
+  if constexpr (requires { out.kv_dtype; }) out.kv_dtype = dtype::f16;
   out.q = out.k = out.v = out.out = storage.data();
   out.batch = 1;
   out.heads = 4;
