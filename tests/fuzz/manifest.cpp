@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <switchyard/files/manifest_file.hpp>
+
 #include "rules.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -23,6 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         sy::parse_manifest({reinterpret_cast<const char*>(data), size}, path, rotary(), warned));
     for (const std::string& each : warned.messages) require(each.size() < 2000);
     choose(kernels, nullptr, measured, "");
+    // Read entry by entry it says the same.
+    sy::warnings of_outlined;
+    const sy::manifest_file outlined{{reinterpret_cast<const char*>(data), size}, path, rotary(), of_outlined};
+    require(outlined.read_all(of_outlined)->variants.size() == kernels->variants.size());
+    require(of_outlined.messages.size() == warned.messages.size());
     if (size % 4 == 0) choose(kernels, nullptr, measured, size % 8 == 0 ? "good" : "tile=64");
   } catch (const sy::file_error& problem) {
     check_refusal(problem, path);

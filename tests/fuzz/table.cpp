@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <switchyard/files/table_file.hpp>
+
 #include "rules.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -29,6 +31,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       require(group.times.size() == group.first_time.back());
       require(group.source_row.size() == group.row_count());
     }
+    // Read group by group it says the same.
+    sy::warnings of_outlined;
+    const sy::table_file outlined{{reinterpret_cast<const char*>(data), size}, path, rotary(), of_outlined};
+    require(outlined.read_all(of_outlined)->groups.size() == read->groups.size());
+    require(of_outlined.messages.size() == warned.messages.size());
     choose(kernels, nullptr, read, "");
     choose(kernels, read, read, "");
   } catch (const sy::file_error& problem) {

@@ -94,6 +94,7 @@ def main():
         for rule in wrong:
             print(f"  FAILED: {rule}")
         failures += len(wrong)
+    print(f"{len(paths)} kernels, {failures} failures")
     return 1 if failures else 0
 
 
