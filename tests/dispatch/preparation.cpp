@@ -73,7 +73,8 @@ TEST_CASE("prepare refuses a range that is none") {
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   CHECK_THROWS_WITH(on.prepare({}, {{"seqlem", 1, 2}}), has_text("'seqlem'") && has_text("no such axis"));
-  CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", 3, 2}}), has_text("from 3 to 2") && has_text("not a valid range"));
+  CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", 3, 2}}),
+                    has_text("from 3 to 2") && has_text("not a valid range"));
   CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", -1, 2}}), has_text("not a valid range"));
 }
 

@@ -27,7 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     choose(kernels, nullptr, measured, "");
     // Read entry by entry it says the same.
     sy::warnings of_outlined;
-    const sy::manifest_file outlined{{reinterpret_cast<const char*>(data), size}, path, rotary(), of_outlined};
+    const sy::manifest_file outlined{
+        {reinterpret_cast<const char*>(data), size}, path, rotary(), of_outlined};
     require(outlined.read_all(of_outlined)->variants.size() == kernels->variants.size());
     require(of_outlined.messages.size() == warned.messages.size());
     if (size % 4 == 0) choose(kernels, nullptr, measured, size % 8 == 0 ? "good" : "tile=64");
