@@ -41,13 +41,13 @@ class binder {
  private:
   static constexpr std::size_t lanes = sizeof(Vector) / sizeof(std::uintptr_t);
 
-  [[gnu::always_inline]] inline binder(const launch_layout& of, std::uintptr_t arguments,
-                                       std::uintptr_t image, void** to) noexcept
+  [[gnu::always_inline]] inline binder(const launch_layout& of, std::uintptr_t argument_base,
+                                       std::uintptr_t image_base, void** to) noexcept
       : offsets_{of.offsets.data()},
         masks_{of.masks.data()},
         to_{to},
-        base_{Vector{} + (IsMixed ? image : arguments)},
-        difference_{Vector{} + (arguments - image)} {}
+        base_{Vector{} + (IsMixed ? image_base : argument_base)},
+        difference_{Vector{} + (argument_base - image_base)} {}
 
   // NOLINTBEGIN(bugprone-branch-clone): each case goes on with the next
   [[gnu::always_inline]] inline void take(std::uint32_t groups) const noexcept {

@@ -36,7 +36,7 @@ TEST_CASE("what is ignored is no dimension, and rows are equally near where all 
 
 TEST_CASE("selection does not depend on the order of overlays' and tables' groups") {
   // Groups of tables and overlays, of several ranks and types: the order in which they are asked is total.
-  std::mt19937 random{test::seed_or(3)};
+  std::mt19937 random{switchyard::test::seed_or(3)};
   const auto table_of = [&](const char* name, const char* arch, std::vector<axis_value> type) {
     auto out = empty_table({"a"});
     out->device.name = name;

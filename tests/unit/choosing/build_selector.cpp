@@ -20,7 +20,7 @@ using namespace switchyard;
 using namespace sample_tables;
 
 TEST_CASE("every row of a large table is found as an exact one, and nothing else is") {
-  std::mt19937_64 random{test::seed_or(11)};
+  std::mt19937_64 random{switchyard::test::seed_or(11)};
   auto measured = empty_table({"a", "b"});
   row_group& group = measured->groups[0];
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
@@ -48,7 +48,7 @@ TEST_CASE("every row of a large table is found as an exact one, and nothing else
 
 TEST_CASE("a choice is the one that its rule gives when it is computed plainly over all rows") {
   // Few enough rows that the index searches all of them; neighbours, weights and scores as select.hpp says.
-  std::mt19937 random{test::seed_or(5)};
+  std::mt19937 random{switchyard::test::seed_or(5)};
   const auto uniform = [&random](double low, double high) {
     return std::uniform_real_distribution<double>{low, high}(random);
   };
@@ -268,7 +268,7 @@ TEST_CASE("ids that no manifest has are looked up in linear time, and few of the
   std::vector<std::string> warned;
   const auto rules = build_selector(
       {&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""}, warned);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{test::sanitized ? 30 : 5});
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{::test::sanitized ? 30 : 5});
   REQUIRE(warned.size() == 21);
   CHECK_THAT(warned[19], has_text("a row names variant 'gone_19', which no manifest of operator"));
   CHECK_THAT(warned[20], has_text("[switchyard.110] "));

@@ -54,7 +54,7 @@ std::vector<float> random_point(std::size_t dimensions, std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("the rows found are those that a search of all rows finds, in its order") {
-  std::mt19937 random{test::seed_or(7)};
+  std::mt19937 random{switchyard::test::seed_or(7)};
   for (const std::size_t count : {1U, 2U, 12U, 13U, 26U, 100U, 200U}) {
     for (const std::size_t dimensions : {1U, 2U, 4U, 16U}) {
       const cloud all = random_cloud(count, dimensions, static_cast<unsigned>(count + dimensions), false);
@@ -78,7 +78,7 @@ TEST_CASE("the rows found are those that a search of all rows finds, in its orde
 }
 
 TEST_CASE("rows on a grid, many equally far, are found at the right distances and each once") {
-  std::mt19937 random{test::seed_or(8)};
+  std::mt19937 random{switchyard::test::seed_or(8)};
   const cloud all = random_cloud(200, 3, 5, true);
   const row_index index = row_index_builder::build(all.points, 3);
   for (int i = 0; i < 200; ++i) {
@@ -98,7 +98,7 @@ TEST_CASE("rows on a grid, many equally far, are found at the right distances an
 // Random points in four dimensions are the hard case: rows of a table lie on a grid. What is missed is the
 // price of a search whose time does not grow with the table.
 TEST_CASE("in a large index nearly all of the nearest rows are found") {
-  std::mt19937 random{test::seed_or(9)};
+  std::mt19937 random{switchyard::test::seed_or(9)};
   const cloud all = random_cloud(50'000, 4, 3, false);
   const row_index index = row_index_builder::build(all.points, 4);
   std::size_t nearest_found = 0;
@@ -156,7 +156,7 @@ TEST_CASE("the time of a search hardly grows with the rows") {
   const auto time_of = [](unsigned count) {
     const cloud all = random_cloud(count, 4, 1, false);
     const row_index index = row_index_builder::build(all.points, 4);
-    std::mt19937 random{test::seed_or(4)};
+    std::mt19937 random{switchyard::test::seed_or(4)};
     std::vector<std::vector<float>> points;
     for (int i = 0; i < 500; ++i) points.push_back(random_point(4, random));
     auto best = std::chrono::nanoseconds::max();

@@ -316,7 +316,7 @@ tree random_tree(std::mt19937_64& random, int depth) {
 }  // namespace
 
 TEST_CASE("random expressions evaluate as their trees do in 128 bits, folded or not") {
-  std::mt19937_64 random{test::seed_or(20'26)};
+  std::mt19937_64 random{switchyard::test::seed_or(20'26)};
   const scope known = names();
   int faulty = 0;
   int sound = 0;
