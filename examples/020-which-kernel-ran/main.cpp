@@ -40,7 +40,8 @@ int main() {
   std::printf("operator  %s\nproblem   %s\nvariant   %s {%s}\nreason    %s\n", why.operator_name.c_str(),
               why.problem.c_str(), why.variant.c_str(), why.config.c_str(), sy::format_reason(why).c_str());
 
-  // The candidates named baseline_s4, one for each dtype, with the first rule that excludes them.
+  // A candidate of this call's type, with the first rule that excludes it. Others of its name serve other
+  // types.
   for (const sy::candidate_report& each : why.candidates) {
     if (each.variant != "baseline_s4") continue;
     std::printf("candidate %s: %s\n", each.variant.c_str(),

@@ -106,8 +106,8 @@ struct sample<operators::rotary> {
     call.sequence_offsets = nullptr;
     call.batch = 1 << problem;
     call.seqlen = 128;
-    call.heads_q = 32;
-    call.heads_k = 8;
+    call.heads = 32;
+    call.heads_kv = 8;
     call.head_dim = call.rotary_dim = 128;
     call.q_stride_head = call.q_out_stride_head = call.k_stride_head = call.k_out_stride_head = 128;
     call.q_stride_token = call.q_out_stride_token = (32 + strides) * 128;

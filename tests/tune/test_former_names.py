@@ -11,11 +11,13 @@ import sys
 TOOL, DATA, FOLDER = sys.argv[1:]
 QUICK = ["--devices", "host", "--confidence", "50%", "--samples", "6", "--drift", "90%"]
 PROBLEM = ["dtype=f32", "head_dim=64", "batch=1", "seqlen=16"]
+checks = 0
 failures = 0
 
 
 def check(truth, text):
-    global failures
+    global checks, failures
+    checks += 1
     if not truth:
         failures += 1
         print(f"FAILED: {text}")
@@ -148,7 +150,7 @@ def main():
         check(each.get("final", True), f"measured again: {each}")
     check(coordinates(resumed) == [expected[0]], f"a resumed table: {coordinates(resumed)}")
 
-    print(f"{failures} failures")
+    print(f"{checks} checks, {failures} failed")
     return failures != 0
 
 

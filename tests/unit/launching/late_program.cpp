@@ -13,6 +13,8 @@
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/launching/late_program.hpp>
 
+#include "../../environment.hpp"
+
 using namespace switchyard;
 
 namespace {
@@ -196,7 +198,7 @@ void check_against_interpreter(const std::vector<expression>& expressions, std::
 }  // namespace
 
 TEST_CASE("late programs give what the interpreter gives, value for value and fault for fault") {
-  const auto seed = std::random_device{}();
+  const auto seed = switchyard::test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
   const scope names = late_names();

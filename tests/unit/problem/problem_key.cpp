@@ -9,6 +9,7 @@
 
 #include <switchyard/problem/problem_key.hpp>
 
+#include "../../environment.hpp"
 #include "../sample_operator.hpp"
 
 using namespace switchyard;
@@ -48,7 +49,7 @@ std::size_t longest_chain(std::size_t buckets, const std::vector<std::vector<std
 }  // namespace
 
 TEST_CASE("keys are equal exactly where problems are, and erased ones are the same") {
-  const auto seed = std::random_device{}();
+  const auto seed = switchyard::test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
   std::vector<sample::scale::arguments> calls;
