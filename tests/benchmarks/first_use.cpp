@@ -34,7 +34,7 @@ double processor_ms() {
 double status_mb(const std::string& key) {
   std::ifstream file{"/proc/self/status"};
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(key + ":")) return std::atof(line.c_str() + key.size() + 1) / 1024;
+    if (line.starts_with(key + ":")) return std::strtod(line.c_str() + key.size() + 1, nullptr) / 1024;
   }
   return 0;
 }
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     return 64;
   }
   const std::string root = argv[1];
-  const int types = argc > 2 ? std::atoi(argv[2]) : 100;
+  const int types = argc > 2 ? static_cast<int>(std::strtol(argv[2], nullptr, 10)) : 100;
   const double begin = processor_ms();
   const double before = status_mb("VmHWM");
   sy::catalog_options options;

@@ -95,7 +95,7 @@ TEST_CASE("variants and launches take over what a shared object says, and say th
   warnings warned;
   const auto read = [&](const std::string& variant_members, const std::string& launch_members) {
     const std::string text = sharing(variant_members, launch_members);
-    const manifest whole = parse_manifest(text, "m.json", sample::description(), warned);
+    manifest whole = parse_manifest(text, "m.json", sample::description(), warned);
     REQUIRE(outlined(text, warned).read_all(warned)->variants.size() == whole.variants.size());
     return whole;
   };
@@ -152,10 +152,10 @@ TEST_CASE("what is wrong with an outlined file as a whole is said like that of a
     }
     return std::string{};
   };
-  const std::string sound = manifest_text("");
-  CHECK(refusal(sound).empty());
+  const std::string complete = manifest_text("");
+  CHECK(refusal(complete).empty());
   CHECK_THAT(refusal("[]"), has_text("expected an object, got an array of 0"));
-  CHECK_THAT(refusal(sound + "x"), has_text("[switchyard.103]") && has_text("is not JSON"));
+  CHECK_THAT(refusal(complete + "x"), has_text("[switchyard.103]") && has_text("is not JSON"));
   CHECK_THAT(refusal(manifest_text("", R"("a": 1, "a": 2, )")), has_text("/a: the key is repeated"));
   CHECK_THAT(refusal(manifest_text("", R"("variants": [], )")), has_text("/variants: the key is repeated"));
   CHECK_THAT(refusal(manifest_text("", R"("v\u0061riants": [], )")),
@@ -172,9 +172,9 @@ TEST_CASE("what is wrong with an outlined file as a whole is said like that of a
 
 TEST_CASE("a file that is not read still knows its variants") {
   const temporary_folder folder;
-  const std::string path =
+  const std::string unread =
       folder.write("m.json", manifest_text(variant_text("here") + R"(, {"id": "n\u0061med"})"));
-  const manifest_file file{path, {"hip", "gfx942"}};
+  const manifest_file file{unread, {"hip", "gfx942"}};
   CHECK_FALSE(file.is_read());
   CHECK(file.target().arch == "gfx942");
   CHECK(file.has_variant("here"));
