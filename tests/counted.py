@@ -15,7 +15,7 @@ def main():
         for line in process.stdout:
             sys.stdout.write(line)
             sys.stdout.flush()
-            counted = counted or re.match(r"(Ran )?[1-9]\d* (calls|cases|checks|files|headers|kernels|lines|problems|runs|tests)\b", line) is not None
+            counted = counted or re.match(r"(Ran )?[1-9]\d* (call|case|check|file|header|kernel|line|problem|run|test)s?\b", line) is not None
     if process.returncode == 0 and not counted:
         print(f"FAILED: {sys.argv[1]} does not say how many checks, cases, files, ... it has looked at")
         return 1
