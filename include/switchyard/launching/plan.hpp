@@ -108,8 +108,10 @@ struct plan {
   std::size_t position = 0;  ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
-  /// As `direct`, but for late values and for tensor maps that may be kept.
+  /// As `direct`, but for late values, which may include tensor maps.
   const planned_launch* single = nullptr;
+  /// As `direct`, but for tensor maps that may be kept.
+  const planned_launch* mapped = nullptr;
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show
