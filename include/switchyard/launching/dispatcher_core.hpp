@@ -72,6 +72,10 @@ class dispatcher_core final : public binding_user {
     }
     if (found != nullptr && found->single != nullptr)
       return launch_single(*now, *found, arguments, launch_stream);
+    if (found != nullptr && found->mapped != nullptr &&
+        launch_mapped(*now, *found, arguments, launch_stream)) {
+      return;
+    }
     launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
   }
 
@@ -339,7 +343,24 @@ class dispatcher_core final : public binding_user {
     }
   }
 
-  /// The one launch of a plan, with late values or tensor maps.
+  /// The one launch of a plan, with tensor maps that were kept. False where they were not.
+  [[nodiscard, gnu::noinline]] bool launch_mapped(binding& now, const plan& of, const void* arguments,
+                                                  stream launch_stream) {
+    const planned_launch& only = *of.mapped;
+    const auto* const base = static_cast<const std::byte*>(arguments);
+    const encoded_maps* const found = now.tensor_maps().find(tensor_map_cache::hash(only, base), only, base);
+    if (found == nullptr) return false;
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    detail::bind_parameters(only, arguments, only.image, pointers);
+    detail::bind_maps(only, found->maps.data(), pointers);
+    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+    return true;
+  }
+
+  /// The one launch of a plan, with late values.
   [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
                                        stream launch_stream) {
     const status result =

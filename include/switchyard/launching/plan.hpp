@@ -111,8 +111,10 @@ struct plan {
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
   kind_binding* kind = nullptr;       ///< what chose it
-  /// As `direct`, but for late values and for tensor maps that may be kept.
+  /// As `direct`, but for late values, which may include tensor maps.
   const planned_launch* single = nullptr;
+  /// As `direct`, but for tensor maps that may be kept.
+  const planned_launch* mapped = nullptr;
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show

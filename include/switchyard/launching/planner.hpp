@@ -72,8 +72,10 @@ class planner {
     if (!is_single) return;
     if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
       out.direct = &first;
-    } else if (first.maps.empty() || !first.layout->map_key.empty()) {
+    } else if (first.late != nullptr || first.late_grid != nullptr) {
       out.single = &first;
+    } else if (!first.layout->map_key.empty()) {
+      out.mapped = &first;
     }
   }
 
