@@ -14,6 +14,10 @@
 // decided by axes: give pointers that must not be null, or must be aligned, a derived axis (see
 // alignment_of).
 //
+// An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
+//
+// Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
+//
 // Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
 // "n"}}` keeps files readable that were written before.
 #pragma once
@@ -23,11 +27,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include <switchyard/base/alignment.hpp>
+#include <switchyard/base/cpp20.hpp>
 #include <switchyard/base/dtype.hpp>
 
 namespace switchyard {
@@ -102,6 +109,11 @@ struct member_traits<Value Class::*> {
   using class_type = Class;
   using value_type = Value;
 };
+template <class Class, class Value>
+struct member_traits<Value (Class::*)() const noexcept> {
+  using class_type = Class;
+  using value_type = Value;
+};
 template <auto Member>
 using member_value = typename member_traits<decltype(Member)>::value_type;
 template <auto Member>
@@ -133,13 +145,53 @@ template <class Value>
   }
 }
 
+/// The elements of an argument: one, where it is no array.
+template <class Value>
+inline constexpr std::size_t element_count = std::is_array_v<Value> ? std::extent_v<Value> : 1;
+
+/// The text "member[index]".
+template <auto Member, std::size_t Index>
+struct element_name {
+  static constexpr std::array text = [] {
+    constexpr std::string_view member = member_name<Member>();
+    static_assert(Index < 100, "an argument that is an array has at most 100 elements");
+    std::array<char, member.size() + (Index < 10 ? 3 : 4)> out{};
+    std::size_t at = 0;
+    for (const char each : member) out[at++] = each;
+    out[at++] = '[';
+    if (Index >= 10) out[at++] = static_cast<char>('0' + Index / 10);
+    out[at++] = static_cast<char>('0' + Index % 10);
+    out[at] = ']';
+    return out;
+  }();
+};
+
+/// Adds a member's fields to a list: one, or one for each element of an array.
+template <auto Member>
+constexpr void add_fields(field_description*& to, std::uint32_t offset) {
+  using value = member_value<Member>;
+  if constexpr (std::is_array_v<value>) {
+    static_assert(std::rank_v<value> == 1, "an argument that is an array has one dimension");
+    using element = std::remove_extent_t<value>;
+    [&to, offset ]<std::size_t... Index>(std::index_sequence<Index...>) {
+      ((*to++ = {{element_name<Member, Index>::text.data(), element_name<Member, Index>::text.size()},
+                 kind_of<element>(),
+                 offset + static_cast<std::uint32_t>(Index * sizeof(element))}),
+       ...);
+    }
+    (std::make_index_sequence<std::extent_v<value>>{});
+  } else {
+    *to++ = {member_name<Member>(), kind_of<value>(), offset};
+  }
+}
+
 template <auto... Members>
 struct field_list {
   template <class Visitor>
   static constexpr void for_each(Visitor&& visit) {
     (visit.template operator()<Members>(), ...);
   }
-  static constexpr std::size_t count = sizeof...(Members);
+  static constexpr std::size_t count = (std::size_t{0} + ... + element_count<member_value<Members>>);
 };
 
 template <auto Member>
@@ -147,8 +199,13 @@ struct member_axis {
   using value_type = member_value<Member>;
   std::string_view name;
   axis_kind kind;
-  [[nodiscard]] constexpr std::int64_t operator()(const member_class<Member>& arguments) const noexcept {
-    return static_cast<std::int64_t>(arguments.*Member);
+  [[nodiscard, gnu::always_inline]] constexpr std::int64_t operator()(
+      const member_class<Member>& arguments) const noexcept {
+    if constexpr (std::is_member_function_pointer_v<decltype(Member)>) {
+      return static_cast<std::int64_t>((arguments.*Member)());
+    } else {
+      return static_cast<std::int64_t>(arguments.*Member);
+    }
   }
 };
 
@@ -179,27 +236,41 @@ using derived_value = typename function_traits<decltype(&Function::operator())>:
 template <auto... Members>
 inline constexpr detail::field_list<Members...> fields{};
 
-/// A type axis that is an argument.
+namespace detail {
+
+template <class Value>
+constexpr void require_axis_value() {
+  static_assert(std::is_integral_v<Value> || std::is_enum_v<Value>,
+                "an axis is an integer, a bool or an enumeration: a float would be cut off");
+}
+
+}  // namespace detail
+
+/// A type axis that is an argument, or what a const noexcept member function of the arguments returns.
 template <auto Member>
 [[nodiscard]] constexpr auto type_axis(std::string_view name = detail::member_name<Member>()) {
+  detail::require_axis_value<detail::member_value<Member>>();
   return detail::member_axis<Member>{name, axis_kind::type};
 }
 
-/// A size axis that is an argument.
+/// A size axis that is an argument, or what a const noexcept member function of the arguments returns.
 template <auto Member>
 [[nodiscard]] constexpr auto size_axis(std::string_view name = detail::member_name<Member>()) {
+  detail::require_axis_value<detail::member_value<Member>>();
   return detail::member_axis<Member>{name, axis_kind::size};
 }
 
 /// A type axis computed from the arguments by a noexcept lambda; a bool or an enumeration keeps its names.
 template <class Function>
 [[nodiscard]] constexpr auto type_axis(std::string_view name, Function function) {
+  detail::require_axis_value<detail::derived_value<Function>>();
   return detail::derived_axis<Function, detail::derived_value<Function>>{name, axis_kind::type, function};
 }
 
 /// A size axis computed from the arguments by a noexcept lambda.
 template <class Function>
 [[nodiscard]] constexpr auto size_axis(std::string_view name, Function function) {
+  detail::require_axis_value<detail::derived_value<Function>>();
   return detail::derived_axis<Function, detail::derived_value<Function>>{name, axis_kind::size, function};
 }
 
@@ -284,13 +355,12 @@ template <operator_type Operator>
                          std::is_same_v<typename Axis::value_type, bool>};
       };
       std::apply([&](const auto&... axis) { (add_axis(axis), ...); }, Operator::axes);
-      index = 0;
+      field_description* next = fields.data();
       const typename Operator::arguments probe{};
       Operator::fields.for_each([&]<auto Member>() {
         const auto* base = reinterpret_cast<const std::byte*>(&probe);
         const auto* member = reinterpret_cast<const std::byte*>(&(probe.*Member));
-        fields[index++] = {detail::member_name<Member>(), detail::kind_of<detail::member_value<Member>>(),
-                           static_cast<std::uint32_t>(member - base)};
+        detail::add_fields<Member>(next, static_cast<std::uint32_t>(member - base));
       });
       description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}};
       if constexpr (requires { Operator::formerly; }) {
@@ -304,14 +374,17 @@ template <operator_type Operator>
   return instance.description;
 }
 
-/// Largest power of two, at most 16, that divides every pointer; 0 when one of them is null. Made for derived
-/// axes: kernels with 16-byte accesses require it, and a null argument becomes visible to the choice.
-template <class... Pointers>
-[[nodiscard]] inline std::int64_t alignment_of(const Pointers*... pointers) noexcept {
-  std::uintptr_t bits = (reinterpret_cast<std::uintptr_t>(pointers) | ... | std::uintptr_t{16});
-  asm("" : "+r"(bits));  // NOLINT(hicpp-no-assembler): now, not behind the branch with all values kept for it
-  if ((!pointers || ...)) return 0;
-  return static_cast<std::int64_t>(bits & (~bits + 1));
+/// Names of the strides that are not set or negative; empty where all are legal. For an operator's check().
+template <auto... Strides, class Arguments>
+[[nodiscard]] std::string wrong_strides(const Arguments& arguments) {
+  std::string out;
+  const auto look = [&](std::string_view name, std::int64_t stride) {
+    if (stride >= 0 || !out.empty()) return;
+    out = std::string{name} +
+          (stride == unset ? " is not set" : " must not be negative: it is " + std::to_string(stride));
+  };
+  (look(detail::member_name<Strides>(), arguments.*Strides), ...);
+  return out;
 }
 
 }  // namespace v0

@@ -31,6 +31,12 @@ inline constexpr std::array<std::string_view, 8> enumerator_names<dtype>{"f16", 
 template <>
 inline constexpr std::array<std::string_view, 2> enumerator_names<bool>{"false", "true"};
 
+/// The name of an element type, as files and messages spell it; "?" for a value that is none.
+[[nodiscard]] constexpr std::string_view name_of(dtype type) noexcept {
+  const auto index = static_cast<std::uint32_t>(type);
+  return index < enumerator_names<dtype>.size() ? enumerator_names<dtype>[index] : "?";
+}
+
 /// Size of one element in bytes.
 [[nodiscard]] constexpr std::int64_t size_of(dtype type) noexcept {
   switch (type) {

@@ -63,7 +63,8 @@ class reclaimer {
   }
 
   /// Like retire, but nothing is freed before several objects wait: for objects that come one by one, all the
-  /// time.
+  /// time. Until then they are in no batch, and the next call that seals one takes them along, of whichever
+  /// kind it is; the destructor frees the last ones.
   std::size_t retire_lazily(void* object, void (*release)(void*)) noexcept {
     return retire_and_collect({object, release, false}, lazy_batch);
   }
@@ -190,8 +191,19 @@ class reclaimer {
   }
 
   // A batch is sealed in stage 0; it is free when first the resting counter and then, after a flip, the other
-  // one have been seen at zero. A reader that took its phase before a flip and counts after it reads pointers
-  // later still, so it cannot see the batch. Returns how many objects wait.
+  // one have been seen at zero. Returns how many objects wait.
+  //
+  // Why that suffices: consider the one order of all sequentially consistent operations. A reader looks at
+  // met_ (or more_), counts, and loads pointers, in this order; a writer unpublishes, seals, looks at met_
+  // and at both counters of each stripe. A reader that still finds an object has loaded its pointer before
+  // that was unpublished. So it has counted, in a stripe that was met, before the writer looked at either
+  // counter, and the writer sees the count until the guard is gone. Which counter it is does not matter: a
+  // phase that was taken before a flip may be used after it. A reader that counts later than the writer looks
+  // loads the new pointer. Flips are there for progress alone: new readers leave the counter that is waited
+  // for.
+  //
+  // What a reader did with an object happens before its release: the reader leaves with a release operation,
+  // and the writer reads from it, or from a later addition to the same counter, which continues the sequence.
   std::size_t advance(std::vector<retired>& ready) noexcept {
     const locked lock{mutex_};
     for (;;) {

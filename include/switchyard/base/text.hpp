@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace switchyard {
 inline namespace v0 {
@@ -13,13 +12,13 @@ namespace text {
 
 /// Edit distance (insertions, deletions, substitutions) of two names.
 [[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  std::u32string row(b.size() + 1, U'\0');  // of numbers: <vector> would lengthen tensor.hpp by a tenth
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<char32_t>(j);
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
+    char32_t diagonal = row[0];
+    row[0] = static_cast<char32_t>(i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      const char32_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
       row[j] = row[j] + 1;
       if (row[j - 1] + 1 < row[j]) row[j] = row[j - 1] + 1;

@@ -77,6 +77,15 @@ class expression {
     }
     return false;
   }
+  /// The axes that it reads, a bit each.
+  [[nodiscard]] std::uint32_t axes_read() const noexcept {
+    static_assert(max_axes <= 32);
+    std::uint32_t out = 0;
+    for (const detail::instruction& step : program_) {
+      if (step.from == detail::operand::axis) out |= std::uint32_t{1} << step.index;
+    }
+    return out;
+  }
 
   /// Value of an integer expression.
   [[nodiscard]] integer_result evaluate(const evaluation& values) const noexcept {

@@ -58,10 +58,16 @@ class expression_scanner {
     return true;
   }
 
-  /// Letters, digits and underscores from the current position on.
+  /// Letters, digits and underscores from the current position on, and an index in brackets: `w[2]`.
   [[nodiscard]] std::string_view word() noexcept {
     const std::size_t start = at_;
     while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
+    std::size_t end = at_;
+    if (end < text_.size() && text_[end] == '[') {
+      while (++end < text_.size() && is_digit(text_[end])) {
+      }
+      if (end > at_ + 1 && end < text_.size() && text_[end] == ']') at_ = end + 1;
+    }
     return text_.substr(start, at_ - start);
   }
 

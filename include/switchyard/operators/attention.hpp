@@ -25,13 +25,15 @@ enum class attention_kv : std::int32_t {
   paged = 2,   ///< [pages, page_size, heads_kv, dim] with block_table; the batch stride is a page's
 };
 
-/// Bytes, 1 to 16, that divide the tensors' addresses and every stride; 0 when a tensor is null. `strides`
-/// are the strides in elements, or-ed together.
+/// Bytes, 1 to 16, that divide the tensors' addresses and every stride; 0 when a tensor is null, or a stride
+/// or the scale is not set. `strides` are the strides in elements, or-ed together; `others` those that need
+/// no alignment.
 template <class... Tensors>
-[[nodiscard]] inline std::int64_t attention_alignment(dtype type, std::int64_t strides,
-                                                      const Tensors*... tensors) noexcept {
-  return alignment_of(tensors...,
-                      reinterpret_cast<const void*>((strides * detail::size_of_legal(type)) | 16));
+[[nodiscard, gnu::always_inline]] inline std::int64_t attention_alignment(
+    dtype type, std::int64_t strides, std::int64_t others, float scale, const Tensors*... tensors) noexcept {
+  if (is_unset(scale)) [[unlikely]]
+    return 0;
+  return alignment_of_strided(type, strides, others, tensors...);
 }
 
 /// What is wrong with the sizes that all attention operators have; empty when nothing is.
@@ -45,6 +47,66 @@ template <class Arguments>
     return "heads must be a multiple of heads_kv";
   if (!(a.soft_cap >= 0.0F)) return "soft_cap must not be negative";
   return {};
+}
+
+/// A call with 0 for strides that are not set and do not matter, because no two elements lie that far apart:
+/// of a batch of one, of packed sequences, of one head, of a single query of decode.
+template <class Arguments>
+[[nodiscard, gnu::cold, gnu::noinline]] Arguments without_unused_strides(Arguments a) noexcept {
+  bool one_query = false;
+  bool batched_q = a.batch > 1;
+  bool batched_k = a.batch > 1;
+  if constexpr (requires { a.cu_seqlens_q; }) {
+    batched_q = batched_q && a.cu_seqlens_q == nullptr;
+    batched_k = batched_k && a.cu_seqlens_k == nullptr;
+  } else {
+    one_query = a.seqlen_q <= 1;
+  }
+  if constexpr (requires { a.block_table; }) batched_k = batched_k || a.block_table != nullptr;
+  ignore_unless(batched_q, a.q_stride_batch, a.out_stride_batch, a.lse_stride_batch);
+  ignore_unless(batched_k, a.k_stride_batch, a.v_stride_batch);
+  ignore_unless(a.heads > 1, a.q_stride_head, a.out_stride_head, a.lse_stride_head);
+  ignore_unless(a.heads_kv > 1, a.k_stride_head, a.v_stride_head);
+  ignore_unless(!one_query, a.q_stride_token, a.out_stride_token);
+  if constexpr (requires { a.bias; }) {
+    ignore_unless(a.batch > 1, a.bias_stride_batch);
+    ignore_unless(a.heads > 1, a.bias_stride_head);
+    ignore_unless(a.seqlen_q > 1, a.bias_stride_row);
+  }
+  if constexpr (requires { a.dout; }) {
+    ignore_unless(batched_q, a.dout_stride_batch, a.dq_stride_batch);
+    ignore_unless(batched_k, a.dk_stride_batch, a.dv_stride_batch);
+    ignore_unless(a.heads > 1, a.dout_stride_head, a.dq_stride_head);
+    ignore_unless(a.heads_kv > 1, a.dk_stride_head, a.dv_stride_head);
+    ignore_unless(a.batch > 1, a.dbias_stride_batch);
+    ignore_unless(a.heads > 1, a.dbias_stride_head);
+    ignore_unless(a.seqlen_q > 1, a.dbias_stride_row);
+  }
+  return a;
+}
+
+/// Names a stride or the scale where it is not set but matters; empty where all are. `lse`, `bias` and pages
+/// have strides only where they are given.
+template <class Arguments>
+[[nodiscard]] std::string check_attention_strides(const Arguments& call) {
+  using each = Arguments;
+  const Arguments a = without_unused_strides(call);
+  std::string wrong =
+      wrong_strides<&each::q_stride_batch, &each::q_stride_head, &each::q_stride_token, &each::k_stride_batch,
+                    &each::k_stride_head, &each::k_stride_token, &each::v_stride_batch, &each::v_stride_head,
+                    &each::v_stride_token, &each::out_stride_batch, &each::out_stride_head,
+                    &each::out_stride_token>(a);
+  if (wrong.empty() && a.lse != nullptr)
+    wrong = wrong_strides<&each::lse_stride_batch, &each::lse_stride_head>(a);
+  if constexpr (requires { a.bias; }) {
+    if (wrong.empty() && a.bias != nullptr)
+      wrong = wrong_strides<&each::bias_stride_batch, &each::bias_stride_head, &each::bias_stride_row>(a);
+  }
+  if constexpr (requires { a.block_table; }) {
+    if (wrong.empty() && a.block_table != nullptr) wrong = wrong_strides<&each::block_table_stride>(a);
+  }
+  if (wrong.empty() && is_unset(a.scale)) return "scale is not set";
+  return wrong;
 }
 
 /// What is wrong with the pages of keys and values; empty when nothing is.

@@ -23,6 +23,9 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -62,19 +65,20 @@ struct attention_backward {
     std::int64_t head_dim = 0;
     std::int64_t head_dim_v = 0;
 
-    std::int64_t q_stride_batch = 0, q_stride_head = 0, q_stride_token = 0;
-    std::int64_t k_stride_batch = 0, k_stride_head = 0, k_stride_token = 0;
-    std::int64_t v_stride_batch = 0, v_stride_head = 0, v_stride_token = 0;
-    std::int64_t out_stride_batch = 0, out_stride_head = 0, out_stride_token = 0;
-    std::int64_t dout_stride_batch = 0, dout_stride_head = 0, dout_stride_token = 0;
-    std::int64_t dq_stride_batch = 0, dq_stride_head = 0, dq_stride_token = 0;
-    std::int64_t dk_stride_batch = 0, dk_stride_head = 0, dk_stride_token = 0;
-    std::int64_t dv_stride_batch = 0, dv_stride_head = 0, dv_stride_token = 0;
-    std::int64_t bias_stride_batch = 0, bias_stride_head = 0, bias_stride_row = 0;
-    std::int64_t dbias_stride_batch = 0, dbias_stride_head = 0, dbias_stride_row = 0;  ///< inner stride 1
-    std::int64_t lse_stride_batch = 0, lse_stride_head = 0;
+    std::int64_t q_stride_batch = unset, q_stride_head = unset, q_stride_token = unset;
+    std::int64_t k_stride_batch = unset, k_stride_head = unset, k_stride_token = unset;
+    std::int64_t v_stride_batch = unset, v_stride_head = unset, v_stride_token = unset;
+    std::int64_t out_stride_batch = unset, out_stride_head = unset, out_stride_token = unset;
+    std::int64_t dout_stride_batch = unset, dout_stride_head = unset, dout_stride_token = unset;
+    std::int64_t dq_stride_batch = unset, dq_stride_head = unset, dq_stride_token = unset;
+    std::int64_t dk_stride_batch = unset, dk_stride_head = unset, dk_stride_token = unset;
+    std::int64_t dv_stride_batch = unset, dv_stride_head = unset, dv_stride_token = unset;
+    std::int64_t bias_stride_batch = unset, bias_stride_head = unset, bias_stride_row = unset;
+    std::int64_t dbias_stride_batch = unset, dbias_stride_head = unset,
+                 dbias_stride_row = unset;  ///< inner stride 1
+    std::int64_t lse_stride_batch = unset, lse_stride_head = unset;
 
-    float scale = 0.0F;
+    float scale = unset_scale;
     float soft_cap = 0.0F;
     float dropout_p = 0.0F;
     std::int32_t window_left = -1;
@@ -85,8 +89,18 @@ struct attention_backward {
     attention_mask mask = attention_mask::none;
     bool deterministic = false;  ///< the same bits in every run
 
-    /// Bytes, 1 to 16, that divide the tensors' addresses and all strides; 0 when one of them is null.
+    /// Bytes, 1 to 16, that divide the tensors' addresses and all strides; 0 when one of them is null, or
+    /// a stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
+      const std::int64_t aligned = alignment_as_set();
+      return aligned != 0 ? aligned : alignment_without_unused(*this);
+    }
+
+    /// The same where every stride counts.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
+      std::int64_t others = lse_stride_batch | lse_stride_head;
+      if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
+      if (dbias != nullptr) others |= dbias_stride_batch | dbias_stride_head | dbias_stride_row;
       return attention_alignment(
           dtype,
           q_stride_batch | q_stride_head | q_stride_token | k_stride_batch | k_stride_head | k_stride_token |
@@ -94,7 +108,7 @@ struct attention_backward {
               out_stride_token | dout_stride_batch | dout_stride_head | dout_stride_token | dq_stride_batch |
               dq_stride_head | dq_stride_token | dk_stride_batch | dk_stride_head | dk_stride_token |
               dv_stride_batch | dv_stride_head | dv_stride_token,
-          q, k, v, out, dout, dq, dk, dv);
+          others, scale, q, k, v, out, dout, dq, dk, dv);
     }
   };
 
@@ -123,34 +137,175 @@ struct attention_backward {
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),
       switchyard::type_axis<&arguments::head_dim_v>(), switchyard::type_axis<&arguments::mask>(),
       switchyard::type_axis(
-          "window", [](const arguments& a) noexcept { return a.window_left >= 0 || a.window_right >= 0; }),
-      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return a.soft_cap != 0.0F; }),
+          "window", [](const arguments& a) noexcept { return (a.window_left & a.window_right) >= 0; }),
+      switchyard::type_axis("soft_capped",
+                            [](const arguments& a) noexcept { return is_nonzero(a.soft_cap); }),
       switchyard::type_axis("biased", [](const arguments& a) noexcept { return a.bias != nullptr; }),
       switchyard::type_axis("alibi", [](const arguments& a) noexcept { return a.alibi_slopes != nullptr; }),
-      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return a.dropout_p != 0.0F; }),
+      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return is_nonzero(a.dropout_p); }),
       switchyard::type_axis("packed_q",
                             [](const arguments& a) noexcept { return a.cu_seqlens_q != nullptr; }),
       switchyard::type_axis("packed_k",
                             [](const arguments& a) noexcept { return a.cu_seqlens_k != nullptr; }),
-      switchyard::type_axis(
-          "seqused",
-          [](const arguments& a) noexcept { return a.seqused_q != nullptr || a.seqused_k != nullptr; }),
+      switchyard::type_axis("seqused",
+                            [](const arguments& a) noexcept { return any_given(a.seqused_q, a.seqused_k); }),
       switchyard::type_axis<&arguments::deterministic>(),
       switchyard::type_axis("with_dbias", [](const arguments& a) noexcept { return a.dbias != nullptr; }),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
-      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
-      switchyard::size_axis<&arguments::seqlen_k>());
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
+      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
+      switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention(a); !wrong.empty()) return wrong;
     if (a.lse == nullptr) return "lse must not be null";
     if (a.dbias != nullptr && a.bias == nullptr) return "dbias is wanted, but there is no bias";
+    if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
+    const arguments set = without_unused_strides(a);
+    if (std::string wrong = wrong_strides<
+            &arguments::dout_stride_batch, &arguments::dout_stride_head, &arguments::dout_stride_token,
+            &arguments::dq_stride_batch, &arguments::dq_stride_head, &arguments::dq_stride_token,
+            &arguments::dk_stride_batch, &arguments::dk_stride_head, &arguments::dk_stride_token,
+            &arguments::dv_stride_batch, &arguments::dv_stride_head, &arguments::dv_stride_token>(set);
+        !wrong.empty()) {
+      return wrong;
+    }
+    if (a.dbias != nullptr) {
+      if (std::string wrong = wrong_strides<&arguments::dbias_stride_batch, &arguments::dbias_stride_head,
+                                            &arguments::dbias_stride_row>(set);
+          !wrong.empty()) {
+        return wrong;
+      }
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v, out, dout, dq, dk and dv must not be null";
     if (aligned < size_of(a.dtype)) return "the tensors must be aligned to their element size";
     return {};
+  }
+
+  /// The tensors of a call.
+  struct tensors {
+    const_tensor q{};     ///< [batch, seqlen_q, heads, head_dim], packed [tokens, heads, head_dim]
+    const_tensor k{};     ///< [batch, seqlen_k, heads_kv, head_dim], packed [tokens, heads_kv, head_dim]
+    const_tensor v{};     ///< as k, with head_dim_v
+    const_tensor out{};   ///< as q, with head_dim_v
+    const_tensor dout{};  ///< as out
+    const_tensor lse{};   ///< f32 [batch, heads, seqlen_q], packed [heads, tokens]
+    tensor dq{};          ///< as q
+    tensor dk{};          ///< as k
+    tensor dv{};          ///< as v
+  };
+
+  /// What a call may have besides: the forward call's values.
+  struct options {
+    attention_mask mask = attention_mask::none;
+    float scale = unset_scale;  ///< not set: 1 / sqrt(head_dim)
+    float soft_cap = 0.0F;
+    std::int32_t window_left = -1;
+    std::int32_t window_right = -1;
+    const_tensor bias{};  ///< [batch, heads, seqlen_q, seqlen_k]; extents of 1 but the last are shared
+    tensor dbias{};       ///< as bias; summed over what an extent of 1 shares
+    const_tensor alibi_slopes{};  ///< f32 [heads]
+    const_tensor cu_seqlens_q{};  ///< i32 [batch + 1]: the queries' tensors are packed
+    const_tensor cu_seqlens_k{};  ///< i32 [batch + 1]: the keys' tensors are packed
+    std::int64_t longest_q = -1;  ///< the longest sequence, with cu_seqlens_q
+    std::int64_t longest_k = -1;  ///< the longest sequence, with cu_seqlens_k
+    const_tensor seqused_q{};     ///< i32 [batch]
+    const_tensor seqused_k{};     ///< i32 [batch]
+    float dropout_p = 0.0F;
+    std::uint64_t dropout_seed = 0;
+    std::uint64_t dropout_offset = 0;
+    const std::uint64_t* dropout_state = nullptr;
+    bool deterministic = false;
+  };
+
+  /// The arguments of a call: `attention_backward::call({.q = q, .k = k, ...}, {.mask = ...})`. Any strides
+  /// but the innermost. Throws call_error where tensors disagree.
+  [[nodiscard]] static arguments call(const tensors& of, const options& with) {
+    if (with.cu_seqlens_q && with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
+    if (with.cu_seqlens_k && with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
+    if (with.cu_seqlens_q)
+      return with.cu_seqlens_k ? bind<true, true>(of, with) : bind<true, false>(of, with);
+    return with.cu_seqlens_k ? bind<false, true>(of, with) : bind<false, false>(of, with);
+  }
+  [[nodiscard]] static arguments call(const tensors& of) { return call(of, options{}); }
+
+ private:
+  template <bool Packed>
+  struct query_list {
+    using like = attention::query_views<arguments, Packed>;
+    using type = views<
+        attention::q_view<arguments, Packed>, attention::out_view<arguments, Packed>,
+        typename like::template like_q<&arguments::dout, &arguments::head_dim_v,
+                                       &arguments::dout_stride_batch, &arguments::dout_stride_token,
+                                       &arguments::dout_stride_head>,
+        typename like::template like_q<&arguments::dq, &arguments::head_dim, &arguments::dq_stride_batch,
+                                       &arguments::dq_stride_token, &arguments::dq_stride_head>,
+        typename attention::lse_views<arguments, Packed>::required>;
+  };
+  template <bool Packed>
+  struct key_list {
+    using like = attention::key_views<arguments, &arguments::dtype, Packed>;
+    using type = views<
+        attention::k_view<arguments, &arguments::dtype, Packed>,
+        attention::v_view<arguments, &arguments::dtype, Packed>,
+        typename like::template like_k<&arguments::dk, &arguments::head_dim, &arguments::dk_stride_batch,
+                                       &arguments::dk_stride_token, &arguments::dk_stride_head>,
+        typename like::template like_k<&arguments::dv, &arguments::head_dim_v, &arguments::dv_stride_batch,
+                                       &arguments::dv_stride_token, &arguments::dv_stride_head>>;
+  };
+  template <auto Tensor>
+  using cu_seqlens_list = views<attention::cu_seqlens_view<Tensor, &arguments::batch>>;
+  using score_views =
+      views<attention::score_view<arguments, &arguments::bias, &arguments::bias_stride_batch,
+                                  &arguments::bias_stride_head, &arguments::bias_stride_row>,
+            attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
+                                  &arguments::dbias_stride_head, &arguments::dbias_stride_row>,
+            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
+            attention::vector_view<&arguments::seqused_q, &arguments::batch, dtype::i32>,
+            attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
+
+  template <bool PackedQ, bool PackedK>
+  [[nodiscard]] static arguments bind(const tensors& of, const options& with) {
+    using queries = typename query_list<PackedQ>::type;
+    using keys = typename key_list<PackedK>::type;
+    using cu_q = cu_seqlens_list<&arguments::cu_seqlens_q>;
+    using cu_k = cu_seqlens_list<&arguments::cu_seqlens_k>;
+    arguments a = default_arguments<arguments>(fields);
+    a.dropout_state = with.dropout_state;
+    a.soft_cap = with.soft_cap;
+    a.dropout_p = with.dropout_p;
+    a.window_left = with.window_left;
+    a.window_right = with.window_right;
+    a.dropout_seed = with.dropout_seed;
+    a.dropout_offset = with.dropout_offset;
+    a.mask = with.mask;
+    a.deterministic = with.deterministic;
+    const auto bind_all = [&]<class Views>(Views all, const auto&... first) {
+      bind_views(all, name, a, true, first..., of.q, of.out, of.dout, of.dq, of.lse, of.k, of.v, of.dk, of.dv,
+                 with.bias, with.dbias, with.alibi_slopes, with.seqused_q, with.seqused_k);
+    };
+    constexpr auto all = queries{} + keys{} + score_views{};
+    if constexpr (PackedQ) {
+      a.seqlen_q = with.longest_q;
+      a.q_stride_batch = a.out_stride_batch = a.dout_stride_batch = a.dq_stride_batch = a.lse_stride_batch =
+          0;
+    }
+    if constexpr (PackedK) {
+      a.seqlen_k = with.longest_k;
+      a.k_stride_batch = a.v_stride_batch = a.dk_stride_batch = a.dv_stride_batch = 0;
+    }
+    if constexpr (PackedQ && PackedK) {
+      bind_all(cu_q{} + cu_k{} + all, with.cu_seqlens_q, with.cu_seqlens_k);
+    } else if constexpr (PackedQ) {
+      bind_all(cu_q{} + all, with.cu_seqlens_q);
+    } else if constexpr (PackedK) {
+      bind_all(cu_k{} + all, with.cu_seqlens_k);
+    } else {
+      bind_all(all);
+    }
+    a.scale = attention::scale_or_default(with.scale, a.head_dim);
+    return a;
   }
 };
 

@@ -24,6 +24,9 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -59,33 +62,44 @@ struct attention_decode {
     std::int64_t head_dim = 0;
     std::int64_t head_dim_v = 0;
     std::int64_t page_size = 0;
-    std::int64_t block_table_stride = 0;
+    std::int64_t block_table_stride = unset;
 
-    std::int64_t q_stride_batch = 0, q_stride_head = 0, q_stride_token = 0;
-    std::int64_t k_stride_batch = 0, k_stride_head = 0, k_stride_token = 0;  ///< batch: of pages, when paged
-    std::int64_t v_stride_batch = 0, v_stride_head = 0, v_stride_token = 0;
-    std::int64_t out_stride_batch = 0, out_stride_head = 0, out_stride_token = 0;
-    std::int64_t lse_stride_batch = 0, lse_stride_head = 0;  ///< its inner stride is 1
-    std::int64_t k_scale_stride = 0, v_scale_stride = 0;     ///< 0: one scale for all heads; 1: one a KV head
+    std::int64_t q_stride_batch = unset, q_stride_head = unset, q_stride_token = unset;
+    std::int64_t k_stride_batch = unset, k_stride_head = unset,
+                 k_stride_token = unset;  ///< batch: of pages, when paged
+    std::int64_t v_stride_batch = unset, v_stride_head = unset, v_stride_token = unset;
+    std::int64_t out_stride_batch = unset, out_stride_head = unset, out_stride_token = unset;
+    std::int64_t lse_stride_batch = unset, lse_stride_head = unset;  ///< its inner stride is 1
+    std::int64_t k_scale_stride = 0, v_scale_stride = 0;  ///< 0: one scale for all heads; 1: one a KV head
 
-    float scale = 0.0F;             ///< usually 1 / sqrt(head_dim)
+    float scale = unset_scale;      ///< usually 1 / sqrt(head_dim)
     float soft_cap = 0.0F;          ///< 0: none
     std::int32_t window_left = -1;  ///< keys before a query's position that it sees; -1: all
     switchyard::dtype dtype = switchyard::dtype::f32;           ///< of q and out: f16 or bf16
     switchyard::dtype kv_dtype = switchyard::dtype::f32;        ///< of k and v: that of q, or f8_e4m3
     attention_mask mask = attention_mask::causal_bottom_right;  ///< or none: every query sees the last key
 
-    /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.
+    /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
+    /// stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t ours = attention_alignment(dtype,
-                                                    q_stride_batch | q_stride_head | q_stride_token |
-                                                        out_stride_batch | out_stride_head | out_stride_token,
-                                                    q, out);
-      const std::int64_t cached = attention_alignment(
-          kv_dtype,
-          k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token,
-          k, v);
-      return ours < cached ? ours : cached;
+      const std::int64_t aligned = alignment_as_set();
+      return aligned != 0 ? aligned : alignment_without_unused(*this);
+    }
+
+    /// The same where every stride counts.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
+      const std::int64_t strides_kv =
+          k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token;
+      std::int64_t required = strides_kv | count_null(k, v);
+      if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
+      if (block_table != nullptr) required |= block_table_stride;
+      // Keys and values may have another dtype: their bytes join as an address does.
+      const void* const cached = reinterpret_cast<const void*>(
+          static_cast<std::uintptr_t>(strides_kv * detail::size_of_legal(kv_dtype)));
+      return attention_alignment(dtype,
+                                 q_stride_batch | q_stride_head | q_stride_token | out_stride_batch |
+                                     out_stride_head | out_stride_token,
+                                 required, scale, q, out, optional_tensors(k, v, cached));
     }
   };
 
@@ -108,7 +122,8 @@ struct attention_decode {
       switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::head_dim_v>(),
       switchyard::type_axis<&arguments::mask>(),
       switchyard::type_axis("window", [](const arguments& a) noexcept { return a.window_left >= 0; }),
-      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return a.soft_cap != 0.0F; }),
+      switchyard::type_axis("soft_capped",
+                            [](const arguments& a) noexcept { return is_nonzero(a.soft_cap); }),
       switchyard::type_axis("alibi", [](const arguments& a) noexcept { return a.alibi_slopes != nullptr; }),
       switchyard::type_axis("sink", [](const arguments& a) noexcept { return a.sinks != nullptr; }),
       switchyard::type_axis("with_lse", [](const arguments& a) noexcept { return a.lse != nullptr; }),
@@ -117,8 +132,7 @@ struct attention_decode {
                               return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
                             }),
       switchyard::type_axis("seqused", [](const arguments& a) noexcept { return a.seqused_k != nullptr; }),
-      switchyard::type_axis<&arguments::page_size>(),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
+      switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
       switchyard::size_axis<&arguments::seqlen_k>());
@@ -141,15 +155,86 @@ struct attention_decode {
       return "mask must be none or causal_bottom_right: the queries are a sequence's last tokens";
     }
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v and out must not be null";
-    const std::int64_t strides = a.q_stride_batch | a.q_stride_head | a.q_stride_token | a.out_stride_batch |
-                                 a.out_stride_head | a.out_stride_token;
+    const arguments set = without_unused_strides(a);
+    const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
+                                 set.out_stride_batch | set.out_stride_head | set.out_stride_token;
     if (aligned < size_of(a.kv_dtype) ||
-        attention_alignment(a.dtype, strides, a.q, a.out) < size_of(a.dtype)) {
+        alignment_of_strided(a.dtype, strides, 0, a.q, a.out) < size_of(a.dtype)) {
       return "q, k, v and out must be aligned to their element size";
     }
     return {};
+  }
+
+  /// What a call may have besides q, k, v and out.
+  struct options {
+    attention_mask mask = attention_mask::causal_bottom_right;
+    float scale = unset_scale;  ///< not set: 1 / sqrt(head_dim)
+    float soft_cap = 0.0F;
+    std::int32_t window_left = -1;
+    tensor lse{};                 ///< f32 [batch, heads, seqlen_q]
+    const_tensor k_scale{};       ///< f32 [1] or [heads_kv]
+    const_tensor v_scale{};       ///< f32 [1] or [heads_kv]
+    const_tensor alibi_slopes{};  ///< f32 [heads]
+    const_tensor sinks{};         ///< f32 [heads]
+    const_tensor seqused_k{};     ///< i32 [batch], without pages
+  };
+
+  /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], with any strides but the innermost.
+  /// Throws call_error where they disagree.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
+                                                                 const const_tensor& v, const tensor& out,
+                                                                 const options& with) {
+    using keys = views<attention::k_view<arguments, &arguments::kv_dtype, false>,
+                       attention::v_view<arguments, &arguments::kv_dtype, false>,
+                       attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
+    arguments a = begin(with);
+    bind_views(query_views{} + keys{} + score_views{}, name, a, true, q, out, k, v, with.seqused_k, with.lse,
+               with.k_scale, with.v_scale, with.alibi_slopes, with.sinks);
+    a.scale = attention::scale_or_default(with.scale, a.head_dim);
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
+                                                                 const const_tensor& v, const tensor& out) {
+    return call(q, k, v, out, options{});
+  }
+
+  /// The same with keys and values in pages.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
+                                                                 const tensor& out, const options& with) {
+    arguments a = begin(with);
+    a.seqlen_k = attention::longest_of(cache);
+    bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},
+               name, a, true, q, out, cache.k, cache.v, cache.block_table, cache.used, with.lse, with.k_scale,
+               with.v_scale, with.alibi_slopes, with.sinks);
+    a.scale = attention::scale_or_default(with.scale, a.head_dim);
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
+                                                                 const tensor& out) {
+    return call(q, cache, out, options{});
+  }
+
+ private:
+  using query_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>>;
+  using score_views =
+      views<attention::lse_views<arguments, false>::optional,
+            optional_view<&arguments::k_scale, dtype::f32,
+                          dim<&arguments::heads_kv, &arguments::k_scale_stride, attention::broadcast>>,
+            optional_view<&arguments::v_scale, dtype::f32,
+                          dim<&arguments::heads_kv, &arguments::v_scale_stride, attention::broadcast>>,
+            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
+            attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>>;
+
+  /// What no tensor decides.
+  [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
+    arguments a = default_arguments<arguments>(fields);
+    a.mask = with.mask;
+    a.soft_cap = with.soft_cap;
+    a.window_left = with.window_left;
+    return a;
   }
 };
 

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -51,6 +53,13 @@ struct attention_dropout_mask {
     if (alignment_of(a.mask) < 4) return "mask must be aligned to its element size";
     return {};
   }
+
+  /// The arguments of a call: mask is dense f32 [batch, heads, seqlen_q, seqlen_k]. What else a call has
+  /// follows: `attention_dropout_mask::call(mask, {.dropout_p = 0.1F, .dropout_seed = 7})`.
+  static constexpr tensor_call<
+      arguments, view<&arguments::mask, dtype::f32, dim<&arguments::batch>, dim<&arguments::heads>,
+                      dim<&arguments::seqlen_q>, dim<&arguments::seqlen_k>>>
+      call{name};
 };
 
 }  // namespace operators

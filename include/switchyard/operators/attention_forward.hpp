@@ -24,6 +24,9 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -63,17 +66,17 @@ struct attention_forward {
     std::int64_t head_dim = 0;
     std::int64_t head_dim_v = 0;
     std::int64_t page_size = 0;
-    std::int64_t block_table_stride = 0;
+    std::int64_t block_table_stride = unset;
 
-    std::int64_t q_stride_batch = 0, q_stride_head = 0, q_stride_token = 0;
-    std::int64_t k_stride_batch = 0, k_stride_head = 0, k_stride_token = 0;
-    std::int64_t v_stride_batch = 0, v_stride_head = 0, v_stride_token = 0;
-    std::int64_t out_stride_batch = 0, out_stride_head = 0, out_stride_token = 0;
-    std::int64_t bias_stride_batch = 0, bias_stride_head = 0, bias_stride_row = 0;
-    std::int64_t lse_stride_batch = 0, lse_stride_head = 0;  ///< its inner stride is 1
+    std::int64_t q_stride_batch = unset, q_stride_head = unset, q_stride_token = unset;
+    std::int64_t k_stride_batch = unset, k_stride_head = unset, k_stride_token = unset;
+    std::int64_t v_stride_batch = unset, v_stride_head = unset, v_stride_token = unset;
+    std::int64_t out_stride_batch = unset, out_stride_head = unset, out_stride_token = unset;
+    std::int64_t bias_stride_batch = unset, bias_stride_head = unset, bias_stride_row = unset;
+    std::int64_t lse_stride_batch = unset, lse_stride_head = unset;  ///< its inner stride is 1
 
-    float scale = 0.0F;     ///< usually 1 / sqrt(head_dim)
-    float soft_cap = 0.0F;  ///< 0: none
+    float scale = unset_scale;  ///< usually 1 / sqrt(head_dim)
+    float soft_cap = 0.0F;      ///< 0: none
     float dropout_p = 0.0F;
     std::int32_t window_left = -1;   ///< keys before the diagonal that are seen; -1: all
     std::int32_t window_right = -1;  ///< keys after the diagonal that are seen; -1: all
@@ -82,13 +85,23 @@ struct attention_forward {
     switchyard::dtype dtype = switchyard::dtype::f32;
     attention_mask mask = attention_mask::none;
 
-    /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null.
+    /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
+    /// stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      return attention_alignment(dtype,
-                                 q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
-                                     k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
-                                     v_stride_token | out_stride_batch | out_stride_head | out_stride_token,
-                                 q, k, v, out);
+      const std::int64_t aligned = alignment_as_set();
+      return aligned != 0 ? aligned : alignment_without_unused(*this);
+    }
+
+    /// The same where every stride counts.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
+      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
+                                   k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
+                                   v_stride_token | out_stride_batch | out_stride_head | out_stride_token;
+      std::int64_t required = strides;
+      if (bias != nullptr) required |= bias_stride_batch | bias_stride_head | bias_stride_row;
+      if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
+      if (block_table != nullptr) required |= block_table_stride;
+      return attention_alignment(dtype, strides, required, scale, q, k, v, out);
     }
   };
 
@@ -111,12 +124,13 @@ struct attention_forward {
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),
       switchyard::type_axis<&arguments::head_dim_v>(), switchyard::type_axis<&arguments::mask>(),
       switchyard::type_axis(
-          "window", [](const arguments& a) noexcept { return a.window_left >= 0 || a.window_right >= 0; }),
-      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return a.soft_cap != 0.0F; }),
+          "window", [](const arguments& a) noexcept { return (a.window_left & a.window_right) >= 0; }),
+      switchyard::type_axis("soft_capped",
+                            [](const arguments& a) noexcept { return is_nonzero(a.soft_cap); }),
       switchyard::type_axis("biased", [](const arguments& a) noexcept { return a.bias != nullptr; }),
       switchyard::type_axis("alibi", [](const arguments& a) noexcept { return a.alibi_slopes != nullptr; }),
       switchyard::type_axis("sink", [](const arguments& a) noexcept { return a.sinks != nullptr; }),
-      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return a.dropout_p != 0.0F; }),
+      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return is_nonzero(a.dropout_p); }),
       switchyard::type_axis("with_lse", [](const arguments& a) noexcept { return a.lse != nullptr; }),
       switchyard::type_axis("packed_q",
                             [](const arguments& a) noexcept { return a.cu_seqlens_q != nullptr; }),
@@ -125,11 +139,9 @@ struct attention_forward {
                               if (a.block_table != nullptr) return attention_kv::paged;
                               return a.cu_seqlens_k != nullptr ? attention_kv::packed : attention_kv::dense;
                             }),
-      switchyard::type_axis(
-          "seqused",
-          [](const arguments& a) noexcept { return a.seqused_q != nullptr || a.seqused_k != nullptr; }),
-      switchyard::type_axis<&arguments::page_size>(),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
+      switchyard::type_axis("seqused",
+                            [](const arguments& a) noexcept { return any_given(a.seqused_q, a.seqused_k); }),
+      switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
       switchyard::size_axis<&arguments::seqlen_k>());
@@ -140,10 +152,121 @@ struct attention_forward {
     if (a.block_table != nullptr && a.cu_seqlens_k != nullptr)
       return "block_table and cu_seqlens_k exclude each other";
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v and out must not be null";
     if (aligned < size_of(a.dtype)) return "q, k, v and out must be aligned to their element size";
     return {};
+  }
+
+  /// What a call may have besides q, k, v and out.
+  struct options {
+    attention_mask mask = attention_mask::none;
+    float scale = unset_scale;  ///< not set: 1 / sqrt(head_dim)
+    float soft_cap = 0.0F;
+    std::int32_t window_left = -1;
+    std::int32_t window_right = -1;
+    tensor lse{};         ///< f32 [batch, heads, seqlen_q], packed [heads, tokens]
+    const_tensor bias{};  ///< [batch, heads, seqlen_q, seqlen_k]; extents of 1 but the last are shared
+    const_tensor alibi_slopes{};  ///< f32 [heads]
+    const_tensor sinks{};         ///< f32 [heads]
+    const_tensor cu_seqlens_q{};  ///< i32 [batch + 1]: q and out are [tokens, heads, dim]
+    const_tensor cu_seqlens_k{};  ///< i32 [batch + 1]: k and v are [tokens, heads_kv, dim]
+    std::int64_t longest_q = -1;  ///< the longest sequence, with cu_seqlens_q
+    std::int64_t longest_k = -1;  ///< the longest sequence, with cu_seqlens_k
+    const_tensor seqused_q{};     ///< i32 [batch]
+    const_tensor seqused_k{};     ///< i32 [batch]
+    float dropout_p = 0.0F;
+    std::uint64_t dropout_seed = 0;
+    std::uint64_t dropout_offset = 0;
+    const std::uint64_t* dropout_state = nullptr;
+  };
+
+  /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
+  /// but the innermost. Throws call_error where they disagree.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
+                                                                 const const_tensor& v, const tensor& out,
+                                                                 const options& with) {
+    arguments a = begin(with);
+    if (with.cu_seqlens_k) {
+      using keys =
+          views<attention::k_view<arguments, &arguments::dtype, true>,
+                attention::v_view<arguments, &arguments::dtype, true>,
+                attention::cu_seqlens_view<&arguments::cu_seqlens_k, &arguments::batch>, seqused_k_view>;
+      if (with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
+      a.seqlen_k = with.longest_k;
+      a.k_stride_batch = a.v_stride_batch = 0;
+      bind(keys{}, a, with, q, out, k, v, with.cu_seqlens_k, with.seqused_k);
+    } else {
+      using keys = views<attention::k_view<arguments, &arguments::dtype, false>,
+                         attention::v_view<arguments, &arguments::dtype, false>, seqused_k_view>;
+      bind(keys{}, a, with, q, out, k, v, with.seqused_k);
+    }
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
+                                                                 const const_tensor& v, const tensor& out) {
+    return call(q, k, v, out, options{});
+  }
+
+  /// The same with keys and values in pages.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
+                                                                 const tensor& out, const options& with) {
+    arguments a = begin(with);
+    a.seqlen_k = attention::longest_of(cache);
+    a.cu_seqlens_k = static_cast<const std::int32_t*>(with.cu_seqlens_k.data());  // which check() refuses
+    bind(attention::paged_views<arguments, &arguments::dtype>{}, a, with, q, out, cache.k, cache.v,
+         cache.block_table, cache.used);
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
+                                                                 const tensor& out) {
+    return call(q, cache, out, options{});
+  }
+
+ private:
+  using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
+  using score_views = views<attention::score_view<arguments, &arguments::bias, &arguments::bias_stride_batch,
+                                                  &arguments::bias_stride_head, &arguments::bias_stride_row>,
+                            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
+                            attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>,
+                            attention::vector_view<&arguments::seqused_q, &arguments::batch, dtype::i32>>;
+
+  /// What no tensor decides.
+  [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
+    arguments a = default_arguments<arguments>(fields);
+    a.dropout_state = with.dropout_state;
+    a.soft_cap = with.soft_cap;
+    a.dropout_p = with.dropout_p;
+    a.window_left = with.window_left;
+    a.window_right = with.window_right;
+    a.dropout_seed = with.dropout_seed;
+    a.dropout_offset = with.dropout_offset;
+    a.mask = with.mask;
+    return a;
+  }
+
+  /// The tensors of the queries, those of the keys, and those of the scores.
+  template <class Keys, class... Tensors>
+  [[gnu::always_inline]] inline static void bind(Keys keys, arguments& a, const options& with,
+                                                 const const_tensor& q, const tensor& out,
+                                                 const Tensors&... others) {
+    if (with.cu_seqlens_q) {
+      using queries = views<attention::cu_seqlens_view<&arguments::cu_seqlens_q, &arguments::batch>,
+                            attention::q_view<arguments, true>, attention::out_view<arguments, true>,
+                            attention::lse_views<arguments, true>::optional>;
+      if (with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
+      a.seqlen_q = with.longest_q;
+      a.q_stride_batch = a.out_stride_batch = a.lse_stride_batch = 0;
+      bind_views(queries{} + keys + score_views{}, name, a, true, with.cu_seqlens_q, q, out, with.lse,
+                 others..., with.bias, with.alibi_slopes, with.sinks, with.seqused_q);
+    } else {
+      using queries = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
+                            attention::lse_views<arguments, false>::optional>;
+      bind_views(queries{} + keys + score_views{}, name, a, true, q, out, with.lse, others..., with.bias,
+                 with.alibi_slopes, with.sinks, with.seqused_q);
+    }
+    a.scale = attention::scale_or_default(with.scale, a.head_dim);
   }
 };
 

@@ -13,6 +13,9 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/row_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -34,19 +37,19 @@ struct gated_activation {
 
     std::int64_t rows = 0;
     std::int64_t columns = 0;  ///< of out
-    std::int64_t gate_stride_row = 0, up_stride_row = 0, out_stride_row = 0;
+    std::int64_t gate_stride_row = unset, up_stride_row = unset, out_stride_row = unset;
 
     switchyard::dtype dtype = switchyard::dtype::f32;
     gated_function function = gated_function::silu;
 
     [[nodiscard]] bool packed() const noexcept { return up == nullptr; }
 
-    /// Bytes, 1 to 16, that divide every row's start of gate, up and out; 0 when a required pointer is null.
+    /// Bytes, 1 to 16, that divide every row's start of gate, up and out; 0 when a required pointer is null,
+    /// or a stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t offsets = gate_stride_row | out_stride_row | (packed() ? columns : up_stride_row);
-      return alignment_of(gate, out,
-                          reinterpret_cast<const void*>((offsets * detail::size_of_legal(dtype)) | 16),
-                          packed() ? gate : up);
+      const std::int64_t offsets =
+          row_strides(rows, gate_stride_row | out_stride_row | (packed() ? columns : up_stride_row));
+      return alignment_of_strided(dtype, offsets, 0, gate, out, packed() ? gate : up);
     }
 
     /// Whether rows follow each other without gaps, so that split tensors are one long row.
@@ -62,10 +65,9 @@ struct gated_activation {
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::function>(),
-      switchyard::type_axis("packed", [](const arguments& a) noexcept { return a.packed(); }),
-      switchyard::type_axis("dense", [](const arguments& a) noexcept { return a.dense(); }),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
-      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+      switchyard::type_axis<&arguments::packed>(), switchyard::type_axis<&arguments::dense>(),
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
+      switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -76,11 +78,35 @@ struct gated_activation {
     if (a.function < gated_function::silu || a.function > gated_function::gelu_tanh) {
       return "function must be silu, gelu or gelu_tanh";
     }
+    if (a.rows > 1) {
+      if (std::string wrong = wrong_strides<&arguments::gate_stride_row, &arguments::out_stride_row>(a);
+          !wrong.empty())
+        return wrong;
+      if (!a.packed()) {
+        if (std::string wrong = wrong_strides<&arguments::up_stride_row>(a); !wrong.empty()) return wrong;
+      }
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "gate and out must not be null";
     if (aligned < size_of(a.dtype)) return "gate, up and out must be aligned to their element size";
     return {};
   }
+
+  /// The arguments of a call: gate, up and out are [rows, columns]. What else a call has, `function`,
+  /// follows: `gated_activation::call(gate, up, out, {.function = gated_function::gelu})`. Throws call_error
+  /// where tensors disagree.
+  static constexpr tensor_call<arguments,
+                               rows::row_view<arguments, &arguments::gate, &arguments::gate_stride_row>,
+                               rows::row_view<arguments, &arguments::up, &arguments::up_stride_row>,
+                               rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>
+      call{name};
+
+  /// The same for one tensor of both, and out: `gated_activation::call_packed(out, gate_and_up)`, where
+  /// gate_and_up is [rows, 2 * columns].
+  static constexpr tensor_call<
+      arguments, rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>,
+      rows::double_row_view<arguments, &arguments::gate, &arguments::gate_stride_row>>
+      call_packed{name};
 };
 
 }  // namespace operators

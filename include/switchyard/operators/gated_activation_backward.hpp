@@ -13,6 +13,9 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/row_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -33,22 +36,23 @@ struct gated_activation_backward {
 
     std::int64_t rows = 0;
     std::int64_t columns = 0;  ///< of grad_out
-    std::int64_t grad_out_stride_row = 0;
-    std::int64_t gate_stride_row = 0, up_stride_row = 0;
-    std::int64_t grad_gate_stride_row = 0, grad_up_stride_row = 0;
+    std::int64_t grad_out_stride_row = unset;
+    std::int64_t gate_stride_row = unset, up_stride_row = unset;
+    std::int64_t grad_gate_stride_row = unset, grad_up_stride_row = unset;
 
     switchyard::dtype dtype = switchyard::dtype::f32;
     gated_function function = gated_function::silu;
 
     [[nodiscard]] bool packed() const noexcept { return up == nullptr; }
 
-    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when a required pointer is null.
+    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when a required pointer is null, or a
+    /// stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t offsets = grad_out_stride_row | gate_stride_row | grad_gate_stride_row |
-                                   (packed() ? columns : up_stride_row | grad_up_stride_row);
-      return alignment_of(grad_out, gate, grad_gate,
-                          reinterpret_cast<const void*>((offsets * detail::size_of_legal(dtype)) | 16),
-                          packed() ? gate : up, packed() ? grad_gate : grad_up);
+      const std::int64_t offsets =
+          row_strides(rows, grad_out_stride_row | gate_stride_row | grad_gate_stride_row |
+                                (packed() ? columns : up_stride_row | grad_up_stride_row));
+      return alignment_of_strided(dtype, offsets, 0, grad_out, gate, grad_gate, packed() ? gate : up,
+                                  packed() ? grad_gate : grad_up);
     }
 
     /// Whether rows follow each other without gaps, so that split tensors are one long row.
@@ -67,10 +71,9 @@ struct gated_activation_backward {
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::function>(),
-      switchyard::type_axis("packed", [](const arguments& a) noexcept { return a.packed(); }),
-      switchyard::type_axis("dense", [](const arguments& a) noexcept { return a.dense(); }),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
-      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+      switchyard::type_axis<&arguments::packed>(), switchyard::type_axis<&arguments::dense>(),
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
+      switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -81,6 +84,17 @@ struct gated_activation_backward {
     if (a.function < gated_function::silu || a.function > gated_function::gelu_tanh) {
       return "function must be silu, gelu or gelu_tanh";
     }
+    if (a.rows > 1) {
+      if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::gate_stride_row,
+                                            &arguments::grad_gate_stride_row>(a);
+          !wrong.empty())
+        return wrong;
+      if (!a.packed()) {
+        if (std::string wrong = wrong_strides<&arguments::up_stride_row, &arguments::grad_up_stride_row>(a);
+            !wrong.empty())
+          return wrong;
+      }
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) {
       return "grad_out, gate and grad_gate, and grad_up where up is given, must not be null";
@@ -88,6 +102,23 @@ struct gated_activation_backward {
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
   }
+
+  /// The arguments of a call: grad_out, gate, up, grad_gate and grad_up, each [rows, columns], and
+  /// `function`. Throws call_error where tensors disagree.
+  static constexpr tensor_call<
+      arguments, rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
+      rows::row_view<arguments, &arguments::gate, &arguments::gate_stride_row>,
+      rows::row_view<arguments, &arguments::up, &arguments::up_stride_row>,
+      rows::row_view<arguments, &arguments::grad_gate, &arguments::grad_gate_stride_row>,
+      rows::row_view<arguments, &arguments::grad_up, &arguments::grad_up_stride_row>>
+      call{name};
+
+  /// The same for grad_out [rows, columns], gate with up, and their gradients, each [rows, 2 * columns].
+  static constexpr tensor_call<
+      arguments, rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
+      rows::double_row_view<arguments, &arguments::gate, &arguments::gate_stride_row>,
+      rows::double_row_view<arguments, &arguments::grad_gate, &arguments::grad_gate_stride_row>>
+      call_packed{name};
 };
 
 }  // namespace operators

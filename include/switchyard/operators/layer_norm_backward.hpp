@@ -15,6 +15,9 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/row_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -38,24 +41,21 @@ struct layer_norm_backward {
 
     std::int64_t rows = 0;
     std::int64_t columns = 0;
-    std::int64_t grad_out_stride_row = 0, h_stride_row = 0;
-    std::int64_t grad_residual_stride_row = 0, grad_x_stride_row = 0;
+    std::int64_t grad_out_stride_row = unset, h_stride_row = unset;
+    std::int64_t grad_residual_stride_row = unset, grad_x_stride_row = unset;
 
     float gamma_offset = 0.0F;
     switchyard::dtype dtype = switchyard::dtype::f32;
     switchyard::dtype gamma_dtype = switchyard::dtype::f32;  ///< of gamma and its gradients: dtype or f32
 
     /// Bytes, 1 to 16, that divide every row's start of all given tensors, of gamma and the gradients; 0 when
-    /// a required pointer is null.
+    /// a required pointer is null, or a stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const bool add = grad_residual != nullptr;
-      const std::int64_t strides =
-          grad_out_stride_row | h_stride_row | grad_x_stride_row | (add ? grad_residual_stride_row : 0);
-      const void* optional = reinterpret_cast<const void*>(
-          reinterpret_cast<std::uintptr_t>(gamma) | reinterpret_cast<std::uintptr_t>(grad_gamma) |
-          reinterpret_cast<std::uintptr_t>(grad_beta) | reinterpret_cast<std::uintptr_t>(grad_residual) |
-          static_cast<std::uintptr_t>(strides * detail::size_of_legal(dtype)) | 16);
-      return alignment_of(grad_out, h, mean == nullptr || rstd == nullptr ? nullptr : h, grad_x, optional);
+      const std::int64_t strides = row_strides(rows, grad_out_stride_row | h_stride_row | grad_x_stride_row |
+                                                         (add ? grad_residual_stride_row : 0));
+      return alignment_of_strided(dtype, strides, count_null(mean, rstd), grad_out, h, grad_x,
+                                  optional_tensors(gamma, grad_gamma, grad_beta, grad_residual));
     }
   };
 
@@ -81,8 +81,8 @@ struct layer_norm_backward {
       switchyard::type_axis(
           "with_weight_gradients",
           [](const arguments& a) noexcept { return a.grad_gamma != nullptr || a.grad_beta != nullptr; }),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
-      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
+      switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -95,10 +95,58 @@ struct layer_norm_backward {
         a.gamma_dtype != a.dtype && a.gamma_dtype != dtype::f32) {
       return "gamma_dtype must be dtype or f32";
     }
+    if (a.rows > 1) {
+      if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::h_stride_row,
+                                            &arguments::grad_x_stride_row>(a);
+          !wrong.empty())
+        return wrong;
+      if (a.grad_residual != nullptr) {
+        if (std::string wrong = wrong_strides<&arguments::grad_residual_stride_row>(a); !wrong.empty())
+          return wrong;
+      }
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "grad_out, h, mean, rstd and grad_x must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
+  }
+
+  /// What a call may have besides.
+  struct options {
+    const_tensor gamma{};          ///< [columns], of h's element type or f32
+    const_tensor grad_residual{};  ///< [rows, columns]
+    tensor grad_gamma{};           ///< [columns], of gamma's element type
+    tensor grad_beta{};            ///< [columns], of gamma's element type
+    float gamma_offset = 0.0F;
+  };
+
+  /// The arguments of a call: grad_out, h and grad_x are [rows, columns], mean and rstd f32 [rows]. Throws
+  /// call_error where tensors disagree.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
+                                                                 const const_tensor& h,
+                                                                 const const_tensor& mean,
+                                                                 const const_tensor& rstd,
+                                                                 const tensor& grad_x, const options& with) {
+    using tensors = views<
+        rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
+        rows::row_view<arguments, &arguments::h, &arguments::h_stride_row>,
+        rows::statistic_view<arguments, &arguments::mean>, rows::statistic_view<arguments, &arguments::rstd>,
+        rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>,
+        rows::optional_row_view<arguments, &arguments::grad_residual, &arguments::grad_residual_stride_row>,
+        rows::weight_view<arguments, &arguments::gamma>, rows::weight_view<arguments, &arguments::grad_gamma>,
+        rows::weight_view<arguments, &arguments::grad_beta>>;
+    arguments a = default_arguments<arguments>(fields);
+    a.gamma_offset = with.gamma_offset;
+    bind_views(tensors{}, name, a, true, grad_out, h, mean, rstd, grad_x, with.grad_residual, with.gamma,
+               with.grad_gamma, with.grad_beta);
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
+                                                                 const const_tensor& h,
+                                                                 const const_tensor& mean,
+                                                                 const const_tensor& rstd,
+                                                                 const tensor& grad_x) {
+    return call(grad_out, h, mean, rstd, grad_x, options{});
   }
 };
 

@@ -14,6 +14,9 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/row_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -34,8 +37,8 @@ struct rms_norm {
 
     std::int64_t rows = 0;
     std::int64_t columns = 0;
-    std::int64_t x_stride_row = 0, residual_stride_row = 0;
-    std::int64_t out_stride_row = 0, residual_out_stride_row = 0;
+    std::int64_t x_stride_row = unset, residual_stride_row = unset;
+    std::int64_t out_stride_row = unset, residual_out_stride_row = unset;
 
     float epsilon = 1e-6F;
     float gamma_offset = 0.0F;  ///< 1 in models that store gamma around zero
@@ -43,15 +46,13 @@ struct rms_norm {
     switchyard::dtype gamma_dtype = switchyard::dtype::f32;  ///< dtype or f32
 
     /// Bytes, 1 to 16, that divide every row's start of all given tensors, and gamma; 0 when a required
-    /// pointer is null.
+    /// pointer is null, or a stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const bool add = residual != nullptr;
-      const std::int64_t strides =
-          x_stride_row | out_stride_row | (add ? residual_stride_row | residual_out_stride_row : 0);
-      const void* optional = reinterpret_cast<const void*>(
-          reinterpret_cast<std::uintptr_t>(gamma) |
-          static_cast<std::uintptr_t>(strides * detail::size_of_legal(dtype)) | 16);
-      return alignment_of(x, out, optional, add ? residual : x, add ? residual_out : out);
+      const std::int64_t strides = row_strides(
+          rows, x_stride_row | out_stride_row | (add ? residual_stride_row | residual_out_stride_row : 0));
+      return alignment_of_strided(dtype, strides, 0, x, out, add ? residual : x, add ? residual_out : out,
+                                  optional_tensors(gamma));
     }
   };
 
@@ -71,8 +72,8 @@ struct rms_norm {
       switchyard::type_axis("with_residual",
                             [](const arguments& a) noexcept { return a.residual != nullptr; }),
       switchyard::type_axis("with_rstd", [](const arguments& a) noexcept { return a.rstd != nullptr; }),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
-      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
+      switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -84,10 +85,51 @@ struct rms_norm {
     if (a.gamma != nullptr && a.gamma_dtype != a.dtype && a.gamma_dtype != dtype::f32) {
       return "gamma_dtype must be dtype or f32";
     }
+    if (a.rows > 1) {
+      if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
+          !wrong.empty())
+        return wrong;
+      if (a.residual != nullptr) {
+        if (std::string wrong =
+                wrong_strides<&arguments::residual_stride_row, &arguments::residual_out_stride_row>(a);
+            !wrong.empty())
+          return wrong;
+      }
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "x and out, and residual_out where residual is given, must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
+  }
+
+  /// What a call may have besides x and out.
+  struct options {
+    const_tensor gamma{};     ///< [columns], of x's element type or f32
+    const_tensor residual{};  ///< [rows, columns]
+    tensor residual_out{};    ///< [rows, columns], where residual is given
+    tensor rstd{};            ///< f32 [rows], for the backward
+    float epsilon = 1e-6F;
+    float gamma_offset = 0.0F;
+  };
+
+  /// The arguments of a call: x and out are [rows, columns]. Throws call_error where tensors disagree.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out,
+                                                                 const options& with) {
+    using tensors = views<
+        rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
+        rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>,
+        rows::optional_row_view<arguments, &arguments::residual, &arguments::residual_stride_row>,
+        rows::optional_row_view<arguments, &arguments::residual_out, &arguments::residual_out_stride_row>,
+        rows::weight_view<arguments, &arguments::gamma>,
+        rows::optional_statistic_view<arguments, &arguments::rstd>>;
+    arguments a = default_arguments<arguments>(fields);
+    a.epsilon = with.epsilon;
+    a.gamma_offset = with.gamma_offset;
+    bind_views(tensors{}, name, a, true, x, out, with.residual, with.residual_out, with.gamma, with.rstd);
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out) {
+    return call(x, out, options{});
   }
 };
 

@@ -14,7 +14,10 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -53,11 +56,11 @@ struct rotary {
     std::int64_t rotary_dim = 0;  ///< even, at most head_dim
     std::int64_t offset = 0;      ///< first position of every sequence
 
-    std::int64_t q_stride_batch = 0, q_stride_head = 0, q_stride_token = 0;
-    std::int64_t k_stride_batch = 0, k_stride_head = 0, k_stride_token = 0;
-    std::int64_t q_out_stride_batch = 0, q_out_stride_head = 0, q_out_stride_token = 0;
-    std::int64_t k_out_stride_batch = 0, k_out_stride_head = 0, k_out_stride_token = 0;
-    std::int64_t table_stride = 0;
+    std::int64_t q_stride_batch = unset, q_stride_head = unset, q_stride_token = unset;
+    std::int64_t k_stride_batch = unset, k_stride_head = unset, k_stride_token = unset;
+    std::int64_t q_out_stride_batch = unset, q_out_stride_head = unset, q_out_stride_token = unset;
+    std::int64_t k_out_stride_batch = unset, k_out_stride_head = unset, k_out_stride_token = unset;
+    std::int64_t table_stride = unset;
 
     float base = 10000.0F;
     float scaling = 1.0F;  ///< multiplies positions; used with computed angles only
@@ -67,17 +70,34 @@ struct rotary {
     bool inverse = false;
 
     /// Bytes, 1 to 16, that divide q, k, their outputs and every stride of theirs; 0 when a required
-    /// pointer is null.
+    /// pointer is null, or a stride that matters is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const bool with_k = heads_kv > 0;
-      if (with_k && (k == nullptr || k_out == nullptr)) return 0;
-      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
-                                   q_out_stride_head | q_out_stride_token |
-                                   (with_k ? k_stride_batch | k_stride_head | k_stride_token |
-                                                 k_out_stride_batch | k_out_stride_head | k_out_stride_token
-                                           : 0);
-      const auto* stride_bytes = reinterpret_cast<const void*>((strides * detail::size_of_legal(dtype)) | 16);
-      return with_k ? alignment_of(q, q_out, k, k_out, stride_bytes) : alignment_of(q, q_out, stride_bytes);
+      const std::int64_t aligned = alignment_as_set();
+      return aligned != 0 ? aligned : alignment_without_unused(*this);
+    }
+
+    /// The same where every stride counts.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
+      const std::int64_t strides_q = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
+                                     q_out_stride_head | q_out_stride_token;
+      const std::int64_t required = cos != nullptr ? table_stride : 0;
+      if (heads_kv <= 0) return alignment_of_strided(dtype, strides_q, required, q, q_out);
+      const std::int64_t strides_k = k_stride_batch | k_stride_head | k_stride_token | k_out_stride_batch |
+                                     k_out_stride_head | k_out_stride_token;
+      return alignment_of_strided(dtype, strides_q | strides_k, required, q, q_out, k, k_out);
+    }
+
+    /// A call with 0 for strides that are not set and do not matter, because no two elements lie that far
+    /// apart: of a batch of one, of packed sequences, of one head, of a single token.
+    [[nodiscard, gnu::cold, gnu::noinline]] friend arguments without_unused_strides(arguments a) noexcept {
+      const bool batched = a.batch > 1 && a.cu_seqlens == nullptr;
+      const bool many_tokens = a.seqlen > 1 || (a.cu_seqlens != nullptr && a.batch > 1);
+      ignore_unless(batched, a.q_stride_batch, a.k_stride_batch, a.q_out_stride_batch, a.k_out_stride_batch);
+      ignore_unless(a.heads > 1, a.q_stride_head, a.q_out_stride_head);
+      ignore_unless(a.heads_kv > 1, a.k_stride_head, a.k_out_stride_head);
+      ignore_unless(many_tokens, a.q_stride_token, a.k_stride_token, a.q_out_stride_token,
+                    a.k_out_stride_token);
+      return a;
     }
   };
 
@@ -112,9 +132,9 @@ struct rotary {
                             [](const arguments& a) noexcept { return a.cu_seqlens != nullptr; }),
       switchyard::type_axis("in_place",
                             [](const arguments& a) noexcept { return a.q == a.q_out && a.k == a.k_out; }),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
-      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::seqlen>(),
-      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>());
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
+      switchyard::size_axis<&arguments::seqlen>(), switchyard::size_axis<&arguments::heads>(),
+      switchyard::size_axis<&arguments::heads_kv>());
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -130,10 +150,131 @@ struct rotary {
     }
     if ((a.cos == nullptr) != (a.sin == nullptr))
       return "cos and sin must be given together, or both be null";
+    if (std::string wrong = check_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q and q_out, and k and k_out where heads_kv > 0, must not be null";
     if (aligned < size_of(a.dtype)) return "q, k, q_out and k_out must be aligned to their element size";
     return {};
+  }
+
+  /// What a call may have besides q and k.
+  struct options {
+    const_tensor cos{};                       ///< [positions, rotary_dim / 2]; none: computed from base
+    const_tensor sin{};                       ///< as cos
+    std::int64_t rotary_dim = unset;          ///< not set: all of head_dim, or what cos has
+    const std::int64_t* positions = nullptr;  ///< [batch, seqlen], packed [tokens], dense
+    const_tensor sequence_offsets{};          ///< i32 [batch]
+    const_tensor cu_seqlens{};     ///< i32 [batch + 1]: tensors are packed, [tokens, heads, head_dim]
+    std::int64_t longest = unset;  ///< the longest sequence, with cu_seqlens
+    std::int64_t offset = 0;
+    float base = 10000.0F;
+    float scaling = 1.0F;
+    rotary_style style = rotary_style::half;
+    bool inverse = false;
+  };
+
+  /// The arguments of a call. Tensors are [batch, seqlen, heads, head_dim], with any strides but the
+  /// innermost; k and k_out may be {}. Throws call_error where they disagree.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
+                                                                 const tensor& q_out, const tensor& k_out,
+                                                                 const options& with) {
+    arguments a = default_arguments<arguments>(fields);
+    a.positions = with.positions;
+    a.offset = with.offset;
+    a.base = with.base;
+    a.scaling = with.scaling;
+    a.style = with.style;
+    a.inverse = with.inverse;
+    a.heads_kv = k && k.rank() >= 2 ? k.extent(k.rank() - 2) : 0;
+    if (with.cu_seqlens) {
+      if (with.longest < 0) fail_longest();
+      a.seqlen = with.longest;
+      a.q_stride_batch = a.q_out_stride_batch = a.k_stride_batch = a.k_out_stride_batch = 0;
+      bind_views(packed_views{} + table_views{}, name, a, true, with.cu_seqlens, q, q_out, k, k_out,
+                 with.sequence_offsets, with.cos, with.sin);
+    } else {
+      bind_views(dense_views{} + table_views{}, name, a, true, q, q_out, k, k_out, with.sequence_offsets,
+                 with.cos, with.sin);
+    }
+    const std::int64_t from_table = with.cos ? 2 * with.cos.extent(1) : a.head_dim;
+    a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
+    if (with.cos && a.rotary_dim != from_table) [[unlikely]]
+      fail_table(a.rotary_dim, from_table);
+    return a;
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
+                                                                 const tensor& q_out, const tensor& k_out) {
+    return call(q, k, q_out, k_out, options{});
+  }
+
+  /// The same in place.
+  [[nodiscard, gnu::always_inline]] inline static arguments in_place(const tensor& q, const tensor& k,
+                                                                     const options& with) {
+    return call(q, k, q, k, with);
+  }
+  [[nodiscard, gnu::always_inline]] inline static arguments in_place(const tensor& q, const tensor& k) {
+    return call(q, k, q, k, options{});
+  }
+
+ private:
+  template <auto Tensor, auto Heads, auto StrideBatch, auto StrideToken, auto StrideHead>
+  using dense_view =
+      view<Tensor, &arguments::dtype, dim<&arguments::batch, StrideBatch>,
+           dim<&arguments::seqlen, StrideToken>, dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
+  template <auto Tensor, auto Heads, auto StrideToken, auto StrideHead>
+  using packed_view = view<Tensor, &arguments::dtype, dim<named("tokens"), StrideToken>,
+                           dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
+  template <class View>
+  using optional = as_optional<View>;
+
+  using offsets_view = optional_view<&arguments::sequence_offsets, dtype::i32, dim<&arguments::batch>>;
+  using dense_views =
+      views<dense_view<&arguments::q, &arguments::heads, &arguments::q_stride_batch,
+                       &arguments::q_stride_token, &arguments::q_stride_head>,
+            dense_view<&arguments::q_out, &arguments::heads, &arguments::q_out_stride_batch,
+                       &arguments::q_out_stride_token, &arguments::q_out_stride_head>,
+            optional<dense_view<&arguments::k, &arguments::heads_kv, &arguments::k_stride_batch,
+                                &arguments::k_stride_token, &arguments::k_stride_head>>,
+            optional<dense_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_batch,
+                                &arguments::k_out_stride_token, &arguments::k_out_stride_head>>,
+            offsets_view>;
+  using packed_views = views<
+      view<&arguments::cu_seqlens, dtype::i32,
+           dim<&arguments::batch, dense_stride{}, dim_form{.factor = 1, .more = 1, .may_be_one = false}>>,
+      packed_view<&arguments::q, &arguments::heads, &arguments::q_stride_token, &arguments::q_stride_head>,
+      packed_view<&arguments::q_out, &arguments::heads, &arguments::q_out_stride_token,
+                  &arguments::q_out_stride_head>,
+      optional<packed_view<&arguments::k, &arguments::heads_kv, &arguments::k_stride_token,
+                           &arguments::k_stride_head>>,
+      optional<packed_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_token,
+                           &arguments::k_out_stride_head>>,
+      offsets_view>;
+  template <auto Tensor>
+  using table_view = optional_view<Tensor, &arguments::table_dtype,
+                                   dim<named("positions"), &arguments::table_stride>, dim<named("pairs")>>;
+  using table_views = views<table_view<&arguments::cos>, table_view<&arguments::sin>>;
+
+  [[noreturn, gnu::cold, gnu::noinline]] static void fail_longest() {
+    throw call_error{error_code::invalid_argument,
+                     "rotary: longest, the length of the longest sequence, must be given with cu_seqlens"};
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] static void fail_table(std::int64_t rotary_dim, std::int64_t pairs) {
+    throw call_error{error_code::invalid_argument, "rotary: rotary_dim is " + std::to_string(rotary_dim) +
+                                                       ", but cos has columns for " + std::to_string(pairs)};
+  }
+
+  [[nodiscard]] static std::string check_strides(const arguments& call) {
+    const arguments a = without_unused_strides(call);
+    std::string wrong = wrong_strides<&arguments::q_stride_batch, &arguments::q_stride_head,
+                                      &arguments::q_stride_token, &arguments::q_out_stride_batch,
+                                      &arguments::q_out_stride_head, &arguments::q_out_stride_token>(a);
+    if (wrong.empty() && a.heads_kv > 0) {
+      wrong = wrong_strides<&arguments::k_stride_batch, &arguments::k_stride_head, &arguments::k_stride_token,
+                            &arguments::k_out_stride_batch, &arguments::k_out_stride_head,
+                            &arguments::k_out_stride_token>(a);
+    }
+    if (wrong.empty() && a.cos != nullptr) wrong = wrong_strides<&arguments::table_stride>(a);
+    return wrong;
   }
 };
 

@@ -12,6 +12,9 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/row_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -28,16 +31,16 @@ struct softmax {
 
     std::int64_t rows = 0;
     std::int64_t columns = 0;
-    std::int64_t x_stride_row = 0, out_stride_row = 0;
+    std::int64_t x_stride_row = unset, out_stride_row = unset;
 
     float scale = 1.0F;
     switchyard::dtype dtype = switchyard::dtype::f32;
 
-    /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null.
+    /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, or a
+    /// stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t strides = x_stride_row | out_stride_row;
-      return alignment_of(x, out,
-                          reinterpret_cast<const void*>((strides * detail::size_of_legal(dtype)) | 16));
+      const std::int64_t strides = row_strides(rows, x_stride_row | out_stride_row);
+      return alignment_of_strided(dtype, strides, 0, x, out);
     }
   };
 
@@ -47,8 +50,7 @@ struct softmax {
                          &arguments::dtype>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
+      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
@@ -58,11 +60,22 @@ struct softmax {
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
       return "dtype must be f32, f16 or bf16";
     }
+    if (a.rows > 1) {
+      if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
+          !wrong.empty())
+        return wrong;
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "x and out must not be null";
     if (aligned < size_of(a.dtype)) return "x and out must be aligned to their element size";
     return {};
   }
+
+  /// The arguments of a call: x and out are [rows, columns]. What else a call has, `scale`, follows:
+  /// `softmax::call(x, out, {.scale = 0.5F})`. Throws call_error where tensors disagree.
+  static constexpr tensor_call<arguments, rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
+                               rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>
+      call{name};
 };
 
 }  // namespace operators

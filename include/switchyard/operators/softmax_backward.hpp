@@ -11,6 +11,9 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/row_views.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -28,16 +31,17 @@ struct softmax_backward {
 
     std::int64_t rows = 0;
     std::int64_t columns = 0;
-    std::int64_t grad_out_stride_row = 0, out_stride_row = 0, grad_x_stride_row = 0;
+    std::int64_t grad_out_stride_row = unset, out_stride_row = unset, grad_x_stride_row = unset;
 
     float scale = 1.0F;  ///< the forward's
     switchyard::dtype dtype = switchyard::dtype::f32;
 
-    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when one of them is null.
+    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when one of them is null, or a
+    /// stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t strides = grad_out_stride_row | out_stride_row | grad_x_stride_row;
-      return alignment_of(grad_out, out, grad_x,
-                          reinterpret_cast<const void*>((strides * detail::size_of_legal(dtype)) | 16));
+      const std::int64_t strides =
+          row_strides(rows, grad_out_stride_row | out_stride_row | grad_x_stride_row);
+      return alignment_of_strided(dtype, strides, 0, grad_out, out, grad_x);
     }
   };
 
@@ -47,8 +51,7 @@ struct softmax_backward {
                          &arguments::grad_x_stride_row, &arguments::scale, &arguments::dtype>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(),
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return a.alignment(); }),
+      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
@@ -58,11 +61,25 @@ struct softmax_backward {
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
       return "dtype must be f32, f16 or bf16";
     }
+    if (a.rows > 1) {
+      if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::out_stride_row,
+                                            &arguments::grad_x_stride_row>(a);
+          !wrong.empty())
+        return wrong;
+    }
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "grad_out, out and grad_x must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
   }
+
+  /// The arguments of a call: grad_out, out and grad_x, each [rows, columns], and `scale`. Throws call_error
+  /// where tensors disagree.
+  static constexpr tensor_call<
+      arguments, rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
+      rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>,
+      rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>
+      call{name};
 };
 
 }  // namespace operators

@@ -26,6 +26,18 @@ TEST_CASE("words and numbers end at the first other character") {
   detail::expression_scanner words{"block_m2*3"};
   CHECK(words.word() == "block_m2");
   CHECK(words.position() == 8);
+  detail::expression_scanner elements{"w[12]+x[+y[]+z[1"};
+  CHECK(elements.word() == "w[12]");
+  CHECK(elements.take("+"));
+  CHECK(elements.word() == "x");
+  CHECK(elements.take("["));
+  CHECK(elements.take("+"));
+  CHECK(elements.word() == "y");
+  CHECK(elements.take("["));
+  CHECK(elements.take("]"));
+  CHECK(elements.take("+"));
+  CHECK(elements.word() == "z");
+  CHECK(elements.take("["));
   detail::expression_scanner integers{"9223372036854775807+"};
   CHECK(integers.integer() == 9223372036854775807);
   CHECK(integers.peek() == '+');

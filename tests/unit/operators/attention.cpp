@@ -11,6 +11,8 @@
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/problem/problem.hpp>
 
+#include "../../strides.hpp"
+
 using namespace switchyard;
 
 namespace attention_calls {
@@ -28,6 +30,7 @@ typename Operator::arguments legal() {
   out.heads_kv = 2;
   out.seqlen_q = out.seqlen_k = 4;
   out.head_dim = out.head_dim_v = 64;
+  switchyard::test::set_strides<Operator>(out);
   return out;
 }
 

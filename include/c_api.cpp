@@ -1,0 +1,251 @@
+// The shared library behind switchyard/c_api.h. No exception leaves it.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <switchyard/c_api.h>
+#include <switchyard/switchyard.hpp>
+
+#include "c_api_calls.hpp"
+
+namespace sy = switchyard;
+using sy::c_api::fail;
+using sy::c_api::named_arguments;
+
+/// An operator without its type.
+struct switchyard_operator {
+  switchyard_operator() = default;
+  switchyard_operator(const switchyard_operator&) = delete;
+  switchyard_operator& operator=(const switchyard_operator&) = delete;
+  virtual ~switchyard_operator() = default;
+  virtual void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
+  virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
+  virtual std::string explain(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
+};
+
+struct switchyard_catalog {
+  sy::catalog of;
+};
+
+namespace {
+
+template <class Operator>
+class operator_of final : public switchyard_operator {
+ public:
+  explicit operator_of(sy::catalog& from) : on_{from} {}
+  operator_of(sy::catalog& from, sy::device on) : on_{from, std::move(on)} {}
+
+  void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
+    on_(stream, make(arguments, count));
+  }
+  void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
+    on_.prepare(stream, make(arguments, count));
+  }
+  std::string explain(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
+    return to_string(on_.explain(stream, make(arguments, count)));
+  }
+
+ private:
+  [[nodiscard]] static typename Operator::arguments make(const switchyard_argument* arguments,
+                                                         std::size_t count) {
+    named_arguments in{Operator::name, arguments, count};
+    const auto out = sy::c_api::make<Operator>(in);
+    in.require_all_read();
+    return out;
+  }
+
+  sy::dispatcher<Operator> on_;
+};
+
+/// What is known of an operator by its name.
+struct entry {
+  const sy::operator_description* description;
+  std::unique_ptr<switchyard_operator> (*open)(sy::catalog& from, std::string_view device);
+};
+
+template <class Operator>
+std::unique_ptr<switchyard_operator> open_operator(sy::catalog& from, std::string_view device) {
+  if (device.empty()) return std::make_unique<operator_of<Operator>>(from);
+  if (device != "host") fail("unknown device '" + std::string{device} + "'; known are NULL and host");
+  return std::make_unique<operator_of<Operator>>(from, sy::device::host());
+}
+
+template <class... Operators>
+[[nodiscard]] entry find_operator(std::string_view name) {
+  entry out{nullptr, nullptr};
+  ((Operators::name == name ? void(out = {&sy::describe<Operators>(), &open_operator<Operators>}) : void()),
+   ...);
+  if (out.description == nullptr) {
+    throw sy::call_error{sy::error_code::unknown_operator,
+                         "there is no operator '" + std::string{name} + "'"};
+  }
+  return out;
+}
+
+[[nodiscard]] entry find(const char* name) {
+  using namespace sy::operators;
+  return find_operator<attention_forward, attention_decode, attention_backward, attention_dropout_mask,
+                       rotary, softmax, softmax_backward, rms_norm, rms_norm_backward, layer_norm,
+                       layer_norm_backward, gated_activation, gated_activation_backward>(
+      name == nullptr ? "" : name);
+}
+
+struct last_error {
+  int code = 0;
+  std::string text;
+};
+[[nodiscard]] last_error& mine() {
+  thread_local last_error out;
+  return out;
+}
+
+/// Runs a function and keeps its error.
+template <class Function>
+[[nodiscard]] int guarded(const Function& run) noexcept {
+  try {
+    run();
+    return 0;
+  } catch (const sy::error& problem) {
+    mine() = {static_cast<int>(problem.code()), problem.what()};
+  } catch (const std::exception& problem) {
+    mine() = {1, problem.what()};
+  } catch (...) {
+    mine() = {1, "an unknown exception"};
+  }
+  return mine().code;
+}
+
+template <class Value>
+void require(const Value* value, const char* name) {
+  if (value == nullptr) fail(std::string{name} + " is null");
+}
+
+/// Fills a struct of the caller, which states its size.
+template <class Struct>
+void fill(Struct* out, Struct value, const char* type) {
+  require(out, "out");
+  if (out->size < sizeof(Struct)) named_arguments::fail_size("out", type, out->size);
+  value.size = out->size;
+  *out = value;
+}
+
+}  // namespace
+
+int switchyard_open(const switchyard_options* options, switchyard_catalog** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    sy::catalog_options with;
+    if (options != nullptr) {
+      if (options->size < sizeof(switchyard_options))
+        named_arguments::fail_size("options", "switchyard_options", options->size);
+      with.default_roots = options->default_roots != 0;
+      if (options->root_count > 0) require(options->roots, "roots");
+      for (std::uint64_t i = 0; i < options->root_count; ++i) {
+        require(options->roots[i], "a root");
+        with.roots.emplace_back(options->roots[i]);
+      }
+    }
+    *out = new switchyard_catalog{sy::catalog{std::move(with)}};
+  });
+}
+
+void switchyard_close(switchyard_catalog* catalog) {
+  delete catalog;
+}
+
+int switchyard_reload(switchyard_catalog* catalog) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    (void)catalog->of.reload();
+  });
+}
+
+std::uint64_t switchyard_generation(const switchyard_catalog* catalog) {
+  return catalog == nullptr ? 0 : catalog->of.generation();
+}
+
+int switchyard_describe(const char* name, switchyard_description* out) {
+  return guarded([&] {
+    const sy::operator_description& op = *find(name).description;
+    fill(out, {0, op.name.data(), op.argument_bytes, op.fields.size(), op.axes.size()},
+         "switchyard_description");
+  });
+}
+
+int switchyard_describe_field(const char* name, std::uint64_t index, switchyard_field* out) {
+  return guarded([&] {
+    const sy::operator_description& op = *find(name).description;
+    if (index >= op.fields.size()) fail(std::string{op.name} + " has no field " + std::to_string(index));
+    const sy::field_description& field = op.fields[index];
+    fill(out, {0, field.name.data(), field.name.size(), static_cast<std::uint32_t>(field.kind), field.offset},
+         "switchyard_field");
+  });
+}
+
+int switchyard_describe_axis(const char* name, std::uint64_t index, switchyard_axis* out) {
+  return guarded([&] {
+    const sy::operator_description& op = *find(name).description;
+    if (index >= op.axes.size()) fail(std::string{op.name} + " has no axis " + std::to_string(index));
+    const sy::axis_description& axis = op.axes[index];
+    fill(out,
+         {0, axis.name.data(), axis.name.size(), axis.kind == sy::axis_kind::size ? 1 : 0,
+          axis.is_flag ? 1 : 0},
+         "switchyard_axis");
+  });
+}
+
+int switchyard_operator_open(switchyard_catalog* catalog, const char* name, const char* device,
+                             switchyard_operator** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(catalog, "catalog");
+    *out = find(name).open(catalog->of, device == nullptr ? "" : device).release();
+  });
+}
+
+void switchyard_operator_close(switchyard_operator* op) {
+  delete op;
+}
+
+int switchyard_call(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
+                    std::size_t count) {
+  return guarded([&] {
+    require(op, "op");
+    op->call(sy::stream{stream}, arguments, count);
+  });
+}
+
+int switchyard_prepare(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
+                       std::size_t count) {
+  return guarded([&] {
+    require(op, "op");
+    op->prepare(sy::stream{stream}, arguments, count);
+  });
+}
+
+int switchyard_explain(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
+                       std::size_t count, char* text, std::size_t capacity, std::size_t* length) {
+  return guarded([&] {
+    require(op, "op");
+    const std::string line = op->explain(sy::stream{stream}, arguments, count);
+    if (length != nullptr) *length = line.size();
+    if (capacity == 0) return;
+    require(text, "text");
+    const std::size_t kept = std::min(line.size(), capacity - 1);
+    std::memcpy(text, line.data(), kept);
+    text[kept] = 0;
+  });
+}
+
+int switchyard_last_error(void) {
+  return mine().code;
+}
+
+const char* switchyard_last_error_text(void) {
+  return mine().text.c_str();
+}

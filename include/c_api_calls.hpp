@@ -1,0 +1,300 @@
+// Calls by names: an operator's arguments from those of the C API. Each adapter reads what its operator's
+// `call` takes; a name that nobody reads is an error.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <switchyard/c_api.h>
+#include <switchyard/switchyard.hpp>
+
+namespace switchyard::c_api {
+
+[[noreturn]] inline void fail(const std::string& message) {
+  throw call_error{error_code::invalid_argument, message};
+}
+
+/// The arguments of one call.
+class named_arguments {
+ public:
+  static constexpr std::size_t most = 64;
+
+  named_arguments(std::string_view op, const switchyard_argument* first, std::size_t count)
+      : op_{op}, all_{first, count} {
+    if (count > most)
+      fail(std::string{op} + ": a call has at most 64 arguments, not " + std::to_string(count));
+    if (count > 0 && first == nullptr) fail(std::string{op} + ": arguments is null");
+    for (const switchyard_argument& each : all_) {
+      if (each.size < sizeof(switchyard_argument)) fail_size(op, "switchyard_argument", each.size);
+      if (each.name == nullptr) fail(std::string{op} + ": an argument has no name");
+    }
+  }
+
+  [[nodiscard]] const_tensor read(std::string_view name) { return view(name); }
+  [[nodiscard]] tensor written(std::string_view name) { return view(name); }
+
+  template <class Integer>
+  [[nodiscard]] Integer integer(std::string_view name, Integer otherwise) {
+    const switchyard_argument* const found = find(name, SWITCHYARD_INTEGER, "an integer");
+    if (found == nullptr) return otherwise;
+    const auto out = static_cast<Integer>(found->integer);
+    if (static_cast<std::int64_t>(out) != found->integer)
+      fail(about(name) + " is " + std::to_string(found->integer) + ", which does not fit");
+    return out;
+  }
+  [[nodiscard]] float real(std::string_view name, float otherwise) {
+    const switchyard_argument* const found = find(name, SWITCHYARD_REAL, "a real number");
+    return found == nullptr ? otherwise : static_cast<float>(found->real);
+  }
+  template <class Element>
+  [[nodiscard]] const Element* pointer(std::string_view name) {
+    const switchyard_argument* const found = find(name, SWITCHYARD_POINTER, "a pointer");
+    return found == nullptr ? nullptr : static_cast<const Element*>(found->pointer);
+  }
+  template <class Enumeration>
+  [[nodiscard]] Enumeration choice(std::string_view name, Enumeration otherwise) {
+    const switchyard_argument* const found = find(name, SWITCHYARD_TEXT, "a text");
+    if (found == nullptr) return otherwise;
+    const std::string_view text = found->text == nullptr ? "" : found->text;
+    std::string known;
+    for (std::size_t i = 0; i < enumerator_names<Enumeration>.size(); ++i) {
+      if (enumerator_names<Enumeration>[i] == text) return static_cast<Enumeration>(i);
+      known += (i > 0 ? ", " : "") + std::string{enumerator_names<Enumeration>[i]};
+    }
+    fail(about(name) + " is '" + std::string{text} + "'; known are " + known);
+  }
+  [[nodiscard]] bool has(std::string_view name) const {
+    for (const switchyard_argument& each : all_) {
+      if (each.name == name) return true;
+    }
+    return false;
+  }
+
+  /// Throws where an argument was not read.
+  void require_all_read() const {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if ((read_ >> i & 1U) == 0)
+        fail(std::string{op_} + ": unknown or repeated argument '" + all_[i].name + "'");
+    }
+  }
+
+  [[noreturn]] static void fail_size(std::string_view where, std::string_view type, std::uint64_t size) {
+    fail(std::string{where} + ": " + std::string{type} + " begins with the size " + std::to_string(size) +
+         ", which is no version's");
+  }
+
+ private:
+  [[nodiscard]] std::string about(std::string_view name) const {
+    return std::string{op_} + ": " + std::string{name};
+  }
+
+  [[nodiscard]] const switchyard_argument* find(std::string_view name, int kind, const char* what) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].name != name) continue;
+      read_ |= std::uint64_t{1} << i;
+      if (all_[i].kind != kind) fail(about(name) + " must be " + what);
+      return &all_[i];
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] tensor view(std::string_view name) {
+    const switchyard_argument* const found = find(name, SWITCHYARD_TENSOR, "a tensor");
+    if (found == nullptr || found->tensor == nullptr) return {};
+    const switchyard_tensor& from = *found->tensor;
+    if (from.size < sizeof(switchyard_tensor)) fail_size(about(name), "switchyard_tensor", from.size);
+    if (from.rank < 0 || from.rank > SWITCHYARD_MAX_RANK)
+      fail(about(name) + " has " + std::to_string(from.rank) + " dimensions; at most 5 are possible");
+    if (from.dtype < 0 || from.dtype > SWITCHYARD_I32)
+      fail(about(name) + " has the unknown element type " + std::to_string(from.dtype));
+    const auto rank = static_cast<std::size_t>(from.rank);
+    return tensor::from_spans(from.data, static_cast<dtype>(from.dtype), {from.extents, rank},
+                              {from.strides, rank});
+  }
+
+  std::string_view op_;
+  std::span<const switchyard_argument> all_;
+  std::uint64_t read_ = 0;
+};
+
+using namespace operators;
+
+/// The arguments of a call of an operator.
+template <class Operator>
+typename Operator::arguments make(named_arguments& in);
+
+template <>
+inline softmax::arguments make<softmax>(named_arguments& in) {
+  return softmax::call(in.read("x"), in.written("out"), {.scale = in.real("scale", 1.0F)});
+}
+template <>
+inline softmax_backward::arguments make<softmax_backward>(named_arguments& in) {
+  return softmax_backward::call(in.read("grad_out"), in.read("out"), in.written("grad_x"),
+                                {.scale = in.real("scale", 1.0F)});
+}
+template <>
+inline gated_activation::arguments make<gated_activation>(named_arguments& in) {
+  const gated_activation::arguments others{.function = in.choice("function", gated_function::silu)};
+  if (!in.has("up")) return gated_activation::call_packed(in.written("out"), in.read("gate"), others);
+  return gated_activation::call(in.read("gate"), in.read("up"), in.written("out"), others);
+}
+template <>
+inline gated_activation_backward::arguments make<gated_activation_backward>(named_arguments& in) {
+  using op = gated_activation_backward;
+  const op::arguments others{.function = in.choice("function", gated_function::silu)};
+  if (!in.has("up"))
+    return op::call_packed(in.read("grad_out"), in.read("gate"), in.written("grad_gate"), others);
+  return op::call(in.read("grad_out"), in.read("gate"), in.read("up"), in.written("grad_gate"),
+                  in.written("grad_up"), others);
+}
+template <>
+inline rms_norm::arguments make<rms_norm>(named_arguments& in) {
+  return rms_norm::call(in.read("x"), in.written("out"),
+                        {.gamma = in.read("gamma"),
+                         .residual = in.read("residual"),
+                         .residual_out = in.written("residual_out"),
+                         .rstd = in.written("rstd"),
+                         .epsilon = in.real("epsilon", 1e-6F),
+                         .gamma_offset = in.real("gamma_offset", 0)});
+}
+template <>
+inline rms_norm_backward::arguments make<rms_norm_backward>(named_arguments& in) {
+  return rms_norm_backward::call(in.read("grad_out"), in.read("h"), in.read("rstd"), in.written("grad_x"),
+                                 {.gamma = in.read("gamma"),
+                                  .grad_residual = in.read("grad_residual"),
+                                  .grad_gamma = in.written("grad_gamma"),
+                                  .gamma_offset = in.real("gamma_offset", 0)});
+}
+template <>
+inline layer_norm::arguments make<layer_norm>(named_arguments& in) {
+  return layer_norm::call(in.read("x"), in.written("out"),
+                          {.gamma = in.read("gamma"),
+                           .beta = in.read("beta"),
+                           .residual = in.read("residual"),
+                           .residual_out = in.written("residual_out"),
+                           .mean = in.written("mean"),
+                           .rstd = in.written("rstd"),
+                           .epsilon = in.real("epsilon", 1e-5F),
+                           .gamma_offset = in.real("gamma_offset", 0)});
+}
+template <>
+inline layer_norm_backward::arguments make<layer_norm_backward>(named_arguments& in) {
+  return layer_norm_backward::call(in.read("grad_out"), in.read("h"), in.read("mean"), in.read("rstd"),
+                                   in.written("grad_x"),
+                                   {.gamma = in.read("gamma"),
+                                    .grad_residual = in.read("grad_residual"),
+                                    .grad_gamma = in.written("grad_gamma"),
+                                    .grad_beta = in.written("grad_beta"),
+                                    .gamma_offset = in.real("gamma_offset", 0)});
+}
+template <>
+inline rotary::arguments make<rotary>(named_arguments& in) {
+  return rotary::call(in.read("q"), in.read("k"), in.written("q_out"), in.written("k_out"),
+                      {.cos = in.read("cos"),
+                       .sin = in.read("sin"),
+                       .rotary_dim = in.integer("rotary_dim", unset),
+                       .positions = in.pointer<std::int64_t>("positions"),
+                       .sequence_offsets = in.read("sequence_offsets"),
+                       .cu_seqlens = in.read("cu_seqlens"),
+                       .longest = in.integer("longest", unset),
+                       .offset = in.integer("offset", std::int64_t{0}),
+                       .base = in.real("base", 10000.0F),
+                       .scaling = in.real("scaling", 1.0F),
+                       .style = in.choice("style", rotary_style::half),
+                       .inverse = in.integer("inverse", 0) != 0});
+}
+template <>
+inline attention_forward::arguments make<attention_forward>(named_arguments& in) {
+  const attention_forward::options with{
+      .mask = in.choice("mask", attention_mask::none),
+      .scale = in.real("scale", unset_scale),
+      .soft_cap = in.real("soft_cap", 0),
+      .window_left = in.integer("window_left", std::int32_t{-1}),
+      .window_right = in.integer("window_right", std::int32_t{-1}),
+      .lse = in.written("lse"),
+      .bias = in.read("bias"),
+      .alibi_slopes = in.read("alibi_slopes"),
+      .sinks = in.read("sinks"),
+      .cu_seqlens_q = in.read("cu_seqlens_q"),
+      .cu_seqlens_k = in.read("cu_seqlens_k"),
+      .longest_q = in.integer("longest_q", unset),
+      .longest_k = in.integer("longest_k", unset),
+      .seqused_q = in.read("seqused_q"),
+      .seqused_k = in.read("seqused_k"),
+      .dropout_p = in.real("dropout_p", 0),
+      .dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0})),
+      .dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0})),
+      .dropout_state = in.pointer<std::uint64_t>("dropout_state")};
+  if (in.has("block_table")) {
+    return attention_forward::call(
+        in.read("q"),
+        paged{in.read("k"), in.read("v"), in.read("block_table"), with.seqused_k, with.longest_k},
+        in.written("out"), with);
+  }
+  return attention_forward::call(in.read("q"), in.read("k"), in.read("v"), in.written("out"), with);
+}
+template <>
+inline attention_decode::arguments make<attention_decode>(named_arguments& in) {
+  const attention_decode::options with{.mask = in.choice("mask", attention_mask::causal_bottom_right),
+                                       .scale = in.real("scale", unset_scale),
+                                       .soft_cap = in.real("soft_cap", 0),
+                                       .window_left = in.integer("window_left", std::int32_t{-1}),
+                                       .lse = in.written("lse"),
+                                       .k_scale = in.read("k_scale"),
+                                       .v_scale = in.read("v_scale"),
+                                       .alibi_slopes = in.read("alibi_slopes"),
+                                       .sinks = in.read("sinks"),
+                                       .seqused_k = in.read("seqused_k")};
+  if (in.has("block_table")) {
+    return attention_decode::call(in.read("q"),
+                                  paged{in.read("k"), in.read("v"), in.read("block_table"), with.seqused_k,
+                                        in.integer("longest_k", unset)},
+                                  in.written("out"), with);
+  }
+  return attention_decode::call(in.read("q"), in.read("k"), in.read("v"), in.written("out"), with);
+}
+template <>
+inline attention_backward::arguments make<attention_backward>(named_arguments& in) {
+  return attention_backward::call(
+      {.q = in.read("q"),
+       .k = in.read("k"),
+       .v = in.read("v"),
+       .out = in.read("out"),
+       .dout = in.read("dout"),
+       .lse = in.read("lse"),
+       .dq = in.written("dq"),
+       .dk = in.written("dk"),
+       .dv = in.written("dv")},
+      {.mask = in.choice("mask", attention_mask::none),
+       .scale = in.real("scale", unset_scale),
+       .soft_cap = in.real("soft_cap", 0),
+       .window_left = in.integer("window_left", std::int32_t{-1}),
+       .window_right = in.integer("window_right", std::int32_t{-1}),
+       .bias = in.read("bias"),
+       .dbias = in.written("dbias"),
+       .alibi_slopes = in.read("alibi_slopes"),
+       .cu_seqlens_q = in.read("cu_seqlens_q"),
+       .cu_seqlens_k = in.read("cu_seqlens_k"),
+       .longest_q = in.integer("longest_q", unset),
+       .longest_k = in.integer("longest_k", unset),
+       .seqused_q = in.read("seqused_q"),
+       .seqused_k = in.read("seqused_k"),
+       .dropout_p = in.real("dropout_p", 0),
+       .dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0})),
+       .dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0})),
+       .dropout_state = in.pointer<std::uint64_t>("dropout_state"),
+       .deterministic = in.integer("deterministic", 0) != 0});
+}
+template <>
+inline attention_dropout_mask::arguments make<attention_dropout_mask>(named_arguments& in) {
+  attention_dropout_mask::arguments others;
+  others.dropout_p = in.real("dropout_p", 0);
+  others.dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0}));
+  others.dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0}));
+  others.dropout_state = in.pointer<std::uint64_t>("dropout_state");
+  return attention_dropout_mask::call(in.written("mask"), others);
+}
+
+}  // namespace switchyard::c_api

@@ -1,0 +1,221 @@
+/* Switchyard from C and from whatever calls C: Rust, Go, Python. Plain C11; the library is libswitchyard.
+ *
+ *   switchyard_catalog* catalog = NULL;
+ *   switchyard_operator* softmax = NULL;
+ *   switchyard_open(NULL, &catalog);
+ *   switchyard_operator_open(catalog, "softmax", NULL, &softmax);
+ *   switchyard_tensor x = {sizeof x, memory, SWITCHYARD_F32, 2, {rows, columns}, {columns, 1}};
+ *   switchyard_argument arguments[] = {switchyard_give_tensor("x", &x), switchyard_give_tensor("out", &x)};
+ *   if (switchyard_call(softmax, stream, arguments, 2) != 0) puts(switchyard_last_error_text());
+ *
+ * A function that can fail returns 0 or the number of the error (the table of include/switchyard/README.md),
+ * 1 for one that has no number; number and text of a thread's last error stay until its next one. Arguments
+ * have the names of the operator's C++ `call`; what is not given has its default. Any thread may call. An
+ * operator is closed before its catalog. Structs begin with their size, so that later versions may append
+ * members.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define SWITCHYARD_C_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define SWITCHYARD_C_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+#define SWITCHYARD_API __attribute__((visibility("default")))
+
+typedef struct switchyard_catalog switchyard_catalog;
+typedef struct switchyard_operator switchyard_operator;
+
+/* Element types of tensors. */
+enum {
+  SWITCHYARD_F16 = 0,
+  SWITCHYARD_BF16 = 1,
+  SWITCHYARD_F32 = 2,
+  SWITCHYARD_F64 = 3,
+  SWITCHYARD_F8_E4M3 = 4,
+  SWITCHYARD_F8_E5M2 = 5,
+  SWITCHYARD_I8 = 6,
+  SWITCHYARD_I32 = 7
+};
+
+/* What an argument is. */
+enum {
+  SWITCHYARD_TENSOR = 0,
+  SWITCHYARD_INTEGER = 1,
+  SWITCHYARD_REAL = 2,
+  SWITCHYARD_POINTER = 3,
+  SWITCHYARD_TEXT = 4 /* an enumerator's name, as in "causal_bottom_right" */
+};
+
+#define SWITCHYARD_MAX_RANK 5
+
+typedef struct switchyard_tensor {
+  uint64_t size; /* sizeof(switchyard_tensor) */
+  void* data;    /* of the stream's device; only read where the operator only reads */
+  int32_t dtype;
+  int32_t rank;
+  int64_t extents[SWITCHYARD_MAX_RANK];
+  int64_t strides[SWITCHYARD_MAX_RANK]; /* in elements */
+} switchyard_tensor;
+
+typedef struct switchyard_argument {
+  uint64_t size; /* sizeof(switchyard_argument) */
+  const char* name;
+  int32_t kind;
+  int32_t reserved; /* 0 */
+  const switchyard_tensor* tensor;
+  int64_t integer;
+  double real;
+  const void* pointer;
+  const char* text;
+} switchyard_argument;
+
+typedef struct switchyard_options {
+  uint64_t size;            /* sizeof(switchyard_options) */
+  const char* const* roots; /* folders that are searched first */
+  uint64_t root_count;
+  int32_t default_roots; /* whether the environment's and the installed folders are searched */
+  int32_t reserved;      /* 0 */
+} switchyard_options;
+
+/* An operator: what its kernels may name. The pointers are valid for the life of the program. */
+typedef struct switchyard_description {
+  uint64_t size; /* sizeof(switchyard_description), set by the caller */
+  const char* name;
+  uint64_t argument_bytes; /* of the C++ argument struct */
+  uint64_t field_count;
+  uint64_t axis_count;
+} switchyard_description;
+
+typedef struct switchyard_field {
+  uint64_t size; /* sizeof(switchyard_field), set by the caller */
+  const char* name;
+  uint64_t name_length;
+  uint32_t kind;   /* switchyard::value_kind: 0 is a pointer */
+  uint32_t offset; /* in the C++ argument struct */
+} switchyard_field;
+
+typedef struct switchyard_axis {
+  uint64_t size; /* sizeof(switchyard_axis), set by the caller */
+  const char* name;
+  uint64_t name_length;
+  int32_t is_size; /* 0: a type axis, 1: a size axis */
+  int32_t is_flag;
+} switchyard_axis;
+
+SWITCHYARD_C_ASSERT(sizeof(void*) == 8, "Switchyard needs 64-bit pointers");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_tensor) == 104 && offsetof(switchyard_tensor, data) == 8 &&
+                        offsetof(switchyard_tensor, dtype) == 16 && offsetof(switchyard_tensor, rank) == 20 &&
+                        offsetof(switchyard_tensor, extents) == 24 &&
+                        offsetof(switchyard_tensor, strides) == 64,
+                    "the layout of switchyard_tensor is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_argument) == 64 && offsetof(switchyard_argument, name) == 8 &&
+                        offsetof(switchyard_argument, kind) == 16 &&
+                        offsetof(switchyard_argument, tensor) == 24 &&
+                        offsetof(switchyard_argument, integer) == 32 &&
+                        offsetof(switchyard_argument, real) == 40 &&
+                        offsetof(switchyard_argument, pointer) == 48 &&
+                        offsetof(switchyard_argument, text) == 56,
+                    "the layout of switchyard_argument is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 32 && offsetof(switchyard_options, roots) == 8 &&
+                        offsetof(switchyard_options, root_count) == 16 &&
+                        offsetof(switchyard_options, default_roots) == 24,
+                    "the layout of switchyard_options is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_description) == 40 &&
+                        offsetof(switchyard_description, argument_bytes) == 16 &&
+                        offsetof(switchyard_description, axis_count) == 32,
+                    "the layout of switchyard_description is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_field) == 32 && offsetof(switchyard_field, kind) == 24 &&
+                        offsetof(switchyard_field, offset) == 28,
+                    "the layout of switchyard_field is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_axis) == 32 && offsetof(switchyard_axis, is_size) == 24 &&
+                        offsetof(switchyard_axis, is_flag) == 28,
+                    "the layout of switchyard_axis is part of the ABI");
+
+/* Opens the kernels and tables of the search path; without options, the default one. */
+SWITCHYARD_API int switchyard_open(const switchyard_options* options, switchyard_catalog** out);
+SWITCHYARD_API void switchyard_close(switchyard_catalog* catalog);
+
+/* Reads changed files now. */
+SWITCHYARD_API int switchyard_reload(switchyard_catalog* catalog);
+
+/* Changes when graphs should be captured again. */
+SWITCHYARD_API uint64_t switchyard_generation(const switchyard_catalog* catalog);
+
+/* What an operator is, its fields and axes by number. */
+SWITCHYARD_API int switchyard_describe(const char* name, switchyard_description* out);
+SWITCHYARD_API int switchyard_describe_field(const char* name, uint64_t index, switchyard_field* out);
+SWITCHYARD_API int switchyard_describe_axis(const char* name, uint64_t index, switchyard_axis* out);
+
+/* An operator of a catalog. `device`: NULL, each call runs on its stream's device; "host", on the CPU. */
+SWITCHYARD_API int switchyard_operator_open(switchyard_catalog* catalog, const char* name, const char* device,
+                                            switchyard_operator** out);
+SWITCHYARD_API void switchyard_operator_close(switchyard_operator* op);
+
+/* Runs the operator on a stream: a CUstream, cudaStream_t or hipStream_t, NULL for the default one. */
+SWITCHYARD_API int switchyard_call(switchyard_operator* op, void* stream,
+                                   const switchyard_argument* arguments, size_t count);
+
+/* Loads what a call needs. */
+SWITCHYARD_API int switchyard_prepare(switchyard_operator* op, void* stream,
+                                      const switchyard_argument* arguments, size_t count);
+
+/* What would run, and why: a line, cut off after capacity - 1 bytes and ended with 0. `length` (may be NULL)
+ * is that of the whole line. */
+SWITCHYARD_API int switchyard_explain(switchyard_operator* op, void* stream,
+                                      const switchyard_argument* arguments, size_t count, char* text,
+                                      size_t capacity, size_t* length);
+
+/* The calling thread's last error: 0 and "" before the first. The text is valid until the thread's next
+ * error. */
+SWITCHYARD_API int switchyard_last_error(void);
+SWITCHYARD_API const char* switchyard_last_error_text(void);
+
+/* Arguments of each kind. */
+static inline switchyard_argument switchyard_give(const char* name, int32_t kind) {
+  switchyard_argument out;
+  out.size = sizeof(switchyard_argument);
+  out.name = name;
+  out.kind = kind;
+  out.reserved = 0;
+  out.tensor = NULL;
+  out.integer = 0;
+  out.real = 0;
+  out.pointer = NULL;
+  out.text = NULL;
+  return out;
+}
+static inline switchyard_argument switchyard_give_tensor(const char* name, const switchyard_tensor* tensor) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_TENSOR);
+  out.tensor = tensor;
+  return out;
+}
+static inline switchyard_argument switchyard_give_integer(const char* name, int64_t integer) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_INTEGER);
+  out.integer = integer;
+  return out;
+}
+static inline switchyard_argument switchyard_give_real(const char* name, double real) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_REAL);
+  out.real = real;
+  return out;
+}
+static inline switchyard_argument switchyard_give_pointer(const char* name, const void* pointer) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_POINTER);
+  out.pointer = pointer;
+  return out;
+}
+static inline switchyard_argument switchyard_give_text(const char* name, const char* text) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_TEXT);
+  out.text = text;
+  return out;
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif

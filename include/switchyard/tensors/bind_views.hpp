@@ -1,0 +1,218 @@
+// Writes what tensors say into the arguments of a call. The first tensor with an extent decides it; the
+// others must agree, at every call. A dim without a stride must be dense.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensors/disagreement.hpp>
+#include <switchyard/tensors/view.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+template <class View, class Arguments>
+[[nodiscard]] extent_values values_of(const Arguments& arguments) {
+  return [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
+    const auto value = [&]<class Each>(Each /*dim*/) -> std::int64_t {
+      if constexpr (Each::is_argument) {
+        return static_cast<std::int64_t>(arguments.*Each::extent);
+      } else {
+        return 0;
+      }
+    };
+    return extent_values{value(typename View::template dim_at<Dim>{})...};
+  }
+  (std::make_index_sequence<View::rank>{});
+}
+
+/// Writes what views say into arguments; each function says whether the tensors agree so far. One comparison
+/// with a branch takes two instructions, and what is not compared yet need not be kept.
+template <class Arguments, class... Views>
+struct view_binder {
+  static constexpr std::size_t count = sizeof...(Views);
+  static constexpr std::array<view_description, count> all{describe_view<Views>()...};
+  template <std::size_t View>
+  using view_at = std::tuple_element_t<View, std::tuple<Views...>>;
+
+  struct place {
+    std::size_t view;
+    std::size_t dim;
+  };
+
+  /// Where an extent is met first.
+  [[nodiscard]] static constexpr place first_of(std::string_view extent) {
+    for (std::size_t i = 0;; ++i) {
+      for (std::size_t d = 0; d < all[i].dims.size(); ++d) {
+        if (all[i].dims[d].extent == extent) return {i, d};
+      }
+    }
+  }
+  [[nodiscard]] static constexpr bool has_stride_before(std::size_t view, std::string_view stride) {
+    for (std::size_t i = 0; i < view; ++i) {
+      for (const dim_description& each : all[i].dims) {
+        if (each.stride == stride) return true;
+      }
+    }
+    return false;
+  }
+
+  Arguments& arguments;
+
+  template <std::size_t View, std::size_t Dim, class Tensors>
+  [[nodiscard, gnu::always_inline]] inline bool bind_dim(const Tensors& tensors) {
+    using mine = typename view_at<View>::template dim_at<Dim>;
+    constexpr place first = first_of(all[View].dims[Dim].extent);
+    constexpr bool decides = first.view == View && first.dim == Dim && !view_at<View>::is_optional;
+    const const_tensor& tensor = std::get<View>(tensors);
+    const std::int64_t extent = tensor.extent(Dim);
+    const bool is_shared = mine::form.may_be_one && extent == 1;
+    bool agrees = true;
+    if constexpr (mine::has_stride) {
+      const std::int64_t stride = is_shared ? 0 : tensor.stride(Dim);
+      if constexpr (has_stride_before(View, all[View].dims[Dim].stride)) {
+        agrees = arguments.*mine::stride == stride;  // two tensors with one stride, both given
+      } else {
+        arguments.*mine::stride = stride;
+      }
+    }
+    if constexpr (decides) {
+      static_assert(mine::form.factor == 1, "the first tensor with an extent has it itself");
+      if constexpr (mine::is_argument) arguments.*mine::extent = extent - mine::form.more;
+    } else {
+      std::int64_t value = 0;
+      if constexpr (mine::is_argument) {
+        value = static_cast<std::int64_t>(arguments.*mine::extent);  // an optional one may be met first
+      } else {
+        value = std::get<first.view>(tensors).extent(first.dim);
+      }
+      if (extent != mine::form.factor * value + mine::form.more && !is_shared) [[unlikely]]
+        return false;
+    }
+    if constexpr (mine::has_stride) {
+      return agrees;
+    } else if constexpr (Dim + 1 == view_at<View>::rank) {
+      return tensor.stride(Dim) == 1;
+    } else {
+      return tensor.stride(Dim) == tensor.stride(Dim + 1) * tensor.extent(Dim + 1);
+    }
+  }
+
+  /// The first tensor that is given decides an element type.
+  template <std::size_t View, class Tensors, std::size_t... Before>
+  [[nodiscard, gnu::always_inline]] inline bool bind_type(const Tensors& tensors,
+                                                          std::index_sequence<Before...> /*before*/) {
+    const dtype type = std::get<View>(tensors).dtype();
+    bool is_met = false;
+    dtype wanted = type;
+    [[maybe_unused]] const auto look = [&]<std::size_t Each>(std::index_sequence<Each> /*index*/)
+        __attribute__((always_inline)) {
+      if constexpr (all[Each].dtype_argument == all[View].dtype_argument) {
+        if (is_met || (view_at<Each>::is_optional && !std::get<Each>(tensors))) return;
+        is_met = true;
+        wanted = std::get<Each>(tensors).dtype();
+      }
+    };
+    (look(std::index_sequence<Before>{}), ...);
+    arguments.*view_at<View>::type = wanted;
+    return type == wanted;
+  }
+
+  template <std::size_t View, class Tensors>
+  [[nodiscard, gnu::always_inline]] inline bool bind_view(const Tensors& tensors, bool may_be_null) {
+    using mine = view_at<View>;
+    using pointer = member_value<mine::pointer>;
+    const const_tensor& tensor = std::get<View>(tensors);
+    // A view that is written takes a `tensor`, which was made from a pointer to what may be written.
+    arguments.*mine::pointer = static_cast<pointer>(
+        const_cast<void*>(tensor.data()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    if constexpr (mine::is_optional) {
+      if (!tensor) return true;
+    } else if (!may_be_null && !tensor) [[unlikely]] {
+      return false;
+    }
+    if (tensor.rank() != mine::rank) [[unlikely]]
+      return false;
+    if constexpr (!is_member<mine::type>) {
+      if (tensor.dtype() != mine::type) [[unlikely]]
+        return false;
+    } else {
+      if (!bind_type<View>(tensors, std::make_index_sequence<View>{})) [[unlikely]]
+        return false;
+    }
+    return [&]<std::size_t... Dim>(std::index_sequence<Dim...>) __attribute__((always_inline)) {
+      return (bind_dim<View, Dim>(tensors) && ...);
+    }
+    (std::make_index_sequence<mine::rank>{});
+  }
+
+  template <class Tensors>
+  [[nodiscard, gnu::always_inline]] inline bool bind(const Tensors& tensors, bool may_be_null) {
+    return [&]<std::size_t... View>(std::index_sequence<View...>) __attribute__((always_inline)) {
+      return (bind_view<View>(tensors, may_be_null) && ...);
+    }
+    (std::make_index_sequence<count>{});
+  }
+
+  /// Binds all, whether they agree or not.
+  template <class Tensors>
+  void bind_all(const Tensors& tensors) {
+    [&]<std::size_t... View>(std::index_sequence<View...>) {
+      (bind_each<View>(tensors), ...);
+    }
+    (std::make_index_sequence<count>{});
+  }
+  template <std::size_t View, class Tensors>
+  void bind_each(const Tensors& tensors) {
+    (void)bind_view<View>(tensors, true);
+    if (view_at<View>::is_optional && !std::get<View>(tensors)) return;
+    [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
+      ((void)bind_dim<View, Dim>(tensors), ...);
+    }
+    (std::make_index_sequence<view_at<View>::rank>{});
+  }
+};
+
+/// Throws where tensors disagree. They may not, as the stride of an extent of 1 does not matter: then all is
+/// bound.
+template <class Arguments, class... Views>
+[[gnu::cold, gnu::noinline]] void require_agreement(std::string_view name, Arguments& arguments,
+                                                    bool may_be_null,
+                                                    const std::array<const_tensor, sizeof...(Views)>& given) {
+  using binder = view_binder<Arguments, Views...>;
+  binder{arguments}.bind_all(given);
+  const std::array<extent_values, sizeof...(Views)> values{values_of<Views>(arguments)...};
+  const std::string wrong = disagreement(binder::all, given, values, may_be_null);
+  if (!wrong.empty()) throw call_error{error_code::invalid_argument, std::string{name} + ": " + wrong};
+}
+
+}  // namespace detail
+
+/// Writes what tensors say into arguments, one tensor for each view. Throws call_error where they disagree.
+template <class Arguments, class... Views>
+[[gnu::always_inline]] inline void bind_views(views<Views...> /*of*/, std::string_view name,
+                                              Arguments& arguments, bool may_be_null,
+                                              const typename Views::tensor_type&... tensors) {
+  if (!detail::view_binder<Arguments, Views...>{arguments}.bind(std::tie(tensors...), may_be_null))
+      [[unlikely]] {
+    // Copies, made here only: tensors whose addresses are never taken stay in registers. What lies in memory
+    // is read again, else GCC would read all of it ahead of the comparisons.
+    asm volatile("" ::: "memory");  // NOLINT(hicpp-no-assembler)
+    detail::require_agreement<Arguments, Views...>(name, arguments, may_be_null, {tensors.copy()...});
+  }
+}
+
+}  // namespace v0
+}  // namespace switchyard

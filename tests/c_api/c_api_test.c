@@ -1,0 +1,130 @@
+/* The C API from C: each function, what it refuses, and results.
+ *
+ *   c_api_test FOLDER      FOLDER has the built kernels */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <switchyard/c_api.h>
+
+static int failures = 0;
+static int checks = 0;
+
+#define CHECK(condition)                                              \
+  do {                                                                \
+    ++checks;                                                         \
+    if (!(condition)) {                                               \
+      ++failures;                                                     \
+      printf("line %d: %s (%s)\n", __LINE__, #condition, switchyard_last_error_text()); \
+    }                                                                 \
+  } while (0)
+
+/* The last error has this number and this part in its text. */
+static int said(int returned, int code, const char* part) {
+  return returned == code && switchyard_last_error() == code &&
+         strstr(switchyard_last_error_text(), part) != NULL;
+}
+
+static switchyard_tensor rows(float* memory, int64_t count, int64_t columns) {
+  switchyard_tensor out = {sizeof out, memory, SWITCHYARD_F32, 2, {count, columns}, {columns, 1}};
+  return out;
+}
+
+static void describe(void) {
+  switchyard_description op = {sizeof op, NULL, 0, 0, 0};
+  CHECK(switchyard_describe("softmax", &op) == 0);
+  CHECK(strcmp(op.name, "softmax") == 0);
+  CHECK(op.field_count == 8 && op.axis_count == 4 && op.argument_bytes > 0);
+  switchyard_field field = {sizeof field, NULL, 0, 9, 9};
+  CHECK(switchyard_describe_field("softmax", 1, &field) == 0);
+  CHECK(field.name_length == 3 && strncmp(field.name, "out", 3) == 0 && field.kind == 0 && field.offset == 8);
+  switchyard_axis axis = {sizeof axis, NULL, 0, 9, 9};
+  CHECK(switchyard_describe_axis("softmax", 2, &axis) == 0);
+  CHECK(axis.name_length == 4 && strncmp(axis.name, "rows", 4) == 0 && axis.is_size == 1 && axis.is_flag == 0);
+  CHECK(said(switchyard_describe("sofmax", &op), 106, "there is no operator 'sofmax'"));
+  CHECK(said(switchyard_describe(NULL, &op), 106, "there is no operator ''"));
+  CHECK(said(switchyard_describe("softmax", NULL), 301, "out is null"));
+  op.size = 8;
+  CHECK(said(switchyard_describe("softmax", &op), 301, "switchyard_description begins with the size 8"));
+  CHECK(said(switchyard_describe_field("softmax", 8, &field), 301, "softmax has no field 8"));
+  CHECK(said(switchyard_describe_axis("softmax", 4, &axis), 301, "softmax has no axis 4"));
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  CHECK(switchyard_last_error() == 0 && strcmp(switchyard_last_error_text(), "") == 0);
+  describe();
+
+  const char* const roots[] = {argv[1]};
+  switchyard_options options = {sizeof options, roots, 1, 0, 0};
+  switchyard_catalog* catalog = NULL;
+  CHECK(said(switchyard_open(&options, NULL), 301, "out is null"));
+  options.size = 4;
+  CHECK(said(switchyard_open(&options, &catalog), 301, "switchyard_options begins with the size 4"));
+  options.size = sizeof options;
+  CHECK(switchyard_open(&options, &catalog) == 0);
+  CHECK(catalog != NULL);
+  CHECK(switchyard_reload(catalog) == 0);
+
+  switchyard_operator* softmax = NULL;
+  CHECK(said(switchyard_operator_open(catalog, "soft", "host", &softmax), 106, "there is no operator 'soft'"));
+  CHECK(said(switchyard_operator_open(catalog, "softmax", "moon", &softmax), 301, "unknown device 'moon'"));
+  CHECK(said(switchyard_operator_open(NULL, "softmax", "host", &softmax), 301, "catalog is null"));
+  CHECK(softmax == NULL);
+  CHECK(switchyard_operator_open(catalog, "softmax", "host", &softmax) == 0);
+
+  float memory[8] = {1, 2, 3, 4, 0, 0, 0, 0};
+  float result[8] = {0};
+  switchyard_tensor x = rows(memory, 2, 4);
+  switchyard_tensor out = rows(result, 2, 4);
+  switchyard_argument given[4] = {switchyard_give_tensor("x", &x), switchyard_give_tensor("out", &out),
+                                  switchyard_give_real("scale", 1), switchyard_give_real("scael", 1)};
+  const int first = switchyard_call(softmax, NULL, given, 3);
+  if (first == 302) {
+    printf("skipped: %s has no kernels for this CPU\n", argv[1]);
+    return 77;
+  }
+  CHECK(first == 0);
+  const double sum = exp(1) + exp(2) + exp(3) + exp(4);
+  for (int i = 0; i < 4; ++i) CHECK(fabs(result[i] - exp(i + 1) / sum) < 1e-6);
+  CHECK(fabs(result[7] - 0.25) < 1e-6);
+  CHECK(switchyard_prepare(softmax, NULL, given, 3) == 0);
+  const uint64_t generation = switchyard_generation(catalog);
+  CHECK(switchyard_generation(catalog) == generation);
+
+  char text[512];
+  size_t length = 0;
+  CHECK(switchyard_explain(softmax, NULL, given, 3, text, sizeof text, &length) == 0);
+  CHECK(strlen(text) == length && strncmp(text, "softmax {dtype=f32", 18) == 0);
+  char few[8];
+  CHECK(switchyard_explain(softmax, NULL, given, 3, few, sizeof few, NULL) == 0 && strcmp(few, "softmax") == 0);
+  CHECK(switchyard_explain(softmax, NULL, given, 3, NULL, 0, &length) == 0 && length == strlen(text));
+
+  CHECK(said(switchyard_call(softmax, NULL, given, 4), 301, "softmax: unknown or repeated argument 'scael'"));
+  CHECK(said(switchyard_call(softmax, NULL, NULL, 1), 301, "softmax: arguments is null"));
+  CHECK(said(switchyard_call(NULL, NULL, given, 3), 301, "op is null"));
+  CHECK(said(switchyard_call(softmax, NULL, given, 1), 301, "softmax: out [] has 0 dimensions instead of 2"));
+  given[2] = switchyard_give_integer("scale", 1);
+  CHECK(said(switchyard_call(softmax, NULL, given, 3), 301, "softmax: scale must be a real number"));
+  out.extents[1] = 3;
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "softmax: out [2, 3]: columns is 3, but 4 in x [2, 4]"));
+  out.rank = 6;
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "softmax: out has 6 dimensions"));
+  out.rank = 2;
+  out.dtype = 99;
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "softmax: out has the unknown element type 99"));
+  out.size = 8;
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "switchyard_tensor begins with the size 8"));
+  given[0].size = 1;
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "switchyard_argument begins with the size 1"));
+  given[0].size = sizeof given[0];
+  given[0].name = NULL;
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "an argument has no name"));
+
+  switchyard_operator_close(softmax);
+  switchyard_operator_close(NULL);
+  switchyard_close(catalog);
+  switchyard_close(NULL);
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures != 0;
+}
