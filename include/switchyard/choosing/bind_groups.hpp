@@ -16,8 +16,10 @@
 #include <switchyard/choosing/build_row_index.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/find_uncompared.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/expression/expression.hpp>
+#include <switchyard/files/add_measured.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
@@ -60,12 +62,19 @@ class group_binder {
           into->type = rows.type;
           into->axes = rows.axes;
           into->rank = ranked.rank;
+          into->timed = rows.timed;
+          into->first = {t, rows.source_group, 0};
           into->neighbours = ranked.source->match.neighbours;
           into->envelope = ranked.source->match.envelope;
           add_dimensions(*into, ranked.source->match);
         }
+        for (const measured_values& each : rows.measured_with)
+          add_measured(into->measured_with, each.axis, each.values);
         add_rows(*into, known_[number], rows, *ranked.source, t);
       }
+    }
+    for (const bound_group& each : groups_) {
+      if (each.row_count() == 0) silent_.push_back({each.type, each.first});
     }
     std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
     // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
@@ -78,11 +87,21 @@ class group_binder {
       if (overlay_a != overlay_b) return overlay_a;
       if (a.rank != b.rank) return a.rank < b.rank;
       if (table_a != table_b) return table_a < table_b;
-      return a.type.size() > b.type.size();
+      if (a.type.size() != b.type.size()) return a.type.size() > b.type.size();
+      return a.timed && !b.timed;
     });
-    for (bound_group& each : groups_) index(each);
+    for (bound_group& each : groups_) {
+      index(each);
+      std::vector<std::uint32_t> listed;
+      for (const named_candidates& named : each.named)
+        listed.insert(listed.end(), named.candidates.begin(), named.candidates.end());
+      each.uncompared = find_uncompared(set_, each.type, each.measured_with, listed);
+    }
     return std::move(groups_);
   }
+
+  /// Groups of whose variants none is installed for what is asked for; after bind.
+  [[nodiscard]] std::vector<silent_group> take_silent() { return std::move(silent_); }
 
  private:
   /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
@@ -102,9 +121,9 @@ class group_binder {
       into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
   }
 
-  /// Tells kinds of groups apart: their type and axes.
+  /// Tells kinds of groups apart: their type and axes, and whether they have times.
   [[nodiscard]] static std::string kind_of(const row_group& rows) {
-    std::string out;
+    std::string out{rows.timed ? "" : "winners "};
     for (const axis_value& value : rows.type)
       out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
     for (const std::uint32_t axis : rows.axes) out += std::to_string(axis) + ' ';
@@ -232,6 +251,7 @@ class group_binder {
   std::span<const ranked_table> ranked_;
   std::vector<std::string>& warned_;
   std::vector<bound_group> groups_;
+  std::vector<silent_group> silent_;
   std::vector<std::unordered_map<std::string_view, std::uint32_t>> known_;  // of each group, its tables' ids
 };
 

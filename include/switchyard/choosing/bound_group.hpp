@@ -132,9 +132,15 @@ struct bound_group {
     std::uint32_t row = 0;
   };
   std::vector<origin> origins;  ///< by row
+  origin first;                 ///< the first of its tables, and the group's index there
   std::uint32_t neighbours = 8;
   double envelope = 1.5;
   table_rank rank = table_rank::this_device;
+  bool timed = true;                           ///< false: the rows list winners, whose times are made up
+  std::vector<measured_values> measured_with;  ///< of all its tables
+  /// Candidates that no row compares with the others: they do not serve what was measured. Where one of them
+  /// serves a problem, the rows do not decide it.
+  std::vector<std::uint32_t> uncompared;
   row_index index;
   row_slots slots;  ///< finds rows by their coordinates
 
@@ -146,10 +152,16 @@ struct bound_group {
   /// The row that was measured at exactly these sizes, or no_index.
   [[nodiscard]] std::uint32_t find_row(problem_view problem) const noexcept {
     std::array<std::int64_t, max_dimensions>
-        sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
+        sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_sizes writes it
+    return slots.find(read_sizes(problem, sizes), at.data());
+  }
+
+  /// A problem's values of the group's axes, as rows have them.
+  [[nodiscard]] problem_view read_sizes(problem_view problem,
+                                        std::array<std::int64_t, max_dimensions>& out) const noexcept {
     const std::size_t count = axes.size();
-    for (std::size_t i = 0; i < count; ++i) sizes[i] = problem[axes[i]];
-    return slots.find({sizes.data(), count}, at.data());
+    for (std::size_t i = 0; i < count; ++i) out[i] = problem[axes[i]];
+    return {out.data(), count};
   }
 
   /// A problem's place in the group's metric; false when no row has its value on an exact axis.
@@ -174,6 +186,12 @@ struct bound_group {
     }
     return false;
   }
+};
+
+/// A group that decides nothing, because its rows have times of no candidate.
+struct silent_group {
+  std::vector<axis_value> type;
+  bound_group::origin first;  ///< its table, and its index there
 };
 
 }  // namespace v0

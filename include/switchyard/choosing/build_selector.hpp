@@ -58,11 +58,12 @@ class selector_builder {
         sources_.is_installed != nullptr ? sources_.is_installed
                                          : [this](const std::string& id) { return has_variant(id); };
     candidate_ids ids{*out_, is_installed, warned_};
-    const std::vector<ranked_table> ranked =
-        rank_tables(sources_.device, sources_.overlays, sources_.tables, warned_);
+    const std::vector<ranked_table> ranked = rank_tables(sources_.device, sources_.overlays, sources_.tables);
     for (const ranked_table& each : ranked) out_->tables.push_back(each.source);
     add_denials_and_pins(ids, ranked);
-    out_->groups = group_binder{*out_, ids, ranked, warned_}.bind();
+    group_binder binder{*out_, ids, ranked, warned_};
+    out_->groups = binder.bind();
+    out_->silent = binder.take_silent();
     ids.count_unknown();
     add_force(ids);
     return out_;
@@ -127,6 +128,7 @@ class selector_builder {
 
   void add_denials_and_pins(candidate_ids& ids, const std::vector<ranked_table>& ranked) {
     for (const ranked_table& each : ranked) {
+      if (each.rank != table_rank::this_device) continue;
       for (const denial& denied : each.source->denials) {
         const auto* const found = ids.find(denied.variant);
         if (found == nullptr) {
@@ -137,7 +139,6 @@ class selector_builder {
         out_->denials.push_back({denied.type, denied.reason, each.source->path});
         for (const std::uint32_t i : *found) out_->candidates[i].denials.push_back(index);
       }
-      if (each.rank != table_rank::this_device) continue;
       for (const pin& pinned : each.source->pins) {
         const auto* const found = ids.find(pinned.variant);
         if (found == nullptr) {

@@ -16,7 +16,7 @@ enum class reason : std::uint8_t {
   interpolated,  ///< predicted from rows within the table's envelope
   extrapolated,  ///< predicted from rows outside the envelope
   other_device,  ///< a row of, or a prediction from, a table measured on another device
-  heuristic,     ///< no table has rows: the manifest's order
+  heuristic,     ///< no rows decide: the manifest's costs and order
   forced,        ///< SWITCHYARD_FORCE
   pinned,        ///< a table's pin
   none,          ///< no variant serves the problem

@@ -15,6 +15,7 @@
 #include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/explain_rows.hpp>
 #include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
@@ -47,8 +48,10 @@ struct explanation {
   std::string table;                  ///< path of the deciding table; empty: none
   std::uint32_t table_group = 0;      ///< index in that file
   std::uint32_t table_row = 0;        ///< likewise
+  bool timed = true;                  ///< false: the deciding row lists winners without times
   std::string row_at;                 ///< "batch=4 seqlen=1024"
-  std::string note;                   ///< of a pin or of forcing
+  std::string note;                   ///< of a pin or of forcing; why no rows decide
+  std::string measured_with;          ///< "window=false": where the rows' type differs from the problem's
   std::vector<std::string> launches;  ///< "kernel of blob, grid 4x32x1, block 128x1x1"
   std::vector<candidate_report> candidates;
 };
@@ -132,6 +135,8 @@ namespace detail {
     out.table = from.tables[origin.table]->path;
     out.table_group = origin.group;
     out.table_row = origin.row;
+    out.timed = group.timed;
+    out.measured_with = detail::format_unmeasured(*from.op, group.measured_with, problem);
     for (std::size_t i = 0; i < group.axes.size(); ++i) {
       if (i > 0) out.row_at += ' ';
       out.row_at += std::string{from.op->axes[group.axes[i]].name} + "=" +
@@ -143,6 +148,11 @@ namespace detail {
     out.note = from.pins[chosen.pin].reason;
   } else if (chosen.why == reason::forced) {
     out.note = "SWITCHYARD_FORCE=" + out.operator_name + ":" + from.force_text;
+  } else if (chosen.why == reason::heuristic) {
+    out.note =
+        detail::explain_silence(from, problem, unusable) +
+        (from.candidates[chosen.variant].variant->cost_us > 0 ? "; least cost of the variants that serve it"
+                                                              : "; first admissible variant of the manifest");
   }
   const bool has_row = chosen.group != no_index && chosen.row != no_index;
   row_growth growth;
@@ -154,7 +164,7 @@ namespace detail {
     report.config = format_config(*from.candidates[i].variant);
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     report.admissible = report.obstacle.empty();
-    if (has_row) {
+    if (has_row && out.timed) {
       report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, growth, i, problem);
     }
     out.candidates.push_back(std::move(report));
@@ -170,18 +180,21 @@ namespace detail {
   std::string distance = " at distance " + text::number(static_cast<double>(chosen.distance));
   if (chosen.growth > 0 && (chosen.growth < 0.995F || chosen.growth > 1.005F))
     distance += ", its cost here " + text::number(static_cast<double>(chosen.growth)) + " times the row's";
-  const std::string stale = chosen.stale ? "; stale: the blob changed since it was measured" : "";
+  const std::string limits =
+      std::string{why.timed ? "" : "; a list of winners without times, not measured here"} +
+      (why.measured_with.empty() ? "" : "; measured with " + why.measured_with) +
+      std::string{chosen.stale ? "; stale: the blob changed since it was measured" : ""};
   switch (chosen.why) {
     case reason::exact:
-      return "exact: " + row + stale;
+      return "exact: " + row + limits;
     case reason::interpolated:
-      return "interpolated: nearest " + row + distance + stale;
+      return "interpolated: nearest " + row + distance + limits;
     case reason::extrapolated:
-      return "extrapolated: nearest " + row + distance + ", outside the table's envelope" + stale;
+      return "extrapolated: nearest " + row + distance + ", outside the table's envelope" + limits;
     case reason::other_device:
-      return "other device (" + std::string{to_string(chosen.rank)} + "): nearest " + row + distance + stale;
+      return "other device (" + std::string{to_string(chosen.rank)} + "): nearest " + row + distance + limits;
     case reason::heuristic:
-      return "heuristic: no table has rows for it; first admissible variant of the manifest";
+      return "heuristic: " + why.note;
     case reason::forced:
       return "forced: " + why.note;
     case reason::pinned:
@@ -207,13 +220,35 @@ namespace detail {
   return text::printable(std::move(out));
 }
 
-/// Why no variant serves a problem: how many there are, and which come nearest. `from` has those that come
-/// nearest of `count` in all; `targets` are those that kernels are installed for.
+/// What an explanation of a failure knows besides the rules.
+struct failure_context {
+  std::size_t count = 0;              ///< variants in all
+  std::vector<std::string> targets;   ///< "cuda sm_90a": what kernels are installed for
+  std::vector<std::string> searched;  ///< folders
+  std::string fault;                  ///< in the first variant that was left out, where all were
+  std::string absent;                 ///< why a backend that has kernels here cannot be used; empty: it can
+};
+
+namespace detail {
+
+/// "Searched: /a (does not exist), /b": where a program looks.
+[[nodiscard]] inline std::string format_searched(const std::vector<std::string>& folders) {
+  return folders.empty() ? std::string{} : ". Searched: " + text::join(folders);
+}
+
+}  // namespace detail
+
+/// Why no variant serves a problem: what is missing, or which variants come nearest. `from` has those that
+/// come nearest.
 [[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
-                                                 unusable_flags unusable, std::size_t count,
-                                                 const std::vector<std::string>& targets) {
-  std::string out = std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " +
-                    from.device.name + " (" + from.device.backend + " " + from.device.arch + "): ";
+                                                 unusable_flags unusable, const failure_context& context) {
+  const std::size_t count = context.count;
+  const std::vector<std::string>& targets = context.targets;
+  const bool has_forced = from.is_forced && !from.forced.empty();  // then that is the cause
+  std::string out =
+      context.absent.empty() || has_forced ? std::string{} : context.absent + ", so the CPU was asked. ";
+  out += std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " + from.device.name +
+         " (" + from.device.backend + " " + from.device.arch + "): ";
   if (from.is_forced) {
     out += "SWITCHYARD_FORCE asks for '" + from.force_text + "', ";
     if (from.forced.empty()) {
@@ -222,9 +257,14 @@ namespace detail {
         if (detail::find_obstacle(from, i, problem, unusable).empty())
           known.push_back(from.candidates[i].variant->id);
       }
-      return out + "which is no variant" + text::suggestion(from.force_text, known) +
-             "; these would serve the call: " + text::join(known);
+      if (!known.empty()) {
+        return out + "which is no variant" + text::suggestion(from.force_text, known) +
+               "; these would serve the call: " + text::join(known);
+      }
+      out += "which is no variant, and without it nothing serves the call either: ";
     }
+  }
+  if (has_forced) {
     out += "which may not serve it:";
     for (const std::uint32_t index : from.forced) {
       out += " " + from.candidates[index].variant->id + " " +
@@ -235,11 +275,19 @@ namespace detail {
   if (targets.empty()) {
     return out +
            "no manifest of this operator was found. Install its kernels, or name their root in "
-           "SWITCHYARD_PATH";
+           "SWITCHYARD_PATH" +
+           detail::format_searched(context.searched);
+  }
+  if (from.candidates.empty() && !context.fault.empty()) {
+    return out +
+           "every variant for this device was left out. Correct its manifest, or install another. The "
+           "first: " +
+           context.fault;
   }
   if (from.candidates.empty()) {
     return out + "none of the installed kernels runs on this device; they are built for " +
-           text::join(targets) + ". Build them for " + from.device.arch;
+           text::join(targets) + ". Build them for " + from.device.arch +
+           detail::format_searched(context.searched);
   }
   // Nearest: fewest type axes that differ, then those whose types match and whose conditions fail.
   struct near {
@@ -272,7 +320,7 @@ namespace detail {
                                                  unusable_flags unusable = {}) {
   std::vector<std::string> targets;
   for (const auto& each : from.manifests) targets.push_back(each->target.backend + " " + each->target.arch);
-  return explain_failure(from, problem, unusable, from.candidates.size(), targets);
+  return explain_failure(from, problem, unusable, {from.candidates.size(), std::move(targets), {}, {}, {}});
 }
 
 }  // namespace v0

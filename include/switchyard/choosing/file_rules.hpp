@@ -20,6 +20,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/outlined_file.hpp>
+#include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/table_file.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
@@ -42,6 +43,9 @@ class file_rules final : public rule_book {
   struct listener {
     std::function<void(const warnings&, const std::string& path)> of_reading;
     std::function<void(const std::vector<std::string>&)> of_building;
+    /// What an explanation of a failure adds: where files were looked for, and why a backend that has kernels
+    /// cannot be used.
+    std::function<void(failure_context&)> of_failing = {};
   };
 
   /// `force`: SWITCHYARD_FORCE's part for the operator; empty: none.
@@ -99,9 +103,13 @@ class file_rules final : public rule_book {
 
   [[nodiscard]] std::string explain_failure(problem_view problem, const selector& rules,
                                             unusable_flags unusable) const override {
+    failure_context context{variant_count_, targets(), {}, {}, {}};
+    if (told_.of_failing) told_.of_failing(context);
     if (!(rules.is_forced ? rules.forced.empty() : rules.candidates.empty()))
-      return switchyard::explain_failure(rules, problem, unusable, variant_count_, targets());
-    return switchyard::explain_failure(*read_nearest(problem), problem, {}, variant_count_, targets());
+      return switchyard::explain_failure(rules, problem, unusable, context);
+    const auto nearest = read_nearest(problem);
+    if (nearest->candidates.empty()) context.fault = first_fault();
+    return switchyard::explain_failure(*nearest, problem, {}, context);
   }
 
  private:
@@ -109,6 +117,20 @@ class file_rules final : public rule_book {
   using picker = std::function<entry_list(const outlined_file&)>;
 
   static constexpr std::size_t most_near = 3;
+
+  /// What is wrong with the first variant for this device that cannot be read; empty where there is none.
+  [[nodiscard]] std::string first_fault() const {
+    for (const auto& each : fitting_) {
+      warnings found;  // said when the file was read, but not kept
+      try {
+        (void)read_manifest(each->path(), op(), found);
+      } catch (const error& problem) {
+        return problem.what();
+      }
+      if (!found.messages.empty()) return found.messages.front();
+    }
+    return {};
+  }
 
   void add_types(const outlined_file& file) {
     for (const std::vector<axis_value>& each : file.types()) kinds_.add(each);

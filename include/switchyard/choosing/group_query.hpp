@@ -29,7 +29,14 @@ class group_query {
   [[nodiscard]] choice choose() const noexcept {
     choice out;
     out.rank = group_.rank;
-    if (const std::uint32_t row = group_.find_row(problem_); row != no_index) {
+    std::array<std::int64_t, max_dimensions>
+        sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_sizes writes it
+    const problem_view at = group_.read_sizes(problem_, sizes);
+    group_.slots.prefetch(at);  // from memory in large tables; meanwhile:
+    std::array<float, max_dimensions>
+        point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
+    const bool has_place = group_.place(problem_, point);
+    if (const std::uint32_t row = group_.slots.find(at, group_.at.data()); row != no_index) {
       for (const bound_time& time : group_.row_times(row)) {
         const std::uint32_t index = serving(time.variant);
         if (index == no_index) continue;
@@ -41,9 +48,7 @@ class group_query {
         return out;
       }
     }
-    std::array<float, max_dimensions>
-        point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
-    if (!group_.place(problem_, point)) return out;
+    if (!has_place) return out;
     neighbour_list near;
     group_.index.nearest({point.data(), group_.dimensions.size()}, group_.neighbours, near);
     // A large table is not in the cache: prefetch all rows before the first is read.
@@ -85,6 +90,8 @@ class group_query {
     std::array<std::uint32_t, max_tallies> ids;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
     std::array<tally, max_tallies> entries;      // NOLINT(cppcoreguidelines-pro-type-member-init): see count
     std::size_t count = 0;
+    /// By an id's last bits: where it stands, most likely.
+    std::array<std::uint8_t, max_tallies> places{};
   };
 
   /// A row's times of the variants that count, carried to the problem's sizes.
@@ -175,10 +182,13 @@ class group_query {
   }
 
   [[nodiscard]] std::size_t find_tally(tally_list& tallies, std::uint32_t id) const noexcept {
+    std::uint8_t& place = tallies.places[id % max_tallies];
+    if (place < tallies.count && tallies.ids[place] == id) return place;
     for (std::size_t i = 0; i < tallies.count; ++i) {
       if (tallies.ids[i] == id) return i;
     }
     if (tallies.count == max_tallies) return max_tallies;
+    place = static_cast<std::uint8_t>(tallies.count);
     tally fresh{serving(id), group_.named[id].cost, -1, 0, 0};
     if (fresh.candidate == no_index) fresh.cost_index = no_index;
     if (fresh.cost_index != no_index) {

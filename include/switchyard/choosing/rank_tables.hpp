@@ -1,17 +1,16 @@
-// Which tables speak about a device, most specific first: overlays, then tables of this device, of its
-// architecture, and of its backend, each nearest first.
+// Which tables speak about a device, most specific first: overlays, then tables for this device, whether they
+// name it, its architecture, its backend or nothing, then tables of its architecture and of its backend,
+// each nearest first.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include <switchyard/choosing/choice.hpp>
-#include <switchyard/error.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/target.hpp>
@@ -38,10 +37,16 @@ inline namespace v0 {
   return total;
 }
 
-/// How far from the running device a table was measured. Both have the same backend.
-[[nodiscard]] inline table_rank rank_of(const device_properties& running, const device_properties& measured) {
-  if (!has_arch(running, measured)) return table_rank::same_backend;
-  return measured.name == running.name ? table_rank::this_device : table_rank::same_arch;
+/// How far the running device is from those that a table is for. Both have the same backend. What the table
+/// does not name may be any.
+[[nodiscard]] inline table_rank rank_of(const device_properties& running, const device_properties& table) {
+  if (!table.arch.empty() && !has_arch(running, table)) return table_rank::same_backend;
+  return table.name.empty() || table.name == running.name ? table_rank::this_device : table_rank::same_arch;
+}
+
+/// How much of a device a table names: tables that name more come first.
+[[nodiscard]] inline int specificity(const device_properties& table) noexcept {
+  return (table.name.empty() ? 0 : 4) + (table.arch.empty() ? 0 : 2) + (table.backend.empty() ? 0 : 1);
 }
 
 struct ranked_table {
@@ -51,33 +56,26 @@ struct ranked_table {
   double distance = 0;  ///< between the devices, within a rank
 };
 
-/// Ranks the overlays and tables that are of the running device's backend. A table that names no device
-/// becomes a warning.
+/// Ranks the overlays and tables that may speak about a device: those of its backend, and those of any.
 [[nodiscard]] inline std::vector<ranked_table> rank_tables(
     const device_properties& running, const std::vector<std::shared_ptr<const table>>& overlays,
-    const std::vector<std::shared_ptr<const table>>& tables, std::vector<std::string>& warned) {
+    const std::vector<std::shared_ptr<const table>>& tables) {
   std::vector<ranked_table> out;
-  for (const auto& each : overlays) {
-    // An overlay wins over all tables, whatever device it was made for, unless it is of another backend.
+  const auto add = [&](const std::shared_ptr<const table>& each, bool overlay) {
     const device_properties& device = each->device;
-    if (!device.backend.empty() && device.backend != running.backend) continue;
-    const table_rank rank = device.name.empty() ? table_rank::this_device : rank_of(running, device);
-    out.push_back({each, rank, true, 0});
-  }
+    if (!device.backend.empty() && device.backend != running.backend) return;
+    const table_rank rank = rank_of(running, device);
+    if (rank != table_rank::this_device && !each->other_devices) return;
+    out.push_back({each, rank, overlay, overlay ? 0 : device_distance(running, device)});
+  };
+  for (const auto& each : overlays) add(each, true);
   const auto first_of_others = static_cast<std::ptrdiff_t>(out.size());
-  for (const auto& each : tables) {
-    if (each->device.backend.empty()) {
-      warned.push_back("[switchyard." + std::to_string(static_cast<int>(error_code::invalid_entry)) + "] " +
-                       each->path + ": /device/backend: is missing, so the table is not used. Name the " +
-                       "device that it was measured on");
-    }
-    if (each->device.backend != running.backend) continue;
-    out.push_back({each, rank_of(running, each->device), false, device_distance(running, each->device)});
-  }
+  for (const auto& each : tables) add(each, false);
   std::stable_sort(out.begin() + first_of_others, out.end(),
                    [](const ranked_table& a, const ranked_table& b) {
-                     return a.rank != b.rank ? a.rank < b.rank
-                                             : a.rank != table_rank::this_device && a.distance < b.distance;
+                     if (a.rank != b.rank) return a.rank < b.rank;
+                     if (a.rank != table_rank::this_device) return a.distance < b.distance;
+                     return specificity(a.source->device) > specificity(b.source->device);
                    });
   return out;
 }

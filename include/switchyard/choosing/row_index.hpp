@@ -52,7 +52,7 @@ class row_index {
       if (visit > 0) {
         if (state.waiting == 0) break;
         next = state.parts[--state.waiting];
-        if (next.bound >= worst(state)) break;
+        if (next.bound > worst(state)) break;  // one as near may have a row that stands before the worst
         for (std::size_t axis = 0; axis < dimensions_; ++axis) offsets[axis] = state.offsets[next.from][axis];
         offsets[next.axis] = next.offset;
       }
@@ -72,7 +72,7 @@ class row_index {
   // A leaf's coordinates are stored axis by axis, `lanes` per axis, so that vector instructions compare its
   // rows.
   static constexpr std::size_t lanes = 32;
-  static_assert(lanes > leaf_rows && lanes % 16 == 0);
+  static_assert(lanes > leaf_rows && lanes == 32);  // a bit each in rows_within
 
   // Larger tables visit fewer leaves: leaves come from memory rather than from the cache, and rows are so
   // dense that an approximation is good enough.
@@ -137,12 +137,12 @@ class row_index {
       const std::uint32_t right = difference >= 0 ? 1 : 0;
       const float before = offsets[here.axis];
       const float bound = from.bound - before * before + difference * difference;
-      if (bound < limit)
+      if (bound <= limit)
         keep(state, {bound, difference, here.axis, level + 1, 2 * position + 1 - right, visit}, room);
       position = 2 * position + right;
     }
     prefetch(position);
-    scan(state, position);
+    scan_(*this, state, position);
   }
 
   /// Prefetches a leaf.
@@ -168,36 +168,99 @@ class row_index {
     state.parts[at] = fresh;
   }
 
-  void scan(search& state, std::size_t position) const noexcept {
-    using four = float __attribute__((vector_size(16)));
-    std::array<float, lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
-    const float* const leaf = &points_[position * lanes * dimensions_];
-    for (std::size_t lane = 0; lane < lanes; lane += 16) {
-      std::array<four, 4> sums{};  // few enough to stay in registers
+  /// Adds the squares of the differences along one axis.
+  template <class Floats>
+  [[gnu::always_inline]] static inline void add_squares(const float* from, const Floats& here,
+                                                        Floats& sum) noexcept {
+    Floats there;
+    __builtin_memcpy(&there, from, sizeof there);
+    there -= here;
+    sum += there * there;
+  }
+  template <class Floats>
+  [[gnu::always_inline]] static inline void store(float* to, const Floats& from) noexcept {
+    __builtin_memcpy(to, &from, sizeof from);
+  }
+
+  /// The squared distances of a leaf's rows.
+  template <class Floats>
+  [[gnu::always_inline]] inline void measure(const search& state, const float* leaf,
+                                             float* squared) const noexcept {
+    constexpr std::size_t width = sizeof(Floats) / sizeof(float);
+    constexpr std::size_t together = 4 * width;  // few enough to stay in registers
+    for (std::size_t lane = 0; lane < lanes; lane += together) {
+      Floats sum0{};
+      Floats sum1{};
+      Floats sum2{};
+      Floats sum3{};
       for (std::size_t axis = 0; axis < dimensions_; ++axis) {
-        std::array<four, 4> there;  // NOLINT(cppcoreguidelines-pro-type-member-init): written next
-        __builtin_memcpy(there.data(), leaf + axis * lanes + lane, sizeof there);
-        const float here = state.point[axis];
-        sums[0] += (there[0] - here) * (there[0] - here);
-        sums[1] += (there[1] - here) * (there[1] - here);
-        sums[2] += (there[2] - here) * (there[2] - here);
-        sums[3] += (there[3] - here) * (there[3] - here);
+        // Each by itself: an array of them would be copied through the stack.
+        const float* const from = leaf + axis * lanes + lane;
+        const Floats here = Floats{} + state.point[axis];
+        add_squares(from, here, sum0);
+        add_squares(from + width, here, sum1);
+        add_squares(from + 2 * width, here, sum2);
+        add_squares(from + 3 * width, here, sum3);
       }
-      __builtin_memcpy(squared.data() + lane, sums.data(), sizeof sums);
+      store(squared + lane, sum0);
+      store(squared + lane + width, sum1);
+      store(squared + lane + 2 * width, sum2);
+      store(squared + lane + 3 * width, sum3);
     }
+  }
+
+  /// The rows of a leaf that are no farther than `limit`, a bit each.
+  [[nodiscard, gnu::always_inline]] static inline std::uint32_t rows_within(const float* squared, float limit,
+                                                                            std::size_t count) noexcept {
+    std::uint32_t near = 0;
+#if defined(__SSE2__)
+    using four = float __attribute__((vector_size(16)));
+    const four limits = four{} + limit;
+    for (std::size_t lane = 0; lane < lanes; lane += 4) {
+      four here;
+      __builtin_memcpy(&here, squared + lane, sizeof here);
+      const auto bits =
+          static_cast<unsigned>(__builtin_ia32_movmskps(reinterpret_cast<four>(here <= limits)));
+      near |= bits << lane;
+    }
+#else
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      near |= static_cast<std::uint32_t>(squared[lane] <= limit) << lane;
+#endif
+    return near & ((std::uint32_t{1} << count) - 1);
+  }
+
+  /// Scans a leaf. No step branches on a single distance: such branches are unpredictable.
+  template <class Floats>
+  [[gnu::always_inline]] inline void scan_in(search& state, std::size_t position) const noexcept {
+    alignas(32) std::array<float, lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    measure<Floats>(state, &points_[position * lanes * dimensions_], squared.data());
     const std::size_t begin = bound(position, depth_);
-    const std::size_t count = bound(position + 1, depth_) - begin;
-    // Neither step branches on a distance: such branches are unpredictable.
-    std::array<std::uint32_t, lanes>
-        near;  // NOLINT(cppcoreguidelines-pro-type-member-init): up to near_count
-    std::size_t near_count = 0;
-    const float limit = worst(state);
-    for (std::size_t i = 0; i < count; ++i) {
-      near[near_count] = static_cast<std::uint32_t>(i);
-      near_count += static_cast<std::size_t>(squared[i] <= limit);
+    std::uint32_t near = rows_within(squared.data(), worst(state), bound(position + 1, depth_) - begin);
+    for (; near != 0; near &= near - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(near));
+      insert(state, key_of(squared[i], rows_[begin + i]));
     }
-    for (std::size_t i = 0; i < near_count; ++i)
-      insert(state, key_of(squared[near[i]], rows_[begin + near[i]]));
+  }
+
+  static void scan(const row_index& of, search& state, std::size_t position) noexcept {
+    using four = float __attribute__((vector_size(16)));
+    of.scan_in<four>(state, position);
+  }
+#if defined(__x86_64__)
+  [[gnu::target("avx2")]] static void scan_wide(const row_index& of, search& state,
+                                                std::size_t position) noexcept {
+    using eight = float __attribute__((vector_size(32)));
+    of.scan_in<eight>(state, position);
+  }
+#endif
+
+  using scanner = void (*)(const row_index& of, search& state, std::size_t position) noexcept;
+  [[nodiscard]] static scanner fastest_scanner() noexcept {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) return scan_wide;
+#endif
+    return scan;
   }
 
   /// Inserts a row and drops the farthest.
@@ -217,6 +280,7 @@ class row_index {
   std::vector<node> nodes_;
   std::vector<std::uint32_t> rows_;
   std::vector<float> points_;
+  scanner scan_ = fastest_scanner();
 };
 
 }  // namespace v0

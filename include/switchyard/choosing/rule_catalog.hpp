@@ -8,14 +8,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,10 +49,16 @@ struct operator_contents {
 
 class rule_catalog {
  public:
+  /// Why the backend of a target ("cuda sm_90a") cannot be used; empty: it can.
+  using backend_probe = std::function<std::string(std::string_view target)>;
+
   /// `forced_for` gives SWITCHYARD_FORCE's part for an operator; `warn` takes warnings, from any thread.
-  rule_catalog(search_path path, std::function<std::string(std::string_view)> forced_for, warning_sink warn)
+  /// `why_absent` is asked when nothing serves a call on the CPU.
+  rule_catalog(search_path path, std::function<std::string(std::string_view)> forced_for, warning_sink warn,
+               backend_probe why_absent = {})
       : path_{std::move(path)},
         forced_for_{std::move(forced_for)},
+        why_absent_{std::move(why_absent)},
         said_{std::make_shared<said_messages>(std::move(warn))} {}
 
   [[nodiscard]] const search_path& path() const noexcept { return path_; }
@@ -118,7 +125,15 @@ class rule_catalog {
         op, device, from, forced_for_(op.name),
         file_rules::listener{
             [said = said_](const warnings& warned, const std::string& path) { said->add(warned, path); },
-            [said = said_](const std::vector<std::string>& warned) { said->add_once(warned); }});
+            [said = said_](const std::vector<std::string>& warned) { said->add_once(warned); },
+            [roots = path_.roots,
+             probe = device.backend == "host" ? why_absent_ : backend_probe{}](failure_context& context) {
+              context.searched = roots;
+              for (std::string& each : context.searched) each += describe_root(each);
+              for (const std::string& each : context.targets) {
+                if (probe && context.absent.empty()) context.absent = probe(each);
+              }
+            }});
   }
 
   /// The rules for problems of all kinds.
@@ -159,6 +174,13 @@ class rule_catalog {
     std::mutex mutex_;
     std::set<std::string> known_;
   };
+
+  [[nodiscard]] static std::string describe_root(const std::string& folder) {
+    std::error_code problem;
+    const bool is_there = std::filesystem::is_directory(folder, problem);
+    if (problem && !detail::is_absent(problem)) return " (" + problem.message() + ")";
+    return is_there ? "" : " (does not exist)";
+  }
 
   struct known_of_operator {
     known_files<manifest_file> manifests;
@@ -275,6 +297,7 @@ class rule_catalog {
 
   search_path path_;
   std::function<std::string(std::string_view)> forced_for_;
+  backend_probe why_absent_;
   std::shared_ptr<said_messages> said_;
   std::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/group_query.hpp>
+#include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
@@ -25,6 +27,7 @@ class selector : public candidate_set {
   std::vector<std::shared_ptr<const manifest>> manifests;  ///< own the variants that candidates point to
   std::vector<std::shared_ptr<const table>> tables;        ///< most specific first
   std::vector<bound_group> groups;                         ///< in the order in which they are asked
+  std::vector<silent_group> silent;                        ///< named where a choice is explained
   std::vector<bound_pin> pins;
   std::vector<std::uint32_t> forced;  ///< candidates that SWITCHYARD_FORCE names
   bool is_forced = false;
@@ -41,14 +44,22 @@ class selector : public candidate_set {
     }
     choice far;
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (!matches(groups[i].type, problem)) continue;
+      if (!matches(groups[i].type, problem) || left_out(groups[i], problem, unusable) != no_index) continue;
       choice out = group_query{*this, groups[i], problem, unusable}.choose();
       if (out.variant == no_index) continue;
       out.group = static_cast<std::uint32_t>(i);
+      if (!groups[i].timed) out.microseconds = 0;
       if (out.why != reason::extrapolated) return graded(out);
       if (far.variant == no_index) far = out;
     }
     return far.variant != no_index ? graded(far) : heuristic(problem, unusable);
+  }
+
+  /// A variant that serves a problem and that the rows of a group compare with no other; no_index: there is
+  /// none, so the rows speak for the problem.
+  [[nodiscard]] std::uint32_t left_out(const bound_group& group, problem_view problem,
+                                       unusable_flags unusable) const noexcept {
+    return first_admissible(group.uncompared, problem, unusable);
   }
 
  private:
@@ -65,7 +76,8 @@ class selector : public candidate_set {
     return out;
   }
 
-  /// Without rows: the first admissible candidate in the manifests' order.
+  /// Without rows: the first admissible candidate in the manifests' order or, if the unit of its cost is
+  /// known, the one with the least cost of those whose unit is.
   [[nodiscard]] choice heuristic(problem_view problem, unusable_flags unusable) const noexcept {
     choice out;
     for (const candidate_class& each : classes) {
@@ -78,7 +90,36 @@ class selector : public candidate_set {
         break;
       }
     }
+    if (out.variant != no_index && candidates[out.variant].variant->cost_us > 0)
+      out.variant = least_cost(out.variant, problem, unusable);
     return out;
+  }
+
+  [[nodiscard]] std::uint32_t least_cost(std::uint32_t first, problem_view problem,
+                                         unusable_flags unusable) const noexcept {
+    const evaluation values{problem, device.attributes, {}, nullptr};
+    std::uint32_t best = first;
+    double least = cost_at(first, values);
+    for (const candidate_class& each : classes) {
+      if (!matches(each.type, problem)) continue;
+      for (const std::uint32_t index : each.candidates) {
+        if (index == best || candidates[index].variant->cost_us <= 0) continue;
+        const double cost = cost_at(index, values);
+        const bool is_less = cost < least || (cost == least && index < best);
+        if (!is_less || !admissible(index, problem, unusable)) continue;
+        best = index;
+        least = cost;
+      }
+    }
+    return best;
+  }
+
+  /// About how many microseconds a candidate takes, by its cost.
+  [[nodiscard]] double cost_at(std::uint32_t index, const evaluation& values) const noexcept {
+    const variant& of = *candidates[index].variant;
+    const integer_result cost = of.cost.value.evaluate(values);
+    return cost.why == fault::none && cost.value >= 1 ? static_cast<double>(cost.value) * of.cost_us
+                                                      : std::numeric_limits<double>::infinity();
   }
 };
 

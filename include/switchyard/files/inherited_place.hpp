@@ -38,9 +38,11 @@ class inherited_place {
 
   [[nodiscard]] const json_place& own() const noexcept { return *own_; }
   [[nodiscard]] bool has(const char* key) const { return own_->has(key) || (base_ && base_->has(key)); }
+  /// Whether a member is the shared object's.
+  [[nodiscard]] bool inherits(const char* key) const { return base_ && !own_->has(key) && base_->has(key); }
   /// A required member, of the object itself or of what it is like.
   [[nodiscard]] json_place at(const char* key) const& {
-    return base_ && !own_->has(key) && base_->has(key) ? base_->at(key) : own_->at(key);
+    return inherits(key) ? base_->at(key) : own_->at(key);
   }
   json_place at(const char* key) const&& = delete;
 

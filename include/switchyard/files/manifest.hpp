@@ -117,6 +117,8 @@ struct variant {
   /// A quantity that the variant's time is proportional to, in any unit, over axes, config and device
   /// attributes. Times are carried from a row to another size in proportion to it. No text: unknown.
   condition cost;
+  /// Microseconds that a unit of `cost` takes, about; it makes the costs of variants comparable. 0: unknown.
+  double cost_us = 0;
   std::vector<named_expression> workspace;
   std::vector<launch> launches;
 };

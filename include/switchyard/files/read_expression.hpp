@@ -4,9 +4,13 @@
 // Throws file_error invalid_expression.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
@@ -14,6 +18,7 @@
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
 
@@ -58,21 +63,68 @@ namespace detail {
   }
 }
 
-/// A number, or the text of a real expression.
-[[nodiscard]] inline expression read_real_expression(const json_place& place, const scope& names) {
-  try {
-    return expression::parse_real(place.value().is_string() ? place.string() : place.value().dump(), names);
-  } catch (const expression_error& problem) {
-    place.fail(error_code::invalid_expression, problem.what());
-  }
-}
+/// Reads the expressions of one variant after the other. A text that has the same meaning for all of them is
+/// parsed once: variants of a file repeat each other's conditions and parameters.
+class expression_reader {
+ public:
+  explicit expression_reader(const operator_description& op)
+      : names_{make_scope(op)}, own_begin_{names_.size()} {}
 
-/// An integer, or the text of an integer expression.
-[[nodiscard]] inline expression read_expression(const json_place& place, const scope& names) {
-  if (place.value().is_string()) return parse_at(place, place.string(), names);
-  if (!place.value().is_number_integer()) place.expected("an integer or an expression");
-  return expression{place.integer()};
-}
+  /// Goes on to a variant with this config. Whether what was read for the one before is still true: their
+  /// configs have the same names.
+  bool set_config(const std::vector<config_entry>& config) {
+    const bool same_names =
+        std::equal(config.begin(), config.end(), config_.begin(), config_.end(),
+                   [](const config_entry& a, const config_entry& b) { return a.name == b.name; });
+    names_.truncate(own_begin_);
+    for (const config_entry& each : config) names_.add_constant(each.name, each.value);
+    config_ = config;
+    if (!same_names) parsed_.clear();  // a name may hide an axis
+    return same_names;
+  }
+
+  [[nodiscard]] const scope& names() const noexcept { return names_; }
+
+  /// Whether a text may read the config. It does not where this says that it does not.
+  [[nodiscard]] bool may_read_config(std::string_view text) const noexcept {
+    return std::any_of(config_.begin(), config_.end(), [text](const config_entry& each) {
+      return text.find(each.name) != std::string_view::npos;
+    });
+  }
+
+  /// The integer expression that a place has as its text.
+  [[nodiscard]] expression parse(const json_place& place) {
+    const std::string& text = place.string();
+    const auto known = parsed_.find(text);
+    if (known != parsed_.end()) return known->second;
+    expression out = parse_at(place, text, names_);
+    if (!may_read_config(text)) parsed_.emplace(text, out);
+    return out;
+  }
+
+  /// An integer, or the text of an integer expression.
+  [[nodiscard]] expression read(const json_place& place) {
+    if (place.value().is_string()) return parse(place);
+    if (!place.value().is_number_integer()) place.expected("an integer or an expression");
+    return expression{place.integer()};
+  }
+
+  /// A number, or the text of a real expression.
+  [[nodiscard]] expression read_real(const json_place& place) const {
+    try {
+      return expression::parse_real(place.value().is_string() ? place.string() : place.value().dump(),
+                                    names_);
+    } catch (const expression_error& problem) {
+      place.fail(error_code::invalid_expression, problem.what());
+    }
+  }
+
+ private:
+  scope names_;
+  std::size_t own_begin_;  // of the config's names
+  std::vector<config_entry> config_;
+  std::unordered_map<std::string, expression> parsed_;  // what does not read the config
+};
 
 }  // namespace detail
 

@@ -36,26 +36,22 @@ class manifest_reader {
  public:
   /// `shared` is the file's member of that name; null: it has none. It must outlive the reader.
   manifest_reader(const operator_description& op, std::string folder, const json_place* shared)
-      : op_{op},
-        folder_{std::move(folder)},
-        shared_{shared},
-        names_{make_scope(op)},
-        base_names_{names_.size()} {}
+      : op_{op}, folder_{std::move(folder)}, shared_{shared}, expressions_{op} {}
 
   [[nodiscard]] variant read(const json_place& own) {
-    names_.truncate(base_names_);
     const inherited_place place{own, shared_};
     variant out;
     const auto id = own.at("id");
     out.id = id.id();
     out.type = read_type(own, op_);
     read_config(place, out);
+    if (!expressions_.set_config(out.config)) known_.clear();
     if (place.has("requires")) {
       const auto list = place.at("requires");
       for (std::size_t i = 0; i < list.array_size(); ++i) {
         const auto entry = list.at(i);
         entry.check_text(entry.string());
-        condition each{entry.string(), parse_at(entry, entry.string(), names_)};
+        condition each{entry.string(), expressions_.parse(entry)};
         if (each.value.reads_fields()) {
           entry.fail(error_code::invalid_expression, "'" + each.text +
                                                          "' reads an argument that no axis holds, so a "
@@ -68,17 +64,23 @@ class manifest_reader {
     if (place.has("cost")) {
       const auto entry = place.at("cost");
       entry.check_text(entry.string());
-      out.cost = {entry.string(), parse_at(entry, entry.string(), names_)};
+      out.cost = {entry.string(), expressions_.parse(entry)};
       if (out.cost.value.reads_fields()) {
         entry.fail(error_code::invalid_expression, "'cost' may read axes, config and device attributes only");
       }
+    }
+    if (place.has("cost_us")) {
+      const auto entry = place.at("cost_us");
+      out.cost_us = entry.number();
+      if (!(out.cost_us >= 1e-12 && out.cost_us <= 1e6)) entry.fail("expected a time from 1e-12 to 1e6 us");
+      if (out.cost.text.empty()) entry.fail("the variant states no 'cost' that it could be the unit of");
     }
     if (place.has("workspace")) {
       const auto buffers = place.at("workspace");
       for (const auto& [name, unused] : buffers.object()) {
         const auto entry = buffers.at(name.c_str());
         entry.check_text(name);
-        out.workspace.push_back({name, read_expression(entry, names_)});
+        out.workspace.push_back({name, expressions_.read(entry)});
         if (out.workspace.back().value.reads_fields()) {
           entry.fail(error_code::invalid_expression,
                      "a workspace's size may read axes, config and device attributes only");
@@ -105,12 +107,11 @@ class manifest_reader {
       entry.check_text(name);
       const std::int64_t value = entry.value().is_boolean() ? (entry.boolean() ? 1 : 0) : entry.integer();
       out.config.push_back({name, value});
-      names_.add_constant(name, value);
     }
   }
 
   void read_extent(const inherited_place& owner, const char* key, std::array<expression, 3>& out,
-                   bool per_plan) const {
+                   bool per_plan) {
     out.fill(expression{1});
     if (!owner.has(key)) {
       if (std::string_view{key} != "cluster") owner.own().fail("'" + std::string{key} + "' is missing");
@@ -121,7 +122,7 @@ class manifest_reader {
       place.fail("expected 1 to 3 integers or expressions");
     for (std::size_t i = 0; i < place.array_size(); ++i) {
       const auto entry = place.at(i);
-      out[i] = read_expression(entry, names_);
+      out[i] = expressions_.read(entry);
       if (per_plan && out[i].reads_fields()) {
         entry.fail(error_code::invalid_expression,
                    "'" + std::string{key} + "' may read axes, config and device attributes only");
@@ -129,9 +130,9 @@ class manifest_reader {
     }
   }
 
-  [[nodiscard]] launch read_launch(const inherited_place& place, const variant& owner) const {
+  [[nodiscard]] launch read_launch(const inherited_place& place, const variant& owner) {
     launch out;
-    const parameter_reader parameters{op_, names_, owner.workspace};
+    const parameter_reader parameters{op_, expressions_, owner.workspace};
     if (place.has("fill")) {
       const auto name = place.at("fill");
       out.is_fill = true;
@@ -163,7 +164,7 @@ class manifest_reader {
     out.shared_bytes = expression{0};
     if (place.has("shared_bytes")) {
       const auto shared = place.at("shared_bytes");
-      out.shared_bytes = read_expression(shared, names_);
+      out.shared_bytes = expressions_.read(shared);
       if (out.shared_bytes.reads_fields()) {
         shared.fail(error_code::invalid_expression,
                     "'shared_bytes' may read axes, config and device attributes only");
@@ -181,16 +182,34 @@ class manifest_reader {
     if (list.array_size() > max_parameters) {
       list.fail("a kernel has at most " + std::to_string(max_parameters) + " parameters");
     }
+    // A list of the variant's own is freed with it, and one of a variant with buffers may name them.
+    const bool is_kept = place.inherits("parameters") && owner.workspace.empty();
+    parameter_memory* const memory = is_kept ? &known_[&list.value()] : nullptr;
     std::size_t bytes = 0;
+    out.parameters.reserve(list.array_size());
     for (std::size_t i = 0; i < list.array_size(); ++i) {
       const auto entry = list.at(i);
-      out.parameters.push_back(parameters.read(entry));
+      out.parameters.push_back(memory != nullptr ? read_known(entry, i, parameters, *memory)
+                                                 : parameters.read(entry));
       bytes += out.parameters.back().bytes;
     }
     if (bytes > max_parameter_bytes) {
       list.fail("the parameters take " + std::to_string(bytes) + " bytes; a kernel can have " +
                 std::to_string(max_parameter_bytes));
     }
+    return out;
+  }
+
+  /// The parameters of a shared list, as far as they do not read the config.
+  using parameter_memory = std::vector<std::optional<parameter>>;
+
+  /// Parameter `index` of a shared list.
+  [[nodiscard]] parameter read_known(const json_place& place, std::size_t index,
+                                     const parameter_reader& parameters, parameter_memory& memory) const {
+    if (memory.size() <= index) memory.resize(index + 1);
+    if (memory[index]) return *memory[index];
+    parameter out = parameters.read(place);
+    if (!expressions_.may_read_config(place.value().dump())) memory[index] = out;
     return out;
   }
 
@@ -214,8 +233,8 @@ class manifest_reader {
   const operator_description& op_;
   std::string folder_;
   const json_place* shared_;
-  scope names_;
-  std::size_t base_names_;
+  expression_reader expressions_;
+  std::unordered_map<const nlohmann::json*, parameter_memory> known_;  // by shared list
 };
 
 /// What a manifest says of itself: all but its variants.

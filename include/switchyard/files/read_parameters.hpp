@@ -32,9 +32,9 @@ namespace detail {
 /// Reads the parameters of one variant's kernels.
 class parameter_reader {
  public:
-  parameter_reader(const operator_description& op, const scope& names,
+  parameter_reader(const operator_description& op, expression_reader& expressions,
                    std::span<const named_expression> workspace)
-      : op_{op}, names_{names}, workspace_{workspace} {}
+      : op_{op}, expressions_{expressions}, workspace_{workspace} {}
 
   [[nodiscard]] parameter read(const json_place& place) const { return read_nested(place, 0); }
 
@@ -68,7 +68,7 @@ class parameter_reader {
       out.bytes = out.align = size_of(out.kind);
       return out;
     }
-    if (names_.find(name) != nullptr) {
+    if (expressions_.names().find(name) != nullptr) {
       place.fail("'" + name +
                  "' is not an argument of the operator, so its type is not known; write {\"i32\": \"" + name +
                  "\"}, or i64, as the kernel has it");
@@ -104,7 +104,7 @@ class parameter_reader {
       out.from = parameter::source::integer;
       out.kind = kind;
       out.bytes = out.align = size_of(kind);
-      out.value = read_expression(entry, names_);
+      out.value = expressions_.read(entry);
       return out;
     }
     for (const auto& [key, kind] : reals) {
@@ -113,7 +113,7 @@ class parameter_reader {
       out.from = parameter::source::real;
       out.kind = kind;
       out.bytes = out.align = size_of(kind);
-      out.value = read_real_expression(entry, names_);
+      out.value = expressions_.read_real(entry);
       return out;
     }
     if (place.has("pointer")) {
@@ -121,7 +121,7 @@ class parameter_reader {
       out.from = parameter::source::integer;
       out.kind = value_kind::pointer;
       out.bytes = out.align = 8;
-      out.value = parse_at(entry, entry.string(), names_);
+      out.value = expressions_.parse(entry);
       return out;
     }
     if (place.has("null")) {
@@ -196,7 +196,7 @@ class parameter_reader {
     }
     for (std::size_t i = 0; i < place.array_size(); ++i) {
       const auto entry = place.at(i);
-      out.push_back(read_expression(entry, names_));
+      out.push_back(expressions_.read(entry));
     }
     return out;
   }
@@ -211,7 +211,7 @@ class parameter_reader {
     static constexpr std::array<std::string_view, 2> fills{"zeros", "nan"};
     tensor_map_recipe out;
     const auto of = place.at("of");
-    out.address = parse_at(of, of.string(), names_);
+    out.address = expressions_.parse(of);
     if (!place.has("dtype")) place.fail("'dtype' is missing");
     out.element_type = read_choice(place, "dtype", types);
     out.extents = read_list(place, "extents", 1, 5);
@@ -228,7 +228,7 @@ class parameter_reader {
   }
 
   const operator_description& op_;
-  const scope& names_;
+  expression_reader& expressions_;
   std::span<const named_expression> workspace_;
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +17,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/read_expression.hpp>
+#include <switchyard/files/read_group.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/former_names.hpp>
@@ -39,6 +39,7 @@ class table_reader {
     out.path = file.path();
     out.operator_name = op_.name;
     read_device(file, out.device);
+    if (file.has("other_devices")) out.other_devices = file.at("other_devices").boolean();
     read_match(file, out.match);
     read_blobs(file, *warned_);
     each_entry(file, "deny", [&](const json_place& entry) { out.denials.push_back(read_denial(entry)); });
@@ -65,7 +66,8 @@ class table_reader {
   void add_group(const json_place& entry, std::size_t index, table& into, warnings& warned) {
     warned_ = &warned;
     try {
-      into.groups.push_back(read_group(entry));
+      group_reader reader{op_, *warned_, file_blobs_};
+      into.groups.push_back(reader.read(entry));
       into.groups.back().source_group = static_cast<std::uint32_t>(index);
     } catch (const file_error& problem) {
       warned.add(problem.what());
@@ -214,114 +216,9 @@ class table_reader {
     return out;
   }
 
-  [[nodiscard]] row_group read_group(const json_place& place) {
-    row_group out;
-    out.type = read_type(place, op_);
-    const auto axes = place.at("axes");
-    for (std::size_t i = 0; i < axes.array_size(); ++i) {
-      const auto entry = axes.at(i);
-      const std::uint32_t axis = read_axis_name(entry, op_, entry.string());
-      if (op_.axes[axis].kind != axis_kind::size) {
-        entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
-      }
-      if (std::find(out.axes.begin(), out.axes.end(), axis) != out.axes.end())
-        entry.fail("axis '" + std::string{op_.axes[axis].name} +
-                   "' is listed twice, perhaps under a former name; remove one of the two");
-      out.axes.push_back(axis);
-    }
-    ids_.clear();
-    seen_.clear();
-    const auto rows = place.at("rows");
-    const std::size_t count = rows.array_size();
-    out.at.reserve(count * out.axes.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto row = rows.at(i);
-      try {
-        read_row(row, i, out);
-      } catch (const file_error& problem) {
-        out.at.resize(out.row_count() * out.axes.size());
-        out.times.resize(out.first_time.back());
-        warned_->add(problem.what());
-      }
-    }
-    out.blobs.resize(out.ids.size());
-    for (std::size_t i = 0; i < out.ids.size(); ++i) {
-      if (const auto found = file_blobs_.find(out.ids[i]); found != file_blobs_.end())
-        out.blobs[i] = found->second;
-    }
-    if (place.has("blobs")) {
-      const auto blobs = place.at("blobs");
-      for (const auto& [id, unused] : blobs.object()) {
-        const auto entry = blobs.at(id.c_str());
-        if (const auto found = ids_.find(id); found != ids_.end()) out.blobs[found->second] = entry.string();
-      }
-    }
-    return out;
-  }
-
-  /// Moves the variant that a row prefers before the others of its times.
-  static void put_first(const json_place& place, row_group& out) {
-    const std::string& id = place.string();
-    const auto begin = out.times.begin() + out.first_time.back();
-    const auto found = std::find_if(begin, out.times.end(),
-                                    [&](const measured_time& each) { return out.ids[each.variant] == id; });
-    if (found == out.times.end()) place.fail("the row has no time of '" + id + "'");
-    std::rotate(begin, found, found + 1);
-  }
-
-  void read_row(const json_place& place, std::size_t index, row_group& out) {
-    const auto at = place.at("at");
-    if (at.array_size() != out.axes.size()) {
-      at.fail("expected " + std::to_string(out.axes.size()) + " integers, got " +
-              std::to_string(at.array_size()));
-    }
-    const std::size_t begin = out.at.size();
-    for (std::size_t i = 0; i < out.axes.size(); ++i) {
-      const auto entry = at.at(i);
-      const std::int64_t value = entry.integer();
-      if (value < 0) entry.fail("a size must not be negative, got " + std::to_string(value));
-      out.at.push_back(value);
-    }
-    const auto times = place.at("times_us");
-    if (times.object().empty()) times.fail("a row has at least one time");
-    for (const auto& [id, value] : times.object()) {
-      const auto entry = times.at(id.c_str());
-      const double microseconds = entry.number();
-      if (!(microseconds >= 1e-6 && microseconds <= 1e12)) entry.fail("expected a time from 1e-6 to 1e12 us");
-      auto found = ids_.find(id);
-      if (found == ids_.end()) {
-        entry.check_id(id);
-        found = ids_.emplace(id, static_cast<std::uint32_t>(out.ids.size())).first;
-        out.ids.push_back(id);
-      }
-      out.times.push_back({found->second, static_cast<float>(microseconds)});
-    }
-    if (!seen_.emplace(out.at.begin() + static_cast<std::ptrdiff_t>(begin), out.at.end()).second) {
-      at.fail("the group already has a row for these sizes; the first is used");
-    }
-    std::stable_sort(
-        out.times.begin() + out.first_time.back(), out.times.end(),
-        [](const measured_time& a, const measured_time& b) { return a.microseconds < b.microseconds; });
-    if (place.has("first")) put_first(place.at("first"), out);
-    if (place.has("uncertainty")) {
-      const auto entry = place.at("uncertainty");
-      const double share = entry.number();
-      if (!(share >= 0 && share <= 1)) entry.fail("expected a fraction of the times, from 0 to 1");
-      out.uncertainty.resize(out.row_count());
-      out.uncertainty.push_back(static_cast<float>(share));
-    }
-    out.first_time.push_back(static_cast<std::uint32_t>(out.times.size()));
-    out.source_row.push_back(static_cast<std::uint32_t>(index));
-  }
-
   const operator_description& op_;
   warnings* warned_;
   std::unordered_map<std::string, std::string> file_blobs_;
-  std::unordered_map<std::string, std::uint32_t> ids_;  // of the group being read
-  struct coordinates : std::vector<std::int64_t> {
-    using std::vector<std::int64_t>::vector;
-  };
-  std::set<coordinates> seen_;
 };
 
 }  // namespace detail

@@ -24,15 +24,16 @@ struct search_path {
   std::vector<std::string> overlays;  ///< tables that win over all others: files or folders
 };
 
-/// ../share/switchyard beside the program's folder, then /usr/local/share/switchyard and
-/// /usr/share/switchyard. A set-uid program looks beside itself for nothing: who starts it may have linked it
-/// to another place.
-[[nodiscard]] inline std::vector<std::string> installed_roots() {
+/// ../share/switchyard beside the program's folder, then `data`, the folder of the installation that the
+/// program was built with, /usr/local/share/switchyard and /usr/share/switchyard. A set-uid program looks
+/// beside itself for nothing: who starts it may have linked it to another place.
+[[nodiscard]] inline std::vector<std::string> installed_roots(const std::string& data = {}) {
   std::vector<std::string> out;
   std::error_code problem;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
   if (!problem && ::getauxval(AT_SECURE) == 0)
     out.push_back((program.parent_path().parent_path() / "share/switchyard").string());
+  if (!data.empty()) out.push_back(data);
   out.emplace_back("/usr/local/share/switchyard");
   out.emplace_back("/usr/share/switchyard");
   return out;

@@ -54,6 +54,14 @@ struct measured_time {
   float microseconds = 0;
 };
 
+/// A type axis and the values that it had where rows were measured, ascending.
+struct measured_values {
+  std::uint32_t axis = 0;
+  std::vector<std::int64_t> values;
+
+  friend bool operator==(const measured_values&, const measured_values&) = default;
+};
+
 /// Rows of one combination of type values. Row r has the coordinates [r * axes, (r + 1) * axes) of `at` and
 /// the times [first_time[r], first_time[r + 1]). The first time is that of the preferred variant: the
 /// fastest, unless the row names one that is as fast within the noise. The others follow by time.
@@ -69,6 +77,11 @@ struct row_group {
   /// By row, the relative error of its times; 0, or no entry, if unknown.
   std::vector<float> uncertainty{};
   std::uint32_t source_group = 0;  ///< the group's index in the file
+  /// Of type axes that `type` does not name, the values that the rows were measured with, sorted by axis.
+  /// Empty: not recorded.
+  std::vector<measured_values> measured_with{};
+  /// False: the rows list winners without times. Their times are made up: 1, 1.1, 1.21 and so on, in order.
+  bool timed = true;
 
   [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
   [[nodiscard]] std::span<const std::int64_t> coordinates(std::size_t row) const noexcept {
@@ -106,7 +119,8 @@ struct pin {
 struct table {
   std::string path;
   std::string operator_name;
-  device_properties device;  ///< as the file describes it; an empty name in an overlay: any device
+  device_properties device;   ///< as the file describes it; what is empty may be any
+  bool other_devices = true;  ///< whether its rows may serve devices that `device` does not describe
   match_rule match;
   std::vector<row_group> groups;
   std::vector<denial> denials;

@@ -61,14 +61,18 @@ class table_writer {
  private:
   void write_device() {
     const device_properties& device = table_.device;
-    out_ += "  \"device\": {\"backend\": " + text::quote_json(device.backend) +
-            ", \"arch\": " + text::quote_json(device.arch) + ", \"name\": " + text::quote_json(device.name);
+    std::string members;
+    const auto add = [&members](std::string_view name, const std::string& value) {
+      members += (members.empty() ? "" : ", ") + text::quote_json(name) + ": " + value;
+    };
+    if (!device.backend.empty()) add("backend", text::quote_json(device.backend));
+    if (!device.arch.empty()) add("arch", text::quote_json(device.arch));
+    if (!device.name.empty()) add("name", text::quote_json(device.name));
     for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
-      if (device.attribute(name) > 0) {
-        out_ += ", " + text::quote_json(name) + ": " + std::to_string(device.attribute(name));
-      }
+      if (device.attribute(name) > 0) add(name, std::to_string(device.attribute(name)));
     }
-    out_ += "},\n";
+    out_ += "  \"device\": {" + members + "},\n";
+    if (!table_.other_devices) out_ += "  \"other_devices\": false,\n";
   }
 
   [[nodiscard]] static std::string members_of(const measurement_notes& notes) {
@@ -164,6 +168,7 @@ class table_writer {
       out_ += (i > 0 ? ", " : "") + text::quote_json(op_.axes[group.axes[i]].name);
     }
     out_ += "],\n";
+    write_measured_with(group);
     write_blobs(group);
     out_ += "     \"rows\": [";
     std::vector<std::size_t> order(group.row_count());
@@ -177,6 +182,10 @@ class table_writer {
       out_ += i > 0 ? ",\n       {\"at\": [" : "\n       {\"at\": [";
       const auto at = group.coordinates(order[i]);
       for (std::size_t j = 0; j < at.size(); ++j) out_ += (j > 0 ? ", " : "") + std::to_string(at[j]);
+      if (!group.timed) {
+        write_winners(group, order[i]);
+        continue;
+      }
       out_ += "], \"times_us\": {";
       auto times =
           std::vector<measured_time>(group.row_times(order[i]).begin(), group.row_times(order[i]).end());
@@ -197,6 +206,28 @@ class table_writer {
       out_ += "}";
     }
     out_ += "]}";
+  }
+
+  void write_winners(const row_group& group, std::size_t row) {
+    out_ += "], \"winners\": [";
+    const auto times = group.row_times(row);
+    for (std::size_t i = 0; i < times.size(); ++i)
+      out_ += (i > 0 ? ", " : "") + text::quote_json(group.ids[times[i].variant]);
+    out_ += "]}";
+  }
+
+  void write_measured_with(const row_group& group) {
+    if (group.measured_with.empty()) return;
+    out_ += "     \"measured_with\": {";
+    for (std::size_t i = 0; i < group.measured_with.size(); ++i) {
+      const auto& [axis, values] = group.measured_with[i];
+      out_ +=
+          (i > 0 ? ", " : "") + text::quote_json(op_.axes[axis].name) + (values.size() > 1 ? ": [" : ": ");
+      for (std::size_t v = 0; v < values.size(); ++v)
+        out_ += (v > 0 ? ", " : "") + format_json_value(op_.axes[axis], values[v]);
+      if (values.size() > 1) out_ += "]";
+    }
+    out_ += "},\n";
   }
 
   /// The variant that a row prefers, where it is not the fastest.

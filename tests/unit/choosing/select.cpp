@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -16,6 +17,8 @@
 #include <switchyard/files/read_table.hpp>
 
 #include "../sample_operator.hpp"
+#include "environment.hpp"
+#include "sample_tables.hpp"
 
 using namespace switchyard;
 
@@ -140,4 +143,69 @@ TEST_CASE("problems at the ends of the integers are decided") {
     CHECK(chosen.microseconds > 0);
     CHECK(chosen.microseconds < 1e6F);
   }
+}
+
+TEST_CASE(
+    "without rows the first candidate that may serve is chosen, whatever types stand beside each other") {
+  std::mt19937 random{switchyard::test::seed_or(12)};
+  for (int round = 0; round < 300; ++round) {
+    auto made = std::make_shared<manifest>();
+    made->target = {"cuda", "sm_90a"};
+    for (std::uint32_t i = 0, count = 1 + random() % 8; i < count; ++i) {
+      variant each;
+      each.id = "v" + std::to_string(i);
+      for (const std::uint32_t axis : {0U, 2U}) {
+        if (random() % 3 == 0) each.type.push_back({axis, static_cast<std::int64_t>(random() % 2)});
+      }
+      each.launches.resize(1);
+      made->variants.push_back(std::move(each));
+    }
+    std::vector<std::string> warned;
+    const auto rules =
+        build_selector({&sample::description(), sample_tables::card(), {made}, {}, {}, ""}, warned);
+    std::vector<std::atomic<bool>> unusable(made->variants.size());
+    for (auto& each : unusable) each = random() % 3 == 0;
+    for (std::int64_t dtype : {0, 1}) {
+      for (std::int64_t masked : {0, 1}) {
+        const auto problem = sample::problem({{"dtype", dtype}, {"masked", masked}});
+        std::uint32_t first = 0;
+        while (first < unusable.size() && (unusable[first] || !matches(made->variants[first].type, problem)))
+          ++first;
+        const choice chosen = rules->select(problem, unusable);
+        REQUIRE(chosen.variant == (first < unusable.size() ? first : no_index));
+        REQUIRE(chosen.why == (first < unusable.size() ? reason::heuristic : reason::none));
+        REQUIRE(chosen.group == no_index);
+      }
+    }
+  }
+}
+
+TEST_CASE("a group within its envelope decides before one outside, and of those outside the first") {
+  auto specific = sample_tables::empty_table({"a", "b"});
+  specific->groups[0].type = {{0, 0}};
+  specific->groups.push_back(specific->groups[0]);
+  specific->groups[1].type = {};
+  sample_tables::add_row(specific->groups[0], 8, 8, {1, 2});
+  sample_tables::add_row(specific->groups[1], 512, 8, {2, 1});
+  std::vector<std::string> warned;
+  const auto rules = build_selector({&sample::description(),
+                                     sample_tables::card(),
+                                     {sample_tables::manifest_with({"a", "b"})},
+                                     {},
+                                     {specific},
+                                     ""},
+                                    warned);
+  const auto chosen = [&](std::int64_t dtype, std::int64_t rows) {
+    return rules->select(sample::problem({{"dtype", dtype}, {"rows", rows}, {"columns", 8}}));
+  };
+  CHECK(chosen(0, 16).group == 0);
+  CHECK(chosen(0, 16).why == reason::interpolated);
+  CHECK(chosen(0, 256).group == 1);
+  CHECK(chosen(0, 256).why == reason::interpolated);
+  CHECK(chosen(0, 256).variant == 1);
+  CHECK(chosen(0, 64).group == 0);  // three octaves from either
+  CHECK(chosen(0, 64).why == reason::extrapolated);
+  CHECK(chosen(0, 1 << 20).group == 0);
+  CHECK(chosen(1, 8).group == 1);
+  CHECK(chosen(1, 8).why == reason::extrapolated);
 }

@@ -206,6 +206,45 @@ TEST_CASE("config stands before axes and arguments of the same name, and ends wi
   CHECK(at(out.variants[1].launches[0].grid[0], {{"rows", 3}}) == 3);
 }
 
+TEST_CASE("a shared list means for each variant what its config and workspace make of it") {
+  const std::string shared =
+      R"json({"schema": "switchyard.manifest/1", "operator": "scale",
+          "target": {"backend": "host", "arch": "any"},
+          "shared": {"launch": {"blob": "a.so", "kernel": "k", "grid": ["ceil_div(rows, block)"], "block": [1],
+                                "parameters": ["x", {"i32": "rows"}, {"i64": "block * 2"}, {"i32": "rows"}]},
+                     "variant": {"requires": ["rows > 7"]}}, "variants": [)json";
+  const auto text = [](const std::string& id, const std::string& members) {
+    return R"({"id": ")" + id + R"(", "like": "variant", "launches": [{"like": "launch", "sha256": ")" +
+           digest + "\"}]" + members + "}";
+  };
+  warnings warned;
+  const manifest out = manifest_from(
+      shared + text("a", R"(, "config": {"block": 4})") + "," + text("b", R"(, "config": {"block": 8})") +
+          "," + text("hides", R"(, "config": {"block": 8, "rows": 3})") + "," +
+          text("named", R"(, "config": {"block": 2}, "workspace": {"x": 64})") + "," + text("lacks", "") +
+          "," + text("c", R"(, "config": {"block": 16})") + "]}",
+      warned);
+  REQUIRE(warned.messages.size() == 1);
+  CHECK_THAT(warned.messages[0], has_text("/variants/4") || has_text("/shared/launch"));
+  REQUIRE(out.variants.size() == 5);
+  const auto value = [&](std::size_t variant, std::size_t index) {
+    return at(out.variants[variant].launches[0].parameters.at(index).value, {{"rows", 100}});
+  };
+  for (const auto& [variant, block] : {std::pair{0, 4}, {1, 8}, {4, 16}}) {
+    INFO(out.variants[static_cast<std::size_t>(variant)].id);
+    const auto number = static_cast<std::size_t>(variant);
+    CHECK(out.variants[number].launches[0].parameters[0].from == parameter::source::field);
+    CHECK(value(number, 1) == 100);
+    CHECK(value(number, 2) == block * 2);
+    CHECK(value(number, 3) == 100);
+    CHECK(at(out.variants[number].launches[0].grid[0], {{"rows", 100}}) == (100 + block - 1) / block);
+    CHECK(at(out.variants[number].conditions.at(0).value, {{"rows", 7}}) == 0);
+  }
+  CHECK(value(2, 1) == 3);
+  CHECK(at(out.variants[2].conditions.at(0).value, {{"rows", 100}}) == 0);
+  CHECK(out.variants[3].launches[0].parameters[0].from == parameter::source::workspace);
+}
+
 TEST_CASE("each mistake in a variant is refused with its place, and says what would be right") {
   const std::string p = R"(, "parameters": [])";
   const std::string place = "kernels/scale/host-any/manifest.json: /variants/0";
@@ -243,6 +282,10 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(refusal(variant_of(R"(, "cost": "stride * rows")", p)),
              has_text("[switchyard.111] " + place +
                       "/cost: 'cost' may read axes, config and device attributes only"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost": "rows", "cost_us": 0)", p)),
+             has_text("/cost_us: expected a time from 1e-12 to 1e6 us"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost_us": 0.5)", p)),
+             has_text("/cost_us: the variant states no 'cost' that it could be the unit of"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": 4)", p)), has_text("/cost: expected a string, got 4"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": "stride * 4"})", p)),
              has_text("/workspace/w: a workspace's size may read"));

@@ -2,6 +2,7 @@
 #include <string>
 
 #include <switchyard/files/read_table.hpp>
+#include <switchyard/files/write_table.hpp>
 
 #include "../sample_operator.hpp"
 
@@ -129,6 +130,51 @@ TEST_CASE("a bad row is left out with its place, and the rest of the group serve
   CHECK(rows.times.size() == rows.first_time.back());
 }
 
+TEST_CASE("what rows were measured with is read sorted, each value once, and written as it was read") {
+  warnings warned;
+  const table out = table_from(R"(, "groups": [{"type": {"dtype": "f16"}, "axes": ["rows"],
+      "measured_with": {"alignment": [16, 4, 16], "masked": false, "layout": ["paged", "dense"]},
+      "rows": [{"at": [1], "times_us": {"a": 1}}]}])",
+                               warned);
+  CHECK(warned.messages.empty());
+  REQUIRE(out.groups.size() == 1);
+  CHECK(out.groups[0].measured_with == std::vector<measured_values>{{1, {0, 2}}, {2, {0}}, {4, {4, 16}}});
+  const std::string written = format_table(sample::description(), out, {});
+  CHECK_THAT(
+      written,
+      has_text(R"("measured_with": {"layout": ["dense", "paged"], "masked": false, "alignment": [4, 16]})"));
+  const table again = parse_table(written, "again.json", sample::description(), warned);
+  CHECK(warned.messages.empty());
+  REQUIRE(again.groups.size() == 1);
+  CHECK(again.groups[0].measured_with == out.groups[0].measured_with);
+}
+
+TEST_CASE("winners without times are read in their order and written as they were read") {
+  warnings warned;
+  const table out = table_from(R"(, "groups": [{"axes": ["rows"],
+      "rows": [{"at": [1], "winners": ["b", "a"]}, {"at": [2], "winners": ["a"]}]}])",
+                               warned);
+  CHECK(warned.messages.empty());
+  REQUIRE(out.groups.size() == 1);
+  const row_group& rows = out.groups[0];
+  CHECK_FALSE(rows.timed);
+  REQUIRE(rows.row_count() == 2);
+  REQUIRE(rows.row_times(0).size() == 2);
+  CHECK(rows.ids[rows.row_times(0)[0].variant] == "b");
+  CHECK_THAT(
+      format_table(sample::description(), out, {}),
+      has_text(R"({"at": [1], "winners": ["b", "a"]})") && has_text(R"({"at": [2], "winners": ["a"]})"));
+
+  CHECK_THAT(warning(group(R"({"at": [1, 1], "winners": []})")),
+             has_text("/winners: a row names at least one"));
+  CHECK_THAT(warning(group(R"({"at": [1, 1], "winners": ["a", "a"]})")),
+             has_text("/winners/1: 'a' is listed twice"));
+  CHECK_THAT(warning(group(R"({"at": [1, 1], "winners": ["a"], "times_us": {"a": 1}})")),
+             has_text("/times_us: a row with 'winners' has no times; remove one of the two"));
+  CHECK_THAT(warning(group(R"({"at": [1, 1], "winners": ["a"]}, {"at": [2, 1], "times_us": {"a": 1}})")),
+             has_text("/rows/1: the rows of a group have either 'times_us' or 'winners'; use two groups"));
+}
+
 TEST_CASE("a bad group, denial or pin is left out with its place") {
   CHECK_THAT(warning(R"(, "groups": [{"type": {"dtype": "f99"}, "axes": [], "rows": []}])"),
              has_text("/groups/0/type/dtype: axis 'dtype' has no value 'f99'"));
@@ -142,6 +188,19 @@ TEST_CASE("a bad group, denial or pin is left out with its place") {
   CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"]}])"), has_text("'rows' is missing"));
   CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"], "rows": {}}])"),
              has_text("/groups/0/rows: expected an array, got an object"));
+  CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"], "rows": [], "measured_with": {"columns": 4}}])"),
+             has_text("[switchyard.108]") &&
+                 has_text("/groups/0/measured_with/columns: 'columns' is a size axis; the rows give its"));
+  CHECK_THAT(
+      warning(R"(, "groups": [{"type": {"dtype": "f16"}, "axes": ["rows"], "rows": [],
+                         "measured_with": {"dtype": "f16"}}])"),
+      has_text("/groups/0/measured_with/dtype: 'type' names this axis already; remove one of the two"));
+  CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"], "rows": [], "measured_with": {"width": []}}])"),
+             has_text("/groups/0/measured_with/width: expected a value, or a list of at least one"));
+  CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"], "rows": [], "measured_with": {"layout": "odd"}}])"),
+             has_text("/groups/0/measured_with/layout: axis 'layout' has no value 'odd'"));
+  CHECK_THAT(warning(R"(, "groups": [{"axes": ["rows"], "rows": [], "measured_with": {"lines": 1}}])"),
+             has_text("operator 'scale' has no axis 'lines'"));
   CHECK_THAT(warning(R"(, "deny": [{"reason": "x"}])"), has_text("/deny/0: 'variant' is missing"));
   CHECK_THAT(warning(R"(, "deny": [{"variant": "a", "type": {"rows": 1}}])"),
              has_text("'rows' is a size axis"));

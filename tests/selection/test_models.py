@@ -1,0 +1,61 @@
+"""The study of real models' calls, on this machine's CPU.   test_models.py STUDY MEASURE ROOT FOLDER
+
+A share of the calls is measured, shrunk, with the kernels of this build: each must be served, timed and explained. Times of
+a CPU that others use say nothing about the choices, so the bound is judged on invented times.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+STUDY, MEASURE, ROOT, FOLDER = sys.argv[1:]
+MODELS = [sys.executable, "-B", os.path.join(STUDY, "models.py")]
+
+
+def run(*words):
+    done = subprocess.run([*MODELS, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500,
+                          env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""})
+    return done.returncode, done.stdout
+
+
+def expect(holds, message, output):
+    if not holds:
+        print(output)
+        sys.exit(f"FAILED: {message}")
+
+
+def invented(path, chosen_time, measured=True):
+    call = {"model": "invented", "phase": "prefill", "operator": "softmax"}
+    line = {"study": "softmax", "shape": 0, "pass": 0, "call": call, "problem": "rows=1",
+            "chosen": [{"variant": "a", "reason": "exact"}, {"variant": "b", "reason": "heuristic"}]}
+    if measured:
+        line["times"] = {"a": 10.0, "b": chosen_time}
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n" + json.dumps({"planned": 1}) + "\n")
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    path = os.path.join(FOLDER, "run.jsonl")
+    counted = 0
+    for only in ("Gemma 2 9B", "ModernBERT base", "GPT-2 XL"):
+        status, output = run(MEASURE, ROOT, path, "--small", "--only", only, "--seconds", "120", "--bound", "1e9")
+        expect(status == 0, f"calls of {only} were not all measured", output)
+        with open(path, encoding="utf-8") as file:
+            lines = [line for line in map(json.loads, file) if "study" in line]
+        for line in lines:
+            for choice in line["chosen"]:
+                expect(choice["variant"] in line["times"] and choice["reason"], "a chosen variant has no time", line)
+            counted += 1
+    expect(counted >= 15, "too few calls", counted)
+    for time, measured, wanted in ((12.0, True, 0), (13.0, True, 1), (12.0, False, 1)):
+        invented(path, time, measured)
+        status, output = run("--judge", path)
+        expect(status == wanted, f"a choice of {time} us where 10 are possible gives status {status}", output)
+        expect(wanted == 0 or "FAILED" in output, "the failure is not named", output)
+    print(f"{counted} calls and 3 invented ones, 0 failed")
+
+
+if __name__ == "__main__":
+    main()
