@@ -10,19 +10,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/cpp20.hpp>
 #include <switchyard/base/repeating_thread.hpp>
+#include <switchyard/base/text.hpp>
 #include <switchyard/choosing/rule_catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/binding_source.hpp>
@@ -38,6 +43,7 @@ struct catalog_options {
   std::vector<std::string> tables;  ///< overlays, before those of the environment: files or folders
   bool default_roots = true;        ///< whether the environment's and the installed roots are searched
   environment settings = environment::read();
+  std::string data{data_folder};  ///< kernels and tables of this installation; empty: there is none
   std::size_t plan_capacity =
       default_plan_capacity;  ///< problems each dispatcher keeps plans for, on a device
   /// Finds a stream's device; null: stream_router::of_machine().
@@ -53,7 +59,9 @@ class catalog final : public binding_source {
         messages_{options_.settings.open_log()},
         record_{options_.settings.open_recorder()},
         rules_{path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
-               [messages = messages_](const std::string& message) { messages->warn(message); }} {}
+               [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent} {
+    report_settings();
+  }
   catalog(const catalog&) = delete;
   catalog& operator=(const catalog&) = delete;
   /// Dispatchers are destroyed before their catalog.
@@ -177,6 +185,40 @@ class catalog final : public binding_source {
     std::chrono::seconds wait{1};
   };
 
+  /// Why the devices of a target's backend cannot be used; empty: they can.
+  [[nodiscard]] static std::string why_absent(std::string_view target) {
+    try {
+      if (target.starts_with("cuda ")) static_cast<void>(cuda::count());
+      if (target.starts_with("hip ")) static_cast<void>(hip::count());
+    } catch (const driver_error& problem) {
+      const std::string words = problem.what();
+      const std::size_t code = words.find("] ");  // the call's own error has a number
+      return words.substr(code == std::string::npos ? 0 : code + 2);
+    }
+    return {};
+  }
+
+  /// Says what is wrong with the environment and would otherwise have no effect without a word.
+  void report_settings() const {
+    const environment& set = options_.settings;
+    for (const std::string& each : set.doubts) messages_->warn(each);
+    if (!options_.default_roots) return;
+    for (const std::string& each : set.path) {
+      std::error_code problem;
+      if (std::filesystem::is_directory(each, problem)) continue;
+      messages_->warn("SWITCHYARD_PATH: " + each + ": " +
+                      (problem && !detail::is_absent(problem) ? problem.message() : "is no folder"));
+    }
+    if (set.forced.empty()) return;
+    const std::vector<std::string> known = operators();
+    for (const forced_choice& each : set.forced) {
+      if (std::find(known.begin(), known.end(), each.operator_name) != known.end()) continue;
+      messages_->warn("SWITCHYARD_FORCE: no kernels of an operator '" + each.operator_name +
+                      "' are installed" + text::suggestion(each.operator_name, known) +
+                      " (installed: " + (known.empty() ? std::string{"none"} : text::join(known)) + ")");
+    }
+  }
+
   [[nodiscard]] static search_path path_of(const catalog_options& options) {
     search_path out{options.roots, options.tables};
     if (options.default_roots) {
@@ -185,7 +227,7 @@ class catalog final : public binding_source {
       };
       append(out.roots, options.settings.path);
       append(out.overlays, options.settings.tables);
-      append(out.roots, installed_roots());
+      append(out.roots, installed_roots(options.data));
     }
     drop_repeated(out.roots);
     return out;
@@ -276,6 +318,17 @@ class catalog final : public binding_source {
   std::set<std::shared_ptr<module_store>> stores_;
   repeating_thread watcher_;
 };
+
+namespace detail {
+
+template <class Catalog>
+binding_source& source_of(Catalog& from) {
+  return from;
+}
+// Each file that includes this header has it, like an inline function.
+template binding_source& source_of<catalog>(catalog& from);
+
+}  // namespace detail
 
 }  // namespace v0
 }  // namespace switchyard

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <switchyard/base/cpp20.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/cuda/router.hpp>
 #include <switchyard/devices/driver.hpp>

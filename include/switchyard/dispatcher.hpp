@@ -2,7 +2,7 @@
 //
 //   switchyard::catalog catalog;
 //   switchyard::dispatcher<switchyard::operators::rotary> rotary{catalog};
-//   rotary(stream, {.q = q, .k = k, ...});
+//   rotary(stream, switchyard::operators::rotary::in_place(q, k, {.cos = cos, .sin = sin}));
 //
 // Made like this it serves every device: each call goes to the device of its stream, and what a device needs
 // is made ready when its first call comes. Made with a device it serves that one, for a few nanoseconds less.
@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include <switchyard/base/cpp20.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/binding_source.hpp>
@@ -39,9 +40,14 @@ class dispatcher {
   explicit dispatcher(binding_source& source)
       : router_{std::make_unique<detail::core_router>(describe<Operator>(), source)} {}
 
+  /// The same of a catalog, whose header need not be included.
+  explicit dispatcher(catalog& source) : dispatcher{detail::source_of(source)} {}
+
   /// For one device. Finds the operator's manifests and tables; throws error when none can be used.
   dispatcher(binding_source& source, device target)
       : core_{std::make_unique<dispatcher_core>(describe<Operator>(), source, std::move(target))} {}
+
+  dispatcher(catalog& source, device target) : dispatcher{detail::source_of(source), std::move(target)} {}
 
   /// Runs the operator on a stream. A problem met before costs no lock, no allocation and no system call
   /// besides the launch. Throws call_error for an illegal call or one that no variant serves, driver_error

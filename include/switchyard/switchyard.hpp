@@ -2,6 +2,7 @@
 // engine, and dispatcher.hpp, which costs a third, in the others.
 #pragma once
 
+#include <switchyard/base/cpp20.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
@@ -19,4 +20,6 @@
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
 #include <switchyard/version.hpp>

@@ -161,38 +161,18 @@ json take_all(const char* kernel) {
 }
 
 rotary::arguments rotary_call(void* memory) {
-  rotary::arguments call;
-  call.q = call.k = call.q_out = call.k_out = memory;
-  call.cos = call.sin = memory;
-  call.batch = 1;
-  call.seqlen = 1;
-  call.heads = 32;
-  call.heads_kv = 8;
-  call.head_dim = call.rotary_dim = 128;
-  call.offset = 2048;
-  call.q_stride_token = call.q_out_stride_token = std::int64_t{32} * 128;
-  call.k_stride_token = call.k_out_stride_token = std::int64_t{8} * 128;
-  call.q_stride_head = call.q_out_stride_head = call.k_stride_head = call.k_out_stride_head = 128;
-  call.table_stride = 64;
-  call.dtype = sy::dtype::bf16;
-  return call;
+  const auto type = sy::dtype::bf16;
+  const sy::tensor q{memory, type, {1, 1, 32, 128}};
+  const sy::tensor k{memory, type, {1, 1, 8, 128}};
+  const sy::const_tensor table{memory, sy::dtype::f32, {4096, 64}};
+  return rotary::in_place(q, k, {.cos = table, .sin = table, .offset = 2048});
 }
 
 attention_forward::arguments attention_call(void* memory) {
-  attention_forward::arguments call;
-  call.q = call.k = call.v = call.out = memory;
-  call.batch = 1;
-  call.heads = 32;
-  call.heads_kv = 8;
-  call.seqlen_q = 1;
-  call.seqlen_k = 2048;
-  call.head_dim = call.head_dim_v = 128;
-  call.q_stride_token = call.out_stride_token = std::int64_t{32} * 128;
-  call.k_stride_token = call.v_stride_token = std::int64_t{8} * 128;
-  call.q_stride_head = call.k_stride_head = call.v_stride_head = call.out_stride_head = 128;
-  call.scale = 0.0884F;
-  call.dtype = sy::dtype::bf16;
-  return call;
+  const auto type = sy::dtype::bf16;
+  const sy::tensor q{memory, type, {1, 1, 32, 128}};
+  const sy::tensor k{memory, type, {1, 2048, 8, 128}};
+  return attention_forward::call(q, k, k, q);
 }
 
 alignas(16) std::array<std::byte, 64> some_memory{};
@@ -336,10 +316,11 @@ template <class Visitor>
 void visit_first_choice(std::string_view which, const Visitor& visit) {
   const disk files;
   draw random;
-  if (which == "sizes") {
+  if (which == "sizes" || which == "few") {
     files.put_manifest("nothing", make_variants(6));
-    files.put_table("nothing", {make_group(make_rows(10'000, random))});
-    visit(first_choice<nothing>{files, nothing::call(), draw_sizes}, "10,000 rows",
+    files.put_table("nothing", {make_group(make_rows(which == "few" ? 20 : 10'000, random))});
+    visit(first_choice<nothing>{files, nothing::call(), draw_sizes},
+          which == "few" ? "few rows" : "10,000 rows",
           {{"batch", 1, 256}, {"heads", 1, 128}, {"seqlen_q", 1, 32768}, {"seqlen_k", 1, 131072}});
     return;
   }
@@ -569,7 +550,7 @@ int main(int argc, char** argv) {
     }
   }
   if (wanted("first")) {
-    for (const char* which : {"sizes", "attention", "costs"}) {
+    for (const char* which : {"few", "sizes", "attention", "costs"}) {
       visit_first_choice(
           which, [](auto&& each, const std::string& name, std::initializer_list<sy::axis_span> sizes) {
             each.measure(name, sizes);

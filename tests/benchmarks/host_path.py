@@ -18,7 +18,8 @@ BUDGETS = [  # pattern of a figure's name, most that it may be
     (r"warm launch, 16 parameters over bare, median", 25),
     (r"warm launch, 16 parameters, instructions over bare", 150),
     (r"warm launch, 16 parameters allocations", 0),
-    (r"first launch of a new problem, .* median", 2),
+    (r"first launch of a new problem, few rows, median", 1.0),
+    (r"first launch of a new problem, .* median", 1.5),
     (r"selection growth", 3),
     (r"opening a catalog", 10),
     (r"first use, .* median", 50),
@@ -64,7 +65,7 @@ def count_instructions(program, launches):
         bare = each[f"{which}-bare"]
         show(f"warm launch, {name}, instructions over bare", each[f"{which}-dispatched"] - bare, "")
         show(f"warm launch, {name}, instructions of the bare launch", bare - each[f"{which}-empty"], "")
-    for which, name in {"sizes": "10,000 rows", "attention": "10,000 rows, attention",
+    for which, name in {"few": "few rows", "sizes": "10,000 rows", "attention": "10,000 rows, attention",
                         "costs": "10,000 rows, costs"}.items():
         each = instructions_of(program, [f"{which}-chosen", f"{which}-drawn"])
         show(f"selection, {name}, instructions", each[f"{which}-chosen"] - each[f"{which}-drawn"], "")

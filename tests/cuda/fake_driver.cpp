@@ -397,6 +397,7 @@ int find(const char* symbol, void** address, int version, int* found) {
 
 extern "C" {
 
+// NOLINTBEGIN(readability-identifier-naming): the driver's names
 int cuInit(unsigned flags) {
   return functions.init(flags);
 }
@@ -412,6 +413,7 @@ int cuGetErrorString(int code, const char** text) {
 int cuGetProcAddress_v2(const char* symbol, void** address, int version, std::uint64_t, int* found) {
   return find(symbol, address, version, found);
 }
+// NOLINTEND(readability-identifier-naming)
 
 fake_cuda::record* fake_cuda_notes() {
   return &notes;
@@ -440,6 +442,9 @@ void fake_cuda_replace_stream(CUstream_st* stream, CUctx_st* context) {
 }
 void* fake_cuda_launch_kernel() {
   return reinterpret_cast<void*>(functions.launch_kernel);
+}
+void* fake_cuda_launch_kernel_ex() {
+  return reinterpret_cast<void*>(functions.launch_kernel_ex);
 }
 int fake_cuda_launches(CUctx_st* context) {
   return context->launches;

@@ -105,6 +105,60 @@ class buffer {
   unsigned long long address_ = 0;
 };
 
+/// What cuMemCreate, cuMemMap and cuMemSetAccess take, as cuda.h declares it.
+struct memory_location {
+  int type = 1;  // a device
+  int id = 0;
+};
+struct memory_properties {
+  int type = 1;  // pinned
+  int handle_types = 0;
+  memory_location location;
+  void* windows_data = nullptr;
+  unsigned char flags[8]{};  // NOLINT(modernize-avoid-c-arrays)
+};
+struct memory_access {
+  memory_location location;
+  int flags = 3;  // read and write
+};
+
+/// Device memory that ends where its mapping ends: an access behind it fails with error 700 instead of
+/// reading what happens to be there.
+class guarded_memory {
+ public:
+  explicit guarded_memory(std::size_t bytes) {
+    const memory_properties properties;
+    std::size_t page = 0;
+    call("cuMemGetAllocationGranularity", &page, &properties, 0);
+    const std::size_t used = (bytes + alignment_of_end - 1) / alignment_of_end * alignment_of_end;
+    mapped_ = (used + page - 1) / page * page;
+    reserved_ = mapped_ + page;  // the last page stays unmapped
+    unsigned long long handle = 0;
+    call("cuMemAddressReserve", &base_, reserved_, std::size_t{0}, 0ULL, 0ULL);
+    call("cuMemCreate", &handle, mapped_, &properties, 0ULL);
+    call("cuMemMap", base_, mapped_, std::size_t{0}, handle, 0ULL);
+    call("cuMemRelease", handle);
+    const memory_access access;
+    call("cuMemSetAccess", base_, mapped_, &access, std::size_t{1});
+    address_ = base_ + mapped_ - used;
+  }
+  guarded_memory(const guarded_memory&) = delete;
+  guarded_memory& operator=(const guarded_memory&) = delete;
+  ~guarded_memory() {
+    if (base_ == 0) return;
+    try_call("cuMemUnmap", base_, mapped_);
+    try_call("cuMemAddressFree", base_, reserved_);
+  }
+  [[nodiscard]] unsigned long long get() const noexcept { return address_; }
+
+ private:
+  static constexpr std::size_t alignment_of_end = 16;
+  unsigned long long base_ = 0;
+  unsigned long long address_ = 0;
+  std::size_t mapped_ = 0;
+  std::size_t reserved_ = 0;
+};
+
 /// A captured graph, ready to launch.
 class graph {
  public:

@@ -94,7 +94,7 @@ TEST_CASE("level 1 prints a line for each new choice, and a summary at the end")
                            has_text("heuristic 0") && has_text("failed 1"));
 }
 
-TEST_CASE("level 2 prints a line for each launch, the first with the choice") {
+TEST_CASE("level 2 prints a line for each launch, the first after the line of its choice") {
   const disk files;
   put_two(files);
   sy::catalog catalog{with_debug(files, sy::debug_level::launches)};
@@ -102,7 +102,8 @@ TEST_CASE("level 2 prints a line for each launch, the first with the choice") {
   for (int i = 0; i < 3; ++i) CHECK(run(on, {.seqlen = 1024}) == 2);
   const std::string text = files.log();
   CHECK(count_of(text, "selected in") == 1);
-  CHECK(count_of(text, "switchyard: launch stamp {") == 2);
+  CHECK(count_of(text, "switchyard: launch stamp {") == 3);
+  CHECK(text.find("selected in") < text.find("switchyard: launch stamp {"));
 }
 
 TEST_CASE("json prints the same as JSON lines") {
@@ -114,7 +115,7 @@ TEST_CASE("json prints the same as JSON lines") {
     for (int i = 0; i < 3; ++i) CHECK(run(on, {.seqlen = 1024}) == 2);
   }
   const auto lines = lines_of(files.log());
-  REQUIRE(lines.size() == 4);
+  REQUIRE(lines.size() == 5);
   const json choice = json::parse(lines[0]);
   CHECK(choice["event"] == "choice");
   CHECK(choice["operator"] == "stamp");
@@ -128,7 +129,8 @@ TEST_CASE("json prints the same as JSON lines") {
   CHECK(choice["load_us"].get<double>() > 0);
   CHECK(json::parse(lines[1])["event"] == "launch");
   CHECK(json::parse(lines[2])["event"] == "launch");
-  const json summary = json::parse(lines[3]);
+  CHECK(json::parse(lines[3])["event"] == "launch");
+  const json summary = json::parse(lines[4]);
   CHECK(summary["event"] == "summary");
   CHECK(summary["exact"] == 1);
   CHECK(summary["failed"] == 0);
@@ -206,8 +208,32 @@ TEST_CASE("a call that no variant serves names the nearest") {
   const disk empty;
   sy::catalog nothing_there{empty.options()};
   sy::dispatcher<stamp> nowhere{nothing_there, sy::device::host()};
-  CHECK_THROWS_WITH(run(nowhere, {}),
-                    has_text("no manifest of this operator was found") && has_text("SWITCHYARD_PATH"));
+  CHECK_THROWS_WITH(run(nowhere, {}), has_text("no manifest of this operator was found") &&
+                                          has_text("SWITCHYARD_PATH") &&
+                                          has_text("Searched: " + nothing_there.roots().front()));
+  sy::catalog_options missing = empty.options();
+  missing.roots = {"/there/is/no/such/folder"};
+  sy::catalog none{std::move(missing)};
+  sy::dispatcher<stamp> lost{none, sy::device::host()};
+  CHECK_THROWS_WITH(run(lost, {}), has_text("Searched: /there/is/no/such/folder (does not exist)"));
+}
+
+TEST_CASE("where the driver of installed kernels cannot be opened, a refused call says that first") {
+  const disk files;
+  files.write(files.manifest_path("stamp"), R"({"schema": "switchyard.manifest/1", "operator": "stamp",
+    "target": {"backend": "hip", "arch": "gfx942"}, "variants": []})");
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  std::string why;
+  try {
+    static_cast<void>(sy::hip::count());
+  } catch (const sy::driver_error& problem) {
+    why = problem.what();
+    why.erase(0, why.find("] ") + 2);
+  }
+  if (why.empty()) return;  // a machine with such a device
+  CHECK_THROWS_WITH(run(on, {}), has_text("[switchyard.302] " + why + ", so the CPU was asked. stamp {") &&
+                                     has_text("they are built for hip gfx942"));
 }
 
 TEST_CASE("illegal arguments are refused before anything runs") {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -48,7 +48,7 @@ TEST_CASE("prepare loads what only a row at an end of its ranges needs, and noth
   table["match"] = {{"batch", "exact"}, {"seqlen", "exact"}};  // a row decides its own sizes alone
   files.write(files.table_path("stamp"), table.dump());
 
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   on.prepare({}, {{"batch", low, high}, {"seqlen", low, high}});
@@ -72,7 +72,7 @@ TEST_CASE("a range of one size is a range, and one that is tried whole has every
       "stamp", {stamp_group({row(1, 5, {{"v1", 1.0}}), row(1, 6, {{"v2", 1.0}}), row(1, 7, {{"v3", 1.0}})})});
   table["match"] = {{"seqlen", "exact"}};
   files.write(files.table_path("stamp"), table.dump());
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   on.prepare({}, {{"seqlen", 6, 6}});
@@ -89,7 +89,7 @@ TEST_CASE("a driver is told of a launch with another cluster, or more shared mem
   variant["launches"][0]["cluster"] = {"batch", 1, 1};
   variant["launches"][0]["shared_bytes"] = "seqlen";
   files.put_manifest("stamp", {variant});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   const auto told = [&](std::int64_t batch, std::int64_t seqlen) {

@@ -1,5 +1,6 @@
 // SWITCHYARD_FORCE, SWITCHYARD_RECORD, SWITCHYARD_TABLES and SWITCHYARD_PATH, as options and in processes of
 // their own.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -95,6 +96,50 @@ TEST_CASE("SWITCHYARD_FORCE is read for several operators, and refused when it m
   CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stamp:three", "128", 1), has_text("[switchyard.303]"));
 }
 
+TEST_CASE("the data of the installation is searched after the program's own folder, before the system's") {
+  sy::catalog_options options;
+  CHECK(options.data.empty());  // a source tree
+  options.settings = {};
+  options.data = "/opt/engine/share/switchyard";
+  sy::catalog catalog{options};
+  const auto& roots = catalog.roots();
+  const auto place = [&roots](const char* root) {
+    return std::find(roots.begin(), roots.end(), root) - roots.begin();
+  };
+  REQUIRE(roots.size() == 4);
+  CHECK(place("/opt/engine/share/switchyard") == 1);
+  CHECK(place("/usr/local/share/switchyard") == 2);
+  options.default_roots = false;
+  CHECK(sy::catalog{options}.roots().empty());
+}
+
+TEST_CASE("a variable that cannot have an effect says so") {
+  const disk files;
+  put_three(files);
+  const std::string path = "SWITCHYARD_PATH=" + files.root().string();
+  CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stomp:two", "128"),
+             has_text("stamp 1\n") &&
+                 has_text("SWITCHYARD_FORCE: no kernels of an operator 'stomp' are installed; did you mean "
+                          "'stamp'? (installed: stamp"));
+  CHECK_THAT(run_engine(path + ":/no/such/folder", "128"),
+             has_text("stamp 1\n") && has_text("SWITCHYARD_PATH: /no/such/folder: is no folder"));
+  CHECK(run_engine(path, "128") == "stamp 1\n");
+}
+
+TEST_CASE("what is forced where nothing is installed is told with where it was looked for") {
+  const disk empty;
+  sy::catalog_options options = empty.options();
+  options.settings.forced = {{"stamp", "two"}};
+  sy::catalog catalog{std::move(options)};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  CHECK_THROWS_WITH(
+      run(on, {.seqlen = 128}),
+      has_text("[switchyard.303]") &&
+          has_text("'two', which is no variant, and without it nothing serves the call either: no "
+                   "manifest of this operator was found") &&
+          has_text("Searched: " + empty.root().string()));
+}
+
 TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
   const disk files;
   put_three(files);
@@ -102,12 +147,13 @@ TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
   const std::string one = run_engine(path + " SWITCHYARD_DEBUG=1", "128 128");
   CHECK(count_of(one, "switchyard: stamp {") == 1);
   CHECK(count_of(one, "switchyard: summary: exact 1") == 1);
-  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2", "128 128"), "switchyard: launch") == 1);
+  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2", "128 128"), "switchyard: launch") == 2);
   CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=json", "128 128"), R"("event":"choice")") == 1);
-  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2,json", "128 128"), R"("event":"launch")") == 1);
+  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=2,json", "128 128"), R"("event":"launch")") == 2);
   CHECK(run_engine(path + " SWITCHYARD_DEBUG=0", "128") == "stamp 1\n");
-  CHECK_THAT(run_engine(path + " SWITCHYARD_DEBUG=loud", "128", 1),
-             has_text("[switchyard.304]") && has_text("loud"));
+  CHECK(count_of(run_engine(path + " SWITCHYARD_DEBUG=true", "128"), "switchyard: summary: exact 1") == 1);
+  const std::string loud = run_engine(path + " SWITCHYARD_DEBUG=loud", "128");
+  CHECK_THAT(loud, has_text("stamp 1\n") && has_text("got 'loud'; took it for 1"));
   CHECK(run_engine(
             path + " SWITCHYARD_DEBUG=1 'SWITCHYARD_DEBUG_FILE=" + (files.root() / "d%p.txt").string() + "'",
             "128") == "stamp 1\n");

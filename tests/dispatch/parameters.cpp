@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -83,6 +83,58 @@ TEST_CASE("an engine's own operator computes, whichever variant serves it") {
   }
 }
 
+namespace {
+
+/// y[i] += (w[0] + w[2]) x[i], of which the kernel is axpy's.
+struct weighted_axpy {
+  static constexpr std::string_view name = "weighted_axpy";
+  struct arguments {
+    float w[3] = {};              // NOLINT(modernize-avoid-c-arrays)
+    std::int32_t counts[2] = {};  // NOLINT(modernize-avoid-c-arrays)
+    const float* x = nullptr;
+    float* y = nullptr;
+    std::int64_t size = 0;
+  };
+  static constexpr auto fields =
+      sy::fields<&arguments::w, &arguments::counts, &arguments::x, &arguments::y, &arguments::size>;
+  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::size>());
+};
+
+}  // namespace
+
+TEST_CASE("elements of an array are parameters, in place and in expressions") {
+  const disk files;
+  json variant = axpy_variant("b64", 64);
+  const bool computed = GENERATE(false, true);
+  json weight = "w[1]";
+  if (computed) weight = {{"f32", "w[0] + w[2]"}};
+  variant["launches"][0]["grid"][0] = "ceil_div(size, block)";
+  variant["launches"][0]["parameters"] = {weight, "x", "y", {{"i64", "counts[0] + counts[1]"}}};
+  files.put_manifest("weighted_axpy", {variant});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<weighted_axpy> run{catalog, sy::device::host()};
+  std::vector<float> x(100, 2.0F);
+  std::vector<float> y(100, 1.0F);
+  weighted_axpy::arguments call{
+      .w = {3, 7, 2}, .counts = {40, 10}, .x = x.data(), .y = y.data(), .size = 100};
+  run(nullptr, call);
+  CHECK(y[49] == (computed ? 11.0F : 15.0F));
+  CHECK(y[50] == 1.0F);
+  call.w[1] = call.w[2] = 0;
+  run(nullptr, call);
+  CHECK(y[0] == (computed ? 17.0F : 15.0F));
+
+  variant["launches"][0]["parameters"][0] = "w[3]";
+  files.put_manifest("weighted_axpy", {variant});
+  sy::catalog other{files.options()};
+  try {
+    sy::dispatcher<weighted_axpy>{other, sy::device::host()}(nullptr, call);
+    FAIL("it was launched");
+  } catch (const sy::error& problem) {
+    CHECK_THAT(problem.what(), has_text("'w[3]' is neither an argument") && has_text("did you mean 'w[0]'"));
+  }
+}
+
 TEST_CASE("each kind of parameter arrives as the manifest says, decided at plan time or at the call") {
   const bool late = GENERATE(false, true);
   const disk files;
@@ -95,7 +147,7 @@ TEST_CASE("each kind of parameter arrives as the manifest says, decided at plan 
   for (int repeat = 0; repeat < 2; ++repeat) {
     got = {};
     run(nullptr, call);
-    CHECK(files.log() == "");
+    CHECK(files.log().empty());
     CHECK(int{got.i8} == -110);
     CHECK(int{got.u8} == 255);
     CHECK(int{got.i16} == -32768);
@@ -284,10 +336,10 @@ TEST_CASE("a grid may come from the call, and may be empty") {
                         {"block", {1, 1, 1}},
                         {"parameters", {"out"}}}}}};
   files.put_manifest("stamp", {variant});
-  const auto driver = std::make_shared<forwarding_driver>("", 3);
+  const auto driver = std::make_shared<faulty_driver>("", 3);
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> run{catalog, sy::device{driver}};
-  std::vector<std::int64_t> out(4 * 3 * 2, -1);
+  std::vector<std::int64_t> out(24, -1);
   auto* address = reinterpret_cast<std::int32_t*>(out.data());
   for (std::int64_t x = 4; x >= 2; --x) {
     run(nullptr, {.out = address, .batch = 3, .seqlen = 2, .blocks = x});
@@ -309,7 +361,7 @@ TEST_CASE("an empty grid known at plan time starts nothing") {
   const disk files;
   json variant = axpy_variant("b64", 64);
   files.put_manifest("axpy", {variant});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<axpy> run{catalog, sy::device{driver}};
   const std::vector<float> x(1);
@@ -367,7 +419,7 @@ json row_sum_variant() {
 TEST_CASE("a reduction of several launches, with fills and a workspace from the device") {
   const disk files;
   files.put_manifest("row_sum", {row_sum_variant()});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<row_sum> run{catalog, sy::device{driver}};
   for (const std::int64_t n : {1, 5, 1000, 1000}) {
@@ -397,7 +449,7 @@ TEST_CASE("a reduction of several launches, with fills and a workspace from the 
 TEST_CASE("a workspace from the caller is used, and refused when it is too small or misaligned") {
   const disk files;
   files.put_manifest("row_sum", {row_sum_variant()});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<row_sum> run{catalog, sy::device{driver}};
   std::vector<float> x(100, 0.5F);
@@ -431,7 +483,7 @@ TEST_CASE("a workspace from the caller is used, and refused when it is too small
 TEST_CASE("what the device refuses is an error with kernel, grid and status") {
   const disk files;
   files.put_manifest("axpy", {axpy_variant("b64", 64)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<axpy> run{catalog, sy::device{driver}};
   const std::vector<float> x(100);

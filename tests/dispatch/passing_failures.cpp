@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -30,7 +30,7 @@ void put_two_blobs(const disk& files) {
 TEST_CASE("a variant that found no memory gives way, is tried again, and serves again") {
   const disk files;
   put_two_blobs(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.settings.debug = sy::debug_level::choices;
   sy::catalog catalog{options};
@@ -56,7 +56,7 @@ TEST_CASE("a variant that found no memory gives way, is tried again, and serves 
 TEST_CASE("it waits twice as long after each failure") {
   const disk files;
   put_two_blobs(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.settings.debug = sy::debug_level::choices;
   sy::catalog catalog{options};
@@ -76,7 +76,7 @@ TEST_CASE("it waits twice as long after each failure") {
 TEST_CASE("where nothing else serves, the call fails with the cause, and the next call tries at once") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   for (int i = 0; i < 3; ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("where nothing else serves, the call fails with the cause, and the nex
 TEST_CASE("a broken context blames no variant") {
   const disk files;
   put_two_blobs(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   driver->is_context_broken = true;
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
@@ -108,7 +108,7 @@ TEST_CASE("a broken context blames no variant") {
 TEST_CASE("a capture takes the variant that returned to service, and the generation tells of it") {
   const disk files;
   put_two_blobs(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
@@ -130,7 +130,7 @@ TEST_CASE("a capture takes the variant that returned to service, and the generat
 TEST_CASE("a retry that fails again does not change the generation of what serves") {
   const disk files;
   put_two_blobs(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
@@ -145,7 +145,7 @@ TEST_CASE("a retry that fails again does not change the generation of what serve
 TEST_CASE("a thread that has a plan does not wait while another tries a variant again") {
   const disk files;
   put_two_blobs(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
@@ -167,7 +167,7 @@ TEST_CASE("a thread that has a plan does not wait while another tries a variant 
 TEST_CASE("new files whose kernels cannot be loaded leave those in use that serve") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {}) == 1);

@@ -10,7 +10,7 @@
 
 #include "allocation_counter.hpp"
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -33,7 +33,7 @@ void put_ranges(const disk& files) {
 TEST_CASE("prepare(problem) loads what its call needs, and no more") {
   const disk files;
   put_ranges(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(driver->loads == 0);
@@ -50,7 +50,7 @@ TEST_CASE("prepare(problem) loads what its call needs, and no more") {
 TEST_CASE("after prepare(range) no call within it loads anything") {
   const disk files;
   put_ranges(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   on.prepare({}, {{"seqlen", 1, 300}});
@@ -93,7 +93,7 @@ TEST_CASE("a range in which some problem has no variant is an error that shows i
 TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was prepared") {
   const disk files;
   put_ranges(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->is_capturing = true;
@@ -119,7 +119,7 @@ TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was
 TEST_CASE("a replaced catalog has loaded what the running problems need before it serves them") {
   const disk files;
   put_ranges(files);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {.seqlen = 256}) == 2);

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -121,7 +121,7 @@ TEST_CASE("an overlay file that is named comes and goes") {
 TEST_CASE("a blob that is replaced together with its manifest runs from then on") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {}) == 1);
@@ -174,7 +174,7 @@ TEST_CASE("watch() takes changes up by itself, until it is stopped") {
 TEST_CASE("kernels stay loaded until they are given back; replaced files are freed at once") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   std::weak_ptr<const sy::manifest> old_manifest;
   {
@@ -203,7 +203,7 @@ TEST_CASE("kernels stay loaded until they are given back; replaced files are fre
 TEST_CASE("catalogs of one program share what is loaded on a device") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   for (int i = 0; i < 3; ++i) {
     sy::catalog catalog{files.options()};
     sy::dispatcher<stamp> on{catalog, sy::device{driver}};
@@ -216,7 +216,7 @@ TEST_CASE("catalogs of one program share what is loaded on a device") {
 TEST_CASE("a snapshot stays while a launch uses it, and goes with a later replacement") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {}) == 1);
@@ -252,8 +252,8 @@ TEST_CASE("dispatchers on several devices have tables, choices and blobs of thei
   files.write(
       files.root() / "tables/stamp/b.json",
       disk::make_table("stamp", {stamp_group({row(1, 1, {{"two", 1.0}, {"one", 2.0}})})}, "right").dump());
-  const auto left = std::make_shared<forwarding_driver>("left");
-  const auto right = std::make_shared<forwarding_driver>("right");
+  const auto left = std::make_shared<faulty_driver>("left");
+  const auto right = std::make_shared<faulty_driver>("right");
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on_left{catalog, sy::device{left}};
   sy::dispatcher<stamp> on_right{catalog, sy::device{right}};

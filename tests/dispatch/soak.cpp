@@ -13,7 +13,7 @@
 #include "allocation_counter.hpp"
 #include "catch.hpp"
 #include "environment.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -63,7 +63,7 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
   };
   put_manifest(false);
   put_table(false);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.plan_capacity = 256;
   sy::catalog catalog{options};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -38,7 +38,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
   };
   put_manifest(false);
   set_winner(files, "one", "two");
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.plan_capacity = 32;  // so that callers displace and free plans all the time
   sy::catalog catalog{options};
@@ -52,7 +52,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
   std::vector<std::thread> callers;
   for (int t = 0; t < 2; ++t) {
     callers.emplace_back([&, t] {
-      forwarding_driver::is_caller = true;
+      faulty_driver::is_caller = true;
       for (std::int64_t i = 0; !stop; ++i) {
         const auto begin = std::chrono::steady_clock::now();
         try {
@@ -90,7 +90,7 @@ TEST_CASE("a call that needs one kernel does not wait for another that is being 
   files.put_table(
       "stamp",
       {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}}), row(1, 4096, {{"one", 2.0}, {"two", 1.0}})})});
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {.seqlen = 1}) == 1);
@@ -111,7 +111,7 @@ TEST_CASE("the generation changes when a choice may have changed, and only then"
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
   set_winner(files, "one", "two");
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   const std::uint64_t first = catalog.generation();
@@ -140,7 +140,7 @@ TEST_CASE("ranges that were prepared are prepared again by the thread that repla
   two["launches"][0].erase("sha256");
   files.put_manifest("stamp", {stamp_variant("one", 1), two});
   set_winner(files, "one", "two");
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   on.prepare(stamp::arguments{}, {{"seqlen", 1, 4096}});

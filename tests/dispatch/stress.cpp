@@ -11,7 +11,7 @@
 #include "allocation_counter.hpp"
 #include "catch.hpp"
 #include "environment.hpp"
-#include "forwarding_driver.hpp"
+#include "faulty_driver.hpp"
 #include "sanitized.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
@@ -39,7 +39,7 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
   };
   put_manifest(false);
   put_table(false);
-  const auto driver = std::make_shared<forwarding_driver>();
+  const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.plan_capacity = 16;
   sy::catalog catalog{options};

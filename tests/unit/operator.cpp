@@ -1,6 +1,11 @@
+#include <algorithm>
 #include <catch.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention_backward.hpp>
@@ -17,6 +22,7 @@
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 
+#include "../strides.hpp"
 #include "sample_operator.hpp"
 
 using namespace switchyard;
@@ -79,6 +85,89 @@ TEST_CASE("a problem has the values of the axes in their order") {
   CHECK(make_problem<sample::scale>(a) == problem_of<sample::scale>{1, 2, 1, 64, 4, 3, 1000});
 }
 
+namespace {
+struct weighted_sum {
+  static constexpr std::string_view name = "weighted_sum";
+  struct arguments {
+    const void* x = nullptr;
+    float w[3] = {1, 2, 3};     // NOLINT(modernize-avoid-c-arrays)
+    std::int64_t pad[11] = {};  // NOLINT(modernize-avoid-c-arrays)
+    std::int64_t n = 0;
+    [[nodiscard]] std::int64_t padding() const noexcept { return pad[0] + pad[10]; }
+    [[nodiscard]] bool padded() const noexcept { return padding() != 0; }
+  };
+  static constexpr auto fields =
+      switchyard::fields<&arguments::x, &arguments::w, &arguments::pad, &arguments::n>;
+  static constexpr auto axes =
+      switchyard::axes(switchyard::type_axis<&arguments::padded>(), switchyard::size_axis<&arguments::n>(),
+                       switchyard::size_axis<&arguments::padding>("border"));
+};
+}  // namespace
+
+TEST_CASE("the elements of an array are arguments of their own") {
+  const operator_description& op = describe<weighted_sum>();
+  REQUIRE(op.fields.size() == 16);
+  CHECK(op.fields[0].name == "x");
+  CHECK(op.fields[1].name == "w[0]");
+  CHECK(op.fields[1].kind == value_kind::f32);
+  CHECK(op.fields[1].offset == offsetof(weighted_sum::arguments, w));
+  CHECK(op.fields[3].name == "w[2]");
+  CHECK(op.fields[3].offset == op.fields[1].offset + 8);
+  CHECK(op.fields[13].name == "pad[9]");
+  CHECK(op.fields[14].name == "pad[10]");
+  CHECK(op.fields[14].kind == value_kind::i64);
+  CHECK(op.fields[14].offset == offsetof(weighted_sum::arguments, pad) + 80);
+  CHECK(op.fields[15].name == "n");
+  const auto made = default_arguments<weighted_sum::arguments>(weighted_sum::fields);
+  CHECK(made.w[2] == 3.0F);
+}
+
+TEST_CASE("an axis may be what a member function of the arguments returns") {
+  const operator_description& op = describe<weighted_sum>();
+  CHECK(op.axes[0].name == "padded");
+  CHECK(op.axes[0].is_flag);
+  CHECK(op.axes[0].kind == axis_kind::type);
+  CHECK(op.axes[2].name == "border");
+  CHECK(op.axes[2].kind == axis_kind::size);
+  weighted_sum::arguments a;
+  a.n = 5;
+  a.pad[0] = 1;
+  a.pad[10] = 6;
+  CHECK(make_problem<weighted_sum>(a) == problem_of<weighted_sum>{1, 5, 7});
+}
+
+TEST_CASE("null pointers, strides that are not set and optional tensors decide an alignment") {
+  alignas(64) char memory[64] = {};
+  const char* const null = nullptr;
+  CHECK(count_null(memory, memory + 1) == 0);
+  CHECK(count_null(null, memory, null) == -2);
+  CHECK(any_given(null, memory));
+  CHECK_FALSE(any_given(null, null));
+  CHECK(reinterpret_cast<std::uintptr_t>(optional_tensors(null, null)) == 16);
+  CHECK(alignment_of_strided(dtype::f32, 64, 0, memory) == 16);
+  CHECK(alignment_of_strided(dtype::f32, 64 | 2, 0, memory) == 8);
+  CHECK(alignment_of_strided(dtype::f16, 64 | 1, 0, memory) == 2);
+  CHECK(alignment_of_strided(dtype::f32, unset, 0, memory) == 0);
+  CHECK(alignment_of_strided(dtype::f32, 64, unset, memory) == 0);
+  CHECK(alignment_of_strided(dtype::f32, 64, 0, memory, null) == 0);
+  CHECK(alignment_of_strided(dtype::f32, 64, count_null(null), memory) == 0);
+  CHECK(alignment_of_strided(dtype::f32, 64, 1, memory) == 16);  // what is required need not be aligned
+  CHECK(alignment_of_strided(dtype::f32, 64, 0, memory, optional_tensors(memory + 4, null)) == 4);
+}
+
+TEST_CASE("a scale that is not set is told from other numbers, and 0 from what is not") {
+  CHECK(is_unset(unset_scale));
+  CHECK(is_unset(-std::numeric_limits<float>::quiet_NaN()));
+  CHECK(is_unset(std::numeric_limits<float>::signaling_NaN()));
+  CHECK_FALSE(is_unset(0.0F));
+  CHECK_FALSE(is_unset(-std::numeric_limits<float>::infinity()));
+  CHECK_FALSE(is_nonzero(0.0F));
+  CHECK_FALSE(is_nonzero(-0.0F));
+  CHECK(is_nonzero(std::numeric_limits<float>::denorm_min()));
+  CHECK(is_nonzero(-1.0F));
+  CHECK(is_nonzero(unset_scale));
+}
+
 TEST_CASE("alignment is the largest power of two up to 16 that divides every pointer") {
   alignas(64) char memory[64] = {};
   CHECK(alignment_of(memory) == 16);
@@ -129,7 +218,7 @@ typename Operator::arguments legal_attention(void* memory) {
                                    .k = memory,
                                    .v = memory,
                                    .out = memory,
-                                   .batch = 1,
+                                   .batch = 2,
                                    .heads = 4,
                                    .heads_kv = 2,
                                    .seqlen_q = 4,
@@ -138,6 +227,7 @@ typename Operator::arguments legal_attention(void* memory) {
                                    .head_dim_v = 64,
                                    .dtype = dtype::f16};
   if constexpr (requires { out.kv_dtype; }) out.kv_dtype = dtype::f16;
+  switchyard::test::set_strides<Operator>(out);
   return out;
 }
 
@@ -175,16 +265,17 @@ TEST_CASE("element types are f32 where a call does not say") {
 
 TEST_CASE("rotary refuses illegal calls in words") {
   alignas(16) char memory[16] = {};
-  const operators::rotary::arguments legal{.q = memory,
-                                           .k = memory,
-                                           .q_out = memory,
-                                           .k_out = memory,
-                                           .batch = 1,
-                                           .seqlen = 4,
-                                           .heads = 2,
-                                           .heads_kv = 1,
-                                           .head_dim = 64,
-                                           .rotary_dim = 64};
+  operators::rotary::arguments legal{.q = memory,
+                                     .k = memory,
+                                     .q_out = memory,
+                                     .k_out = memory,
+                                     .batch = 1,
+                                     .seqlen = 4,
+                                     .heads = 2,
+                                     .heads_kv = 1,
+                                     .head_dim = 64,
+                                     .rotary_dim = 64};
+  switchyard::test::set_strides<operators::rotary>(legal);
   CHECK(operators::rotary::check(legal).empty());
   const auto refusal = refusal_of<operators::rotary>(legal);
   CHECK_THAT(refusal([](auto& a) { a.seqlen = -1; }), has_text("must not be negative"));
@@ -261,6 +352,7 @@ TEST_CASE("attention backward refuses illegal calls in words") {
   legal.lse = reinterpret_cast<const float*>(memory);
   legal.batch = legal.heads = legal.heads_kv = 1;
   legal.head_dim = legal.head_dim_v = 64;
+  switchyard::test::set_strides<operators::attention_backward>(legal);
   CHECK(operators::attention_backward::check(legal).empty());
   const auto refusal = refusal_of<operators::attention_backward>(legal);
   CHECK_THAT(refusal([](auto& a) { a.seqlen_k = -1; }), has_text("must not be negative"));
@@ -268,4 +360,144 @@ TEST_CASE("attention backward refuses illegal calls in words") {
   CHECK_THAT(refusal([](auto& a) { a.dk = nullptr; }), has_text("must not be null"));
   CHECK_THAT(refusal([&](auto& a) { a.dbias = memory; }), has_text("there is no bias"));
   CHECK_THAT(refusal([&](auto& a) { a.dq = memory + 1; }), has_text("aligned to their element size"));
+}
+
+namespace {
+
+/// Unsets one stride after the other of a legal call, and then the scale: each is named, and takes the
+/// alignment that no legal call has, so that no plan is kept for it.
+template <class Operator>
+void check_unset(const typename Operator::arguments& legal, const std::vector<std::string_view>& free) {
+  REQUIRE_THAT(Operator::check(legal), no_text());
+  REQUIRE(legal.alignment() > 0);
+  std::size_t strides = 0;
+  for (const field_description& each : describe<Operator>().fields) {
+    if (each.name.find("stride") == std::string_view::npos) continue;
+    if (std::find(free.begin(), free.end(), each.name) != free.end()) continue;
+    ++strides;
+    INFO(Operator::name << " " << each.name);
+    auto call = legal;
+    auto* const at = reinterpret_cast<std::byte*>(&call) + each.offset;
+    std::memcpy(at, &unset, sizeof unset);
+    CHECK(Operator::check(call) == std::string{each.name} + " is not set");
+    CHECK(call.alignment() == 0);
+    const std::int64_t negative = -4096;
+    std::memcpy(at, &negative, sizeof negative);
+    CHECK(Operator::check(call) == std::string{each.name} + " must not be negative: it is -4096");
+    CHECK(call.alignment() == 0);
+  }
+  CHECK(strides > 0);
+  if constexpr (requires { legal.soft_cap; }) {
+    auto call = legal;
+    call.scale = unset_scale;
+    CHECK(Operator::check(call) == "scale is not set");
+    CHECK(call.alignment() == 0);
+  }
+}
+
+alignas(16) char unset_memory[16] = {};
+
+template <class Operator>
+typename Operator::arguments legal_rows() {
+  typename Operator::arguments out;
+  for (const field_description& each : describe<Operator>().fields) {
+    void* const address = unset_memory;
+    if (each.kind == value_kind::pointer)
+      std::memcpy(reinterpret_cast<std::byte*>(&out) + each.offset, &address, sizeof address);
+  }
+  out.rows = 2;
+  out.columns = 1;
+  switchyard::test::set_strides<Operator>(out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a stride or a scale that is not set is named, and one of 0 is legal") {
+  check_unset<operators::softmax>(legal_rows<operators::softmax>(), {});
+  check_unset<operators::softmax_backward>(legal_rows<operators::softmax_backward>(), {});
+  check_unset<operators::gated_activation>(legal_rows<operators::gated_activation>(), {});
+  check_unset<operators::gated_activation_backward>(legal_rows<operators::gated_activation_backward>(), {});
+  check_unset<operators::rms_norm>(legal_rows<operators::rms_norm>(), {});
+  check_unset<operators::rms_norm_backward>(legal_rows<operators::rms_norm_backward>(), {});
+  check_unset<operators::layer_norm>(legal_rows<operators::layer_norm>(), {});
+  check_unset<operators::layer_norm_backward>(legal_rows<operators::layer_norm_backward>(), {});
+
+  operators::rotary::arguments rotary{.q = unset_memory,
+                                      .k = unset_memory,
+                                      .q_out = unset_memory,
+                                      .k_out = unset_memory,
+                                      .cos = unset_memory,
+                                      .sin = unset_memory,
+                                      .batch = 2,
+                                      .seqlen = 2,
+                                      .heads = 2,
+                                      .heads_kv = 2,
+                                      .head_dim = 64,
+                                      .rotary_dim = 64};
+  switchyard::test::set_strides<operators::rotary>(rotary);
+  check_unset<operators::rotary>(rotary, {});
+
+  const auto* const numbers = reinterpret_cast<const std::int32_t*>(unset_memory);
+  auto forward = legal_attention<operators::attention_forward>(unset_memory);
+  forward.lse = reinterpret_cast<float*>(unset_memory);
+  forward.bias = unset_memory;
+  forward.block_table = forward.seqused_k = numbers;
+  forward.page_size = 16;
+  check_unset<operators::attention_forward>(forward, {});
+
+  auto decode = legal_attention<operators::attention_decode>(unset_memory);
+  decode.lse = reinterpret_cast<float*>(unset_memory);
+  decode.block_table = decode.seqused_k = numbers;
+  decode.page_size = 16;
+  check_unset<operators::attention_decode>(decode, {"k_scale_stride", "v_scale_stride"});
+
+  auto backward = legal_attention<operators::attention_backward>(unset_memory);
+  backward.dout = backward.bias = unset_memory;
+  backward.dq = backward.dk = backward.dv = backward.dbias = unset_memory;
+  backward.lse = reinterpret_cast<const float*>(unset_memory);
+  check_unset<operators::attention_backward>(backward, {});
+}
+
+TEST_CASE("strides of tensors that are not given need not be set") {
+  auto forward = legal_attention<operators::attention_forward>(unset_memory);
+  forward.lse_stride_batch = forward.bias_stride_row = forward.block_table_stride = unset;
+  CHECK_THAT(operators::attention_forward::check(forward), no_text());
+  CHECK(forward.alignment() > 0);
+  auto norm = legal_rows<operators::rms_norm>();
+  norm.residual = nullptr;
+  norm.residual_out = nullptr;
+  norm.residual_stride_row = norm.residual_out_stride_row = unset;
+  CHECK_THAT(operators::rms_norm::check(norm), no_text());
+  CHECK(norm.alignment() > 0);
+}
+
+TEST_CASE("a stride that leads to no second element need not be set") {
+  auto norm = legal_rows<operators::rms_norm>();
+  norm.x_stride_row = norm.out_stride_row = norm.residual_stride_row = norm.residual_out_stride_row = unset;
+  CHECK(norm.alignment() == 0);
+  norm.rows = 1;
+  CHECK_THAT(operators::rms_norm::check(norm), no_text());
+  CHECK(norm.alignment() > 0);
+
+  const auto* const numbers = reinterpret_cast<const std::int32_t*>(unset_memory);
+  auto packed = legal_attention<operators::attention_forward>(unset_memory);
+  packed.q_stride_batch = packed.out_stride_batch = packed.k_stride_batch = packed.v_stride_batch = unset;
+  CHECK(operators::attention_forward::check(packed) == "q_stride_batch is not set");
+  packed.cu_seqlens_q = numbers;
+  CHECK(operators::attention_forward::check(packed) == "k_stride_batch is not set");
+  packed.cu_seqlens_k = numbers;
+  CHECK_THAT(operators::attention_forward::check(packed), no_text());
+  CHECK(packed.alignment() > 0);
+  packed.q_stride_token = unset;
+  CHECK(operators::attention_forward::check(packed) == "q_stride_token is not set");
+
+  auto single = legal_attention<operators::attention_decode>(unset_memory);
+  single.batch = single.heads = single.heads_kv = single.seqlen_q = 1;
+  single.q_stride_batch = single.q_stride_head = single.q_stride_token = unset;
+  single.k_stride_batch = single.k_stride_head = unset;
+  CHECK_THAT(operators::attention_decode::check(single), no_text());
+  CHECK(single.alignment() > 0);
+  single.k_stride_token = unset;
+  CHECK(operators::attention_decode::check(single) == "k_stride_token is not set");
 }

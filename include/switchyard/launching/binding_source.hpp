@@ -48,5 +48,17 @@ class binding_source {
   }
 };
 
+class catalog;
+
+namespace detail {
+
+/// A catalog as a source, for files that have not read its header, which costs JSON: catalog.hpp instantiates
+/// this.
+template <class Catalog>
+[[nodiscard]] binding_source& source_of(Catalog& from);
+extern template binding_source& source_of<catalog>(catalog& from);
+
+}  // namespace detail
+
 }  // namespace v0
 }  // namespace switchyard

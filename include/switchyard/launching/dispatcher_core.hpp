@@ -291,6 +291,7 @@ class dispatcher_core final : public binding_user {
   void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
                  workspace given) {
     now.note(*fresh, 1);
+    if (fresh->is_counted) fresh->kind->trace(*fresh);
     plan* const published = publish(now, fresh);
     run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
   }

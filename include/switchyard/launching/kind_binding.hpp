@@ -341,6 +341,8 @@ class kind_binding {
 
   void report(const plan& made, const detail::plan_cost& cost) const {
     explanation why = switchyard::explain(*rules_, made.problem, made.chosen, unusable_);
+    if (why.chosen.why == reason::heuristic)
+      shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, made.problem));
     detail::add_geometry(made, why);
     shared_.messages->line(shared_.messages->json() ? detail::format_json(why, cost)
                                                     : detail::format_line(why, cost));

@@ -1,11 +1,10 @@
 // What is evaluated at each call, compiled for the axis values that it reads: copies, quotients of strides,
 // limits and flags, in a few instructions each. What has no such form is left to the interpreter, which also
-// gives every error, so that both have the same results.
+// gives every error, so that both have the same results. late_compiler.hpp makes these programs.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/choosing/choice.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/launching/parameter_image.hpp>
 #include <switchyard/operator.hpp>
@@ -34,13 +32,14 @@ struct late_value {
 /// One or several late values.
 struct late_step {
   enum class action : std::uint8_t {
-    copy,       ///< `count` bytes of the arguments
+    copy,       ///< `count` bytes of the arguments, where no late_move does it
     shift,      ///< `count` 64-bit integers, divided by 2^shift as integers are: toward zero
-    narrow,     ///< a 64-bit argument as a narrower integer
+    narrow,     ///< a 64-bit argument as a narrower integer, where no late_move does it
     minimum,    ///< of an argument and `operand`
     limit,      ///< `operand` for a negative argument, else the minimum of both
     flags,      ///< `operand`, and for each of `count` terms that is not null its weight
-    interpret,  ///< by the interpreter, as workspace addresses and tensor maps are
+    address,    ///< of workspace buffer `from`
+    interpret,  ///< by the interpreter, as tensor maps are
   };
   action what = action::interpret;
   value_kind kind = value_kind::i64;    ///< of the parameter
@@ -51,6 +50,39 @@ struct late_step {
   std::uint32_t count = 0;
   std::uint32_t value = 0;  ///< which late value it is, the first one of several
   std::int64_t operand = 0;
+};
+
+/// One value that goes from the arguments into the image as it is: most late values do.
+struct late_move {
+  std::uint32_t from = 0;  ///< offset in the arguments, or a workspace buffer's index
+  std::uint32_t to = 0;    ///< offset in the image
+};
+
+/// A 32-bit integer that is moved; `most` in place of one that is greater.
+struct late_limit {
+  std::uint32_t from = 0;  ///< offset in the arguments
+  std::uint32_t to = 0;    ///< offset in the image
+  std::uint32_t most = 0;  ///< compared without a sign, after both were changed by `sign`
+  std::uint32_t sign = 0;  ///< 2^31: as integers; 0: negative ones are greater than all others
+};
+
+/// A launch's moves, sorted by what they move: a loop over each kind takes seven instructions a move, where a
+/// step takes twenty. None where there are too few to be worth the loops.
+struct late_moves {
+  enum kind : std::uint8_t {
+    lines,      ///< 64 bytes
+    pairs,      ///< 16 bytes
+    words,      ///< 8 bytes
+    halves,     ///< 4 bytes
+    narrowed,   ///< a 64-bit argument, as a 32-bit integer where it is one
+    addresses,  ///< of workspace buffers
+    kinds
+  };
+  std::vector<late_move> all;
+  std::array<std::uint32_t, kinds> ends{};  ///< of each kind's in `all`
+  std::vector<late_limit> limits;
+
+  [[nodiscard]] bool is_empty() const noexcept { return all.empty() && limits.empty(); }
 };
 
 /// Adds its weight to flags where the 64-bit argument is not zero.
@@ -69,21 +101,86 @@ struct late_constant {
 /// The late values of one launch, for the values of the axes that they read.
 struct late_program {
   std::vector<std::int64_t> axes;  ///< those values
+  late_moves moves;                ///< made before the steps
   std::vector<late_step> steps;
   std::vector<late_term> terms;
   std::vector<late_constant> constants;
   std::vector<expression> values;  ///< by late value, folded; empty expressions where there is none
   late_program* next = nullptr;
+
+  /// Whether nothing is left to do at a call.
+  [[nodiscard]] bool is_empty() const noexcept { return moves.is_empty() && steps.empty(); }
 };
 
 namespace detail {
 
-/// Writes what needs no interpreter into an image, and calls `interpret(value, folded)` for the rest, in the
-/// order of the late values.
-template <class Interpreter>
+/// Moves of `Value`s up to `end`.
+template <class Value>
+[[gnu::always_inline]] inline void move_values(const late_move*& at, const late_move* end,
+                                               const std::byte* arguments, std::byte* image) noexcept {
+  for (; at != end; ++at) {
+    Value value;
+    __builtin_memcpy(&value, arguments + at->from, sizeof value);
+    __builtin_memcpy(image + at->to, &value, sizeof value);
+  }
+}
+
+/// Makes a program's moves. False where an argument does not fit 32 bits, of which nothing is written.
+template <class Addresses>
+[[nodiscard, gnu::always_inline]] inline bool make_moves(const late_moves& moves, const std::byte* arguments,
+                                                         std::byte* image, const Addresses& address_of) {
+  using sixteen = std::uint64_t __attribute__((vector_size(16)));
+  const late_move* const begin = moves.all.data();
+  const late_move* at = begin;
+  for (const late_move* const end = begin + moves.ends[late_moves::lines]; at != end; ++at) {
+    // Loads before stores: the two may not be known to lie apart.
+    const auto a = load_as<sixteen>(arguments + at->from);
+    const auto b = load_as<sixteen>(arguments + at->from + 16);
+    const auto c = load_as<sixteen>(arguments + at->from + 32);
+    const auto d = load_as<sixteen>(arguments + at->from + 48);
+    std::byte* const to = image + at->to;
+    __builtin_memcpy(to, &a, 16);
+    __builtin_memcpy(to + 16, &b, 16);
+    __builtin_memcpy(to + 32, &c, 16);
+    __builtin_memcpy(to + 48, &d, 16);
+  }
+  move_values<sixteen>(at, begin + moves.ends[late_moves::pairs], arguments, image);
+  move_values<std::uint64_t>(at, begin + moves.ends[late_moves::words], arguments, image);
+  move_values<std::uint32_t>(at, begin + moves.ends[late_moves::halves], arguments, image);
+  bool all_fit = true;
+  for (const late_move* const end = begin + moves.ends[late_moves::narrowed]; at != end; ++at) {
+    const auto value = load_as<std::int64_t>(arguments + at->from);
+    const auto low = static_cast<std::int32_t>(value);
+    if (value == low) [[likely]] {
+      __builtin_memcpy(image + at->to, &low, sizeof low);
+    } else {
+      all_fit = false;
+    }
+  }
+  for (const late_move* const end = begin + moves.ends[late_moves::addresses]; at != end; ++at) {
+    const void* const address = address_of(at->from);
+    __builtin_memcpy(image + at->to, &address, sizeof address);
+  }
+  for (const late_limit& each : moves.limits) {
+    const std::uint32_t value = load_as<std::uint32_t>(arguments + each.from) ^ each.sign;
+    const std::uint32_t least = (value < each.most ? value : each.most) ^ each.sign;
+    __builtin_memcpy(image + each.to, &least, sizeof least);
+  }
+  return all_fit;
+}
+
+/// Writes what needs no interpreter into an image: `address_of(buffer)` gives the workspace's addresses.
+/// Calls `interpret(value)` for the rest, in the order of the late values.
+template <class Addresses, class Interpreter>
 [[gnu::always_inline]] inline void run_late(const late_program& program, const std::byte* arguments,
-                                            std::byte* image, const Interpreter& interpret) {
+                                            std::byte* image, const Addresses& address_of,
+                                            const Interpreter& interpret) {
   using action = late_step::action;
+  if (!program.moves.is_empty() && !make_moves(program.moves, arguments, image, address_of)) [[unlikely]] {
+    // The interpreter finds the first value that does not fit.
+    for (std::uint32_t i = 0; i < program.values.size(); ++i) interpret(i);
+    return;
+  }
   // Always inline: what it captures would be kept in memory.
   const auto store = [&](const late_step& step, std::int64_t value) __attribute__((always_inline)) {
     if (step.kind == value_kind::i32 && value == static_cast<std::int32_t>(value)) [[likely]] {
@@ -153,222 +250,16 @@ template <class Interpreter>
         store(step, value);
         break;
       }
+      case action::address: {
+        const void* const address = address_of(step.from);
+        __builtin_memcpy(to, &address, sizeof address);
+        break;
+      }
       case action::interpret:
         interpret(step.value);
     }
   }
 }
-
-/// Makes late programs. An expression is folded for a problem; what is left is compared with the forms above.
-class late_compiler {
- public:
-  late_compiler(std::span<const late_value> late, std::span<const field_description> fields) noexcept
-      : late_{late}, fields_{fields} {}
-
-  /// `axes` have what is known; the last `read` of them are those that late_programs tells programs by.
-  [[nodiscard]] std::unique_ptr<late_program> compile(std::span<const axis_value> axes, std::size_t read,
-                                                      std::span<const std::int64_t> attributes) {
-    auto out = std::make_unique<late_program>();
-    for (const axis_value& each : axes.last(read)) out->axes.push_back(each.value);
-    out->values.resize(late_.size());
-    for (std::size_t i = 0; i < late_.size(); ++i) {
-      const late_value& each = late_[i];
-      late_step step;
-      step.kind = each.kind;
-      step.to = each.offset;
-      step.value = static_cast<std::uint32_t>(i);
-      if (each.from == late_value::source::field) {
-        step.what = late_step::action::copy;
-        step.from = fields_[each.index].offset;
-        step.count = size_of(each.kind);
-      } else if (each.from == late_value::source::integer) {
-        out->values[i] = each.value->fold(axes, attributes);
-        if (!compile(out->values[i].program(), step, *out)) continue;
-      }
-      if (!joined(out->steps, step)) out->steps.push_back(step);
-    }
-    return out;
-  }
-
-  /// The argument that an expression is, divided or multiplied by nothing but 1; no_index: it is something
-  /// else.
-  [[nodiscard]] static std::uint32_t field_alone(const expression& folded) noexcept {
-    const auto program = folded.program();
-    if (program[0].from != operand::field || program[0].code != opcode::push) return no_index;
-    for (const instruction& step : program.subspan(1)) {
-      const bool is_one = step.from == operand::constant && step.integer == 1;
-      if (!is_one || (step.code != opcode::divide && step.code != opcode::multiply)) return no_index;
-    }
-    return program[0].index;
-  }
-
-  /// The axis that an expression is, or no_index.
-  [[nodiscard]] static std::uint32_t axis_alone(const expression& folded) noexcept {
-    const auto program = folded.program();
-    return program.size() == 1 && program[0].from == operand::axis ? program[0].index : no_index;
-  }
-
-  /// Whether an integer of an argument's kind, as a parameter, has the same bytes whatever its value.
-  [[nodiscard]] static bool same_bytes(value_kind argument, value_kind parameter) noexcept {
-    if (!is_integer(argument)) return false;
-    if (argument == parameter) return parameter != value_kind::u64;  // large ones do not fit
-    return size_of(argument) == 8 && (parameter == value_kind::i64 || parameter == value_kind::pointer);
-  }
-
- private:
-  using action = late_step::action;
-
-  [[nodiscard]] static bool is_integer(value_kind kind) noexcept { return kind <= value_kind::u64; }
-
-  [[nodiscard]] static bool is_constant(const instruction& step, opcode code) noexcept {
-    return step.code == code && step.from == operand::constant;
-  }
-  [[nodiscard]] bool is_integer_field(const instruction& step, opcode code) const noexcept {
-    return step.code == code && step.from == operand::field && is_integer(fields_[step.index].kind);
-  }
-  [[nodiscard]] bool is_wide_field(const instruction& step, opcode code) const noexcept {
-    return is_integer_field(step, code) && size_of(fields_[step.index].kind) == 8;
-  }
-
-  void load(late_step& step, const instruction& from) const noexcept {
-    step.from = fields_[from.index].offset;
-    step.loaded = fields_[from.index].kind;
-  }
-
-  /// Sets what a step does; leaves it to the interpreter where the program has no such form. False where
-  /// nothing is left to do.
-  [[nodiscard]] bool compile(std::span<const instruction> program, late_step& step, late_program& out) const {
-    if (program.size() == 1 && is_constant(program[0], opcode::push)) {
-      if (!fits(step.kind, program[0].integer)) return true;
-      out.constants.push_back({program[0].integer, step.kind, step.to});
-      return false;
-    }
-    if (program.size() == 1 && is_integer_field(program[0], opcode::push)) {
-      compile_field(program[0], step);
-    } else if (program.size() == 2 && is_integer_field(program[0], opcode::push) &&
-               compile_operation(program[0], program[1], step)) {
-      // It has set the step.
-    } else if (is_limit(program)) {
-      load(step, program[0]);
-      step.what = action::limit;
-      step.operand = program[3].integer;
-    } else {
-      compile_flags(program, step, out);
-    }
-    return true;
-  }
-
-  void compile_field(const instruction& field, late_step& step) const noexcept {
-    load(step, field);
-    if (same_bytes(step.loaded, step.kind)) {
-      step.what = action::copy;
-      step.count = size_of(step.kind);
-    } else if (size_of(step.loaded) == 8) {
-      step.what = action::narrow;
-    } else {
-      step.what = action::minimum;
-      step.operand = INT64_MAX;
-    }
-  }
-
-  [[nodiscard]] bool compile_operation(const instruction& field, const instruction& operation,
-                                       late_step& step) const noexcept {
-    if (operation.from != operand::constant) return false;
-    const std::int64_t by = operation.integer;
-    if (by == 1 && (operation.code == opcode::divide || operation.code == opcode::multiply)) {
-      compile_field(field, step);
-    } else if (operation.code == opcode::minimum) {
-      load(step, field);
-      step.what = action::minimum;
-      step.operand = by;
-    } else if (operation.code == opcode::divide && by > 0 &&
-               std::has_single_bit(static_cast<std::uint64_t>(by)) && is_wide_field(field, opcode::push) &&
-               size_of(step.kind) == 8 && step.kind != value_kind::u64) {
-      load(step, field);
-      step.what = action::shift;
-      step.shift = static_cast<std::uint8_t>(std::countr_zero(static_cast<std::uint64_t>(by)));
-      step.count = 1;
-    } else {
-      return false;
-    }
-    return true;
-  }
-
-  /// f < 0 ? c : min(f, c)
-  [[nodiscard]] bool is_limit(std::span<const instruction> program) const noexcept {
-    return program.size() == 7 && is_integer_field(program[0], opcode::push) &&
-           is_constant(program[1], opcode::less) && program[1].integer == 0 &&
-           program[2].code == opcode::jump_if_zero && program[2].index == 5 &&
-           is_constant(program[3], opcode::push) && program[4].code == opcode::jump &&
-           program[4].index == 7 && is_integer_field(program[5], opcode::push) &&
-           program[5].index == program[0].index && is_constant(program[6], opcode::minimum) &&
-           program[6].integer == program[3].integer;
-  }
-
-  /// A sum of constants and of weights for 64-bit arguments that are not zero, none so large that a part of
-  /// the sum could overflow.
-  void compile_flags(std::span<const instruction> program, late_step& step, late_program& out) const {
-    constexpr std::int64_t most = std::int64_t{1} << 40;
-    const auto is_small = [](const instruction& each) {
-      return each.integer <= most && each.integer >= -most;
-    };
-    const auto is_flag = [&](std::size_t at) {
-      return at + 1 < program.size() && is_wide_field(program[at], opcode::push) &&
-             is_constant(program[at + 1], opcode::not_equal) && program[at + 1].integer == 0;
-    };
-    const auto is_stack = [&](std::size_t at, opcode code) {
-      return at < program.size() && program[at].code == code && program[at].from == operand::stack;
-    };
-    std::vector<late_term> terms;
-    std::int64_t sum = 0;
-    for (std::size_t at = 0; at < program.size();) {
-      const bool is_first = at == 0;
-      if (!is_first && is_constant(program[at], opcode::add) && is_small(program[at])) {
-        sum += program[at++].integer;
-        continue;
-      }
-      late_term term{0, 1};
-      if (is_constant(program[at], opcode::push) && is_small(program[at]) && is_flag(at + 1) &&
-          is_stack(at + 3, opcode::multiply)) {
-        term = {fields_[program[at + 1].index].offset, program[at].integer};
-        at += 4;
-      } else if (is_flag(at)) {
-        term = {fields_[program[at].index].offset, 1};
-        at += 2;
-        if (at < program.size() && is_constant(program[at], opcode::multiply) && is_small(program[at]))
-          term.weight = program[at++].integer;
-      } else if (is_first && is_constant(program[at], opcode::push) && is_small(program[at])) {
-        sum = program[at++].integer;
-        continue;
-      } else {
-        return;
-      }
-      terms.push_back(term);
-      if (is_first) continue;
-      if (!is_stack(at, opcode::add)) return;
-      ++at;
-    }
-    step.what = action::flags;
-    step.operand = sum;
-    step.from = static_cast<std::uint32_t>(out.terms.size());
-    step.count = static_cast<std::uint32_t>(terms.size());
-    out.terms.insert(out.terms.end(), terms.begin(), terms.end());
-  }
-
-  /// Lengthens the last step by one that goes on where it ends. False where it does not.
-  [[nodiscard]] static bool joined(std::vector<late_step>& steps, const late_step& next) noexcept {
-    if (steps.empty() || steps.back().what != next.what) return false;
-    late_step& last = steps.back();
-    const std::uint32_t unit = next.what == action::copy ? 1 : 8;
-    if (next.what != action::copy && (next.what != action::shift || next.shift != last.shift)) return false;
-    if (last.from + last.count * unit != next.from || last.to + last.count * unit != next.to) return false;
-    last.count += next.count;
-    return true;
-  }
-
-  std::span<const late_value> late_;
-  std::span<const field_description> fields_;
-};
 
 /// The late programs of a launch, for as many problems as differ in axes that its late values read: few, as
 /// these are types. Any thread may find and add.

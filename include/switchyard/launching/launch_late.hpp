@@ -45,17 +45,27 @@ class late_call {
         memory_{memory} {}
 
   /// Throws call_error evaluation_failed for a value that does not fit.
-  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of) {
+  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of) const {
     pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): binding writes what is read
-    const image_line* maps = nullptr;
+    if (!of.has_maps()) return start(of, nullptr, pointers);
+    if (const image_line* const maps = find_maps(of)) return start(of, maps, pointers);
+    return apart().start_encoded(of, pointers);
+  }
+
+ private:
+  static constexpr std::size_t local_image_lines = 64;
+
+  /// A copy, for functions that are not inlined: what calls them has this one in registers.
+  [[nodiscard, gnu::always_inline]] inline late_call apart() const noexcept { return *this; }
+
+  [[nodiscard, gnu::noinline]] status start_encoded(const planned_launch& of, pointer_array& pointers) const {
     std::vector<image_line> own;
-    if (of.has_maps()) {
-      maps = find_maps(of);
-      if (maps == nullptr) {
-        if (const status result = encode_maps(of, own); result != 0) return result;
-        maps = own.data();
-      }
-    }
+    if (const status result = encode_maps(of, own); result != 0) return result;
+    return start(of, own.data(), pointers);
+  }
+
+  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, const image_line* maps,
+                                                        pointer_array& pointers) const {
     if (of.late == nullptr) {
       bind_parameters(of, arguments_, of.image, pointers);
       bind_maps(of, maps, pointers);
@@ -63,21 +73,25 @@ class late_call {
     }
     const std::size_t lines = of.layout->image.size();
     if (lines > local_image_lines) [[unlikely]]
-      return start_large(of, maps, pointers);
+      return apart().start_large(of, maps, pointers);
     std::array<image_line, local_image_lines> local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     return start_with(of, maps, local.data(), pointers);
   }
-
- private:
-  static constexpr std::size_t local_image_lines = 64;
 
   [[nodiscard, gnu::always_inline]] inline status start_with(const planned_launch& of, const image_line* maps,
                                                              image_line* image,
                                                              pointer_array& pointers) const {
     of.bind_copy(*of.layout, reinterpret_cast<std::uintptr_t>(arguments_), of.image, image, pointers.data());
     auto* const bytes = reinterpret_cast<std::byte*>(image);
-    run_late(*of.late, arguments_, bytes, [&](std::uint32_t index) { interpret(of, index, bytes, maps); });
-    bind_maps(of, maps, pointers);
+    // Read here: behind each write into the image it would be loaded again.
+    const workspace_buffer* const buffers = plan_.workspace.data();
+    const scratch* const memory = memory_;
+    run_late(
+        *of.late, arguments_, bytes,
+        [buffers, memory](std::uint32_t buffer) { return memory->at(buffers[buffer]); },
+        [&](std::uint32_t index)
+            __attribute__((always_inline)) { apart().interpret(of, index, bytes, maps); });
+    if (maps != nullptr) bind_maps(of, maps, pointers);
     return launch(of, pointers);
   }
 
@@ -90,7 +104,7 @@ class late_call {
   [[nodiscard, gnu::always_inline]] inline status launch(const planned_launch& of,
                                                          pointer_array& pointers) const {
     if (of.late_grid != nullptr) [[unlikely]]
-      return launch_late_grid(of, pointers);
+      return apart().launch_late_grid(of, pointers);
     return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
   }
 
@@ -119,7 +133,8 @@ class late_call {
     const late_value& each = of.layout->late[index];
     std::byte* const to = image + each.offset;
     switch (each.from) {
-      case late_value::source::field:  // needs no interpreter
+      case late_value::source::field:  // these need no interpreter
+      case late_value::source::workspace:
         return;
       case late_value::source::integer: {
         const std::int64_t value = value_of(of.late->values[index], all_values());
@@ -133,11 +148,6 @@ class late_call {
       case late_value::source::real:
         store_real(to, each.kind, each.value->evaluate_real(all_values()));
         return;
-      case late_value::source::workspace: {
-        const void* address = memory_->at(plan_.workspace[each.index]);
-        __builtin_memcpy(to, &address, sizeof address);
-        return;
-      }
       case late_value::source::tensor_map:
         __builtin_memcpy(to, maps + each.index * map_lines, tensor_map_bytes);
     }

@@ -18,6 +18,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/late_compiler.hpp>
 #include <switchyard/launching/late_program.hpp>
 #include <switchyard/launching/parameter_image.hpp>
 #include <switchyard/operator.hpp>
@@ -246,14 +247,16 @@ class layout_maker {
   }
 
   void lay_out_late_axes() {
+    std::vector<bool> is_read(rules_.op->axes.size());
+    for (const late_value& each : out_->late) {
+      if (each.from != late_value::source::integer) continue;
+      const expression value = folded(*each.value);
+      for (std::uint32_t axis = 0; axis < is_read.size(); ++axis)
+        is_read[axis] = is_read[axis] || value.reads_axis(axis);
+    }
     std::vector<std::uint32_t> axes;
-    for (std::uint32_t axis = 0; axis < rules_.op->axes.size(); ++axis) {
-      bool is_read = false;
-      for (const late_value& each : out_->late) {
-        if (each.from == late_value::source::integer)
-          is_read = is_read || folded(*each.value).reads_axis(axis);
-      }
-      if (is_read) axes.push_back(axis);
+    for (std::uint32_t axis = 0; axis < is_read.size(); ++axis) {
+      if (is_read[axis]) axes.push_back(axis);
     }
     out_->programs.set_axes(std::move(axes));
   }

@@ -18,6 +18,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/launching/bind_parameters.hpp>
 #include <switchyard/launching/kernel_loader.hpp>
+#include <switchyard/launching/late_compiler.hpp>
 #include <switchyard/launching/late_program.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/parameter_image.hpp>
@@ -224,7 +225,7 @@ class planner {
     auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
     for (const late_constant& each : planned.late->constants)
       store_integer(image + each.to, each.kind, each.value);
-    if (planned.late->steps.empty()) planned.late = nullptr;
+    if (planned.late->is_empty()) planned.late = nullptr;
   }
 
   [[nodiscard]] const late_program* find_late(const launch_layout& layout, plan& out) const {

@@ -33,10 +33,11 @@ struct environment {
   std::vector<std::string> path;    ///< roots searched for kernels/ and tables/
   std::vector<std::string> tables;  ///< overlay tables, files or folders
   std::vector<forced_choice> forced;
-  std::string record;  ///< problems are appended to this file; %p as above
+  std::string record;               ///< problems are appended to this file; %p as above
+  std::vector<std::string> doubts;  ///< values that were taken for others; a catalog warns of them
 
   /// Reads the SWITCHYARD_ variables; set-uid programs ignore them. Throws call_error invalid_environment for
-  /// an invalid value.
+  /// an invalid SWITCHYARD_FORCE.
   [[nodiscard]] static environment read() {
     environment out;
     if (::getauxval(AT_SECURE) != 0) return out;
@@ -111,16 +112,17 @@ struct environment {
       if (part == "json") {
         debug_json = true;
         if (debug == debug_level::silent) debug = debug_level::choices;
-      } else if (part == "0") {
+      } else if (part == "0" || part == "false" || part == "off" || part == "no") {
         debug = debug_level::silent;
-      } else if (part == "1") {
+      } else if (part == "1" || part == "true" || part == "on" || part == "yes") {
         debug = debug_level::choices;
       } else if (part == "2") {
         debug = debug_level::launches;
       } else {
-        throw call_error{
-            error_code::invalid_environment,
-            "SWITCHYARD_DEBUG: expected 0, 1, 2, json, or 2,json, got '" + std::string{value} + "'"};
+        // Whoever wants to see more must not end an engine by asking for it.
+        if (debug == debug_level::silent) debug = debug_level::choices;
+        doubts.push_back("SWITCHYARD_DEBUG: expected 0, 1, 2, json, or 2,json, got '" + std::string{value} +
+                         "'; took it for 1");
       }
     }
   }

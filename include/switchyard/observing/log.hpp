@@ -9,7 +9,9 @@
 #include <string_view>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/choice.hpp>
 
@@ -39,6 +41,19 @@ class log {
   /// Counts a choice for the summary.
   void count(const choice& chosen) noexcept {
     counts_[static_cast<std::size_t>(chosen.why)].fetch_add(1, std::memory_order_relaxed);
+  }
+
+  /// Notes a type of calls that no rows decide, for the summary.
+  void note_without_rows(std::string type) {
+    const locked lock{types_mutex_};
+    for (const std::string& known : types_) {
+      if (known == type) return;
+    }
+    if (types_.size() < most_types) {
+      types_.push_back(std::move(type));
+    } else {
+      more_types_ = true;
+    }
   }
 
   /// The number of choices with this reason.
@@ -81,13 +96,33 @@ class log {
       out += json_ ? "\":" : " ";
       out += value;
     }
-    line(json_ ? out + "}" : out);
+    if (json_) {
+      line(out + (types_.empty() ? "}" : ",\"without_rows\":[" + joined_types(",") + "]}"));
+      return;
+    }
+    line(std::move(out));
+    if (!types_.empty())
+      line("switchyard: no rows decide: " + joined_types("; ") + (more_types_ ? "; and others" : ""));
   }
+
+  [[nodiscard]] std::string joined_types(std::string_view between) const {
+    std::string out;
+    for (const std::string& each : types_) {
+      if (!out.empty()) out += between;
+      out += json_ ? text::quote_json(each) : each;
+    }
+    return out;
+  }
+
+  static constexpr std::size_t most_types = 32;
 
   debug_level level_ = debug_level::silent;
   bool json_ = false;
   int descriptor_ = 2;
   std::array<std::atomic<std::uint64_t>, 8> counts_{};
+  mutex types_mutex_;
+  std::vector<std::string> types_;  // that no rows decide
+  bool more_types_ = false;         // than are kept
 };
 
 }  // namespace v0

@@ -32,6 +32,17 @@ namespace tune {
   return order;
 }
 
+/// How many samples a winner must have: at least `least_samples`, and as many as any rival that is within a
+/// tenth of its time. `for_each(visit)` visits all times.
+template <class ForEach>
+[[nodiscard]] std::size_t samples_wanted(const timed& winner, const ForEach& for_each) {
+  std::size_t out = least_samples;
+  for_each([&](const timed& each) {
+    if (each.microseconds <= 1.1 * winner.microseconds) out = std::max(out, each.samples);
+  });
+  return out;
+}
+
 }  // namespace tune
 }  // namespace v0
 }  // namespace switchyard

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -99,27 +100,32 @@ class stopwatch {
 }  // namespace detail
 
 /// Times a call that enqueues work on the null stream: warm-up, then samples of as many calls as the options
-/// say. A call `give_up_factor` slower than `best`, where that is not 0, gets one sample. `before` is called
-/// before each sample, untimed; with a cold cache a sample is one call.
+/// say. A call `give_up_factor` slower than `best`, where that is not 0, gets one sample: if every warm-up
+/// call was, and the sample is. One slow call alone, as on a busy machine, gives nothing up. `before` is
+/// called before each sample, untimed; with a cold cache a sample is one call.
 template <class Call, class Before>
 [[nodiscard]] timed time_call(const std::shared_ptr<device_driver>& driver, const timing_options& options,
                               const Call& call, double best, const Before& before) {
   detail::stopwatch watch{driver};
-  double once = watch.time(1, {}, call);  // loads the kernel
+  (void)watch.time(1, {}, call);  // loads the kernel
+  double fastest = HUGE_VAL;
   double warm = 0;
-  for (std::size_t i = 0; i < 2 || warm < options.warm_up_us; ++i) {
-    once = watch.time(1, {}, call);
+  constexpr std::size_t least_calls = 3;
+  for (std::size_t i = 0; i < least_calls || warm < options.warm_up_us; ++i) {
+    const double once = watch.time(1, {}, call);
+    fastest = std::min(fastest, once);
     warm += once;
-    if (best > 0 && once > best * options.give_up_factor * 4) break;
+    if (i + 1 >= least_calls && best > 0 && fastest > best * options.give_up_factor * 4) break;
   }
-  const bool hopeless = best > 0 && once > best * options.give_up_factor;
-  const auto wanted = static_cast<std::size_t>(options.sample_us / (once > 0.5 ? once : 0.5));
+  const double give_up = best > 0 ? best * options.give_up_factor : HUGE_VAL;
+  const bool seems_hopeless = fastest > give_up;
+  const auto wanted = static_cast<std::size_t>(options.sample_us / std::max(fastest, 0.5));
   const bool alone = options.cache == cache_state::cold;
   const std::size_t repeat = alone ? 1 : std::clamp<std::size_t>(wanted, 1, 1000);
   std::vector<double> samples;
   timed out;
   const auto enough = [&] {
-    if (hopeless) return !samples.empty();
+    if (seems_hopeless && !samples.empty() && samples.front() > give_up) return true;
     if (samples.size() < std::max<std::size_t>(options.samples, 1)) return false;
     out = summarise(samples);
     return samples.size() >= options.most_samples || out.uncertainty() <= options.precision;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/files/add_measured.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
 
@@ -36,6 +37,8 @@ struct row_entry {
   row_group out;
   out.type = group.type;
   out.axes = group.axes;
+  out.measured_with = group.measured_with;
+  out.timed = group.timed;
   for (std::size_t row = 0; row < group.row_count(); ++row) {
     if (gone[row]) continue;
     const auto at = group.coordinates(row);
@@ -56,12 +59,12 @@ struct row_entry {
   return out;
 }
 
-/// The group of a table that holds for `type` and has every size axis of the operator; null where there is
-/// none.
+/// The group of a table that holds for `type`, has times and has every size axis of the operator; null where
+/// there is none.
 [[nodiscard]] inline row_group* find_group(table& in, const operator_description& op,
                                            const std::vector<axis_value>& type) {
   for (row_group& each : in.groups) {
-    if (each.type != type) continue;
+    if (each.type != type || !each.timed) continue;
     const bool all = std::all_of(op.axes.begin(), op.axes.end(), [&](const axis_description& axis) {
       const auto index = static_cast<std::uint32_t>(&axis - op.axes.data());
       return axis.kind != axis_kind::size ||
@@ -70,6 +73,17 @@ struct row_entry {
     if (all) return &each;
   }
   return nullptr;
+}
+
+/// Records with which values of the type axes that a group does not name one of its rows is
+/// measured.
+inline void record_type(row_group& group, const operator_description& op, problem_view problem) {
+  for (std::uint32_t axis = 0; axis < op.axes.size(); ++axis) {
+    const bool is_named = std::any_of(group.type.begin(), group.type.end(),
+                                      [axis](const axis_value& each) { return each.axis == axis; });
+    if (op.axes[axis].kind == axis_kind::type && !is_named)
+      add_measured(group.measured_with, axis, problem.subspan(axis, 1));
+  }
 }
 
 /// Puts the `most` fastest times of a problem into the group that holds for `type`, which is sorted by axis;
@@ -87,6 +101,7 @@ inline void put_row(table& into, const operator_description& op, problem_view pr
       if (op.axes[i].kind == axis_kind::size) group->axes.push_back(i);
     }
   }
+  record_type(*group, op, problem);
   if (const std::size_t old = find_row(*group, problem); old < group->row_count()) {
     std::vector<bool> gone(group->row_count());
     gone[old] = true;

@@ -18,8 +18,9 @@ struct timed {
   double spread = 0;  ///< (largest - smallest sample) / median
   std::size_t samples = 0;
 
-  /// Half the interval's width, as a share of the median.
+  /// Half the interval's width, as a share of the median. One sample says nothing of how far it is off: 1.
   [[nodiscard]] double uncertainty() const noexcept {
+    if (samples < 2) return 1;
     return microseconds > 0 ? (high - low) / 2 / microseconds : 0;
   }
 };

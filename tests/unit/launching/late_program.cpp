@@ -11,6 +11,7 @@
 
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
+#include <switchyard/launching/late_compiler.hpp>
 #include <switchyard/launching/late_program.hpp>
 
 #include "../../environment.hpp"
@@ -154,7 +155,8 @@ filled_image run_program(const std::vector<late_value>& late, const late_operato
     detail::store_integer(out.bytes.data() + each.to, each.kind, each.value);
   for (const late_step& step : program->steps)
     out.interpreted_steps += step.what == late_step::action::interpret ? 1U : 0U;
-  detail::run_late(*program, arguments, out.bytes.data(), [&](std::uint32_t index) {
+  const auto no_buffers = [](std::uint32_t) -> const void* { return nullptr; };
+  detail::run_late(*program, arguments, out.bytes.data(), no_buffers, [&](std::uint32_t index) {
     const late_value& each = late[index];
     if (const auto value = interpreted(program->values[index], each.kind, values)) {
       detail::store_integer(out.bytes.data() + each.offset, each.kind, *value);
@@ -249,9 +251,114 @@ TEST_CASE("neighbouring strides and arguments are one step") {
   late.push_back({late_value::source::field, value_kind::pointer, 24, 3, nullptr});
   late.push_back({late_value::source::field, value_kind::pointer, 32, 4, nullptr});
   const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  CHECK(program->moves.all.empty());
   REQUIRE(program->steps.size() == 2);
   CHECK(program->steps[0].count == 3);
   CHECK(program->steps[1].count == 16);
+}
+
+TEST_CASE("many arguments, narrowed ones and buffers are moves") {
+  const scope names = late_names();
+  const expression narrow = expression::parse("b", names);
+  const expression quotient = expression::parse("a / 8", names);
+  using from = late_value::source;
+  const std::vector<late_value> late{{from::field, value_kind::pointer, 0, 3, nullptr},  // p and q: a pair
+                                     {from::field, value_kind::pointer, 8, 4, nullptr},
+                                     {from::field, value_kind::i64, 16, 0, nullptr},
+                                     {from::workspace, value_kind::pointer, 24, 1, nullptr},
+                                     {from::field, value_kind::f32, 32, 9, nullptr},
+                                     {from::integer, value_kind::i32, 36, 0, &narrow},
+                                     {from::workspace, value_kind::pointer, 40, 0, nullptr},
+                                     {from::integer, value_kind::i64, 48, 0, &quotient},
+                                     {from::field, value_kind::i16, 56, 8, nullptr},
+                                     {from::field, value_kind::i64, 64, 2, nullptr},
+                                     {from::field, value_kind::i64, 72, 1, nullptr}};
+  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  CHECK(program->moves.ends == std::array<std::uint32_t, 6>{0, 1, 4, 5, 6, 8});
+  CHECK(program->steps.size() == 2);
+
+  late_operator::arguments call;
+  call.a = -1600;
+  call.b = INT32_MIN;
+  call.c = 2400;
+  call.p = &call;
+  call.q = &call.q;
+  call.s = -5;
+  call.f = 0.5F;
+  std::array<std::int32_t, 2> buffers{};
+  std::array<std::byte, 80> image{};
+  const auto interpreted_values = [&] {
+    std::vector<std::uint32_t> out;
+    detail::run_late(
+        *program, reinterpret_cast<const std::byte*>(&call), image.data(),
+        [&buffers](std::uint32_t buffer) -> const void* { return &buffers.at(buffer); },
+        [&out](std::uint32_t value) { out.push_back(value); });
+    return out;
+  };
+  const auto read = [&image](std::size_t at, auto value) {
+    __builtin_memcpy(&value, image.data() + at, sizeof value);
+    return value;
+  };
+  const void* const no_pointer = nullptr;
+  CHECK(interpreted_values().empty());
+  CHECK(read(0, no_pointer) == call.p);
+  CHECK(read(8, no_pointer) == call.q);
+  CHECK(read(16, std::int64_t{}) == -1600);
+  CHECK(read(24, no_pointer) == &buffers[1]);
+  CHECK(read(32, 0.0F) == 0.5F);
+  CHECK(read(36, std::int32_t{}) == INT32_MIN);
+  CHECK(read(40, no_pointer) == &buffers[0]);
+  CHECK(read(48, std::int64_t{}) == -200);
+  CHECK(read(56, std::int16_t{}) == -5);
+  CHECK(read(64, std::int64_t{}) == 2400);
+  CHECK(read(72, std::int64_t{}) == INT32_MIN);
+
+  call.b = std::int64_t{1} << 31;  // does not fit: the interpreter is asked for every value, in their order
+  CHECK(interpreted_values() == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  CHECK(read(36, std::int32_t{}) == INT32_MIN);
+}
+
+TEST_CASE("limits of 32-bit arguments join the moves: as integers, or with negative ones as the greatest") {
+  const scope names = late_names();
+  const expression minimum = expression::parse("min(n, 1 << 30)", names);
+  const expression below_zero = expression::parse("min(n, -7)", names);
+  const expression limit = expression::parse("n < 0 ? 1 << 29 : min(n, 1 << 29)", names);
+  const expression wide = expression::parse("min(a, 100)", names);
+  using from = late_value::source;
+  std::vector<late_value> late{{from::integer, value_kind::i32, 0, 0, &minimum},
+                               {from::integer, value_kind::i32, 4, 0, &below_zero},
+                               {from::integer, value_kind::i32, 8, 0, &limit},
+                               {from::integer, value_kind::i64, 16, 0, &limit}};
+  // Fields that lie apart, so that there are enough moves.
+  for (const std::uint32_t index : {0U, 2U, 4U, 1U, 3U, 5U})
+    late.push_back({from::field, value_kind::i64, 24 + 16 * index, index, nullptr});
+  late.push_back({from::integer, value_kind::i32, 120, 0, &wide});
+  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  REQUIRE(program->moves.limits.size() == 3);
+  CHECK(program->steps.size() == 2);  // of 64 bits: one that is written, one that is read
+
+  const auto values_of = [&](std::int32_t n) {
+    late_operator::arguments call;
+    call.n = n;
+    call.a = 1000;
+    std::array<std::byte, 128> image{};
+    detail::run_late(
+        *program, reinterpret_cast<const std::byte*>(&call), image.data(),
+        [](std::uint32_t) -> const void* { return nullptr; },
+        [](std::uint32_t) { FAIL("needs no interpreter"); });
+    std::array<std::int32_t, 3> out{};
+    __builtin_memcpy(out.data(), image.data(), sizeof out);
+    std::int32_t hundred = 0;
+    __builtin_memcpy(&hundred, image.data() + 120, sizeof hundred);
+    CHECK(hundred == 100);
+    return out;
+  };
+  CHECK(values_of(5) == std::array{5, -7, 5});
+  CHECK(values_of(-5) == std::array{-5, -7, 1 << 29});
+  CHECK(values_of(-8) == std::array{-8, -8, 1 << 29});
+  CHECK(values_of(INT32_MIN) == std::array{INT32_MIN, INT32_MIN, 1 << 29});
+  CHECK(values_of(INT32_MAX) == std::array{1 << 30, -7, 1 << 29});
+  CHECK(values_of((1 << 29) + 1) == std::array{(1 << 29) + 1, -7, 1 << 29});
 }
 
 TEST_CASE("late programs are found by the axes that they read, and their number is bounded") {

@@ -67,9 +67,20 @@ TEST_CASE("SWITCHYARD_DEBUG is 0, 1, 2, json or a level with json") {
   CHECK(read("2,json").debug == debug_level::launches);
   CHECK(read("json,2").debug == debug_level::launches);
   CHECK(read("2,json").debug_json);
-  CHECK_THAT(refusal("SWITCHYARD_DEBUG", "yes"),
-             has_text("SWITCHYARD_DEBUG: expected 0, 1, 2, json, or 2,json, got 'yes'"));
-  CHECK_THAT(refusal("SWITCHYARD_DEBUG", "3"), has_text("got '3'"));
+  for (const char* const value : {"true", "on", "yes"}) {
+    CHECK(read(value).debug == debug_level::choices);
+    CHECK(read(value).doubts.empty());
+  }
+  for (const char* const value : {"false", "off", "no"}) CHECK(read(value).debug == debug_level::silent);
+}
+
+TEST_CASE("SWITCHYARD_DEBUG ends no engine: what it does not know is 1, with a warning") {
+  const variable set{"SWITCHYARD_DEBUG", "verbose"};
+  const environment out = environment::read();
+  CHECK(out.debug == debug_level::choices);
+  CHECK(out.doubts ==
+        std::vector<std::string>{
+            "SWITCHYARD_DEBUG: expected 0, 1, 2, json, or 2,json, got 'verbose'; took it for 1"});
 }
 
 TEST_CASE("paths are separated by colons, and empty ones are left out") {

@@ -54,6 +54,23 @@ TEST_CASE("warnings are written at every level, as JSON where that is asked for"
   CHECK(slurp(folder / "json") == "{\"event\":\"warning\",\"message\":\"a \\\"b\\\"\"}\n");
 }
 
+TEST_CASE("the summary names each type of calls that no rows decide once, up to a limit") {
+  const temporary_folder folder;
+  const auto write = [&](const char* name, bool json, int types) {
+    {
+      switchyard::log out{debug_level::choices, json, open_file(folder / name)};
+      out.count(of(reason::heuristic));
+      for (int i = 0; i < types; ++i) out.note_without_rows("scale {width=" + std::to_string(i) + "}");
+      out.note_without_rows("scale {width=0}");
+    }
+    return slurp(folder / name);
+  };
+  CHECK_THAT(write("a", false, 2),
+             has_text("switchyard: no rows decide: scale {width=0}; scale {width=1}\n"));
+  CHECK_THAT(write("b", true, 2), has_text(R"(,"without_rows":["scale {width=0}","scale {width=1}"]})"));
+  CHECK_THAT(write("c", false, 40), has_text("scale {width=31}; and others\n"));
+}
+
 TEST_CASE("the summary counts the choices by reason, and is left out where lines were not asked for") {
   const temporary_folder folder;
   const auto write = [&](const char* name, debug_level level, bool json, bool with_choices) {

@@ -40,6 +40,22 @@ std::string first(const table& of, std::int64_t rows) {
 
 }  // namespace tied_rows
 
+TEST_CASE("a row records the values of the type axes that its group does not name") {
+  table into;
+  const auto put = [&](std::int64_t rows, std::int64_t alignment) {
+    const auto problem = sample::problem({{"dtype", 2}, {"rows", rows}, {"alignment", alignment}});
+    tune::put_row(into, sample::description(), problem, {{0, 2}}, {{"a", 1.0}}, 0, 8);
+  };
+  put(1, 16);
+  put(2, 8);
+  put(1, 16);
+  REQUIRE(into.groups.size() == 1);
+  // layout, masked, width, alignment
+  CHECK(into.groups[0].measured_with ==
+        std::vector<measured_values>{{1, {0}}, {2, {0}}, {3, {0}}, {4, {8, 16}}});
+  CHECK(tune::without_rows(into.groups[0], {true, false}).measured_with == into.groups[0].measured_with);
+}
+
 TEST_CASE("two times are a tie up to twice the uncertainty") {
   CHECK(tune::tied_up_to(2, 0.02) == Approx(2.08));
   CHECK(tune::tied_up_to(2, 0) == 2);

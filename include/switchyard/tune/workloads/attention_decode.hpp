@@ -89,7 +89,8 @@ struct workload<operators::attention_decode> {
     if (want.flag("alibi")) a.alibi_slopes = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
     if (want.flag("sink")) a.sinks = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
     if (want.flag("soft_capped")) a.soft_cap = 30.0F;
-    if (want.flag("window")) a.window_left = static_cast<std::int32_t>(a.seqlen_k / 4);
+    if (want.flag("window"))
+      a.window_left = static_cast<std::int32_t>(want.get("window_left", a.seqlen_k / 4));
     const std::int64_t queries = a.batch * a.seqlen_q * a.heads;
     const std::int64_t keys = a.batch * a.seqlen_k * a.heads_kv;
     const std::int64_t dims = a.head_dim + a.head_dim_v;

@@ -88,11 +88,15 @@ struct workload<operators::attention_forward> {
       a.bias = out.memory.random(a.dtype, a.heads * a.seqlen_q * a.seqlen_k);
       a.bias_stride_row = a.seqlen_k;
       a.bias_stride_head = a.seqlen_q * a.seqlen_k;
+      a.bias_stride_batch = 0;
     }
     if (want.flag("alibi")) a.alibi_slopes = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
     if (want.flag("sink")) a.sinks = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
     if (want.flag("soft_capped")) a.soft_cap = 30.0F;
-    if (want.flag("window")) a.window_left = static_cast<std::int32_t>(a.seqlen_k / 4);
+    if (want.flag("window")) {
+      a.window_left = static_cast<std::int32_t>(want.get("window_left", a.seqlen_k / 4));
+      a.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
+    }
     if (want.flag("dropout")) {
       a.dropout_p = 0.1F;
       a.dropout_seed = seed;

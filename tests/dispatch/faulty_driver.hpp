@@ -4,25 +4,23 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/tune/forwarding_driver.hpp>
 
 namespace test {
 
 namespace sy = switchyard;
 
-class forwarding_driver final : public sy::device_driver {
+class faulty_driver final : public sy::tune::forwarding_driver {
  public:
-  explicit forwarding_driver(std::string name = {}, std::size_t threads = 1)
-      : host_{threads}, properties_{host_.properties()} {
+  explicit faulty_driver(std::string name = {}, std::size_t threads = 1)
+      : forwarding_driver{std::make_shared<sy::host::driver>(threads)}, properties_{driver().properties()} {
     if (!name.empty()) properties_.name = std::move(name);
   }
 
@@ -57,24 +55,18 @@ class forwarding_driver final : public sy::device_driver {
       throw sy::driver_error{sy::error_code::out_of_memory, name + ": no memory",
                              sy::failure_kind::transient};
     }
-    sy::module_handle const out = host_.load(image, name);
+    sy::module_handle const out = driver().load(image, name);
     ++loads;
     return out;
   }
   void unload(sy::module_handle module) noexcept override {
     const occupied here{*this};
     ++unloads;
-    host_.unload(module);
-  }
-  [[nodiscard]] sy::function_handle find(sy::module_handle module, const std::string& kernel) override {
-    return host_.find(module, kernel);
-  }
-  [[nodiscard]] bool parameters(sy::function_handle function, std::vector<sy::parameter_slot>& out) override {
-    return host_.parameters(function, out);
+    driver().unload(module);
   }
   void configure(sy::function_handle function, const sy::launch_geometry& geometry) override {
     ++configurations;
-    host_.configure(function, geometry);
+    driver().configure(function, geometry);
   }
   [[nodiscard]] sy::status launch(sy::function_handle function, const sy::launch_geometry& geometry,
                                   void** parameters, sy::stream stream) noexcept override {
@@ -85,54 +77,29 @@ class forwarding_driver final : public sy::device_driver {
       held.notify_all();
       may_go_on.wait(false);
     }
-    return host_.launch(function, geometry, parameters, stream);
-  }
-  [[nodiscard]] sy::status fill(void* address, std::uint8_t byte, std::size_t bytes,
-                                sy::stream stream) noexcept override {
-    return host_.fill(address, byte, bytes, stream);
-  }
-  [[nodiscard]] sy::status copy(void* to, const void* from, std::size_t bytes,
-                                sy::stream stream) noexcept override {
-    return host_.copy(to, from, bytes, stream);
-  }
-  [[nodiscard]] sy::status synchronize(sy::stream stream) noexcept override {
-    return host_.synchronize(stream);
-  }
-  [[nodiscard]] sy::event_handle create_event() override { return host_.create_event(); }
-  void destroy_event(sy::event_handle event) noexcept override { host_.destroy_event(event); }
-  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream stream) noexcept override {
-    return host_.record(event, stream);
-  }
-  [[nodiscard]] sy::status elapsed(sy::event_handle from, sy::event_handle to,
-                                   double& microseconds) noexcept override {
-    return host_.elapsed(from, to, microseconds);
+    return driver().launch(function, geometry, parameters, stream);
   }
   [[nodiscard]] void* allocate(std::size_t bytes, sy::stream stream) noexcept override {
     if (is_out_of_memory) return nullptr;
     ++allocations;
-    return host_.allocate(bytes, stream);
+    return driver().allocate(bytes, stream);
   }
   void release(void* address, sy::stream stream) noexcept override {
     ++releases;
-    host_.release(address, stream);
+    driver().release(address, stream);
   }
-  [[nodiscard]] sy::status encode(const sy::tensor_map_request& request, void* map) noexcept override {
-    return host_.encode(request, map);
-  }
-  [[nodiscard]] bool capturing(sy::stream /*where*/) const noexcept override { return is_capturing; }
-  [[nodiscard]] std::string describe(sy::status code) const override { return host_.describe(code); }
+  [[nodiscard]] bool capturing(sy::stream /*on*/) const noexcept override { return is_capturing; }
 
  private:
   /// Being in load or unload, for as long as the test wants.
   struct occupied {
-    explicit occupied(forwarding_driver& owner) {
+    explicit occupied(faulty_driver& owner) {
       if (is_caller) ++owner.caller_entries;
       if (const int delay = owner.load_delay_ms)
         std::this_thread::sleep_for(std::chrono::milliseconds{delay});
     }
   };
 
-  sy::host::driver host_;
   sy::device_properties properties_;
 };
 
