@@ -256,9 +256,9 @@ struct tile_ring {
     for (int i = 0; i < Shape::copies; ++i) {
       const char* at = from + i * (Shape::rows_a_copy * stride_token * bytes);
       if constexpr (Shape::Paged) {
-        const i64 where = __shfl_sync(~0U, page, i * Shape::rows_a_copy + row);
+        const i64 page_of_row = __shfl_sync(~0U, page, i * Shape::rows_a_copy + row);
         const i64 slot = (key + i * Shape::rows_a_copy) & (call.page_size - 1);
-        at = from + (where * stride_batch + slot * stride_token) * bytes;
+        at = from + (page_of_row * stride_batch + slot * stride_token) * bytes;
       }
       const bool there = inside && key + i * Shape::rows_a_copy < end;
       copy_async(to + Shape::place(i * Shape::rows_a_copy + row, chunk),

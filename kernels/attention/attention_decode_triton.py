@@ -147,14 +147,14 @@ def attention_decode(
     empty = total == 0.0
     acc = acc * tl.where(empty, 0.0, 1.0 / total)[:, None]
     value = tl.where(empty, float("-inf"), largest + tl.log2(total))
-    where = live[:, None] & v_dims
+    stored = live[:, None] & v_dims
     if splits > 1:
         row = ((split * batch + b) * heads + h) * queries + rows
         tl.store(partial_lse + row, value, mask=live)
-        tl.store(partial + row[:, None] * head_dim_v + dims[None, :], acc, mask=where)
+        tl.store(partial + row[:, None] * head_dim_v + dims[None, :], acc, mask=stored)
     else:
         out_rows = (b * out_batch + h.to(tl.int64) * out_head + rows.to(tl.int64) * out_token) * UNIT
-        tl.store(out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=where)
+        tl.store(out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=stored)
         if has & 32:
             tl.store(lse + b * lse_batch + h.to(tl.int64) * lse_head + rows, value * LN2, mask=live)
 

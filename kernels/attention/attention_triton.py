@@ -327,14 +327,14 @@ def attention_split(
     empty = total == 0.0
     acc = acc * tl.where(empty, 0.0, 1.0 / total)[:, None]
     value = tl.where(empty, float("-inf"), largest + tl.log2(total))
-    where = live[:, None] & (dims_v < head_dim_v)[None, :]
+    stored = live[:, None] & (dims_v < head_dim_v)[None, :]
     if PARTIAL:
         row = ((split * batch + b).to(tl.int64) * heads + h) * queries_max + rows
         tl.store(partial_lse + row, value, mask=live)
-        tl.store(partial + row[:, None] * head_dim_v + dims_v[None, :], acc, mask=where)
+        tl.store(partial + row[:, None] * head_dim_v + dims_v[None, :], acc, mask=stored)
     else:
         out_rows = (entry * out_batch + h.to(tl.int64) * out_head + (first_query + rows) * out_token) * UNIT
-        tl.store(out + out_rows[:, None] + dims_v[None, :], acc.to(out.dtype.element_ty), mask=where)
+        tl.store(out + out_rows[:, None] + dims_v[None, :], acc.to(out.dtype.element_ty), mask=stored)
         if has & 256:
             tl.store(lse + entry * lse_batch + h.to(tl.int64) * lse_head + first_query + rows, value * LN2, mask=live)
 

@@ -9,6 +9,7 @@
 // dq is multiplied one step late: then the other warpgroup's slopes have long come, and the two need not meet
 // in a step but may be half a step apart, one in its exponentials while the other multiplies.
 #include "hopper_backward_worker.hpp"
+#include "hopper_packed_maps.hpp"
 
 namespace hopper {
 
@@ -314,7 +315,7 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
   if (warpgroup == 0) {
     give_registers<Shape::producer_registers>();
     if (threadIdx.x < 32 && elect_one()) {
-      produce_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
+      produce_all_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
     }
   } else {
     take_registers<Shape::registers>();

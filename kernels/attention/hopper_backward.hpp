@@ -21,6 +21,7 @@ struct backward_problem {
   float* dk_sum;   ///< [batch, heads_kv, rows_k, head_dim], in tiles; null: a block has all heads of a group
   float* dv_sum;   ///< likewise
   i32* next_tile;  ///< a counter, zeroed by the first launch
+  void* packed_maps;  ///< of packed calls: room for the tensor maps of hopper_packed_maps.hpp
   const i32* cu_seqlens_q;
   const i32* cu_seqlens_k;
   const i32* seqused_q;

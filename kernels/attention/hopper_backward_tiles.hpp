@@ -128,8 +128,8 @@ struct key_tiles {
   const backward_problem& p;
   i32 next_unit;
 
-  __device__ __forceinline__ explicit key_tiles(const backward_problem& what)
-      : p{what}, next_unit{atomicAdd(what.next_tile, 1)} {}
+  __device__ __forceinline__ explicit key_tiles(const backward_problem& call)
+      : p{call}, next_unit{atomicAdd(call.next_tile, 1)} {}
 
   __device__ __forceinline__ bool next(key_tile& t, key_source& from) {
     const i32 tiles = (p.seqlen_k + Shape::keys - 1) / Shape::keys;

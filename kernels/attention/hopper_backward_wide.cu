@@ -7,6 +7,7 @@
 // each makes some of dq's columns, a step later, and adds them to the sums in memory from registers. No
 // operand but the keys and queries is read twice, which would cost more than the handing over.
 #include "hopper_backward_worker.hpp"
+#include "hopper_packed_maps.hpp"
 
 namespace hopper {
 
@@ -64,9 +65,9 @@ struct wide_worker : backward_worker<Shape> {
 
   float gradient[columns / 2];  ///< dk or dv
 
-  __device__ __forceinline__ wide_worker(const backward_problem& what, backward_barriers<Shape> b,
+  __device__ __forceinline__ wide_worker(const backward_problem& call, backward_barriers<Shape> b,
                                          unsigned char* at)
-      : worker{what, b, at, 0} {}
+      : worker{call, b, at, 0} {}
 
   /// Starts this warpgroup's columns of dq = slopes keys, of the n-th tile.
   __device__ __forceinline__ void start_dq(float (&dq)[32 * parts], u32 n) {
@@ -421,7 +422,7 @@ __device__ __forceinline__ void attention_backward_wide(const tensor_map& q_map,
   if (warpgroup == 0) {
     give_registers<24>();
     if (threadIdx.x < 32 && elect_one()) {
-      produce_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
+      produce_all_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
     }
   } else {
     take_registers<240>();

@@ -26,9 +26,9 @@ struct backward_worker {
   i32 first_whole, last_whole;  ///< queries that see all keys of this warpgroup
   i32 last_query;               ///< behind it are rows that may hold anything
 
-  __device__ __forceinline__ backward_worker(const backward_problem& what, backward_barriers<Shape> b,
+  __device__ __forceinline__ backward_worker(const backward_problem& call, backward_barriers<Shape> b,
                                              unsigned char* at, int warpgroup)
-      : p{what}, bars{b}, shared{shared_address(at)}, memory{at}, group{warpgroup} {
+      : p{call}, bars{b}, shared{shared_address(at)}, memory{at}, group{warpgroup} {
     warp = uniform(static_cast<i32>(threadIdx.x) % 128 / 32);
     factor = Shape::capped ? 1.0F : p.scale * log2_e;
   }

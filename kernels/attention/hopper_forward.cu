@@ -187,9 +187,9 @@ struct tile_scheduler {
   i32 item = 0;
   i32 mirrored = -1;  ///< the other tile of a pair, in `item`
 
-  __device__ __forceinline__ explicit tile_scheduler(const problem& what)
-      : p{what},
-        next_unit{what.tile_counter ? atomicAdd(what.tile_counter, 1) : static_cast<i32>(blockIdx.x)} {}
+  __device__ __forceinline__ explicit tile_scheduler(const problem& call)
+      : p{call},
+        next_unit{call.tile_counter ? atomicAdd(call.tile_counter, 1) : static_cast<i32>(blockIdx.x)} {}
 
   __device__ __forceinline__ bool next(tile& t, tile_source& from) {
     const i32 tiles = (p.seqlen_q + Shape::rows - 1) / Shape::rows;
@@ -321,8 +321,8 @@ struct consumer {
   float out[out_count];
   u32 weights[weight_count];
 
-  __device__ consumer(const problem& what, barriers<Shape> b, u32 memory, const tile* tiles, int warpgroup)
-      : p{what}, bars{b}, shared{memory}, places{tiles}, group{warpgroup} {
+  __device__ consumer(const problem& call, barriers<Shape> b, u32 memory, const tile* tiles, int warpgroup)
+      : p{call}, bars{b}, shared{memory}, places{tiles}, group{warpgroup} {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     lane = thread % 32;
     row = 64 * group + thread / 32 * 16 + lane / 4;

@@ -53,6 +53,23 @@ __device__ __forceinline__ void prefetch(const tensor_map& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
+/// Sets the extent of one dimension of a map in global memory; 0 is the innermost.
+template <int Dimension>
+__device__ __forceinline__ void set_extent(tensor_map* map, i32 extent) {
+  asm volatile(
+      "tensormap.replace.tile.global_dim.global.b1024.b32 [%0], %1, %2;" ::"l"(__cvta_generic_to_global(map)),
+      "n"(Dimension), "r"(extent)
+      : "memory");
+}
+
+/// Lets this thread's copies use a map in global memory that it has written.
+__device__ __forceinline__ void publish_map(const tensor_map* map) {
+  asm volatile(
+      "fence.proxy.tensormap::generic.release.gpu;\n"
+      "fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map)
+      : "memory");
+}
+
 /// A box of a tensor of four dimensions; x is the innermost coordinate. Signals its bytes to the barrier.
 __device__ __forceinline__ void copy_box(u32 to, const tensor_map& map, u32 barrier, i32 x, i32 y, i32 z,
                                          i32 w) {

@@ -10,11 +10,8 @@
 namespace sy {
 
 template <bool Centred, bool Residual, class T, class G, class Shape>
-__device__ __forceinline__ void norm_forward(const T* x, const T* residual, const G* gamma, const G* beta,
-                                             T* out, T* residual_out, float* mean_out, float* rstd_out,
-                                             i64 rows, i32 columns, i64 x_stride, i64 residual_stride,
-                                             i64 out_stride, i64 residual_out_stride, float epsilon,
-                                             float gamma_offset) {
+__device__ __forceinline__ void norm_forward(norm_call<T, G> call) {
+  const auto columns = static_cast<i32>(call.columns);
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 2 : 1;
@@ -32,15 +29,15 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
   row_exchange<Shape, values> exchange{exchanged};
   const int count = columns / width;
   const float inverse_columns = 1.0F / static_cast<float>(columns);
-  const thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
+  const thread_weights<T, G, vectors, weights, true> scale{call.gamma, 1.0F, call.gamma_offset, place, count};
   const thread_weights<T, G, Centred ? vectors : 1, Centred ? weights : weights_held::nowhere, false> shift{
-      beta, 0.0F, 0.0F, place, count};
+      call.beta, 0.0F, 0.0F, place, count};
 
   row_moments<Centred, Shape, vectors, width> moments{place, count};
 
-  row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
-  reader.input(0, x, x_stride);
-  if constexpr (Residual) reader.input(1, residual, residual_stride);
+  row_reader<T, Shape, inputs> reader{dynamic_shared, place, call.rows, count};
+  reader.input(0, call.x, call.x_stride);
+  if constexpr (Residual) reader.input(1, call.residual, call.residual_stride);
   reader.start();
 
   for (; reader.more(); reader.next()) {
@@ -68,7 +65,7 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += more[e];
           const quad rounded = pack<T>(value);
-          store_streaming(residual_out + row * residual_out_stride + v * width, rounded);
+          store_streaming(call.residual_out + row * call.residual_out_stride + v * width, rounded);
           reader.put(j, rounded);
           unpack<T>(rounded, value);
         }
@@ -94,7 +91,7 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
       row_sum(exchange, place, sums);
       square = sums[0];
     }
-    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
+    const float rstd = reciprocal_square_root(square * inverse_columns + call.epsilon);
     const float start = -mean * rstd;
 
 #pragma unroll
@@ -116,15 +113,15 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * factor[e];
         }
-        store_streaming(out + row * out_stride + v * width, pack<T>(value));
+        store_streaming(call.out + row * call.out_stride + v * width, pack<T>(value));
       }
       // The slot is free: what was read from it has been stored.
       if constexpr (Shape::in_shared) reader.refill(j);
     }
     if constexpr (Shape::in_shared) reader.refilled();
     if (reader.exists() && place.lane_in_row == 0 && place.rank == 0) {
-      if (Centred && mean_out != nullptr) mean_out[row] = mean;
-      if (rstd_out != nullptr) rstd_out[row] = rstd;
+      if (Centred && call.mean != nullptr) call.mean[row] = mean;
+      if (call.rstd != nullptr) call.rstd[row] = rstd;
     }
   }
 }
@@ -132,12 +129,8 @@ __device__ __forceinline__ void norm_forward(const T* x, const T* residual, cons
 /// A row of any number of whole vectors, which is read a second time, from the caches, when it is written: it
 /// takes few registers, so that many blocks share a multiprocessor. `Unroll` vectors are under way at once.
 template <bool Centred, class T, class G, int Threads, int Unroll>
-__device__ __forceinline__ void norm_forward_stream(const T* x, const T* residual, const G* gamma,
-                                                    const G* beta, T* out, T* residual_out, float* mean_out,
-                                                    float* rstd_out, i64 rows, i32 columns, i64 x_stride,
-                                                    i64 residual_stride, i64 out_stride,
-                                                    i64 residual_out_stride, float epsilon,
-                                                    float gamma_offset) {
+__device__ __forceinline__ void norm_forward_stream(norm_call<T, G> call) {
+  const auto columns = static_cast<i32>(call.columns);
   using shape = row_shape<Threads, width_of<T>, 1, 0, 1, 1, false, false>;
   constexpr int width = width_of<T>;
   constexpr int values = Centred ? 3 : 1;
@@ -147,10 +140,10 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
   row_exchange<shape, values> exchange{exchanged};
   const int count = columns / width;
   const float inverse_columns = 1.0F / static_cast<float>(columns);
-  if (gamma == nullptr) gamma_offset = 0.0F;
+  if (call.gamma == nullptr) call.gamma_offset = 0.0F;
 
-  for (i64 row = block_index(); row < rows; row += block_count()) {
-    const T* h = x + row * x_stride;
+  for (i64 row = block_index(); row < call.rows; row += block_count()) {
+    const T* h = call.x + row * call.x_stride;
     float sum = 0.0F;
     float square = 0.0F;
     float pivot = 0.0F;
@@ -162,12 +155,13 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
         if (first + u * Threads < count)
           packed[u] = load_quad(h + static_cast<i64>(first + u * Threads) * width);
       }
-      if (residual != nullptr) {
+      if (call.residual != nullptr) {
         quad added[Unroll];
 #pragma unroll
         for (int u = 0; u < Unroll; ++u) {
           const i64 at = static_cast<i64>(first + u * Threads) * width;
-          if (first + u * Threads < count) added[u] = load_streaming(residual + row * residual_stride + at);
+          if (first + u * Threads < count)
+            added[u] = load_streaming(call.residual + row * call.residual_stride + at);
         }
 #pragma unroll
         for (int u = 0; u < Unroll; ++u) {
@@ -179,9 +173,9 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
 #pragma unroll
             for (int e = 0; e < width; ++e) value[e] += more[e];
             packed[u] = pack<T>(value);
-            store_quad(
-                residual_out + row * residual_out_stride + static_cast<i64>(first + u * Threads) * width,
-                packed[u]);
+            store_quad(call.residual_out + row * call.residual_out_stride +
+                           static_cast<i64>(first + u * Threads) * width,
+                       packed[u]);
           }
         }
       }
@@ -225,9 +219,9 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
       row_sum(exchange, place, sums);
       square = sums[0];
     }
-    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
+    const float rstd = reciprocal_square_root(square * inverse_columns + call.epsilon);
     const float start = -mean * rstd;
-    if (residual != nullptr) h = residual_out + row * residual_out_stride;
+    if (call.residual != nullptr) h = call.residual_out + row * call.residual_out_stride;
 
     for (int first = place.lane_in_row; first < count; first += Threads * Unroll) {
       quad packed[Unroll];
@@ -237,7 +231,7 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
         const int v = first + u * Threads;
         if (v < count) {
           packed[u] = load_streaming(h + static_cast<i64>(v) * width);
-          factors[u].load(gamma, v, 1.0F);
+          factors[u].load(call.gamma, v, 1.0F);
         }
       }
 #pragma unroll
@@ -250,24 +244,24 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
           factors[u].get(factor);
           if constexpr (Centred) {
             weight_vector<T, G> terms;
-            terms.load(beta, v, 0.0F);
+            terms.load(call.beta, v, 0.0F);
             float term[width];
             terms.get(term);
 #pragma unroll
             for (int e = 0; e < width; ++e) {
-              value[e] = (value[e] * rstd + start) * (factor[e] + gamma_offset) + term[e];
+              value[e] = (value[e] * rstd + start) * (factor[e] + call.gamma_offset) + term[e];
             }
           } else {
 #pragma unroll
-            for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + gamma_offset);
+            for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * (factor[e] + call.gamma_offset);
           }
-          store_streaming(out + row * out_stride + static_cast<i64>(v) * width, pack<T>(value));
+          store_streaming(call.out + row * call.out_stride + static_cast<i64>(v) * width, pack<T>(value));
         }
       }
     }
     if (place.lane_in_row == 0) {
-      if (Centred && mean_out != nullptr) mean_out[row] = mean;
-      if (rstd_out != nullptr) rstd_out[row] = rstd;
+      if (Centred && call.mean != nullptr) call.mean[row] = mean;
+      if (call.rstd != nullptr) call.rstd[row] = rstd;
     }
   }
 }
@@ -275,12 +269,8 @@ __device__ __forceinline__ void norm_forward_stream(const T* x, const T* residua
 /// `partial` receives this block's (or cluster's) sums for the gradients of gamma and, Centred, of beta:
 /// [1 or 2][clusters][columns]. Null: not wanted.
 template <bool Centred, bool Residual, class T, class G, class Shape>
-__device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, const G* gamma,
-                                              const float* mean_in, const float* rstd_in,
-                                              const T* grad_residual, T* grad_x, float* partial, i64 rows,
-                                              i32 columns, i64 grad_out_stride, i64 h_stride,
-                                              i64 grad_residual_stride, i64 grad_x_stride,
-                                              float gamma_offset) {
+__device__ __forceinline__ void norm_backward(norm_backward_call<T, G> call) {
+  const auto columns = static_cast<i32>(call.columns);
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int inputs = Residual ? 3 : 2;
@@ -298,7 +288,7 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
   row_exchange<Shape, values> exchange{exchanged};
   const int count = columns / width;
   const float inverse_columns = 1.0F / static_cast<float>(columns);
-  const thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
+  const thread_weights<T, G, vectors, weights, true> scale{call.gamma, 1.0F, call.gamma_offset, place, count};
 
   float gamma_sums[vectors * width];
   float beta_sums[Centred ? vectors * width : 1];
@@ -309,19 +299,19 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
     for (int i = 0; i < vectors * width; ++i) beta_sums[i] = 0.0F;
   }
 
-  row_reader<T, Shape, inputs> reader{dynamic_shared, place, rows, count};
-  reader.input(0, grad_out, grad_out_stride);
-  reader.input(1, h, h_stride);
-  if constexpr (Residual) reader.input(2, grad_residual, grad_residual_stride);
+  row_reader<T, Shape, inputs> reader{dynamic_shared, place, call.rows, count};
+  reader.input(0, call.grad_out, call.grad_out_stride);
+  reader.input(1, call.h, call.h_stride);
+  if constexpr (Residual) reader.input(2, call.grad_residual, call.grad_residual_stride);
   reader.start();
 
   // The statistics of the next row are loaded a row ahead.
   float next_mean = 0.0F;
   float next_rstd = 0.0F;
   const auto prefetch = [&](i64 row) {
-    if (row < rows) {
-      next_rstd = rstd_in[row];
-      if constexpr (Centred) next_mean = mean_in[row];
+    if (row < call.rows) {
+      next_rstd = call.rstd[row];
+      if constexpr (Centred) next_mean = call.mean[row];
     }
   };
   prefetch(reader.row());
@@ -384,18 +374,18 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] += past[e];
         }
-        store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
+        store_streaming(call.grad_x + row * call.grad_x_stride + v * width, pack<T>(value));
       }
     }
     // Not vector by vector as in the forward: the addresses would take the registers of the sums.
     if constexpr (Shape::in_shared) reader.refill();
   }
 
-  if (partial == nullptr) return;
+  if (call.partial == nullptr) return;
   const i64 clusters = place.group_step;
 #pragma unroll
   for (int plane = 0; plane < values; ++plane) {
-    float* sums = partial + (plane * clusters + place.first_group) * columns;
+    float* sums = call.partial + (plane * clusters + place.first_group) * columns;
     const auto sum = [&](int i) { return plane == 0 ? gamma_sums[i] : beta_sums[Centred ? i : 0]; };
     if constexpr (Shape::rows == 1) {
 #pragma unroll
@@ -439,74 +429,52 @@ __device__ __forceinline__ void norm_backward(const T* grad_out, const T* h, con
 #define SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full) \
   sy::row_shape<threads, elements, rows, stages, cluster, blocks, in_shared, full>
 
-#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks, in_shared, \
-                    full)                                                                                   \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                          \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out,      \
-           float* rstd, sy::i64 row_count, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
-           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {            \
-    sy::norm_forward<false, with_residual, sy::T, sy::G,                                                    \
-                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(          \
-        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, row_count, columns, x_stride,        \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                           \
+#define SY_RMS_NORM(name, T, G, with_residual, threads, elements, block_rows, stages, cluster, blocks,   \
+                    in_shared, full)                                                                     \
+  extern "C" SY_KERNEL((threads) * (block_rows), blocks) name(SY_RMS_NORM_PARAMETERS(T, G, i32)) {       \
+    sy::norm_forward<false, with_residual, sy::T, sy::G,                                                 \
+                     SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, in_shared, full)>( \
+        SY_NORM_CALL(T, G, nullptr, nullptr));                                                           \
   }
 
-#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,     \
-                      in_shared, full)                                                                 \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                     \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,   \
-           sy::T* residual_out, float* mean, float* rstd, sy::i64 row_count, sy::i32 columns,          \
-           sy::i64 x_stride, sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, \
-           float epsilon, float gamma_offset) {                                                        \
-    sy::norm_forward<true, with_residual, sy::T, sy::G,                                                \
-                     SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(     \
-        x, residual, gamma, beta, out, residual_out, mean, rstd, row_count, columns, x_stride,         \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
+#define SY_LAYER_NORM(name, T, G, with_residual, threads, elements, block_rows, stages, cluster, blocks, \
+                      in_shared, full)                                                                   \
+  extern "C" SY_KERNEL((threads) * (block_rows), blocks) name(SY_LAYER_NORM_PARAMETERS(T, G, i32)) {     \
+    sy::norm_forward<true, with_residual, sy::T, sy::G,                                                  \
+                     SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, in_shared, full)>( \
+        SY_NORM_CALL(T, G, beta, mean));                                                                 \
   }
 
-#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
-                             in_shared, full)                                                              \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                         \
+#define SY_RMS_NORM_BACKWARD(name, T, G, with_residual, threads, elements, block_rows, stages, cluster,    \
+                             blocks, in_shared, full)                                                      \
+  extern "C" SY_KERNEL((threads) * (block_rows), blocks)                                                   \
       name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                   \
-           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,  \
+           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 rows, sy::i32 columns,       \
            sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, \
            float gamma_offset) {                                                                           \
     sy::norm_backward<false, with_residual, sy::T, sy::G,                                                  \
-                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(        \
-        grad_out, h, gamma, nullptr, rstd, grad_residual, grad_x, partial, row_count, columns,             \
-        grad_out_stride, h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                     \
+                      SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, in_shared, full)>(  \
+        SY_NORM_BACKWARD_CALL(T, G, nullptr, partial));                                                    \
   }
 
-#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, rows, stages, cluster, blocks,  \
-                               in_shared, full)                                                              \
-  extern "C" SY_KERNEL((threads) * (rows), blocks)                                                           \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,  \
-           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 row_count, sy::i32 columns,    \
-           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,   \
-           float gamma_offset) {                                                                             \
-    sy::norm_backward<true, with_residual, sy::T, sy::G,                                                     \
-                      SY_SHAPE(threads, elements, rows, stages, cluster, blocks, in_shared, full)>(          \
-        grad_out, h, gamma, mean, rstd, grad_residual, grad_x, partial, row_count, columns, grad_out_stride, \
-        h_stride, grad_residual_stride, grad_x_stride, gamma_offset);                                        \
+#define SY_LAYER_NORM_BACKWARD(name, T, G, with_residual, threads, elements, block_rows, stages, cluster,   \
+                               blocks, in_shared, full)                                                     \
+  extern "C" SY_KERNEL((threads) * (block_rows), blocks)                                                    \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd, \
+           const sy::T* grad_residual, sy::T* grad_x, float* partial, sy::i64 rows, sy::i32 columns,        \
+           sy::i64 grad_out_stride, sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride,  \
+           float gamma_offset) {                                                                            \
+    sy::norm_backward<true, with_residual, sy::T, sy::G,                                                    \
+                      SY_SHAPE(threads, elements, block_rows, stages, cluster, blocks, in_shared, full)>(   \
+        SY_NORM_BACKWARD_CALL(T, G, mean, partial));                                                        \
   }
 
-#define SY_RMS_NORM_STREAM(name, T, G, threads, unroll, blocks)                                        \
-  extern "C" SY_KERNEL(threads, blocks)                                                                \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out, \
-           float* rstd, sy::i64 rows, sy::i32 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
-           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {       \
-    sy::norm_forward_stream<false, sy::T, sy::G, threads, unroll>(                                     \
-        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride,        \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
+#define SY_RMS_NORM_STREAM(name, T, G, threads, unroll, blocks)                                          \
+  extern "C" SY_KERNEL(threads, blocks) name(SY_RMS_NORM_PARAMETERS(T, G, i32)) {                        \
+    sy::norm_forward_stream<false, sy::T, sy::G, threads, unroll>(SY_NORM_CALL(T, G, nullptr, nullptr)); \
   }
 
-#define SY_LAYER_NORM_STREAM(name, T, G, threads, unroll, blocks)                                          \
-  extern "C" SY_KERNEL(threads, blocks)                                                                    \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,       \
-           sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i32 columns, sy::i64 x_stride, \
-           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,        \
-           float gamma_offset) {                                                                           \
-    sy::norm_forward_stream<true, sy::T, sy::G, threads, unroll>(                                          \
-        x, residual, gamma, beta, out, residual_out, mean, rstd, rows, columns, x_stride, residual_stride, \
-        out_stride, residual_out_stride, epsilon, gamma_offset);                                           \
+#define SY_LAYER_NORM_STREAM(name, T, G, threads, unroll, blocks)                                 \
+  extern "C" SY_KERNEL(threads, blocks) name(SY_LAYER_NORM_PARAMETERS(T, G, i32)) {               \
+    sy::norm_forward_stream<true, sy::T, sy::G, threads, unroll>(SY_NORM_CALL(T, G, beta, mean)); \
   }

@@ -1,7 +1,7 @@
 // Norms for rows of any length and alignment, and the second launch of the weights' gradients. The forward
 // reads a row twice or, Centred, three times; the backward takes one pass for the weights and one for the
 // rows.
-#include "../gpu/row.hpp"
+#include "shared.hpp"
 
 namespace sy {
 
@@ -94,25 +94,22 @@ __device__ __forceinline__ void sum_partials_wide(const float* partial, G* first
 }
 
 template <bool Centred, class T, class G, int Threads>
-__device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, const G* gamma, const G* beta,
-                                                 T* out, T* residual_out, float* mean_out, float* rstd_out,
-                                                 i64 rows, i64 columns, i64 x_stride, i64 residual_stride,
-                                                 i64 out_stride, i64 residual_out_stride, float epsilon,
-                                                 float gamma_offset) {
+__device__ __forceinline__ void norm_forward_any(norm_call<T, G> call) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ typename row_exchange<shape, 1>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 1> exchange{exchanged};
-  const float inverse_columns = 1.0F / static_cast<float>(columns);
-  for (i64 row = block_index(); row < rows; row += block_count()) {
-    const T* h = residual == nullptr ? x + row * x_stride : residual_out + row * residual_out_stride;
+  const float inverse_columns = 1.0F / static_cast<float>(call.columns);
+  for (i64 row = block_index(); row < call.rows; row += block_count()) {
+    const T* h = call.residual == nullptr ? call.x + row * call.x_stride
+                                          : call.residual_out + row * call.residual_out_stride;
     float sums[1] = {0.0F};
-    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
-      float value = to_float(x[row * x_stride + c]);
-      if (residual != nullptr) {
+    for (i64 c = place.lane_in_row; c < call.columns; c += Threads) {
+      float value = to_float(call.x[row * call.x_stride + c]);
+      if (call.residual != nullptr) {
         T rounded;
-        from_float(value + to_float(residual[row * residual_stride + c]), rounded);
-        residual_out[row * residual_out_stride + c] = rounded;
+        from_float(value + to_float(call.residual[row * call.residual_stride + c]), rounded);
+        call.residual_out[row * call.residual_out_stride + c] = rounded;
         value = to_float(rounded);
       }
       sums[0] += Centred ? value : value * value;
@@ -122,21 +119,21 @@ __device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, 
     if constexpr (Centred) {
       mean = sums[0] * inverse_columns;
       sums[0] = 0.0F;
-      for (i64 c = place.lane_in_row; c < columns; c += Threads) {
+      for (i64 c = place.lane_in_row; c < call.columns; c += Threads) {
         const float centred = to_float(h[c]) - mean;
         sums[0] += centred * centred;
       }
       row_sum(exchange, place, sums);
     }
-    const float rstd = reciprocal_square_root(sums[0] * inverse_columns + epsilon);
-    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
-      const float factor = gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset;
-      const float term = beta == nullptr ? 0.0F : to_float(beta[c]);
-      from_float((to_float(h[c]) - mean) * rstd * factor + term, out[row * out_stride + c]);
+    const float rstd = reciprocal_square_root(sums[0] * inverse_columns + call.epsilon);
+    for (i64 c = place.lane_in_row; c < call.columns; c += Threads) {
+      const float factor = call.gamma == nullptr ? 1.0F : to_float(call.gamma[c]) + call.gamma_offset;
+      const float term = call.beta == nullptr ? 0.0F : to_float(call.beta[c]);
+      from_float((to_float(h[c]) - mean) * rstd * factor + term, call.out[row * call.out_stride + c]);
     }
     if (place.lane_in_row == 0) {
-      if (Centred && mean_out != nullptr) mean_out[row] = mean;
-      if (rstd_out != nullptr) rstd_out[row] = rstd;
+      if (Centred && call.mean != nullptr) call.mean[row] = mean;
+      if (call.rstd != nullptr) call.rstd[row] = rstd;
     }
   }
 }
@@ -145,9 +142,7 @@ __device__ __forceinline__ void norm_forward_any(const T* x, const T* residual, 
 /// [2][parts][columns], grid (columns / 32, parts). It runs before the rows' gradients, which may be written
 /// over its inputs.
 template <bool Centred, class T>
-__device__ __forceinline__ void weight_gradients_any(const T* grad_out, const T* h, const float* mean,
-                                                     const float* rstd, float* partial, i64 rows, i64 columns,
-                                                     i32 parts, i64 grad_out_stride, i64 h_stride) {
+__device__ __forceinline__ void weight_gradients_any(norm_backward_call<T, T> call, i32 parts) {
   constexpr int lanes = 32;
   constexpr int groups = 32;
   __shared__ float gamma_sums[groups][lanes + 1];
@@ -158,11 +153,11 @@ __device__ __forceinline__ void weight_gradients_any(const T* grad_out, const T*
   const i64 part = block_index_y();
   float gamma_sum = 0.0F;
   float beta_sum = 0.0F;
-  if (column < columns) {
-    for (i64 row = part * groups + group; row < rows; row += static_cast<i64>(parts) * groups) {
-      const float gradient = to_float(grad_out[row * grad_out_stride + column]);
-      const float value = to_float(h[row * h_stride + column]);
-      gamma_sum += gradient * (Centred ? value - mean[row] : value) * rstd[row];
+  if (column < call.columns) {
+    for (i64 row = part * groups + group; row < call.rows; row += static_cast<i64>(parts) * groups) {
+      const float gradient = to_float(call.grad_out[row * call.grad_out_stride + column]);
+      const float value = to_float(call.h[row * call.h_stride + column]);
+      gamma_sum += gradient * (Centred ? value - call.mean[row] : value) * call.rstd[row];
       beta_sum += gradient;
     }
   }
@@ -173,44 +168,41 @@ __device__ __forceinline__ void weight_gradients_any(const T* grad_out, const T*
   const float gamma_total = lane_sum<32>(gamma_sums[lane][group]);
   float beta_total = 0.0F;
   if constexpr (Centred) beta_total = lane_sum<32>(beta_sums[lane][group]);
-  if (lane == 0 && written < columns) {
-    partial[part * columns + written] = gamma_total;
-    if constexpr (Centred) partial[(parts + part) * columns + written] = beta_total;
+  if (lane == 0 && written < call.columns) {
+    call.partial[part * call.columns + written] = gamma_total;
+    if constexpr (Centred) call.partial[(parts + part) * call.columns + written] = beta_total;
   }
 }
 
 template <bool Centred, class T, class G, int Threads>
-__device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h, const G* gamma,
-                                                  const float* mean_in, const float* rstd_in,
-                                                  const T* grad_residual, T* grad_x, i64 rows, i64 columns,
-                                                  i64 grad_out_stride, i64 h_stride, i64 grad_residual_stride,
-                                                  i64 grad_x_stride, float gamma_offset) {
+__device__ __forceinline__ void norm_backward_any(norm_backward_call<T, G> call) {
   using shape = row_shape<Threads, 1, 1, 0, 1, 1, false, false>;
   __shared__ typename row_exchange<shape, 2>::storage exchanged;
   const row_place<shape> place;
   row_exchange<shape, 2> exchange{exchanged};
-  const float inverse_columns = 1.0F / static_cast<float>(columns);
-  for (i64 row = block_index(); row < rows; row += block_count()) {
-    const T* gradient = grad_out + row * grad_out_stride;
-    const T* value = h + row * h_stride;
-    const float rstd = rstd_in[row];
-    const float mean = Centred ? mean_in[row] : 0.0F;
+  const float inverse_columns = 1.0F / static_cast<float>(call.columns);
+  for (i64 row = block_index(); row < call.rows; row += block_count()) {
+    const T* gradient = call.grad_out + row * call.grad_out_stride;
+    const T* value = call.h + row * call.h_stride;
+    const float rstd = call.rstd[row];
+    const float mean = Centred ? call.mean[row] : 0.0F;
     float sums[2] = {0.0F, 0.0F};
-    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
-      const float weighted =
-          to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
+    for (i64 c = place.lane_in_row; c < call.columns; c += Threads) {
+      const float weighted = to_float(gradient[c]) *
+                             (call.gamma == nullptr ? 1.0F : to_float(call.gamma[c]) + call.gamma_offset);
       sums[0] += weighted * (to_float(value[c]) - mean) * rstd;
       sums[1] += weighted;
     }
     row_sum(exchange, place, sums);
     const float slope = sums[0] * inverse_columns;
     const float level = Centred ? sums[1] * inverse_columns : 0.0F;
-    for (i64 c = place.lane_in_row; c < columns; c += Threads) {
-      const float weighted =
-          to_float(gradient[c]) * (gamma == nullptr ? 1.0F : to_float(gamma[c]) + gamma_offset);
+    for (i64 c = place.lane_in_row; c < call.columns; c += Threads) {
+      const float weighted = to_float(gradient[c]) *
+                             (call.gamma == nullptr ? 1.0F : to_float(call.gamma[c]) + call.gamma_offset);
       float result = rstd * (weighted - level - (to_float(value[c]) - mean) * rstd * slope);
-      if (grad_residual != nullptr) result += to_float(grad_residual[row * grad_residual_stride + c]);
-      from_float(result, grad_x[row * grad_x_stride + c]);
+      if (call.grad_residual != nullptr)
+        result += to_float(call.grad_residual[row * call.grad_residual_stride + c]);
+      from_float(result, call.grad_x[row * call.grad_x_stride + c]);
     }
   }
 }
@@ -229,59 +221,59 @@ __device__ __forceinline__ void norm_backward_any(const T* grad_out, const T* h,
     sy::sum_partials_wide<sy::G>(partial, grad_gamma, grad_beta, parts, columns);                       \
   }
 
-#define SY_RMS_NORM_ANY(name, T, G, threads)                                                           \
-  extern "C" SY_KERNEL(threads, 1)                                                                     \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, sy::T* out, sy::T* residual_out, \
-           float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, sy::i64 residual_stride,      \
-           sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon, float gamma_offset) {       \
-    sy::norm_forward_any<false, sy::T, sy::G, threads>(                                                \
-        x, residual, gamma, nullptr, out, residual_out, nullptr, rstd, rows, columns, x_stride,        \
-        residual_stride, out_stride, residual_out_stride, epsilon, gamma_offset);                      \
+#define SY_RMS_NORM_ANY(name, T, G, threads)                                                  \
+  extern "C" SY_KERNEL(threads, 1) name(SY_RMS_NORM_PARAMETERS(T, G, i64)) {                  \
+    sy::norm_forward_any<false, sy::T, sy::G, threads>(SY_NORM_CALL(T, G, nullptr, nullptr)); \
   }
 
-#define SY_LAYER_NORM_ANY(name, T, G, threads)                                                             \
-  extern "C" SY_KERNEL(threads, 1)                                                                         \
-      name(const sy::T* x, const sy::T* residual, const sy::G* gamma, const sy::G* beta, sy::T* out,       \
-           sy::T* residual_out, float* mean, float* rstd, sy::i64 rows, sy::i64 columns, sy::i64 x_stride, \
-           sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,        \
-           float gamma_offset) {                                                                           \
-    sy::norm_forward_any<true, sy::T, sy::G, threads>(                                                     \
-        x, residual, gamma, beta, out, residual_out, mean, rstd, rows, columns, x_stride, residual_stride, \
-        out_stride, residual_out_stride, epsilon, gamma_offset);                                           \
+#define SY_LAYER_NORM_ANY(name, T, G, threads)                                         \
+  extern "C" SY_KERNEL(threads, 1) name(SY_LAYER_NORM_PARAMETERS(T, G, i64)) {         \
+    sy::norm_forward_any<true, sy::T, sy::G, threads>(SY_NORM_CALL(T, G, beta, mean)); \
   }
 
-#define SY_RMS_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                     \
-  extern "C" SY_KERNEL(1024, 1)                                                                       \
-      name(const sy::T* grad_out, const sy::T* h, const float* rstd, float* partial, sy::i64 rows,    \
-           sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {               \
-    sy::weight_gradients_any<false, sy::T>(grad_out, h, nullptr, rstd, partial, rows, columns, parts, \
-                                           grad_out_stride, h_stride);                                \
+#define SY_RMS_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                  \
+  extern "C" SY_KERNEL(1024, 1)                                                                    \
+      name(const sy::T* grad_out, const sy::T* h, const float* rstd, float* partial, sy::i64 rows, \
+           sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {            \
+    sy::weight_gradients_any<false, sy::T>({.grad_out = grad_out,                                  \
+                                            .h = h,                                                \
+                                            .rstd = rstd,                                          \
+                                            .partial = partial,                                    \
+                                            .rows = rows,                                          \
+                                            .columns = columns,                                    \
+                                            .grad_out_stride = grad_out_stride,                    \
+                                            .h_stride = h_stride},                                 \
+                                           parts);                                                 \
   }
 
 #define SY_LAYER_NORM_WEIGHT_GRADIENTS_ANY(name, T)                                                     \
   extern "C" SY_KERNEL(1024, 1)                                                                         \
       name(const sy::T* grad_out, const sy::T* h, const float* mean, const float* rstd, float* partial, \
            sy::i64 rows, sy::i64 columns, sy::i32 parts, sy::i64 grad_out_stride, sy::i64 h_stride) {   \
-    sy::weight_gradients_any<true, sy::T>(grad_out, h, mean, rstd, partial, rows, columns, parts,       \
-                                          grad_out_stride, h_stride);                                   \
+    sy::weight_gradients_any<true, sy::T>({.grad_out = grad_out,                                        \
+                                           .h = h,                                                      \
+                                           .mean = mean,                                                \
+                                           .rstd = rstd,                                                \
+                                           .partial = partial,                                          \
+                                           .rows = rows,                                                \
+                                           .columns = columns,                                          \
+                                           .grad_out_stride = grad_out_stride,                          \
+                                           .h_stride = h_stride},                                       \
+                                          parts);                                                       \
   }
 
-#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                       \
-  extern "C" SY_KERNEL(threads, 1) name(                                                                    \
-      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                         \
-      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,    \
-      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {          \
-    sy::norm_backward_any<false, sy::T, sy::G, threads>(grad_out, h, gamma, nullptr, rstd, grad_residual,   \
-                                                        grad_x, rows, columns, grad_out_stride, h_stride,   \
-                                                        grad_residual_stride, grad_x_stride, gamma_offset); \
+#define SY_RMS_NORM_BACKWARD_ANY(name, T, G, threads)                                                    \
+  extern "C" SY_KERNEL(threads, 1) name(                                                                 \
+      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd,                      \
+      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride, \
+      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {       \
+    sy::norm_backward_any<false, sy::T, sy::G, threads>(SY_NORM_BACKWARD_CALL(T, G, nullptr, nullptr));  \
   }
 
-#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                    \
-  extern "C" SY_KERNEL(threads, 1) name(                                                                   \
-      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,     \
-      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride,   \
-      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {         \
-    sy::norm_backward_any<true, sy::T, sy::G, threads>(grad_out, h, gamma, mean, rstd, grad_residual,      \
-                                                       grad_x, rows, columns, grad_out_stride, h_stride,   \
-                                                       grad_residual_stride, grad_x_stride, gamma_offset); \
+#define SY_LAYER_NORM_BACKWARD_ANY(name, T, G, threads)                                                  \
+  extern "C" SY_KERNEL(threads, 1) name(                                                                 \
+      const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* mean, const float* rstd,   \
+      const sy::T* grad_residual, sy::T* grad_x, sy::i64 rows, sy::i64 columns, sy::i64 grad_out_stride, \
+      sy::i64 h_stride, sy::i64 grad_residual_stride, sy::i64 grad_x_stride, float gamma_offset) {       \
+    sy::norm_backward_any<true, sy::T, sy::G, threads>(SY_NORM_BACKWARD_CALL(T, G, mean, nullptr));      \
   }

@@ -7,10 +7,9 @@
 namespace sy {
 
 template <bool Centred, class T, class G, class Shape>
-__device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamma, const G* beta, T* out,
-                                                       float* mean_out, float* rstd_out, i32 rows,
-                                                       i32 columns, i64 x_stride, i64 out_stride,
-                                                       float epsilon, float gamma_offset) {
+__device__ __forceinline__ void norm_forward_pipelined(norm_call<T, G> call) {
+  const auto rows = static_cast<i32>(call.rows);
+  const auto columns = static_cast<i32>(call.columns);
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   constexpr int values = Centred ? 2 : 1;
@@ -25,13 +24,13 @@ __device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamm
   const float inverse_columns = 1.0F / static_cast<float>(columns);
 
   row_pipeline<T, Shape, 1> pipeline{dynamic_shared, place, rows, count};
-  pipeline.input(0, x, x_stride);
+  pipeline.input(0, call.x, call.x_stride);
   pipeline.start();
 
   pipelined_exchange<Shape, values> exchange{exchanged};
-  thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
+  thread_weights<T, G, vectors, weights, true> scale{call.gamma, 1.0F, call.gamma_offset, place, count};
   thread_weights<T, G, Centred ? vectors : 1, Centred ? weights : weights_held::nowhere, false> shift{
-      beta, 0.0F, 0.0F, place, count};
+      call.beta, 0.0F, 0.0F, place, count};
   const row_moments<Centred, Shape, vectors, width> moments{place, count};
 
   const i32 step = static_cast<i32>(place.group_step);
@@ -82,7 +81,7 @@ __device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamm
       merge_partials<Shape>(place, partials, sums);
       square = sums[0];
     }
-    const float rstd = reciprocal_square_root(square * inverse_columns + epsilon);
+    const float rstd = reciprocal_square_root(square * inverse_columns + call.epsilon);
     const float start = -mean * rstd;
 
 #pragma unroll
@@ -102,25 +101,23 @@ __device__ __forceinline__ void norm_forward_pipelined(const T* x, const G* gamm
 #pragma unroll
           for (int e = 0; e < width; ++e) value[e] = value[e] * rstd * factor[e];
         }
-        store_streaming(out + row * out_stride + v * width, pack<T>(value));
+        store_streaming(call.out + row * call.out_stride + v * width, pack<T>(value));
       }
       pipeline.refill(j);
     }
     pipeline.refilled();
     if (place.lane_in_row == 0 && place.rank == 0) {
-      if (Centred && mean_out != nullptr) mean_out[row] = mean;
-      if (rstd_out != nullptr) rstd_out[row] = rstd;
+      if (Centred && call.mean != nullptr) call.mean[row] = mean;
+      if (call.rstd != nullptr) call.rstd[row] = rstd;
     }
   }
 }
 
 /// `partial` as in norm_backward.
 template <class T, class G, class Shape>
-__device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, const T* h, const G* gamma,
-                                                            const float* rstd_in, T* grad_x, float* partial,
-                                                            i32 rows, i32 columns, i64 grad_out_stride,
-                                                            i64 h_stride, i64 grad_x_stride,
-                                                            float gamma_offset) {
+__device__ __forceinline__ void rms_norm_backward_pipelined(norm_backward_call<T, G> call) {
+  const auto rows = static_cast<i32>(call.rows);
+  const auto columns = static_cast<i32>(call.columns);
   constexpr int width = width_of<T>;
   constexpr int vectors = Shape::elements / width;
   // Floats would leave too few registers to the loads from shared memory.
@@ -137,19 +134,19 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, c
   const float inverse_columns = 1.0F / static_cast<float>(columns);
 
   row_pipeline<T, Shape, 2> pipeline{dynamic_shared, place, rows, count};
-  pipeline.input(0, grad_out, grad_out_stride);
-  pipeline.input(1, h, h_stride);
+  pipeline.input(0, call.grad_out, call.grad_out_stride);
+  pipeline.input(1, call.h, call.h_stride);
   pipeline.start();
 
   pipelined_exchange<Shape, 1> exchange{exchanged};
-  thread_weights<T, G, vectors, weights, true> scale{gamma, 1.0F, gamma_offset, place, count};
+  thread_weights<T, G, vectors, weights, true> scale{call.gamma, 1.0F, call.gamma_offset, place, count};
 
   float gamma_sums[vectors * width];
 #pragma unroll
   for (int i = 0; i < vectors * width; ++i) gamma_sums[i] = 0.0F;
 
   // Statistics are loaded a row ahead of their first use.
-  const auto load = [&](i32 row) { return row < rows ? rstd_in[row] : 0.0F; };
+  const auto load = [&](i32 row) { return row < rows ? call.rstd[row] : 0.0F; };
   const i32 step = static_cast<i32>(place.group_step);
   float next = load(static_cast<i32>(place.first_group));
   float here = 0.0F;
@@ -204,14 +201,14 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, c
           gamma_sums[j * width + e] += gradient[e] * normal;
           value[e] = gradient[e] * factor[e] * rstd - normal * slope;
         }
-        store_streaming(grad_x + row * grad_x_stride + v * width, pack<T>(value));
+        store_streaming(call.grad_x + row * call.grad_x_stride + v * width, pack<T>(value));
       }
     }
     pipeline.refill();
   }
 
-  if (partial == nullptr) return;
-  float* sums = partial + place.first_group * columns;
+  if (call.partial == nullptr) return;
+  float* sums = call.partial + place.first_group * columns;
 #pragma unroll
   for (int j = 0; j < vectors; ++j) {
     const int v = place.template vector<vectors>(j);
@@ -237,7 +234,16 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, c
       name(const sy::T* x, const sy::G* gamma, sy::T* out, float* rstd, sy::i32 rows, sy::i32 columns,       \
            sy::i64 x_stride, sy::i64 out_stride, float epsilon, float gamma_offset) {                        \
     sy::norm_forward_pipelined<false, sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
-        x, gamma, nullptr, out, nullptr, rstd, rows, columns, x_stride, out_stride, epsilon, gamma_offset);  \
+        {.x = x,                                                                                             \
+         .gamma = gamma,                                                                                     \
+         .out = out,                                                                                         \
+         .rstd = rstd,                                                                                       \
+         .rows = rows,                                                                                       \
+         .columns = columns,                                                                                 \
+         .x_stride = x_stride,                                                                               \
+         .out_stride = out_stride,                                                                           \
+         .epsilon = epsilon,                                                                                 \
+         .gamma_offset = gamma_offset});                                                                     \
   }
 
 #define SY_LAYER_NORM_PIPELINED(name, T, G, threads, elements, stages, cluster, full)                       \
@@ -246,15 +252,36 @@ __device__ __forceinline__ void rms_norm_backward_pipelined(const T* grad_out, c
            sy::i32 rows, sy::i32 columns, sy::i64 x_stride, sy::i64 out_stride, float epsilon,              \
            float gamma_offset) {                                                                            \
     sy::norm_forward_pipelined<true, sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
-        x, gamma, beta, out, mean, rstd, rows, columns, x_stride, out_stride, epsilon, gamma_offset);       \
+        {.x = x,                                                                                            \
+         .gamma = gamma,                                                                                    \
+         .beta = beta,                                                                                      \
+         .out = out,                                                                                        \
+         .mean = mean,                                                                                      \
+         .rstd = rstd,                                                                                      \
+         .rows = rows,                                                                                      \
+         .columns = columns,                                                                                \
+         .x_stride = x_stride,                                                                              \
+         .out_stride = out_stride,                                                                          \
+         .epsilon = epsilon,                                                                                \
+         .gamma_offset = gamma_offset});                                                                    \
   }
 
-#define SY_RMS_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)                \
-  extern "C" SY_KERNEL(threads, 1)                                                                          \
-      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd, sy::T* grad_x,     \
-           float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride, sy::i64 h_stride,        \
-           sy::i64 grad_x_stride, float gamma_offset) {                                                     \
-    sy::rms_norm_backward_pipelined<sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>(  \
-        grad_out, h, gamma, rstd, grad_x, partial, rows, columns, grad_out_stride, h_stride, grad_x_stride, \
-        gamma_offset);                                                                                      \
+#define SY_RMS_NORM_BACKWARD_PIPELINED(name, T, G, threads, elements, stages, cluster, full)               \
+  extern "C" SY_KERNEL(threads, 1)                                                                         \
+      name(const sy::T* grad_out, const sy::T* h, const sy::G* gamma, const float* rstd, sy::T* grad_x,    \
+           float* partial, sy::i32 rows, sy::i32 columns, sy::i64 grad_out_stride, sy::i64 h_stride,       \
+           sy::i64 grad_x_stride, float gamma_offset) {                                                    \
+    sy::rms_norm_backward_pipelined<sy::T, sy::G, SY_PIPELINED(threads, elements, stages, cluster, full)>( \
+        {.grad_out = grad_out,                                                                             \
+         .h = h,                                                                                           \
+         .gamma = gamma,                                                                                   \
+         .rstd = rstd,                                                                                     \
+         .grad_x = grad_x,                                                                                 \
+         .partial = partial,                                                                               \
+         .rows = rows,                                                                                     \
+         .columns = columns,                                                                               \
+         .grad_out_stride = grad_out_stride,                                                               \
+         .h_stride = h_stride,                                                                             \
+         .grad_x_stride = grad_x_stride,                                                                   \
+         .gamma_offset = gamma_offset});                                                                   \
   }

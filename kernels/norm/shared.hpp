@@ -5,6 +5,48 @@
 
 namespace sy {
 
+/// What a forward kernel computes; operators/layer_norm.hpp has the meaning. Strides are between rows, in
+/// elements.
+template <class T, class G>
+struct norm_call {
+  const T* x;
+  const T* residual;
+  const G* gamma;
+  const G* beta;
+  T* out;
+  T* residual_out;
+  float* mean;
+  float* rstd;
+  i64 rows;
+  i64 columns;
+  i64 x_stride;
+  i64 residual_stride;
+  i64 out_stride;
+  i64 residual_out_stride;
+  float epsilon;
+  float gamma_offset;
+};
+
+/// What a backward kernel computes; operators/layer_norm_backward.hpp has the meaning of most.
+template <class T, class G>
+struct norm_backward_call {
+  const T* grad_out;
+  const T* h;
+  const G* gamma;
+  const float* mean;
+  const float* rstd;
+  const T* grad_residual;
+  T* grad_x;
+  float* partial;  ///< sums of the weights' gradients
+  i64 rows;
+  i64 columns;
+  i64 grad_out_stride;
+  i64 h_stride;
+  i64 grad_residual_stride;
+  i64 grad_x_stride;
+  float gamma_offset;
+};
+
 /// The weights that belong to 16 bytes of elements of type T.
 template <class T, class G>
 struct weight_vector {
@@ -194,3 +236,34 @@ struct row_moments {
 };
 
 }  // namespace sy
+
+// The parameters of kernels, in the order of the search spaces, and the call that they make up. `index` is
+// the type of the number of columns.
+
+#define SY_RMS_NORM_PARAMETERS(T, G, index)                                                                \
+  const sy::T *x, const sy::T *residual, const sy::G *gamma, sy::T *out, sy::T *residual_out, float *rstd, \
+      sy::i64 rows, sy::index columns, sy::i64 x_stride, sy::i64 residual_stride, sy::i64 out_stride,      \
+      sy::i64 residual_out_stride, float epsilon, float gamma_offset
+
+#define SY_LAYER_NORM_PARAMETERS(T, G, index)                                                           \
+  const sy::T *x, const sy::T *residual, const sy::G *gamma, const sy::G *beta, sy::T *out,             \
+      sy::T *residual_out, float *mean, float *rstd, sy::i64 rows, sy::index columns, sy::i64 x_stride, \
+      sy::i64 residual_stride, sy::i64 out_stride, sy::i64 residual_out_stride, float epsilon,          \
+      float gamma_offset
+
+#define SY_NORM_CALL(T, G, beta_or_null, mean_or_null)                                                  \
+  sy::norm_call<sy::T, sy::G> {                                                                         \
+    .x = x, .residual = residual, .gamma = gamma, .beta = beta_or_null, .out = out,                     \
+    .residual_out = residual_out, .mean = mean_or_null, .rstd = rstd, .rows = rows, .columns = columns, \
+    .x_stride = x_stride, .residual_stride = residual_stride, .out_stride = out_stride,                 \
+    .residual_out_stride = residual_out_stride, .epsilon = epsilon, .gamma_offset = gamma_offset        \
+  }
+
+#define SY_NORM_BACKWARD_CALL(T, G, mean_or_null, partial_or_null)                              \
+  sy::norm_backward_call<sy::T, sy::G> {                                                        \
+    .grad_out = grad_out, .h = h, .gamma = gamma, .mean = mean_or_null, .rstd = rstd,           \
+    .grad_residual = grad_residual, .grad_x = grad_x, .partial = partial_or_null, .rows = rows, \
+    .columns = columns, .grad_out_stride = grad_out_stride, .h_stride = h_stride,               \
+    .grad_residual_stride = grad_residual_stride, .grad_x_stride = grad_x_stride,               \
+    .gamma_offset = gamma_offset                                                                \
+  }

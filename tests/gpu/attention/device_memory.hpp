@@ -3,26 +3,21 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <vector>
 
 #include "cuda/raw.hpp"
 
 namespace {
 
-/// Device memory full of 0xFF, which is NaN, or a copy of host memory. Freed all at once.
+/// Device memory full of 0xFF, which is NaN, or a copy of host memory, each in a mapping of its own that ends
+/// with it. Freed all at once.
 class device_memory {
  public:
-  device_memory() = default;
-  device_memory(const device_memory&) = delete;
-  device_memory& operator=(const device_memory&) = delete;
-  ~device_memory() {
-    for (const unsigned long long address : addresses_) raw::try_call("cuMemFree_v2", address);
-  }
   [[nodiscard]] std::byte* poisoned(std::size_t bytes) {
-    unsigned long long address = 0;
-    raw::call("cuMemAlloc_v2", &address, std::max<std::size_t>(bytes, 16));
-    addresses_.push_back(address);
-    raw::call("cuMemsetD8_v2", address, static_cast<unsigned char>(0xFF), std::max<std::size_t>(bytes, 16));
+    const std::size_t size = std::max<std::size_t>(bytes, 16);
+    const unsigned long long address = buffers_.emplace_back(size).get();
+    raw::call("cuMemsetD8_v2", address, static_cast<unsigned char>(0xFF), size);
     return reinterpret_cast<std::byte*>(address);
   }
   template <class Value>
@@ -36,7 +31,7 @@ class device_memory {
   }
 
  private:
-  std::vector<unsigned long long> addresses_;
+  std::deque<raw::guarded_memory> buffers_;
 };
 
 /// Fills device memory with 0xFF. A kernel's stream does not wait for it: synchronize before a launch.

@@ -114,7 +114,8 @@ struct backward_call {
     // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'
     // size; four times what is left where dP and delta cancel, an eighth of that for the weights of dv, which
     // are rounded once; and, because a weight is off by as much as its score, units of float at the size of
-    // the scores of normal numbers, and the roundings of the LSE and of what is near it.
+    // the scores of normal numbers, and six half units at the size of the LSE: one for the LSE as it is
+    // stored, and up to ln 2 * 2 each for the LSE, the score and its ALiBi term in base 2.
     double size_lse = 0;
     for (const float value : lse) {
       if (std::isfinite(value)) size_lse = std::max(size_lse, static_cast<double>(std::abs(value)));
@@ -133,7 +134,7 @@ struct backward_call {
       }
       const double work = f.dtype == dtype::f32 ? 0x1p-20 : unit;  // f32 products are three of tf32
       limits[n] = 4 * error + 2 * unit * size + 4 * work * noise[n] +
-                  (0x1p-19 * forward.score() + 0x1p-23 * size_lse) * size + unit * 0x1p-6;
+                  (0x1p-19 * forward.score() + 0x1.8p-22 * size_lse) * size + unit * 0x1p-6;
       expected[n] = exact[n];
     }
   }
