@@ -117,6 +117,8 @@ def formatted(table):
     groups = []
     for group in sorted(table["groups"], key=lambda each: json.dumps(each["type"])):
         out = [f'{{"type": {json.dumps(group["type"])}', f'     "axes": {json.dumps(group["axes"])}']
+        if group.get("measured_with"):
+            out.append(f'     "measured_with": {json.dumps(group["measured_with"])}')
         if group.get("blobs"):
             out.append(f'     "blobs": {json.dumps(dict(sorted(group["blobs"].items())))}')
         rows = [json.dumps(dict(row, times_us=dict(sorted(row["times_us"].items()))))
@@ -159,8 +161,11 @@ def main():
                     for variant, _ in best:
                         if hashes := blob_of(found, variant, type_):
                             blobs[variant] = hashes
+            before = [each for each in table["groups"] if each["type"] == type_]
             table["groups"] = [each for each in table["groups"] if each["type"] != type_]
-            table["groups"].append({"type": type_, "axes": axes, "blobs": blobs,
+            # The workloads that measure.cpp calls give a type's other axes the same values every time.
+            recorded = {key: each[key] for each in before for key in ("measured_with",) if key in each}
+            table["groups"].append({"type": type_, "axes": axes, **recorded, "blobs": blobs,
                                     "rows": [{"at": list(at), "times_us": times} for at, times in rows.items()]})
             print(operator, type_, len(rows), "rows")
         device = next(iter(groups.values()))[1][0].device

@@ -3,9 +3,11 @@
 //
 //   measure ROOT PLAN OUTPUT SECONDS [PASSES]
 //
-// PLAN is what plan.py writes. OUTPUT gets a JSON line a shape and pass. Studies take turns, so that each has
-// its share of shapes when the time is up. Later passes measure again what the first found near its best, and
-// all of what is short: there a processor held up for microseconds makes a variant look hopeless.
+// PLAN is what plan.py or models.py writes: shapes are the values of a study's axes, or objects that name
+// their axes. ROOT may have tables: each line also tells what is chosen for the shape, with and without their
+// rows. OUTPUT gets a JSON line a shape and pass. Studies take turns, so that each has its share of shapes
+// when the time is up. Later passes measure again what the first found near its best, and all of what is
+// short: there a processor held up for microseconds makes a variant look hopeless.
 //
 // Unlike the tuner's, times are of the device alone: calls wait in the stream behind a fill, so that a short
 // kernel is not hidden behind its launch. Tensors are rotated past the L2 cache. All candidates of a shape
@@ -20,7 +22,6 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,12 +30,14 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/module_store.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/forwarding_driver.hpp>
 #include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
 #include <switchyard/tune/workloads/norm.hpp>
@@ -59,32 +62,32 @@ void require(sy::device_driver& driver, sy::status result) {
 }
 
 /// Hands out parts of one block of device memory that is full of random numbers, and spares large uploads.
-class arena final : public sy::device_driver {
+class arena final : public sy::tune::forwarding_driver {
  public:
   static constexpr std::size_t pattern_bytes = std::size_t{32} << 20U;
 
-  arena(std::shared_ptr<sy::device_driver> driver, std::size_t bytes)
-      : driver_{std::move(driver)}, bytes_{bytes} {
-    pattern_ = static_cast<std::byte*>(driver_->allocate(pattern_bytes, {}));
-    begin_ = static_cast<std::byte*>(driver_->allocate(bytes_, {}));
+  arena(std::shared_ptr<sy::device_driver> of, std::size_t bytes)
+      : forwarding_driver{std::move(of)}, bytes_{bytes} {
+    pattern_ = static_cast<std::byte*>(driver().allocate(pattern_bytes, {}));
+    begin_ = static_cast<std::byte*>(driver().allocate(bytes_, {}));
     if (pattern_ == nullptr || begin_ == nullptr)
       throw sy::driver_error{sy::error_code::out_of_memory, "no memory for the tensors"};
     const auto random = sy::tune::random_elements(sy::dtype::bf16, pattern_bytes / 2, 1);
-    require(*driver_, driver_->copy(pattern_, random.data(), pattern_bytes, {}));
+    require(driver(), driver().copy(pattern_, random.data(), pattern_bytes, {}));
     used_ = bytes_;
     reset();
   }
   ~arena() override {
-    driver_->release(begin_, {});
-    driver_->release(pattern_, {});
+    driver().release(begin_, {});
+    driver().release(pattern_, {});
   }
 
   /// Takes everything back, and makes it random again.
   void reset() {
     for (std::size_t at = 0; at < used_; at += pattern_bytes) {
-      require(*driver_, driver_->copy(begin_ + at, pattern_, std::min(pattern_bytes, used_ - at), {}));
+      require(driver(), driver().copy(begin_ + at, pattern_, std::min(pattern_bytes, used_ - at), {}));
     }
-    require(*driver_, driver_->synchronize({}));
+    require(driver(), driver().synchronize({}));
     used_ = 0;
   }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
@@ -96,70 +99,29 @@ class arena final : public sy::device_driver {
   void repeat(std::size_t copies) {
     const std::size_t one = used_;
     for (std::size_t i = 1; i < copies; ++i) {
-      require(*driver_, driver_->copy(begin_ + i * one, begin_, one, {}));
+      require(driver(), driver().copy(begin_ + i * one, begin_, one, {}));
     }
     used_ = one * copies;
   }
 
-  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream /*where*/) noexcept override {
+  [[nodiscard]] void* allocate(std::size_t bytes, sy::stream /*on*/) noexcept override {
     const std::size_t rounded = (bytes + 1023) / 1024 * 1024;
     if (rounded > bytes_ - used_) return nullptr;
     void* const out = begin_ + used_;
     used_ += rounded;
     return out;
   }
-  void release(void* /*address*/, sy::stream /*where*/) noexcept override {}
+  void release(void* /*address*/, sy::stream /*on*/) noexcept override {}
   [[nodiscard]] sy::status copy(void* to, const void* from, std::size_t bytes,
                                 sy::stream stream) noexcept override {
-    return bytes > (std::size_t{1} << 20U) ? 0 : driver_->copy(to, from, bytes, stream);
+    return bytes > (std::size_t{1} << 20U) ? 0 : driver().copy(to, from, bytes, stream);
   }
   [[nodiscard]] sy::status fill(void* to, std::uint8_t byte, std::size_t bytes,
                                 sy::stream stream) noexcept override {
-    return bytes > (std::size_t{1} << 20U) ? 0 : driver_->fill(to, byte, bytes, stream);
+    return bytes > (std::size_t{1} << 20U) ? 0 : driver().fill(to, byte, bytes, stream);
   }
-
-  [[nodiscard]] const sy::device_properties& properties() const noexcept override {
-    return driver_->properties();
-  }
-  [[nodiscard]] sy::module_handle load(std::span<const std::byte> image, const std::string& name) override {
-    return driver_->load(image, name);
-  }
-  void unload(sy::module_handle module) noexcept override { driver_->unload(module); }
-  [[nodiscard]] sy::function_handle find(sy::module_handle module, const std::string& kernel) override {
-    return driver_->find(module, kernel);
-  }
-  [[nodiscard]] bool parameters(sy::function_handle function, std::vector<sy::parameter_slot>& out) override {
-    return driver_->parameters(function, out);
-  }
-  void configure(sy::function_handle function, const sy::launch_geometry& geometry) override {
-    driver_->configure(function, geometry);
-  }
-  [[nodiscard]] sy::status launch(sy::function_handle function, const sy::launch_geometry& geometry,
-                                  void** parameters, sy::stream stream) noexcept override {
-    return driver_->launch(function, geometry, parameters, stream);
-  }
-  [[nodiscard]] sy::status synchronize(sy::stream stream) noexcept override {
-    return driver_->synchronize(stream);
-  }
-  [[nodiscard]] sy::event_handle create_event() override { return driver_->create_event(); }
-  void destroy_event(sy::event_handle event) noexcept override { driver_->destroy_event(event); }
-  [[nodiscard]] sy::status record(sy::event_handle event, sy::stream stream) noexcept override {
-    return driver_->record(event, stream);
-  }
-  [[nodiscard]] sy::status elapsed(sy::event_handle from, sy::event_handle to,
-                                   double& microseconds) noexcept override {
-    return driver_->elapsed(from, to, microseconds);
-  }
-  [[nodiscard]] sy::status encode(const sy::tensor_map_request& request, void* map) noexcept override {
-    return driver_->encode(request, map);
-  }
-  [[nodiscard]] bool capturing(sy::stream stream) const noexcept override {
-    return driver_->capturing(stream);
-  }
-  [[nodiscard]] std::string describe(sy::status code) const override { return driver_->describe(code); }
 
  private:
-  std::shared_ptr<sy::device_driver> driver_;
   std::size_t bytes_;
   std::byte* pattern_ = nullptr;
   std::byte* begin_ = nullptr;
@@ -230,6 +192,8 @@ class study_of final : public study {
       : all_{all}, plan_{plan}, for_tables_{nothing_held_out(plan)}, files_{all.catalog.files(op())} {
     std::vector<std::string> ignored;
     rules_ = sy::build_selector({&op(), all.device.properties(), files_.manifests, {}, {}, {}}, ignored);
+    with_tables_ = sy::build_selector(
+        {&op(), all.device.properties(), files_.manifests, files_.overlays, files_.tables, {}}, ignored);
     modules_ = std::make_shared<sy::module_store>(all.device.driver());
   }
 
@@ -240,10 +204,12 @@ class study_of final : public study {
     json line{{"study", plan_.at("name")}, {"pass", pass}, {"shape", shape}};
     try {
       prepare(at);
+      if (pass == 0) line["chosen"] = {describe_choice(*with_tables_), describe_choice(*rules_)};
       sample_all(pass, shape, line);
       line["alignment"] = alignment_;
+      if (pass == 0) line["problem"] = sy::format_problem(op(), problem_);
     } catch (const sy::error& problem) {
-      line["problem"] = problem.what();
+      line["failed"] = problem.what();
     }
     all_.out << line.dump() << "\n" << std::flush;
   }
@@ -262,17 +228,31 @@ class study_of final : public study {
 
   [[nodiscard]] static const sy::operator_description& op() { return sy::describe<Operator>(); }
 
+  [[nodiscard]] json describe_choice(const sy::selector& rules) const {
+    const sy::explanation why = sy::explain(rules, problem_, rules.select(problem_));
+    return {{"variant", why.variant}, {"reason", sy::format_reason(why)}};
+  }
+
   /// The calls of a shape, rotated.
   void prepare(const json& at) {
     all_.memory->reset();
     sy::tune::request want;
     const auto set = [&want](const std::string& name, const json& value) {
-      const sy::axis_description& axis = op().axes[sy::find_axis(op(), name)];
-      want.set(name, value.is_string() ? sy::parse_value(axis, value.get<std::string>()).value()
-                                       : value.get<std::int64_t>());
+      if (!value.is_string()) {
+        want.set(name, value.is_boolean() ? std::int64_t{value.get<bool>()} : value.get<std::int64_t>());
+      } else {
+        const std::uint32_t axis = sy::find_axis(op(), name);
+        if (axis == op().axes.size())
+          throw sy::call_error{sy::error_code::invalid_argument, "no axis '" + name + "'"};
+        want.set(name, sy::parse_value(op().axes[axis], value.get<std::string>()).value());
+      }
     };
     for (const auto& [name, value] : plan_.at("type").items()) set(name, value);
-    for (std::size_t i = 0; i < at.size(); ++i) set(plan_.at("axes").at(i).get<std::string>(), at.at(i));
+    if (at.is_object()) {
+      for (const auto& [name, value] : at.items()) set(name, value);
+    } else {
+      for (std::size_t i = 0; i < at.size(); ++i) set(plan_.at("axes").at(i).get<std::string>(), at.at(i));
+    }
     auto call = sy::tune::workload<Operator>::make(all_.memory, want, 1);
     const double wanted =
         2.5 * static_cast<double>(all_.device.properties().attribute("l2_bytes")) / std::max(call.bytes, 1.0);
@@ -354,8 +334,10 @@ class study_of final : public study {
         if (!std::exchange(variants_[each.variant]->loaded, true)) {
           static_cast<void>(sample(each.variant, 1, 0));
         }
-        const double first = sample(each.variant, 1, 0);
-        if (best > 0 && first > (best > 100 ? 2.5 : 20) * best) {  // a long kernel's first call is no hiccup
+        double first = sample(each.variant, 1, 0);
+        const auto is_hopeless = [&] { return best > 0 && first > (best > 100 ? 2.5 : 20) * best; };
+        if (is_hopeless()) first = std::min(first, sample(each.variant, 1, 0));  // or it was interrupted
+        if (is_hopeless()) {
           each.quick = first;
           continue;
         }
@@ -405,7 +387,8 @@ class study_of final : public study {
   const json& plan_;
   const bool for_tables_;  ///< nothing is held out: what is hopeless at long shapes need not be known
   sy::catalog::contents files_;
-  std::shared_ptr<const sy::selector> rules_;
+  std::shared_ptr<const sy::selector> rules_;  ///< of the manifests alone
+  std::shared_ptr<const sy::selector> with_tables_;
   std::shared_ptr<sy::module_store> modules_;
   std::vector<std::unique_ptr<bound_variant<Operator>>> variants_;
   std::map<std::string, std::size_t> index_;

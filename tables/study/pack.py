@@ -46,8 +46,8 @@ def main():
                 device = line["device"]
             elif line.get("times"):
                 lines[line["study"]].append(line)
-            elif "problem" in line:
-                print("left out:", line["study"], line["shape"], line["problem"])
+            elif "failed" in line:
+                print("left out:", line["study"], line["shape"], line["failed"])
     os.makedirs(folder, exist_ok=True)
     for name, study in studies.items():
         ids, shapes, times, again, place = {}, [], [], [], {}
