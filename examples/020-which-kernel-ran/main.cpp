@@ -1,5 +1,6 @@
 // Which kernel runs, and why: for a call on this machine, and for devices that are not present.
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,8 @@ int main() {
   sy::catalog catalog;
   sy::dispatcher<softmax> run{catalog, sy::device::host()};
   std::vector<float> x(64'000, 1.0F);
-  const softmax::arguments call{.x = x.data(),
-                                .out = x.data(),
-                                .rows = 64,
-                                .columns = 1000,
-                                .x_stride_row = 1000,
-                                .out_stride_row = 1000};
+  const sy::tensor rows{std::span{x}, {64, 1000}};
+  const softmax::arguments call = softmax::call(rows, rows);
 
   // The choice as data. SWITCHYARD_DEBUG=1 prints the same when the call runs.
   const sy::explanation why = run.explain(call);

@@ -3,6 +3,7 @@
 //
 //   own_operator FOLDER      FOLDER holds kernels/axpy, built from axpy.json
 #include <cstdio>
+#include <span>
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
@@ -21,7 +22,7 @@ int main(int argc, char** argv) {
   for (const std::int64_t n : {1000, 1'000'000}) {
     const std::vector<float> x(static_cast<std::size_t>(n), 2.0F);
     std::vector<float> y(static_cast<std::size_t>(n), 1.0F);
-    const engine::axpy::arguments call{.a = 3, .x = x.data(), .y = y.data(), .n = n};
+    const auto call = engine::axpy::call(sy::const_tensor{std::span{x}}, sy::tensor{std::span{y}}, {.a = 3});
     axpy({}, call);
     bool right = true;
     for (const float value : y) right = right && value == 7.0F;
@@ -32,7 +33,14 @@ int main(int argc, char** argv) {
     if (!right) return 1;
   }
 
-  // An illegal call throws and runs nothing.
+  // An illegal call throws and runs nothing: tensors that disagree, and arguments that were set by hand.
+  std::vector<float> ten(10);
+  std::vector<float> eleven(11);
+  try {
+    axpy({}, engine::axpy::call(sy::tensor{std::span{ten}}, sy::tensor{std::span{eleven}}, {.a = 1}));
+  } catch (const sy::call_error& problem) {
+    std::printf("%s\n", problem.what());
+  }
   try {
     axpy({}, {.a = 1, .x = nullptr, .y = nullptr, .n = 10});
   } catch (const sy::call_error& problem) {

@@ -4,6 +4,7 @@
 //   own_kernels FOLDER      FOLDER holds kernels/softmax, built from softmax.json
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,25 +17,19 @@ using sy::operators::softmax;
 
 void run(sy::catalog& catalog, const char* title) {
   sy::dispatcher<softmax> run{catalog, sy::device::host()};
-  const std::vector<float> x(300, 2.0F);
-  std::vector<float> y(x.size());
-  const softmax::arguments call{
-      .x = x.data(), .out = y.data(), .rows = 3, .columns = 100, .x_stride_row = 100, .out_stride_row = 100};
+  std::vector<float> memory(300, 2.0F);
+  const sy::tensor x{std::span{memory}, {3, 100}};
+  const softmax::arguments call = softmax::call(x, x);
   run({}, call);
   bool right = true;
-  for (const float value : y) right = right && std::abs(value - 0.01F) < 1e-6F;
+  for (const float value : memory) right = right && std::abs(value - 0.01F) < 1e-6F;
   const sy::explanation why = run.explain(call);
   std::printf("%s: %s, %s: %s\n", title, why.variant.c_str(), std::string{to_string(why.chosen.why)}.c_str(),
               right ? "every element is 0.01" : "WRONG");
 
-  const softmax::arguments half{.x = x.data(),
-                                .out = y.data(),
-                                .rows = 3,
-                                .columns = 100,
-                                .x_stride_row = 100,
-                                .out_stride_row = 100,
-                                .dtype = sy::dtype::bf16};
-  std::printf("%s: %s for bf16, which my kernel does not serve\n", title, run.explain(half).variant.c_str());
+  const sy::tensor half{memory.data(), sy::dtype::bf16, {3, 100}};
+  std::printf("%s: %s for bf16, which my kernel does not serve\n", title,
+              run.explain(softmax::call(half, half)).variant.c_str());
 }
 
 }  // namespace
@@ -54,15 +49,9 @@ int main(int argc, char** argv) {
   sy::catalog forced{std::move(options)};
   sy::dispatcher<softmax> only_mine{forced, sy::device::host()};
   try {
-    const std::vector<float> x(8);
-    std::vector<float> y(8);
-    only_mine({}, {.x = x.data(),
-                   .out = y.data(),
-                   .rows = 1,
-                   .columns = 8,
-                   .x_stride_row = 8,
-                   .out_stride_row = 8,
-                   .dtype = sy::dtype::f16});
+    std::vector<float> memory(8);
+    const sy::tensor x{memory.data(), sy::dtype::f16, {1, 8}};
+    only_mine({}, softmax::call(x, x));
   } catch (const sy::call_error& problem) {
     std::printf("forced: %s\n", problem.what());
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
@@ -18,17 +19,12 @@ int main() {
   const std::vector<float> ones(256, 1.0F);
   std::vector<float> grad_x(256);
   std::vector<float> grad_gamma(256);
-  const rms_norm_backward::arguments call{.grad_out = ones.data(),
-                                          .h = ones.data(),
-                                          .gamma = ones.data(),
-                                          .rstd = ones.data(),
-                                          .grad_x = grad_x.data(),
-                                          .grad_gamma = grad_gamma.data(),
-                                          .rows = 1,
-                                          .columns = 256,
-                                          .grad_out_stride_row = 256,
-                                          .h_stride_row = 256,
-                                          .grad_x_stride_row = 256};
+  const sy::const_tensor x{std::span{ones}, {1, 256}};
+  const sy::const_tensor rstd{ones.data(), sy::dtype::f32, {1}};
+  const sy::const_tensor gamma{std::span{ones}};
+  const rms_norm_backward::arguments call =
+      rms_norm_backward::call(x, x, rstd, sy::tensor{std::span{grad_x}, {1, 256}},
+                              {.gamma = gamma, .grad_gamma = sy::tensor{std::span{grad_gamma}}});
 
   run.prepare(call);                                             // what this call needs
   run.prepare(call, {{"rows", 1, 4096}, {"columns", 64, 256}});  // what any call in these ranges needs

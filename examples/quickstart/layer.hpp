@@ -94,32 +94,11 @@ struct rotary_call {
         k{random_tensor(device, seqlen * heads_kv * head_dim, 2)},
         cos{device, rotary_tables().first},
         sin{device, rotary_tables().second} {
-    arguments.q = arguments.q_out = q.device();
-    arguments.q_out = q.device();
-    arguments.k = k.device();
-    arguments.k_out = k.device();
-    arguments.cos = cos.device();
-    arguments.sin = sin.device();
-    arguments.batch = 1;
-    arguments.seqlen = seqlen;
-    arguments.heads = heads;
-    arguments.heads_kv = heads_kv;
-    arguments.head_dim = arguments.rotary_dim = head_dim;
-    arguments.offset = first_position;
-    arguments.q_stride_head = arguments.k_stride_head = head_dim;
-    arguments.q_stride_token = heads * head_dim;
-    arguments.k_stride_token = heads_kv * head_dim;
-    arguments.q_stride_batch = seqlen * arguments.q_stride_token;
-    arguments.k_stride_batch = seqlen * arguments.k_stride_token;
-    arguments.q_out_stride_batch = arguments.q_stride_batch;
-    arguments.q_out_stride_token = arguments.q_stride_token;
-    arguments.q_out_stride_head = arguments.q_stride_head;
-    arguments.k_out_stride_batch = arguments.k_stride_batch;
-    arguments.k_out_stride_token = arguments.k_stride_token;
-    arguments.k_out_stride_head = arguments.k_stride_head;
-    arguments.table_stride = head_dim / 2;
-    arguments.dtype = sy::dtype::bf16;
-    arguments.table_dtype = sy::dtype::f32;
+    const sy::const_tensor table{cos.device(), sy::dtype::f32, {context, head_dim / 2}};
+    const sy::const_tensor sines{sin.device(), sy::dtype::f32, {context, head_dim / 2}};
+    arguments = operator_type::in_place({q.device(), sy::dtype::bf16, {1, seqlen, heads, head_dim}},
+                                        {k.device(), sy::dtype::bf16, {1, seqlen, heads_kv, head_dim}},
+                                        {.cos = table, .sin = sines, .offset = first_position});
     on_host = arguments;
     on_host.q = q.host();
     on_host.k = k.host();
@@ -161,25 +140,12 @@ struct attention_call {
         k{random_tensor(device, seqlen_k * heads_kv * head_dim, 4)},
         v{random_tensor(device, seqlen_k * heads_kv * head_dim, 5)},
         out{device, std::vector<std::byte>(static_cast<std::size_t>(seqlen_q * heads * head_dim * 2))} {
-    arguments.q = q.device();
-    arguments.k = k.device();
-    arguments.v = v.device();
-    arguments.out = out.device();
-    arguments.batch = 1;
-    arguments.heads = heads;
-    arguments.heads_kv = heads_kv;
-    arguments.seqlen_q = seqlen_q;
-    arguments.seqlen_k = seqlen_k;
-    arguments.head_dim = arguments.head_dim_v = head_dim;
-    arguments.q_stride_head = arguments.out_stride_head = head_dim;
-    arguments.k_stride_head = arguments.v_stride_head = head_dim;
-    arguments.q_stride_token = arguments.out_stride_token = heads * head_dim;
-    arguments.k_stride_token = arguments.v_stride_token = heads_kv * head_dim;
-    arguments.q_stride_batch = arguments.out_stride_batch = seqlen_q * heads * head_dim;
-    arguments.k_stride_batch = arguments.v_stride_batch = seqlen_k * heads_kv * head_dim;
-    arguments.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
-    arguments.dtype = sy::dtype::bf16;
-    arguments.mask = sy::operators::attention_mask::causal_bottom_right;
+    using sy::dtype;
+    arguments = operator_type::call({q.device(), dtype::bf16, {1, seqlen_q, heads, head_dim}},
+                                    {k.device(), dtype::bf16, {1, seqlen_k, heads_kv, head_dim}},
+                                    {v.device(), dtype::bf16, {1, seqlen_k, heads_kv, head_dim}},
+                                    {out.device(), dtype::bf16, {1, seqlen_q, heads, head_dim}},
+                                    {.mask = sy::operators::attention_mask::causal_bottom_right});
     on_host = arguments;
     on_host.q = q.host();
     on_host.k = k.host();

@@ -29,6 +29,7 @@
 #include "command.hpp"
 #include "predictions.hpp"
 #include "table_files.hpp"
+#include "threshold.hpp"
 #include "tune_benches.hpp"
 #include "tune_measure.hpp"
 #include "tune_process.hpp"
@@ -49,7 +50,8 @@ struct bench_arguments {
   measure_arguments how_text;
   std::size_t candidates = 8;
   bool exhaustive = false;
-  double threshold = 1.05;
+  double threshold = 1.05;  ///< as a ratio
+  std::string threshold_text = "5%";
 };
 
 /// A ratio of two times and the interval that both times' intervals leave it.
@@ -64,8 +66,9 @@ struct time_ratio {
 }
 
 /// What became of a shape, worst first: the order of the output.
-enum class outcome : std::uint8_t { failed, behind, left_out, within };
-constexpr std::array<std::string_view, 4> outcome_names{"failed", "behind", "left out", "within"};
+/// Unclear: the ratio is beyond the threshold, but not beyond what the measurements may be off by.
+enum class outcome : std::uint8_t { failed, behind, left_out, unclear, within };
+constexpr std::array<std::string_view, 5> outcome_names{"failed", "behind", "left out", "unclear", "within"};
 
 struct result {
   outcome kind = outcome::within;
@@ -73,6 +76,7 @@ struct result {
   bool between = false;
   bool unsteady = false;  ///< the device drifted in every attempt
   bool drifted = false;   ///< the row's time is off by more than the threshold, beyond the uncertainty
+  bool holds = false;     ///< the row's time is within the threshold; neither: the measurements cannot tell
   std::string text;       ///< "dtype=f32 rows=64"
   std::string why;        ///< of one that failed or was left out
   std::string chosen;
@@ -91,7 +95,9 @@ struct result {
   std::vector<sy::tune::row_entry> times;
   std::optional<std::string> settled;  ///< what the tuner would put first, where that is not the chosen one
 
-  [[nodiscard]] bool has_ratio() const noexcept { return kind == outcome::within || kind == outcome::behind; }
+  [[nodiscard]] bool has_ratio() const noexcept {
+    return kind == outcome::within || kind == outcome::unclear || kind == outcome::behind;
+  }
 };
 
 /// What the workers of a run share.
@@ -281,7 +287,9 @@ class shape_bench {
   void judge() {
     result_.measured = seen_.size();
     const double threshold = run_.arguments.threshold;
-    result_.kind = result_.behind.low > threshold ? outcome::behind : outcome::within;
+    result_.kind = result_.behind.low > threshold     ? outcome::behind
+                   : result_.behind.value > threshold ? outcome::unclear
+                                                      : outcome::within;
     if (result_.between) return;
     for (const sy::row_group& group : run_.table.content.groups) {
       if (group.type != result_.type) continue;
@@ -294,6 +302,7 @@ class shape_bench {
                                  0, 0};
       result_.drift = ratio_of(result_.chosen_time, then);
       result_.drifted = result_.drift->low > threshold || result_.drift->high < 1 / threshold;
+      result_.holds = result_.drift->value <= threshold && result_.drift->value >= 1 / threshold;
       return;
     }
   }
@@ -390,7 +399,9 @@ struct summary {
   }
   if (each.drift) {
     out += "; recorded " + sy::text::number(each.recorded) + " us " +
-           (each.drifted ? "no longer holds, ratio " + interval_text(*each.drift) : std::string{"holds"});
+           (each.holds ? std::string{"holds"}
+                       : (each.drifted ? "no longer holds, ratio " : "may no longer hold, ratio ") +
+                             interval_text(*each.drift));
   }
   if (each.unsteady) out += "; unsteady";
   return out;
@@ -401,10 +412,12 @@ void print_text(const bench_arguments& arguments, const table_file& table,
   for (const result& each : results) std::printf("%s\n", line_of(each).c_str());
   const summary found = summarise(results);
   std::printf(
-      "%s on %s: of %zu shapes, %zu are within %.4g of the best, %zu behind, %zu failed, %zu left out\n",
+      "%s on %s: of %zu shapes, %zu are within %.4g %% of the best, %zu unclear, %zu behind, %zu failed, %zu "
+      "left "
+      "out\n",
       table.content.operator_name.c_str(), table.content.device.name.c_str(), results.size(),
-      found.of(outcome::within), arguments.threshold, found.of(outcome::behind), found.of(outcome::failed),
-      found.of(outcome::left_out));
+      found.of(outcome::within), (arguments.threshold - 1) * 100, found.of(outcome::unclear),
+      found.of(outcome::behind), found.of(outcome::failed), found.of(outcome::left_out));
   if (found.compared == 0) return;
   std::printf("chosen over best: %.4f in the geometric mean, %.4f at the 99th percentile\n", found.mean,
               found.p99);
@@ -447,6 +460,7 @@ void print_text(const bench_arguments& arguments, const table_file& table,
     out["recorded_us"] = each.recorded;
     out["drift"] = json_of(*each.drift);
     out["drifted"] = each.drifted;
+    out["holds"] = each.holds;
   }
   if (!each.failures.empty()) out["failures"] = each.failures;
   return out;
@@ -458,9 +472,10 @@ void print_json(const bench_arguments& arguments, const table_file& table, const
   ordered_json document{{"table", arguments.table},
                         {"operator", table.content.operator_name},
                         {"device", table.content.device.name},
-                        {"threshold", arguments.threshold},
+                        {"threshold", arguments.threshold - 1},
                         {"status", status},
                         {"within", found.of(outcome::within)},
+                        {"unclear", found.of(outcome::unclear)},
                         {"behind", found.of(outcome::behind)},
                         {"failed", found.of(outcome::failed)},
                         {"left_out", found.of(outcome::left_out)}};
@@ -537,11 +552,8 @@ void require_same_device(const table_file& table, const sy::device_properties& d
 
 void run(bench_arguments arguments, session& session) {
   read_measure_options(arguments.how, arguments.how_text);
-  if (!(arguments.threshold >= 1)) {
-    throw usage_error{"--threshold: expected a ratio of 1 or more, such as 1.05, got " +
-                      sy::text::number(arguments.threshold)};
-  }
-  const table_file table = read_table_file(arguments.table);
+  arguments.threshold = 1 + require_threshold(arguments.threshold_text);
+  const table_file table = read_measured_table(arguments.table);
   if (find_bench(table.op().name) == nullptr) {
     throw usage_error{
         "operator '" + std::string{table.op().name} +
@@ -609,14 +621,13 @@ void add_bench(CLI::App& app, session& session) {
       ->check(CLI::Range(1, 100'000));
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Time every variant that may serve, with full precision");
-  command
-      ->add_option("--threshold", arguments->threshold,
-                   "Largest accepted ratio of the chosen variant's time to the best time")
-      ->capture_default_str();
+  add_threshold(*command, arguments->threshold_text,
+                "The chosen variant may take this share longer than the best one");
   add_measure_options(*command, arguments->how, arguments->how_text);
   command->footer(
       "A shape is behind if the ratio of the chosen variant's time to the best time exceeds the threshold, "
-      "even at the lower end of its uncertainty. It has failed if the chosen variant is wrong, crashes or "
+      "even at the lower end of its uncertainty, and unclear if only the ratio itself does. It has failed if "
+      "the chosen variant is wrong, crashes or "
       "hangs. Whether a row's recorded time still holds is printed, but does not affect the exit status. "
       "Exit status: 0: every shape is within the threshold. 1: a shape is behind or failed, or a row could "
       "not be measured. 2: no shape could be measured. 130 or 143: interrupted.");

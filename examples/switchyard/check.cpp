@@ -15,6 +15,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 
+#include "colour.hpp"
 #include "command.hpp"
 #include "findings.hpp"
 
@@ -100,8 +101,9 @@ void check_unused(const found_files& found, const checked_files& files, report& 
     const std::string extension = fs::path{each}.extension().string();
     const bool is_blob = extension == ".so" || extension == ".cubin" || extension == ".fatbin" ||
                          extension == ".ptx" || extension == ".hsaco";
-    if (is_blob && !files.blobs.contains(each)) {
-      out.add(severity::warning, each, "no variant of a readable manifest uses this blob");
+    const std::string folder = fs::path{each}.parent_path().string();
+    if (is_blob && !files.blobs.contains(each) && !files.not_read.contains(folder)) {
+      out.add(severity::warning, each, "no variant of a manifest uses this blob");
     }
   }
 }
@@ -186,7 +188,10 @@ void print(const report& out, const checked_files& files, bool json) {
   for (const finding& each : sorted) {
     const std::string code =
         each.code == 0 ? std::string{} : "[switchyard." + std::to_string(each.code) + "] ";
-    std::printf("%s: %s%s: %s\n", to_string(each.level), code.c_str(), sy::text::printable(each.file).c_str(),
+    const std::string level = each.level == severity::error     ? paint(colour::red, "error")
+                              : each.level == severity::warning ? paint(colour::yellow, "warning")
+                                                                : std::string{"note"};
+    std::printf("%s: %s%s: %s\n", level.c_str(), code.c_str(), sy::text::printable(each.file).c_str(),
                 sy::text::printable(each.message).c_str());
   }
   std::printf("%zu errors, %zu warnings, %zu notes in %zu manifests, %zu tables and %zu blobs\n",

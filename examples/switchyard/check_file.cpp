@@ -1,18 +1,24 @@
 // Checks of one file: the reader's result, the blobs beside it, and whether it is in the right folder.
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/sha256.hpp>
+#include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/launching/module_store.hpp>
+#include <switchyard/tool/check_launch.hpp>
+#include <switchyard/tool/described_operator.hpp>
+#include <switchyard/tool/read_blob.hpp>
 
 #include "findings.hpp"
 
@@ -34,46 +40,92 @@ std::string target_outside(const std::string& manifest, const std::string& blob)
   return from_there.empty() || *from_there.begin() == ".." ? file.string() : std::string{};
 }
 
-void check_blobs(const sy::manifest& from, report& out, checked_files& files) {
-  struct pinned {
-    std::string sha256;
-    std::string kernel;
-  };
-  std::map<std::string, pinned> blobs;
-  for (const sy::variant& variant : from.variants) {
-    for (const sy::launch& each : variant.launches) {
-      if (each.is_fill) continue;
-      const auto [found, is_new] = blobs.try_emplace(each.blob, pinned{each.sha256, each.kernel});
-      if (!is_new && found->second.sha256 != each.sha256) {
-        out.add(severity::error, sy::error_code::blob_hash_differs, from.path,
-                "variant '" + variant.id + "' pins " + each.blob + " to SHA-256 " + each.sha256 +
-                    ", another variant to " + found->second.sha256 + ": one of them is of an older build");
+/// What reading a blob gave. A blob is read once, whatever number of launches names it.
+struct read_result {
+  sy::tool::blob_facts facts;
+  bool is_whole = false;  ///< whether it is there, and has the pinned hash
+};
+
+class blob_checker {
+ public:
+  blob_checker(const sy::manifest& from, bool knows_arguments, report& out, checked_files& files)
+      : from_{from}, knows_arguments_{knows_arguments}, out_{out}, files_{files} {}
+
+  void run() {
+    for (const sy::variant& variant : from_.variants) {
+      for (const sy::launch& each : variant.launches) {
+        if (!each.is_fill) check(variant, each);
       }
     }
   }
-  for (const auto& [path, pin] : blobs) {
-    files.blobs.insert(path);
-    if (const std::string outside = target_outside(from.path, path); !outside.empty()) {
-      out.add(
+
+ private:
+  void check(const sy::variant& variant, const sy::launch& each) {
+    const auto [pinned, is_new] = pins_.try_emplace(each.blob, each.sha256);
+    if (is_new) blobs_[each.blob] = read(each);
+    if (pinned->second != each.sha256) {
+      out_.add(severity::error, sy::error_code::blob_hash_differs, from_.path,
+               "variant '" + variant.id + "' pins " + each.blob + " to SHA-256 " + each.sha256 +
+                   ", another variant to " + pinned->second + ": one of them is of an older build");
+    }
+    const read_result& blob = blobs_[each.blob];
+    if (!blob.is_whole) return;
+    const sy::tool::placed_launch placed{from_.target, variant, each, blob.facts, knows_arguments_};
+    for (const sy::tool::launch_problem& problem : sy::tool::check_launch(placed)) {
+      // Variants often share a kernel, and then what is wrong with it.
+      if (!said_.insert(each.blob + problem.text).second) continue;
+      out_.add(severity::error, problem.code, each.blob,
+               problem.text + " (variant '" + variant.id + "' of " + from_.path + ")");
+    }
+  }
+
+  [[nodiscard]] read_result read(const sy::launch& first) {
+    const std::string& path = first.blob;
+    files_.blobs.insert(path);
+    if (const std::string outside = target_outside(from_.path, path); !outside.empty()) {
+      out_.add(
           severity::note, path,
           "is a symbolic link to " + outside +
               ", outside the manifest's folder: it works here, because its hash matches, but a copy of the "
               "folder may lack the file");
     }
+    read_result out;
     try {
-      const std::string bytes = sy::read_file(path, sy::max_blob_bytes);
-      const std::string digest = sy::sha256(std::as_bytes(std::span{bytes}));
-      if (digest != pin.sha256) {
-        out.add(severity::error, sy::error_code::blob_hash_differs, path,
-                "has SHA-256 " + digest + ", but " + from.path + " pins " + pin.sha256 +
-                    ": install blob and manifest of one build");
+      const std::string text = sy::read_file(path, sy::max_blob_bytes);
+      const auto bytes = std::as_bytes(std::span{text});
+      const std::string digest = sy::sha256(bytes);
+      if (digest != first.sha256) {
+        out_.add(severity::error, sy::error_code::blob_hash_differs, path,
+                 "has SHA-256 " + digest + ", but " + from_.path + " pins " + first.sha256 +
+                     ": install blob and manifest of one build");
+        return out;
       }
+      out.facts = sy::tool::read_blob(bytes, from_.target.backend);
+      out.is_whole = true;
     } catch (const sy::file_error& problem) {
-      out.add(severity::error, sy::error_code::blob_missing, path,
-              "kernel '" + pin.kernel + "' of " + from.path + " is in it, but it cannot be read (" +
-                  problem.what() + ")");
+      out_.add(severity::error, sy::error_code::blob_missing, path,
+               "kernel '" + first.kernel + "' of " + from_.path + " is in it, but it cannot be read (" +
+                   problem.what() + ")");
     }
+    return out;
   }
+
+  const sy::manifest& from_;
+  bool knows_arguments_;
+  report& out_;
+  checked_files& files_;
+  std::map<std::string, std::string> pins_;
+  std::map<std::string, read_result> blobs_;
+  std::set<std::string> said_;
+};
+
+/// The blobs that a manifest names, whether or not the variants that name them are sound.
+void note_blobs(const nlohmann::json& at, const std::string& folder, checked_files& files, int depth = 0) {
+  constexpr int deepest = 64;
+  if (!at.is_structured() || depth > deepest) return;
+  if (at.is_object() && at.contains("blob") && at["blob"].is_string())
+    files.blobs.insert(folder + "/" + at["blob"].get<std::string>());
+  for (const nlohmann::json& each : at) note_blobs(each, folder, files, depth + 1);
 }
 
 /// A file that is not below its operator's name is not found by that operator.
@@ -103,13 +155,17 @@ template <class Content, class Parse>
   return content;
 }
 
-/// The blobs of a manifest whose operator is not known, as far as the file says.
-void check_stranger(const std::string& path, const nlohmann::json& document, const std::string& operator_name,
+/// Says what cannot be checked of an operator that only files describe.
+void check_stranger(const std::string& path, const std::string& operator_name, const nlohmann::json& document,
                     report& out) {
-  out.add(severity::warning, sy::error_code::unknown_operator, path,
-          unknown_operator_text(operator_name) +
-              ": only the syntax was checked. Add the operator to operators.cpp of this program to check the "
-              "rest");
+  std::vector<std::string_view> names;
+  for (const known_operator& each : known_operators()) names.push_back(each.description->name);
+  const std::string meant = sy::text::suggestion(operator_name, names);
+  out.add(meant.empty() ? severity::note : severity::warning, sy::error_code::unknown_operator, path,
+          "operator '" + operator_name + "' is not known to this program" + meant +
+              (meant.empty() ? ": its" : " Its") +
+              " axes and arguments are taken from this file, so their names and types are not checked. A "
+              "program that has the operator exports them with `describe`");
   if (!document.contains("variants") && !document.contains("groups")) {
     out.add(severity::warning, path, "has neither variants nor groups");
   }
@@ -127,6 +183,10 @@ void check_file(const std::string& path, report& out, checked_files& files) {
     const auto schema = file.at("schema");
     const std::string& kind = schema.string();
     if (kind.starts_with("switchyard.space/")) return;  // for the build, not for the library
+    if (kind.starts_with("switchyard.operator/")) {     // what `describe` exports
+      sy::tool::described_operator{file.at("operator").string()}.read(file);
+      return;
+    }
     const bool is_manifest = kind.starts_with("switchyard.manifest/");
     if (!is_manifest && !kind.starts_with("switchyard.table/")) {
       schema.fail(sy::error_code::wrong_schema,
@@ -138,19 +198,21 @@ void check_file(const std::string& path, report& out, checked_files& files) {
     const std::string& operator_name = operator_place.string();
     check_place(path, is_manifest ? "kernels" : "tables", operator_name, out);
     check_keys(path, text, out);
-    const known_operator* const known = find_operator(operator_name);
-    if (known == nullptr) return check_stranger(path, document, operator_name, out);
-    const sy::operator_description& op = *known->description;
-    operator_files& into = files.operators[known];
+    const known_operator& known = operator_of(operator_name, document);
+    if (known.is_learned) check_stranger(path, operator_name, document, out);
+    const sy::operator_description& op = *known.description;
+    operator_files& into = files.operators[&known];
     if (is_manifest) {
       into.manifests.push_back(parse<sy::manifest>(
           path, out, [&](sy::warnings& warned) { return sy::parse_manifest(text, path, op, warned); }));
-      check_blobs(*into.manifests.back(), out, files);
+      note_blobs(document, std::filesystem::path{path}.parent_path().string(), files);
+      blob_checker{*into.manifests.back(), known.knows_arguments, out, files}.run();
     } else {
       into.tables.push_back(parse<sy::table>(
           path, out, [&](sy::warnings& warned) { return sy::parse_table(text, path, op, warned); }));
     }
   } catch (const sy::error& problem) {
+    files.not_read.insert(std::filesystem::path{path}.parent_path().string());
     out.add_message(severity::error, path, problem.what());
   }
 }

@@ -47,7 +47,8 @@ class key_checker {
 
   void manifest(const nlohmann::json& file) {
     static const key_set top{"schema", "operator", "target", "built_by", "shared", "variants"};
-    static const key_set variant{"id", "type", "config", "requires", "cost", "workspace", "launches", "like"};
+    static const key_set variant{"id",      "type",      "config",   "requires", "cost",
+                                 "cost_us", "workspace", "launches", "like"};
     static const key_set launch{"blob",  "sha256",  "kernel",       "grid",
                                 "block", "cluster", "shared_bytes", "cooperative",
                                 "fill",  "byte",    "parameters",   "programmatic_dependent_launch",
@@ -66,10 +67,10 @@ class key_checker {
   }
 
   void table(const nlohmann::json& file) {
-    static const key_set top{"schema",   "operator", "device", "measured", "match", "neighbours",
-                             "envelope", "groups",   "deny",   "pin",      "blobs"};
-    static const key_set group{"type", "axes", "rows", "blobs", "measured"};
-    static const key_set row{"at", "times_us", "first", "uncertainty", "measured"};
+    static const key_set top{"schema",     "operator", "device", "other_devices", "measured", "match",
+                             "neighbours", "envelope", "groups", "deny",          "pin",      "blobs"};
+    static const key_set group{"type", "axes", "rows", "blobs", "measured", "measured_with"};
+    static const key_set row{"at", "times_us", "winners", "first", "uncertainty", "measured"};
     static const key_set denial{"variant", "reason", "type"};
     static const key_set pin{"variant", "reason", "type", "at"};
     object(file, "", top);

@@ -30,6 +30,17 @@ namespace {
   });
 }
 
+/// Whether rows were measured with the values that a type has, as far as they record it.
+[[nodiscard]] bool was_measured(const std::vector<sy::measured_values>& with,
+                                const std::vector<sy::axis_value>& type) {
+  return std::all_of(with.begin(), with.end(), [&type](const sy::measured_values& each) {
+    return std::none_of(type.begin(), type.end(), [&each](const sy::axis_value& wanted) {
+      return wanted.axis == each.axis &&
+             std::find(each.values.begin(), each.values.end(), wanted.value) == each.values.end();
+    });
+  });
+}
+
 /// Whether every problem that has `inner` has `outer`.
 [[nodiscard]] bool covers(const std::vector<sy::axis_value>& outer,
                           const std::vector<sy::axis_value>& inner) {
@@ -185,21 +196,44 @@ class together {
                  sy::text::join(ids, 6));
   }
 
-  void check_id(const sy::table& from, const std::string& id, const std::string& place) {
-    if (by_id_.contains(id) || by_id_.empty()) return;
+  /// Variants that no manifest has. Where nothing is installed for the table's device, that is no mistake of
+  /// the table; one line tells it all either way.
+  void check_ids(const sy::table& from) {
+    if (by_id_.empty()) return;
+    std::map<std::string, std::string> unknown;  // and the first place that names each
+    const auto look = [&](const std::string& id, const std::string& place) {
+      if (!by_id_.contains(id)) unknown.try_emplace(id, place);
+    };
+    for (std::size_t i = 0; i < from.groups.size(); ++i) {
+      for (const std::string& id : from.groups[i].ids) look(id, "group " + std::to_string(i));
+    }
+    for (const sy::denial& each : from.denials) look(each.variant, "a denial");
+    for (const sy::pin& each : from.pins) look(each.variant, "a pin");
+    if (unknown.empty()) return;
     std::vector<std::string_view> known;
     for (const auto& [name, unused] : by_id_) known.emplace_back(name);
-    out_.add(severity::warning, sy::error_code::unknown_variant, from.path,
-             place + " names variant '" + id + "', which is in no manifest of the operator" +
-                 sy::text::suggestion(id, known) + " It is not used");
-  }
-
-  void check_ids(const sy::table& from) {
-    for (std::size_t i = 0; i < from.groups.size(); ++i) {
-      for (const std::string& id : from.groups[i].ids) check_id(from, id, "group " + std::to_string(i));
+    const auto& [id, place] = *unknown.begin();
+    const bool anything_runs =
+        std::any_of(files_.manifests.begin(), files_.manifests.end(),
+                    [&from](const auto& each) { return runs_on(from.device, each->target); });
+    std::string text;
+    if (!anything_runs) {
+      text = "no kernels for " + from.device.name + " (" + from.device.backend + " " + from.device.arch +
+             ") are here, so " + std::to_string(unknown.size()) +
+             " variants that the table names were not compared with a manifest";
+    } else if (unknown.size() == 1) {
+      text = place + " names variant '" + id + "', which is in no manifest of the operator" +
+             sy::text::suggestion(id, known) + " It is not used";
+    } else {
+      std::vector<std::string_view> names;
+      for (const auto& [name, unused] : unknown) names.emplace_back(name);
+      text =
+          std::to_string(unknown.size()) +
+          " variants that the table names are in no manifest of the operator, so their times are not used: " +
+          sy::text::join(names, 4) + ". They were not built here, or were renamed" +
+          sy::text::suggestion(id, known);
     }
-    for (const sy::denial& each : from.denials) check_id(from, each.variant, "a denial");
-    for (const sy::pin& each : from.pins) check_id(from, each.variant, "a pin");
+    out_.add(severity::warning, sy::error_code::unknown_variant, from.path, text);
   }
 
   /// The variants that an id of a group can mean on the table's device.
@@ -232,12 +266,17 @@ class together {
         for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
       }
     }
+    if (stale.empty()) return;
+    std::size_t times = 0;
+    std::vector<std::string> names;
     for (const auto& [id, rows] : stale) {
-      out_.add(
-          severity::warning, from.path,
-          std::to_string(rows) + " times of variant '" + id +
-              "' are stale: its blobs changed since they were measured. They are still used; tune it again");
+      times += rows;
+      names.push_back("'" + id + "'");
     }
+    out_.add(severity::warning, from.path,
+             std::to_string(times) + " times of variant" + (names.size() > 1 ? "s " : " ") +
+                 sy::text::join(names, 4) +
+                 " are stale: the blobs changed since they were measured. They are still used; tune again");
   }
 
   /// Times at sizes that the variant's own conditions exclude, and grids that cannot be launched there.
@@ -308,7 +347,8 @@ class together {
     for (const std::vector<sy::axis_value>& type : types_on(from.device)) {
       const bool covered =
           std::any_of(from.groups.begin(), from.groups.end(), [&type](const sy::row_group& group) {
-            return group.row_count() > 0 && compatible(group.type, type);
+            return group.row_count() > 0 && compatible(group.type, type) &&
+                   was_measured(group.measured_with, type);
           });
       if (!covered) uncovered.push_back("{" + format_type(op_, type) + "}");
     }
@@ -316,7 +356,7 @@ class together {
       out_.add(severity::warning, from.path,
                std::to_string(uncovered.size()) + " types that variants serve on " + from.device.name +
                    " have no rows here: " + sy::text::join(uncovered, 6) +
-                   ". Their calls use the manifest's order");
+                   ". Their calls use the manifest's costs and order");
     }
   }
 

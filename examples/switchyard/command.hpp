@@ -32,6 +32,7 @@ class usage_error : public std::runtime_error {
 struct session {
   std::vector<std::string> roots;
   std::vector<std::string> tables;
+  std::string data;  ///< of the installation
   bool json = false;
   int status = status_ok;
 
@@ -42,6 +43,7 @@ struct session {
     out.roots = roots;
     out.default_roots = roots.empty();
     out.tables = tables;
+    out.data = data;
     if (!out.default_roots) {
       out.tables.insert(out.tables.end(), out.settings.tables.begin(), out.settings.tables.end());
     }
@@ -52,6 +54,7 @@ struct session {
 void add_list(CLI::App& app, session& session);
 void add_explain(CLI::App& app, session& session);
 void add_check(CLI::App& app, session& session);
+void add_describe(CLI::App& app, session& session);
 void add_tune(CLI::App& app, session& session);
 void add_tune_worker(CLI::App& app, session& session);
 void add_record(CLI::App& app, session& session);

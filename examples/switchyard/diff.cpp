@@ -19,6 +19,7 @@
 
 #include "command.hpp"
 #include "table_files.hpp"
+#include "threshold.hpp"
 
 namespace sy = switchyard;
 using nlohmann::ordered_json;
@@ -30,7 +31,8 @@ namespace {
 struct diff_arguments {
   std::string before;
   std::string after;
-  double threshold = 5;
+  double threshold = 0.05;
+  std::string threshold_text = "5%";
   bool strict = false;
   bool all = false;
 };
@@ -92,7 +94,7 @@ class comparison {
   /// `installed`: the rules of what is installed for the tables' device.
   comparison(const diff_arguments& arguments, const table_file& before, const table_file& after,
              const sy::selector& installed)
-      : factor_{1 + arguments.threshold / 100},
+      : factor_{1 + arguments.threshold},
         before_{before},
         rules_{rules_of(after, named_variants({&after, &before}, installed))} {
     const rows_by_shape old_rows = index_rows(before.content);
@@ -198,12 +200,9 @@ void print_shape(const shape& each) {
 }
 
 void print_json(const comparison& found, const diff_arguments& arguments, int status) {
-  ordered_json document{{"old", arguments.before},
-                        {"new", arguments.after},
-                        {"threshold_percent", arguments.threshold},
-                        {"status", status},
-                        {"shapes_in_both", found.shared()},
-                        {"mean_ratio", found.mean_ratio()},
+  ordered_json document{{"old", arguments.before},          {"new", arguments.after},
+                        {"threshold", arguments.threshold}, {"status", status},
+                        {"shapes_in_both", found.shared()}, {"mean_ratio", found.mean_ratio()},
                         {"other_winners", found.flips()}};
   for (std::size_t i = 0; i < verdict_names.size(); ++i) {
     document[std::string{verdict_names[i]}] = found.count(static_cast<verdict>(i));
@@ -222,8 +221,9 @@ void print_json(const comparison& found, const diff_arguments& arguments, int st
 }
 
 void run(const diff_arguments& arguments, session& session) {
-  const table_file before = read_table_file(arguments.before);
-  const table_file after = read_table_file(arguments.after);
+  learn_operators({arguments.before, arguments.after});
+  const table_file before = read_measured_table(arguments.before);
+  const table_file after = read_measured_table(arguments.after);
   if (before.known != after.known) {
     throw sy::file_error{sy::error_code::unknown_operator,
                          arguments.after + ": is of operator '" + after.content.operator_name + "', but " +
@@ -246,14 +246,17 @@ void run(const diff_arguments& arguments, session& session) {
     if (each.kind != verdict::same || arguments.all) print_shape(each);
   }
   std::printf(
-      "%s on %s: of %zu shapes in both, %zu are slower, %zu faster (by more than %.4g %%), %zu changed their "
-      "winner, %zu are the same; ratio of new to old time %.4f in the mean\n",
+      "%s on %s: of %zu shapes in both, %zu are slower, %zu faster (by more than %.4g %%), %zu have another "
+      "winner that is clearly better than the old one, %zu are the same; ratio of new to old time %.4f in "
+      "the "
+      "mean\n",
       before.content.operator_name.c_str(), before.content.device.name.c_str(), found.shared(),
-      found.count(verdict::slower), found.count(verdict::faster), arguments.threshold,
+      found.count(verdict::slower), found.count(verdict::faster), arguments.threshold * 100,
       found.count(verdict::changed), found.count(verdict::same), found.mean_ratio());
-  std::printf("%zu shapes are lost, %zu thinned out but still decided, %zu gained; %zu winners changed\n",
-              found.count(verdict::lost), found.count(verdict::thinned), found.count(verdict::gained),
-              found.flips());
+  std::printf(
+      "%zu shapes are lost, %zu thinned out but still decided, %zu gained; at %zu another variant "
+      "comes first, by however little\n",
+      found.count(verdict::lost), found.count(verdict::thinned), found.count(verdict::gained), found.flips());
 }
 
 }  // namespace
@@ -264,9 +267,8 @@ void add_diff(CLI::App& app, session& session) {
   const auto arguments = std::make_shared<diff_arguments>();
   command->add_option("old", arguments->before, "The current table")->required();
   command->add_option("new", arguments->after, "The table that will replace it")->required();
-  command->add_option("--threshold", arguments->threshold, "Times within this percentage count as the same")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  add_threshold(*command, arguments->threshold_text,
+                "Times that differ by no more than this share are the same");
   command->add_flag("--strict", arguments->strict, "Exit with 1 for changed winners too");
   command->add_flag("--all", arguments->all, "Show shapes that stayed the same, too");
   command->footer(
@@ -276,7 +278,10 @@ void add_diff(CLI::App& app, session& session) {
       "rows decide; the choice is then judged by the old times. Nearby rows decide as in a process with the "
       "installed manifests, whose costs scale times between sizes. Exit status: 0: nothing is slower or "
       "lost. 1: a shape is slower or lost.");
-  command->callback([arguments, &session] { run(*arguments, session); });
+  command->callback([arguments, &session] {
+    arguments->threshold = require_threshold(arguments->threshold_text);
+    run(*arguments, session);
+  });
 }
 
 }  // namespace tool

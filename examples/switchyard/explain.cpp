@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +15,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -91,6 +94,9 @@ struct applied_rule {
 /// What a group of rows says to a problem, in words.
 [[nodiscard]] std::string ask_group(const sy::selector& rules, const sy::bound_group& group,
                                     sy::problem_view problem) {
+  if (const std::uint32_t other = rules.left_out(group, problem, {}); other != sy::no_index) {
+    return "does not compare '" + rules.candidates[other].variant->id + "', which serves this problem";
+  }
   if (const std::uint32_t row = group.find_row(problem); row != sy::no_index) {
     return "has row " + std::to_string(group.origins[row].row) + " for exactly these sizes";
   }
@@ -151,8 +157,10 @@ struct applied_rule {
   if (other_types > 0) out.push_back({"rows", std::to_string(other_types) + " groups are of other types"});
   if (rules.groups.empty()) out.push_back({"rows", "no table was measured on a device of this backend"});
   if (chosen.why == sy::reason::heuristic) {
-    out.push_back(
-        {"order", "the first variant of the manifests that may serve: " + why.variant + " decides"});
+    out.push_back({"order", (rules.candidates[chosen.variant].variant->cost_us > 0
+                                 ? "the least cost of the variants that may serve: "
+                                 : "the first variant of the manifests that may serve: ") +
+                                why.variant + " decides"});
   }
   return out;
 }
@@ -227,11 +235,41 @@ struct ranked_candidate {
   return total;
 }
 
+/// Rules for a device that nothing is installed for: the variants are those that tables name. Of their
+/// conditions nothing is known. Null where no table names any.
+[[nodiscard]] std::shared_ptr<const sy::selector> rules_of_tables(sy::catalog& catalog,
+                                                                  const sy::operator_description& op,
+                                                                  const sy::device_properties& device) {
+  const sy::catalog::contents files = catalog.files(op);
+  auto named = std::make_shared<sy::manifest>();
+  named->path = "the tables";
+  named->target = {device.backend, device.arch};
+  std::set<std::pair<std::string, std::string>> known;
+  for (const auto& table : files.tables) {
+    if (table->device.backend != device.backend || table->device.arch != device.arch) continue;
+    for (const sy::row_group& group : table->groups) {
+      std::string type;
+      for (const sy::axis_value& each : group.type)
+        type += std::to_string(each.axis) + "=" + std::to_string(each.value) + " ";
+      for (const std::string& id : group.ids) {
+        if (!known.emplace(id, type).second) continue;
+        sy::variant& each = named->variants.emplace_back();
+        each.id = id;
+        each.type = group.type;
+      }
+    }
+  }
+  if (named->variants.empty()) return nullptr;
+  std::vector<std::string> ignored;
+  return sy::build_selector({&op, device, {named}, files.overlays, files.tables, {}}, ignored);
+}
+
 void print_text(const sy::selector& rules, const stated_problem& problem, const known_device& device,
-                const sy::explanation& why, bool all) {
+                const sy::explanation& why, bool all, const std::string& note) {
   const std::string line =
       why.variant.empty() ? sy::explain_failure(rules, problem.values) : sy::to_string(why);
   std::printf("%s\n", sy::text::printable(line).c_str());
+  if (!note.empty()) std::printf("\nnote: %s\n", note.c_str());
   std::printf("\ndevice from %s\n", sy::text::printable(device.source).c_str());
   if (!problem.assumed.empty()) std::printf("assumed: %s\n", sy::text::join(problem.assumed, 40).c_str());
   std::printf("\nrules\n");
@@ -278,7 +316,7 @@ void print_text(const sy::selector& rules, const stated_problem& problem, const 
 }
 
 void print_json(const sy::selector& rules, const stated_problem& problem, const known_device& device,
-                const sy::explanation& why) {
+                const sy::explanation& why, const std::string& note) {
   const sy::operator_description& op = *rules.op;
   ordered_json out{{"operator", why.operator_name}, {"problem", ordered_json::object()}};
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
@@ -291,6 +329,7 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
     }
   }
   out["assumed"] = problem.assumed;
+  if (!note.empty()) out["note"] = note;
   out["device"] = {{"name", device.properties.name},
                    {"backend", device.properties.backend},
                    {"arch", device.properties.arch},
@@ -342,16 +381,25 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
 }
 
 void run(const explain_arguments& arguments, session& session) {
-  const known_operator& known = require_operator(arguments.operator_name);
-  const stated_problem problem = read_problem(known, arguments.words);
   sy::catalog catalog{session.options()};
+  const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
+  const stated_problem problem = read_problem(known, arguments.words);
   const known_device device = require_device(catalog, arguments.device, arguments.attributes);
-  const auto rules = catalog.rules(*known.description, device.properties);
+  auto rules = catalog.rules(*known.description, device.properties);
+  std::string note;
+  if (rules->candidates.empty()) {
+    if (auto of_tables = rules_of_tables(catalog, *known.description, device.properties)) {
+      rules = std::move(of_tables);
+      note =
+          "no kernels for this device are installed here, so the variants are those that tables name. Their "
+          "conditions, grids and configurations are in manifests, which are made when kernels are built";
+    }
+  }
   const sy::explanation why = sy::explain(*rules, problem.values, rules->select(problem.values));
   if (session.json) {
-    print_json(*rules, problem, device, why);
+    print_json(*rules, problem, device, why, note);
   } else {
-    print_text(*rules, problem, device, why, arguments.all);
+    print_text(*rules, problem, device, why, arguments.all, note);
   }
   if (why.variant.empty()) session.status = status_finding;
 }

@@ -70,7 +70,8 @@ struct operator_files {
 
 struct checked_files {
   std::map<const known_operator*, operator_files> operators;
-  std::set<std::string> blobs;  ///< that manifests name
+  std::set<std::string> blobs;     ///< that manifests name
+  std::set<std::string> not_read;  ///< folders whose manifest could not be read: their blobs are unknown
   std::size_t manifests = 0;
   std::size_t tables = 0;
 };

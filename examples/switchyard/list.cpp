@@ -102,6 +102,7 @@ class filter {
   out["requires"] = ordered_json::array();
   for (const sy::condition& each : variant.conditions) out["requires"].push_back(each.text);
   if (!variant.cost.text.empty()) out["cost"] = variant.cost.text;
+  if (variant.cost_us > 0) out["cost_us"] = variant.cost_us;
   out["launches"] = ordered_json::array();
   for (const sy::launch& each : variant.launches) {
     if (each.is_fill) {
@@ -228,13 +229,16 @@ void run(const list_arguments& arguments, session& session) {
     if (!arguments.types.empty()) throw usage_error{"axis=value filters need an operator before them"};
     for (const known_operator& each : known_operators()) shown.push_back(&each);
   } else {
-    shown.push_back(&require_operator(arguments.operator_name));
+    shown.push_back(&require_operator(arguments.operator_name, catalog.roots()));
     (void)filter{arguments, *shown.front()->description};  // says what is wrong before anything is printed
   }
   std::vector<std::string> strangers;
   if (arguments.operator_name.empty()) {
     for (const std::string& name : catalog.operators()) {
-      if (find_operator(name) == nullptr) strangers.push_back(name);
+      if (find_operator(name) != nullptr) continue;
+      strangers.push_back(name);
+      if (const known_operator* const learned = learn_installed(catalog.roots(), name))
+        shown.push_back(learned);
     }
   }
   if (session.json) {
@@ -266,9 +270,9 @@ void run(const list_arguments& arguments, session& session) {
     if (!print_operator(catalog, *each, arguments)) absent.push_back(each->description->name);
   }
   if (!absent.empty()) std::printf("nothing is installed for %s\n", sy::text::join(absent, 40).c_str());
-  for (const std::string& each : strangers) {
-    std::printf("%s\n  not known to this program: an engine's own operator, or a newer one\n",
-                sy::text::printable(each).c_str());
+  if (!strangers.empty()) {
+    std::printf("not described to this program, so known from files alone: %s\n",
+                sy::text::printable(sy::text::join(strangers, 40)).c_str());
   }
 }
 

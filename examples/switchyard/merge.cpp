@@ -15,6 +15,7 @@
 
 #include <switchyard/base/write_file.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/add_measured.hpp>
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/ties.hpp>
@@ -50,6 +51,7 @@ struct merge_counts {
 /// Shards of one table, oldest first: by the date they say they were measured, then as they were named.
 [[nodiscard]] std::vector<table_file> read_shards(const std::vector<std::string>& paths) {
   std::vector<table_file> out;
+  learn_operators(paths);
   for (const std::string& path : paths) {
     out.push_back(read_table_file(path));
     const table_file& first = out.front();
@@ -82,16 +84,18 @@ struct merge_counts {
 class gathered_group {
  public:
   gathered_group(const sy::operator_description& op, std::vector<sy::axis_value> type,
-                 std::vector<std::uint32_t> axes, bool newest)
-      : op_{op}, type_{std::move(type)}, axes_{std::move(axes)}, newest_{newest} {}
+                 std::vector<std::uint32_t> axes, bool newest, bool timed)
+      : op_{op}, type_{std::move(type)}, axes_{std::move(axes)}, newest_{newest}, timed_{timed} {}
 
   [[nodiscard]] bool is(const sy::row_group& of) const {
-    return of.type == type_ &&
+    return of.type == type_ && of.timed == timed_ &&
            std::is_permutation(of.axes.begin(), of.axes.end(), axes_.begin(), axes_.end());
   }
 
   void add(const sy::row_group& from, const std::string& path, merge_counts& counted) {
     for (std::size_t i = 0; i < from.ids.size(); ++i) add_blob(from, i, path, counted);
+    for (const sy::measured_values& each : from.measured_with)
+      sy::add_measured(measured_with_, each.axis, each.values);
     for (std::size_t row = 0; row < from.row_count(); ++row) {
       std::vector<std::int64_t> at;
       for (const std::uint32_t axis : axes_) {
@@ -118,6 +122,8 @@ class gathered_group {
     sy::row_group out;
     out.type = type_;
     out.axes = axes_;
+    out.measured_with = measured_with_;
+    out.timed = timed_;
     std::map<std::string, std::uint32_t, std::less<>> ids;
     for (const auto& [at, row] : rows_) {
       const auto& times = row.times;
@@ -203,6 +209,8 @@ class gathered_group {
   std::vector<sy::axis_value> type_;
   std::vector<std::uint32_t> axes_;
   bool newest_;
+  bool timed_;
+  std::vector<sy::measured_values> measured_with_;
   std::map<std::vector<std::int64_t>, gathered_row> rows_;
   std::map<std::string, std::string, std::less<>> blobs_;
 };
@@ -292,7 +300,7 @@ void run(const merge_arguments& arguments, const session& session) {
       auto into = std::find_if(groups.begin(), groups.end(),
                                [&each](const gathered_group& has) { return has.is(each); });
       if (into == groups.end()) {
-        groups.emplace_back(op, each.type, each.axes, newest);
+        groups.emplace_back(op, each.type, each.axes, newest, each.timed);
         into = groups.end() - 1;
       }
       into->add(each, shard.content.path, counted);

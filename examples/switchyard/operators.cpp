@@ -1,8 +1,17 @@
 #include "operators.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/search_path.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
@@ -18,6 +27,7 @@
 #include <switchyard/operators/softmax_backward.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tool/described_operator.hpp>
 
 #include "command.hpp"
 
@@ -38,11 +48,22 @@ template <sy::operator_type Operator>
   return {&sy::describe<Operator>(), std::move(defaults)};
 }
 
+/// An operator that files describe.
+struct filed_operator {
+  sy::tool::described_operator description;
+  known_operator known;
+
+  explicit filed_operator(const std::string& name)
+      : description{name}, known{&description.get(), {}, true, false} {}
+};
+
 }  // namespace
 
-const std::vector<known_operator>& known_operators() {
+namespace {
+
+[[nodiscard]] std::vector<known_operator>& all_operators() {
   namespace ops = sy::operators;
-  static const std::vector<known_operator> all{
+  static std::vector<known_operator> all{
       know<ops::attention_backward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}}),
       know<ops::attention_decode>({{"kv_dtype", "=dtype"},
                                    {"head_dim_v", "=head_dim"},
@@ -65,11 +86,81 @@ const std::vector<known_operator>& known_operators() {
   return all;
 }
 
+/// Operators that files describe, for the life of the program.
+[[nodiscard]] std::map<std::string, std::unique_ptr<filed_operator>, std::less<>>& filed_operators() {
+  static std::map<std::string, std::unique_ptr<filed_operator>, std::less<>> all;
+  return all;
+}
+
+void add(known_operator fresh) {
+  auto& all = all_operators();
+  std::erase_if(all, [&fresh](const known_operator& each) {
+    return each.description->name == fresh.description->name;
+  });
+  const auto at = std::find_if(all.begin(), all.end(), [&fresh](const known_operator& each) {
+    return each.description->name > fresh.description->name;
+  });
+  all.insert(at, std::move(fresh));
+}
+
+}  // namespace
+
+const std::vector<known_operator>& known_operators() {
+  return all_operators();
+}
+
+void add_operators(std::span<const sy::tool::own_operator> own) {
+  for (const sy::tool::own_operator& each : own)
+    add({each.description, {{"alignment", "16"}, {"dense", "true"}}});
+}
+
+void add_described(const std::string& path) {
+  const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
+  const sy::json_place file{document, path};
+  const auto name = file.at("operator");
+  auto& kept = filed_operators()[name.string()];
+  kept = std::make_unique<filed_operator>(name.string());
+  kept->description.read(file);
+  kept->known.is_learned = false;
+  kept->known.knows_arguments = true;
+  add(kept->known);
+}
+
 const known_operator* find_operator(std::string_view name) {
   for (const known_operator& each : known_operators()) {
     if (each.description->name == name) return &each;
   }
   return nullptr;
+}
+
+const known_operator& operator_of(const std::string& name, const nlohmann::json& file) {
+  if (const known_operator* const known = find_operator(name)) return *known;
+  auto& found = filed_operators()[name];
+  if (found == nullptr) found = std::make_unique<filed_operator>(name);
+  found->description.learn(file);
+  return found->known;
+}
+
+const known_operator* learn_installed(const std::vector<std::string>& roots, const std::string& name) {
+  const sy::search_path path{roots, {}};
+  const known_operator* out = nullptr;
+  for (const sy::file_listing& list : {sy::list_manifests(path, name), sy::list_tables(path, name)}) {
+    for (const std::string& each : list.files) {
+      try {
+        const nlohmann::json document = sy::parse_json(sy::read_file(each, sy::max_json_bytes), each);
+        if (document.is_object() && document.value("operator", nlohmann::json{}) == name)
+          out = &operator_of(name, document);
+      } catch (const sy::file_error&) {  // the catalog warns of it
+      }
+    }
+  }
+  return out;
+}
+
+const known_operator& require_operator(std::string_view name, const std::vector<std::string>& roots) {
+  if (const known_operator* const known = find_operator(name)) return *known;
+  if (const known_operator* const learned = learn_installed(roots, std::string{name})) return *learned;
+  return require_operator(name);
 }
 
 std::string unknown_operator_text(std::string_view name) {

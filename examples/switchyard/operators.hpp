@@ -1,12 +1,16 @@
-// The operators that this program knows by C++ type. To add your own, add a line to operators.cpp.
+// The operators that this program knows by C++ type, and those that it knows from files alone.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <switchyard/operator.hpp>
+#include <switchyard/tool/main.hpp>
 
 namespace tool {
 
@@ -19,12 +23,31 @@ struct axis_default {
 struct known_operator {
   const switchyard::operator_description* description;
   std::vector<axis_default> defaults;
+  bool is_learned = false;      ///< from its manifests and tables: no program described it
+  bool knows_arguments = true;  ///< whether the types of its arguments are known
 };
 
 [[nodiscard]] const std::vector<known_operator>& known_operators();
 
+/// Adds operators of a program's own. One with the name of another takes its place.
+void add_operators(std::span<const switchyard::tool::own_operator> own);
+
+/// Adds an operator that `describe` exported. Throws file_error.
+void add_described(const std::string& path);
+
+/// Learns what the files of the search path say of an operator that nothing describes. Null where there are
+/// none.
+const known_operator* learn_installed(const std::vector<std::string>& roots, const std::string& name);
+
+/// The operator with this name, learned from the search path if need be. Throws usage_error.
+[[nodiscard]] const known_operator& require_operator(std::string_view name,
+                                                     const std::vector<std::string>& roots);
+
 /// Null for a name that is none.
 [[nodiscard]] const known_operator* find_operator(std::string_view name);
+
+/// The operator that a manifest or a table is of. One that no type describes is learned from the file.
+[[nodiscard]] const known_operator& operator_of(const std::string& name, const nlohmann::json& file);
 
 /// Throws usage_error, with a suggestion, for a name that is none.
 [[nodiscard]] const known_operator& require_operator(std::string_view name);

@@ -559,7 +559,7 @@ struct file_summary {
 
 void run(const report_arguments& arguments, const session& session) {
   std::vector<table_file> tables;
-  for (const std::string& path : arguments.paths) tables.push_back(read_table_file(path));
+  for (const std::string& path : arguments.paths) tables.push_back(read_measured_table(path));
   std::vector<file_summary> sums;
   sy::catalog catalog{session.options()};
   std::string body;

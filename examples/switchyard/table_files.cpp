@@ -24,8 +24,7 @@ table_file read_table_file(const std::string& path) {
   sy::check_schema(file, "table");
   const auto name = file.at("operator");
   table_file out;
-  out.known = find_operator(name.string());
-  if (out.known == nullptr) name.fail(sy::error_code::unknown_operator, unknown_operator_text(name.string()));
+  out.known = &operator_of(name.string(), document);
   sy::warnings warned;
   out.content = sy::parse_table(text, path, out.op(), warned);
   for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
@@ -33,6 +32,25 @@ table_file read_table_file(const std::string& path) {
     std::fprintf(stderr, "switchyard: %s: and %zu more invalid entries\n", path.c_str(), warned.left_out);
   }
   read_notes(file, out.notes, out.before);
+  return out;
+}
+
+void learn_operators(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
+    if (!document.is_object() || !document.contains("operator") || !document["operator"].is_string())
+      continue;
+    static_cast<void>(operator_of(document["operator"].get<std::string>(), document));
+  }
+}
+
+table_file read_measured_table(const std::string& path) {
+  table_file out = read_table_file(path);
+  const std::size_t without = std::erase_if(out.content.groups, [](const auto& each) { return !each.timed; });
+  if (without > 0) {
+    std::fprintf(stderr, "switchyard: %s: %zu groups list winners without times; they are left out\n",
+                 path.c_str(), without);
+  }
   return out;
 }
 

@@ -28,9 +28,16 @@ struct table_file {
   [[nodiscard]] const switchyard::operator_description& op() const { return *known->description; }
 };
 
-/// Reads a table of any operator that this program knows. Entries that cannot be used are named on standard
+/// Learns the operators of these tables, where nothing describes them. Tables that are compared are read
+/// afterwards, so that all of them have the same axes. Throws file_error.
+void learn_operators(const std::vector<std::string>& paths);
+
+/// Reads a table. Entries that cannot be used are named on standard
 /// error. Throws switchyard::file_error.
 [[nodiscard]] table_file read_table_file(const std::string& path);
+
+/// The same without groups that list winners instead of times.
+[[nodiscard]] table_file read_measured_table(const std::string& path);
 
 /// What a table's file says of how it was measured.
 void read_notes(const switchyard::json_place& file, switchyard::measurement_notes& notes,

@@ -1,12 +1,14 @@
-// The operators that this program can measure. To add your own, write a workload (see
-// switchyard/tune/workload.hpp) and add it to the lists.
+// The operators that this program can measure: the built-in ones, and those of the program that links the
+// tool (switchyard/tool/main.hpp).
 #pragma once
 
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <switchyard/catalog.hpp>
+#include <switchyard/tool/main.hpp>
 #include <switchyard/tune/bench.hpp>
 
 namespace tool {
@@ -28,6 +30,9 @@ template <switchyard::operator_type Operator>
 [[nodiscard]] std::span<const known_bench> attention_benches();
 [[nodiscard]] std::span<const known_bench> element_benches();
 [[nodiscard]] std::span<const known_bench> norm_benches();
+
+/// Adds those of a program's own operators that have a workload.
+void add_benches(std::span<const switchyard::tool::own_operator> own);
 
 /// Null for an operator that cannot be measured.
 [[nodiscard]] const known_bench* find_bench(std::string_view operator_name);

@@ -51,6 +51,10 @@ void progress::update(std::size_t worker, const std::string& doing, const std::s
 void progress::finished(std::size_t worker, const std::string& line) {
   const std::scoped_lock lock{mutex_};
   ++done_;
+  const double now = std::chrono::duration<double>(clock::now() - begin_).count();
+  const double took = now - finished_at_;
+  recent_ = done_ == before_ + 1 ? took : recent_ + (took - recent_) / 4;
+  finished_at_ = now;
   workers_.erase(worker);
   if (terminal_) {
     draw(true);
@@ -99,8 +103,13 @@ std::string progress::counts() const {
   if (failures_ > 0) out += ", " + std::to_string(failures_) + (failures_ == 1 ? " failure" : " failures");
   const double elapsed = std::chrono::duration<double>(clock::now() - begin_).count();
   std::optional<double> left;
-  if (done_ > before_ && done_ < total_)
-    left = elapsed / static_cast<double>(done_ - before_) * static_cast<double>(total_ - done_);
+  if (done_ > before_ && done_ < total_) {
+    // What a problem takes changes by orders of magnitude over a grid: the mean of all so far and of the last
+    // few, whichever is longer, so that the rest seldom takes longer than was said.
+    const double mean = finished_at_ / static_cast<double>(done_ - before_);
+    const double rest = static_cast<double>(total_ - done_);
+    left = std::max(0.0, std::max(mean, recent_) * rest - (elapsed - finished_at_));
+  }
   if (budget_) {
     const double rest = std::max(0.0, *budget_ - elapsed);
     if (!left || *left > rest) return out + ", " + duration_text(rest) + " of the budget left";

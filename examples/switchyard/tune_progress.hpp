@@ -56,6 +56,8 @@ class progress {
   std::size_t failures_ = 0;
   std::optional<double> budget_;
   clock::time_point begin_ = clock::now();
+  double finished_at_ = 0;  ///< seconds from the beginning to the last problem's end
+  double recent_ = 0;       ///< seconds that the last few problems took
   clock::time_point drawn_{};
   bool visible_ = false;
   std::map<std::size_t, worker_state> workers_;

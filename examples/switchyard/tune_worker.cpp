@@ -31,20 +31,40 @@ using nlohmann::json;
 
 namespace tool {
 
+namespace {
+
+/// A program's own ones first.
+[[nodiscard]] std::vector<known_bench>& all_benches() {
+  static std::vector<known_bench> all = [] {
+    std::vector<known_bench> out;
+    for (const auto list : {attention_benches(), element_benches(), norm_benches()})
+      out.insert(out.end(), list.begin(), list.end());
+    return out;
+  }();
+  return all;
+}
+
+}  // namespace
+
+void add_benches(std::span<const sy::tool::own_operator> own) {
+  auto& all = all_benches();
+  for (const sy::tool::own_operator& each : own) {
+    const auto name = each.description->name;
+    std::erase_if(all, [name](const known_bench& other) { return other.operator_name == name; });
+    if (each.make_bench != nullptr) all.insert(all.begin(), {name, each.make_bench});
+  }
+}
+
 const known_bench* find_bench(std::string_view operator_name) {
-  for (const auto list : {attention_benches(), element_benches(), norm_benches()}) {
-    for (const known_bench& each : list) {
-      if (each.operator_name == operator_name) return &each;
-    }
+  for (const known_bench& each : all_benches()) {
+    if (each.operator_name == operator_name) return &each;
   }
   return nullptr;
 }
 
 std::vector<std::string_view> bench_names() {
   std::vector<std::string_view> out;
-  for (const auto list : {attention_benches(), element_benches(), norm_benches()}) {
-    for (const known_bench& each : list) out.push_back(each.operator_name);
-  }
+  for (const known_bench& each : all_benches()) out.push_back(each.operator_name);
   std::sort(out.begin(), out.end());
   return out;
 }

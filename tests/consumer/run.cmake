@@ -49,6 +49,11 @@ set(SWITCHYARD_SOURCE "@LIBRARY@" CACHE PATH "")
 set(options -C "${WORK}/cache.cmake")
 if(KIND STREQUAL "find_package")
   run("${CMAKE_COMMAND}" --install "${LIBRARY_BUILD}" --prefix "${WORK}/prefix")
+  # What the headers say of the data is where this installation has it.
+  file(READ "${WORK}/prefix/include/switchyard/files/data_folder.hpp" data_folder)
+  if(NOT data_folder MATCHES "data_folder{\"${WORK}/prefix/share/switchyard\"}")
+    message(FATAL_ERROR "data_folder.hpp does not name the installed folder:\n${data_folder}")
+  endif()
   # Moved, so that a path of the original prefix would fail.
   file(RENAME "${WORK}/prefix" "${WORK}/moved")
   list(APPEND options "-Dswitchyard_ROOT=${WORK}/moved")

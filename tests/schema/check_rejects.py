@@ -18,7 +18,7 @@ LAUNCH = {
     "parameters": ["x", {"i32": "n"}, {"f32": "scale * log2e"}, {"pointer": "x + 4 * n"}, {"null": 8},
                    {"struct": ["x", {"u8": 1}], "align": 8},
                    {"tensor_map": {"of": "k", "dtype": "f16", "extents": [64, "n"], "strides": [128], "box": [64, 64],
-                                   "swizzle": "128B", "l2_promotion": "256B", "fill": "zero", "element_strides": [1, 1]}}],
+                                   "swizzle": "128B", "l2_promotion": "256B", "interleave": "none", "fill": "zeros", "element_strides": [1, "step"]}}],
 }
 GOOD = {
     "switchyard.manifest/1": {
@@ -70,7 +70,12 @@ BAD = [
     ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 5, "struct"], []),
     ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 6, "tensor_map", "swizzle"], "256B"),
     ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 6, "tensor_map", "box"], DELETE),
-    ("switchyard.table/1", ["device", "name"], DELETE),
+    ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 6, "tensor_map", "dtype"], "e4m3"),
+    ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 6, "tensor_map", "interleave"], "64B"),
+    ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 6, "tensor_map", "fill"], "zero"),
+    ("switchyard.table/1", ["device", "name"], ""),
+    ("switchyard.table/1", ["other_devices"], "no"),
+    ("switchyard.table/1", ["groups", 0, "measured_with"], {"dtype": []}),
     ("switchyard.table/1", ["match", "n"], "cubic"),
     ("switchyard.table/1", ["neighbours"], 0),
     ("switchyard.table/1", ["envelope"], "far"),
@@ -79,6 +84,7 @@ BAD = [
     ("switchyard.table/1", ["groups", 0, "axes"], ["n", "n"]),
     ("switchyard.table/1", ["groups", 0, "rows", 0, "at"], [4, "many"]),
     ("switchyard.table/1", ["groups", 0, "rows", 0, "times_us"], {}),
+    ("switchyard.table/1", ["groups", 0, "rows", 0, "winners"], ["a"]),
     ("switchyard.table/1", ["groups", 0, "rows", 0, "times_us", "a"], -1),
     ("switchyard.table/1", ["groups", 0, "blobs", "a"], "x"),
     ("switchyard.space/1", ["targets"], []),

@@ -1,4 +1,4 @@
-"""An invented tree: rotary kernels for a CUDA device, whose blobs are plain bytes, and a table of that device.
+"""An invented tree: rotary kernels for a CUDA device, whose blobs hold no code, and a table of that device.
 
 Nothing here is ever loaded, so choices can be explained and files checked on any machine, always with the same
 outcome.
@@ -10,6 +10,8 @@ import os
 import shutil
 import subprocess
 
+from cubin import cubin
+
 DEVICE = "Invented H200"
 
 
@@ -17,7 +19,9 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-BLOBS = {"small.cubin": b"a small kernel", "large.cubin": b"a large kernel"}
+KERNEL = {"parameters": [8, 8, 4], "max_threads": 256}
+BLOBS = {"small.cubin": cubin({"rotary_bf16_4": KERNEL, "rotary_f16_4": KERNEL}),
+         "large.cubin": cubin({"rotary_bf16_64": KERNEL})}
 
 
 def variant(name, blob, tokens, dtype, requires=()):

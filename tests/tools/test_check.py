@@ -4,7 +4,8 @@ import json
 import os
 import sys
 
-from invented import BLOBS, Checks, Tree, run, sha256
+from cubin import cubin
+from invented import BLOBS, KERNEL, Checks, Tree, run, sha256
 
 
 def broken_trees():
@@ -17,6 +18,19 @@ def broken_trees():
 
     def launch(tree, index=0):
         return tree.manifest["variants"][index]["launches"][0]
+
+    def replace(tree, data):
+        """Another large.cubin, pinned as what it is."""
+        tree.blobs["large.cubin"] = data
+        launch(tree)["sha256"] = sha256(data)
+        tree.table["blobs"]["large"] = sha256(data)[:16]
+
+    def own(tree):
+        """As if another program had defined the operator."""
+        for name in ("manifest", "table"):
+            path = getattr(tree, name + "_path")
+            setattr(tree, name + "_path", path.replace("/rotary/", "/own/"))
+            getattr(tree, name)["operator"] = "own"
 
     # What the readers refuse.
     @edit("truncated manifest", "error", 103, "Was the file cut off")
@@ -86,6 +100,84 @@ def broken_trees():
     @edit("blob that nothing uses", "warning", None, "uses this blob")
     def _(tree): tree.blobs["forgotten.cubin"] = b"a forgotten kernel"
 
+    @edit("truncated blob with its hash", "error", 207, "neither a whole cubin, nor a fatbin, nor PTX")
+    def _(tree): replace(tree, BLOBS["large.cubin"][:-100])
+
+    @edit("blob of another kind", "error", 207, "neither a whole cubin")
+    def _(tree): replace(tree, b"a large kernel")
+
+    @edit("blob for another architecture", "error", 207, "was built for sm_80, the manifest's target is sm_90a")
+    def _(tree): replace(tree, cubin({"rotary_bf16_64": KERNEL}, capability=80))
+
+    @edit("kernel that the blob does not have", "error", 208, "has no kernel 'rotary_bf16_46'; did you mean 'rotary_bf16_64'?")
+    def _(tree): launch(tree)["kernel"] = "rotary_bf16_46"
+
+    @edit("too few parameters", "error", 209, "the manifest has 2 parameters, the kernel takes 3")
+    def _(tree): launch(tree)["parameters"].pop()
+
+    @edit("parameter of another size", "error", 209, "has 8 bytes in the manifest and 4 in the kernel")
+    def _(tree): launch(tree)["parameters"][2] = {"i64": "seqlen"}
+
+    @edit("block above its launch bound", "error", 211, "has 512 threads, but the kernel was compiled for at most 256")
+    def _(tree): launch(tree)["block"] = ["tokens * 8", 1, 1]
+
+    @edit("block above the device's limit", "error", 211, "has 2048 threads, a device runs at most 1024")
+    def _(tree): launch(tree)["block"] = [64, 32, 1]
+
+    @edit("shared memory above the device's limit", "error", 204, "240000 bytes of shared memory, a block on sm_90a has at most 232448")
+    def _(tree): launch(tree)["shared_bytes"] = 240000
+
+    @edit("static shared memory counts", "error", 204, "needs 200000 bytes of shared memory and 40000 static ones")
+    def _(tree):
+        replace(tree, cubin({"rotary_bf16_64": {**KERNEL, "shared": 40000}}))
+        launch(tree)["shared_bytes"] = 200000
+
+    def tensor_map(tree, **changes):
+        launch(tree)["parameters"][0] = {"tensor_map": {
+            "of": "q", "dtype": "bf16", "extents": ["head_dim", "seqlen"], "strides": ["2 * head_dim"], "box": [64, 64], **changes}}
+
+    @edit("box above the hardware's limit", "error", 211, "box has an extent of 512; the hardware copies 1 to 256")
+    def _(tree): tensor_map(tree, box=[64, 512])
+
+    @edit("box wider than its swizzle", "error", 211, "the box is 256 bytes wide; swizzle 128B takes at most 128")
+    def _(tree): tensor_map(tree, box=[128, 64], swizzle="128B")
+
+    @edit("box of no whole lines", "error", 211, "the box is 6 bytes wide; it must be a multiple of 16")
+    def _(tree): tensor_map(tree, box=[3, 64])
+
+    @edit("stride of no whole lines", "error", 211, "a stride of 100 bytes is not a multiple of 16")
+    def _(tree): tensor_map(tree, strides=[100])
+
+    @edit("steps above the hardware's limit", "error", 211, "element_strides has 9; the hardware takes 1 to 8")
+    def _(tree): tensor_map(tree, element_strides=[1, 9])
+
+    @edit("interleaved matrix", "error", 211, "an interleaved layout has 3 to 5 dimensions")
+    def _(tree): tensor_map(tree, interleave="16B")
+
+    # Operators of other programs.
+    @edit("operator of another program", "note", 106, "operator 'own' is not known to this program: its axes and arguments")
+    def _(tree): own(tree)
+
+    @edit("another program's operator: syntax", "error", 111, "ceil_div(seqlen 16)")
+    def _(tree):
+        own(tree)
+        launch(tree)["grid"][0] = "ceil_div(seqlen 16)"
+
+    @edit("another program's operator: kernel", "error", 208, "did you mean 'rotary_bf16_64'?")
+    def _(tree):
+        own(tree)
+        launch(tree)["kernel"] = "rotary_bf16_46"
+
+    @edit("another program's operator: parameters", "error", 209, "the manifest has 4 parameters, the kernel takes 3")
+    def _(tree):
+        own(tree)
+        launch(tree)["parameters"].append("scale")
+
+    @edit("another program's operator: rows", "warning", None, "which requires seqlen >= 64")
+    def _(tree):
+        own(tree)
+        tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
+
     # What is most likely not meant.
     @edit("misspelt key", "warning", None, "did you mean 'requires'?")
     def _(tree): tree.manifest["variants"][0]["require"] = ["batch > 1"]
@@ -108,7 +200,7 @@ def broken_trees():
     @edit("type without rows", "warning", None, "1 types that variants serve on Invented H200 have no rows here: {dtype=f16}")
     def _(tree): del tree.table["groups"][1]
 
-    @edit("stale times", "warning", None, "2 times of variant 'large' are stale")
+    @edit("stale times", "warning", None, "2 times of variant 'large' are stale: the blobs changed")
     def _(tree): tree.table["blobs"]["large"] = "0123456789abcdef"
 
     @edit("time of a variant that does not serve", "warning", None, "which requires seqlen >= 64")
@@ -157,6 +249,41 @@ def main():
         checks.that(all(os.path.isabs(each["file"]) for each in matching), f"{name}: names its file")
         if not errors:
             checks.equal(run(program, "check", folder)[0], 0, f"{name}: status without --strict")
+
+    # A table of variants that were not built here is one line, whatever their number.
+    tree = Tree(folder)
+    for row in tree.table["groups"][0]["rows"]:
+        row["times_us"].update({f"large_{i}": 9.0 for i in range(20)})
+    tree.write()
+    status, out, _ = run(program, "check", folder)
+    checks.equal((status, out.count("large_")), (0, 4), f"many unknown variants: {out}")
+    checks.contains(out, "20 variants that the table names are in no manifest of the operator, so their times are not used: "
+                    "large_0, large_1, large_10, large_11, and 16 more", "many unknown variants")
+    tree.table["device"].update(backend="hip", arch="gfx942", name="Invented MI300")
+    tree.write()
+    status, out, _ = run(program, "check", folder)
+    checks.contains(out, "no kernels for Invented MI300 (hip gfx942) are here, so 20 variants that the table names were not "
+                    "compared with a manifest", "a device that nothing was built for")
+    checks.equal(out.count("[switchyard.110]"), 1, "a device that nothing was built for")
+
+    # Blobs of a manifest that cannot be read, or whose variants cannot, are not called unused.
+    for name, change in (("truncated", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest)[:-40])),
+                         ("unsound", lambda tree: tree.manifest["variants"][0].pop("id"))):
+        tree = Tree(folder)
+        change(tree)
+        tree.write()
+        status, out, _ = run(program, "check", folder)
+        checks.equal((status, "uses this blob" in out), (2, False), f"blobs of a manifest that is {name}")
+
+    # Whatever a blob was cut to, it is told.
+    whole = BLOBS["large.cubin"]
+    for length in range(0, len(whole), 37):
+        tree = Tree(folder)
+        tree.blobs["large.cubin"] = whole[:length]
+        tree.manifest["variants"][0]["launches"][0]["sha256"] = sha256(whole[:length])
+        tree.write()
+        status, out, _ = run(program, "check", folder)
+        checks.equal((status, "[switchyard.207]" in out), (2, True), f"a blob of {length} bytes: {out}")
 
     # Hidden folders are no part of a tree.
     tree = Tree(folder).write()

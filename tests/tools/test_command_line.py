@@ -1,6 +1,8 @@
 """switchyard list and explain over an invented tree.   test_command_line.py PROGRAM FOLDER"""
 
 import json
+import os
+import shutil
 import sys
 
 from invented import DEVICE, Checks, Tree, run
@@ -93,15 +95,58 @@ def main():
             (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx3=1"), "did you mean 'avx2'?"),
             (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx2=x"), "is not an integer"),
             (("list", "rotary", "seqlen=1"), "is a size"),
-            (("explode",), ""),
+            (("chek", "x"), "unknown command 'chek'; did you mean 'check'? (there are list, explain, check, describe,"),
+            (("--json", "explode"), "unknown command 'explode' (there are"),
+            (("describe", "rotari"), "did you mean 'rotary'?"),
+            (("diff", "a.json", "b.json", "--threshold", "5"), "--threshold: expected a share such as 5% or 0.05, got '5'"),
             ((), "")):
         status, out, problem = run(program, *root, *arguments)
         checks.equal(status, 64, f"status of {arguments}")
         checks.contains(problem, part, f"message of {arguments}")
         checks.equal(out, "", f"output of {arguments}")
 
+    # A machine that built no kernels of a device explains what ships for it: its table.
+    bare = Tree(folder + "-bare").write()
+    shutil.rmtree(os.path.join(bare.folder, "kernels"))
+    status, out, problem = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=768", "--device",
+                               DEVICE)
+    checks.equal((status, problem), (0, ""), "a table without kernels")
+    for part in (": large [cuda sm_90], interpolated: nearest row 1", "note: no kernels for this device are installed here",
+                 "3 variants can run on the device"):
+        checks.contains(out, part, "a table without kernels")
+    shutil.rmtree(bare.folder)
+
+    # What it is, and an example for each command.
+    status, out, _ = run(program, "--version")
+    checks.equal(status, 0, "--version")
+    for part in ("switchyard 0.", "switchyard.manifest/1, switchyard.table/1, switchyard.operator/1", "built with "):
+        checks.contains(out, part, "--version")
+    for command in ("list", "explain", "check", "describe", "tune", "record", "merge", "diff", "bench", "report"):
+        status, out, _ = run(program, command, "--help")
+        checks.equal(status, 0, f"{command} --help")
+        checks.contains(out, f"Example: switchyard {command} ", f"{command} --help")
+
+    # An operator as data: exported by one program, read by another.
+    status, out, _ = run(program, "describe", "rotary")
+    exported = json.loads(out)
+    checks.equal((status, exported["schema"], exported["operator"]), (0, "switchyard.operator/1", "rotary"), "describe")
+    checks.contains([each["name"] for each in exported["arguments"]], "q", "describe: arguments")
+    exported["operator"] = "spin"
+    path = folder + "-spin.json"
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(exported, file)
+    status, out, _ = run(program, "--operators", path, "describe", "spin")
+    checks.equal((status, json.loads(out)), (0, exported), "--operators")
+    status, _, problem = run(program, "--operators", overlay, "describe", "spin")
+    checks.equal(status, 2, "--operators with another file")
+    checks.contains(problem, "expected \"switchyard.operator/1\", got \"switchyard.table/1\"", "--operators with another file")
+    os.remove(path)
+
+    # Colours are for terminals.
+    checks.that("\033" not in run(program, "check", folder + "/nowhere")[1], "no colours into a pipe")
+
     # A variable with a value that means nothing is not the command line's fault.
-    status, _, problem = explain("dtype=bf16", "seqlen=64", SWITCHYARD_DEBUG="loud")
+    status, _, problem = explain("dtype=bf16", "seqlen=64", SWITCHYARD_FORCE="loud")
     checks.equal(status, 2, "status with a bad variable")
     checks.contains(problem, "[switchyard.304]", "message about a bad variable")
 

@@ -125,7 +125,7 @@ def main():
     for folder, _, names in os.walk(os.path.join(source, "include/switchyard")):
         for name in names:
             inside = os.path.relpath(os.path.join(folder, name), os.path.join(source, "include/switchyard"))
-            stem = inside.split("/")[0] + "/" if "/" in inside else inside.removesuffix(".hpp")
+            stem = inside.split("/")[0] + "/" if "/" in inside else inside.removesuffix(".hpp").removesuffix(".h")
             checks.that(name == "README.md" or f"`{stem}`" in guide, f"include/switchyard/README.md omits {stem}")
     return checks.finish()
 

@@ -212,7 +212,17 @@ def test_merge(program, folder, checks):
     refused(2, (two, contrary), "pins 'b' where another table of 'rotary' pins 'a'")
     refused(64, (one, two, "--conflict", "best"), "--conflict")
     stranger = folder.write("stranger.json", dict(table({}), operator="axpy"))
-    refused(2, (stranger,), "/operator: operator 'axpy' is not known to this program")
+    refused(2, (one, stranger), "is of operator 'axpy', but", "merge the tables of one operator")
+
+    # An operator that nothing describes: its tables say enough.
+    def own(name, rows):
+        return folder.write(name, dict(table(rows), operator="axpy"))
+    status, _, problem = run(program, "merge", own("own1.json", {(1, 64): {"a": 2.0}}), own("own2.json", {(1, 128): {"b": 3.0}}),
+                             "-o", folder.name("own.json"))
+    checks.equal((status, problem), (0, ""), "merge of another program's operator")
+    found = json.loads(folder.read("own.json"))
+    checks.equal((found["operator"], found["groups"][0]["axes"], [row["at"] for row in found["groups"][0]["rows"]]),
+                 ("axpy", ["batch", "seqlen"], [[1, 64], [1, 128]]), "merge of another program's operator")
 
 
 def test_merge_of_notes(program, folder, checks):
@@ -318,10 +328,10 @@ def test_diff(program, folder, checks):
     checks.equal(lines[4], "gained   dtype=bf16 batch=2 seqlen=64: 3 us, a", "diff: gained")
     checks.that(lines[5].startswith("thinned  dtype=bf16 batch=1 seqlen=1024: 20 us -> "), f"diff: thinned {lines[5]}")
     checks.equal(lines[6], "rotary on Invented H200: of 4 shapes in both, 1 are slower, 1 faster (by more than 5 %), "
-                 "1 changed their winner, 1 are the same; ratio of new to old time 1.0039 in the mean", "diff: sum")
+                 "1 have another winner that is clearly better than the old one, 1 are the same; ratio of new to old time 1.0039 in the mean", "diff: sum")
     checks.contains(lines[7], "1 shapes are lost, 1 thinned out but still decided, 1 gained;", "diff: coverage")
 
-    status, out = diff(old, new, "--json", "--all", "--threshold", "30")
+    status, out = diff(old, new, "--json", "--all", "--threshold", "30%")
     found = json.loads(out)
     checks.equal((status, found["status"], found["slower"], found["lost"], found["same"]), (1, 1, 0, 1, 4),
                  "diff: a wider threshold")

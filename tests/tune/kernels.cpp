@@ -108,6 +108,22 @@ void blinking(const block&, const float* x, float* out, std::int64_t rows, std::
   softmax(x, out, rows, columns, ++calls % 2 == 0 ? scale * 1.01F : scale);
 }
 
+/// Right, and now and then held up, as on a busy machine: in one of 20 calls, from the second on.
+void held_up(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale) {
+  static int calls = 0;
+  if (++calls % 20 == 2) std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  softmax(x, out, rows, columns, scale);
+}
+
+/// Right, and the same each time: slower than `held_up` usually is.
+void plodding(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+              float scale) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{2};
+  softmax(x, out, rows, columns, scale);
+  while (std::chrono::steady_clock::now() < until) {
+  }
+}
+
 /// Right, and leaves something behind in its process, which its neighbour stumbles over.
 void spoiling(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
               float scale) {
@@ -169,6 +185,8 @@ void parting(const block&, const float*, float*, std::int64_t, std::int64_t, flo
 
 }  // namespace
 
+EXPORT_KERNEL(softmax_held_up, held_up);
+EXPORT_KERNEL(softmax_plodding, plodding);
 EXPORT_KERNEL(softmax_flushing, flushing);
 EXPORT_KERNEL(softmax_delicate, delicate);
 EXPORT_KERNEL(softmax_flooding, flooding);

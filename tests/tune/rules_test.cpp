@@ -1,9 +1,11 @@
 // The tuner's rules: what samples say, which variants stay, which problems come first, whose they are, how
 // ties are settled, how rows get into a table, and what a check lets through.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -17,6 +19,7 @@
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/coverage.hpp>
 #include <switchyard/tune/halving.hpp>
+#include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/put_row.hpp>
 #include <switchyard/tune/shard.hpp>
 #include <switchyard/tune/statistics.hpp>
@@ -66,7 +69,7 @@ TEST_CASE("the median's interval holds the true median as often as it says") {
   CHECK(tune::summarise({}).samples == 0);
   const auto one = tune::summarise({3.0});
   CHECK(one.microseconds == 3.0);
-  CHECK(one.uncertainty() == 0);
+  CHECK(one.uncertainty() == 1);  // one sample says nothing of how far it is off
   const auto six = tune::summarise({6, 1, 5, 2, 4, 3});
   CHECK(six.microseconds == 3.5);
   CHECK(six.low == 1);
@@ -276,6 +279,57 @@ TEST_CASE("a sample of rows has the first and the last") {
   CHECK(some.has(999'999));
   CHECK_FALSE((some.has(1) && some.has(2)));
   CHECK(std::is_sorted(some.rows().begin(), some.rows().end()));
+}
+
+/// Times a call that takes as long as it is told to: `microseconds(n)` for the n-th call, from 0.
+tune::timed time_of_calls(const std::function<double(std::size_t)>& microseconds, double best) {
+  const auto driver = std::make_shared<sy::host::driver>(1);
+  std::size_t calls = 0;
+  const auto call = [&] {
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::duration<double, std::micro>{microseconds(calls++)};
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  };
+  return tune::time_call(driver, {}, call, best);
+}
+
+TEST_CASE("calls that are slow once, as on a busy machine, give a variant up for nothing") {
+  constexpr double usual = 200;
+  constexpr double outlier = 6000;
+  const tune::timing_options options;
+  // Call 0 loads the kernel, and is not timed. The next ones warm up.
+  for (const std::size_t slow : {1U, 2U, 3U, 7U}) {
+    INFO("call " << slow << " is slow");
+    const auto found = time_of_calls([slow](std::size_t n) { return n == slow ? outlier : usual; }, usual);
+    CHECK(found.samples >= options.samples);
+  }
+  // Even where all of the warm-up was: the sample shows it.
+  const auto found = time_of_calls([](std::size_t n) { return n <= 3 ? outlier : usual; }, usual);
+  CHECK(found.samples >= options.samples);
+  // One in ten.
+  CHECK(time_of_calls([](std::size_t n) { return n % 10 == 0 ? outlier : usual; }, usual).samples >=
+        options.samples);
+}
+
+TEST_CASE("a variant that is slow whenever it is called gets one sample, which claims nothing") {
+  const auto found = time_of_calls([](std::size_t) { return 3000.0; }, 100);
+  CHECK(found.samples == 1);
+  CHECK(found.uncertainty() == 1);
+}
+
+TEST_CASE("a winner has as many samples as its rivals") {
+  const auto wanted = [](const tune::timed& winner, const std::vector<tune::timed>& all) {
+    return tune::samples_wanted(winner, [&all](const auto& visit) {
+      for (const tune::timed& each : all) visit(each);
+    });
+  };
+  const tune::timed shortly{10, 10, 10, 0, 1};
+  const tune::timed rival{10.5, 10, 11, 0.1, 40};
+  const tune::timed slower{20, 19, 21, 0.1, 100};
+  CHECK(wanted(shortly, {shortly, rival, slower}) == 40);
+  CHECK(wanted(shortly, {shortly, slower}) == tune::least_samples);
+  CHECK(wanted(rival, {shortly, rival}) == 40);
 }
 
 TEST_CASE("a judge sees what is wrong with a result, and nothing where all is right") {

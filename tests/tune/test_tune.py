@@ -78,6 +78,19 @@ def rows(table):
     return {tuple(row["at"]): row for group in table["groups"] for row in group["rows"]}
 
 
+def test_outliers():
+    # A kernel that is held up now and then: whatever wins has been sampled like its rivals, and its row says how far it
+    # may be off.
+    root = make_root("outliers", ["held_up", "plodding", "slow"])
+    table = os.path.join(root, "t.json")
+    done = run(root, "softmax", "dtype=f32", "rows=1", "columns=16", "-o", table, *LOOSE)
+    for at, row in rows(read_table(table)).items():
+        check(0 < row.get("uncertainty", 0) < 1, f"{at} does not say how far it may be off: {row}")
+        check({"held_up", "plodding"} <= set(row["times_us"]), f"{at} has times of {list(row['times_us'])}")
+        check(row["times_us"]["plodding"] >= 2000, f"{at}: {row}")
+    check("+- 0 %" not in done.stderr and "+- 100" not in done.stderr, done.stderr)
+
+
 def test_failures():
     root = make_root("failures", ["crash", "right", "hang", "leave", "babble", "partial", "off", "not_a_number",
                                   "overrun", "spoil", "late", "slow"])
