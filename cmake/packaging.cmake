@@ -5,9 +5,28 @@ set(SWITCHYARD_INSTALL_CMAKE "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
 set(SWITCHYARD_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/switchyard")
 
 install(TARGETS switchyard EXPORT switchyard FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+# Programs find the data of the installation whose headers they are built with.
+install(CODE "
+  if(NOT CMAKE_INSTALL_PREFIX MATCHES \"_CPack_Packages\")  # a package is installed elsewhere
+    set(folder \"${CMAKE_INSTALL_DATADIR}/switchyard\")
+    set(header \"${CMAKE_INSTALL_INCLUDEDIR}/switchyard/files/data_folder.hpp\")
+    foreach(each folder header)
+      cmake_path(ABSOLUTE_PATH \${each} BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+    endforeach()
+    file(READ \"${PROJECT_SOURCE_DIR}/include/switchyard/files/data_folder.hpp\" text)
+    string(REPLACE \"data_folder{}\" \"data_folder{\\\"\${folder}\\\"}\" text \"\${text}\")
+    file(WRITE \"\$ENV{DESTDIR}\${header}\" \"\${text}\")
+  endif()")
+if(TARGET switchyard_tool)
+  # Optional: a build of single targets may not have made them.
+  install(TARGETS switchyard_tool_library EXPORT switchyard-tool ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" OPTIONAL)
+  install(TARGETS switchyard_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
+  install(EXPORT switchyard-tool NAMESPACE switchyard:: FILE switchyard-tool-targets.cmake
+    DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
+endif()
 install(EXPORT switchyard NAMESPACE switchyard:: FILE switchyard-targets.cmake DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
 configure_package_config_file(cmake/switchyard-config.cmake.in "${PROJECT_BINARY_DIR}/switchyard-config.cmake"
-  INSTALL_DESTINATION "${SWITCHYARD_INSTALL_CMAKE}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR SWITCHYARD_INSTALL_DATA)
+  INSTALL_DESTINATION "${SWITCHYARD_INSTALL_CMAKE}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR SWITCHYARD_INSTALL_DATA)
 # Until 1.0 a minor version may change what engines compile against.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/switchyard-config-version.cmake"
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
@@ -34,8 +53,13 @@ install(DIRECTORY tables/schema DESTINATION "${SWITCHYARD_INSTALL_DATA}" FILES_M
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/switchyard")
 
 if(PROJECT_IS_TOP_LEVEL)
-  set(CPACK_GENERATOR TGZ)
+  set(CPACK_GENERATOR TGZ)  # and DEB, with `cpack -G DEB`
   set(CPACK_PACKAGE_FILE_NAME "switchyard-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
   set(CPACK_VERBATIM_VARIABLES ON)
+  set(CPACK_PACKAGE_CONTACT "the Switchyard project <switchyard@localhost>")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "nlohmann-json3-dev (>= 3.11)")
+  set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
   include(CPack)  # adds the target `package`
 endif()

@@ -6,7 +6,6 @@
   switchyard_kernels.py configure SPACE...         the jobs and a CMake script that runs them (used by SwitchyardKernels.cmake)
   switchyard_kernels.py compile JOB                one blob
   switchyard_kernels.py manifest PLAN              one manifest
-  switchyard_kernels.py verify MANIFEST...         checks blobs against manifests, without a device
 """
 
 import argparse
@@ -169,7 +168,7 @@ def command_build(args):
         folder = os.path.join(args.out, "kernels", base)
         manifest = make_manifest(plan, folder, os.path.join(work, base))
         write_if_changed(os.path.join(folder, "manifest.json"), layout(manifest) + "\n")
-        problems, _ = verify(os.path.join(folder, "manifest.json"))
+        problems = verify(os.path.join(folder, "manifest.json"))
         if problems:
             raise KernelBuildError("\n".join(problems))
         print(f"{folder}: {len(plan['blobs'])} blobs, {len(plan['variants'])} variants")
@@ -236,40 +235,10 @@ def command_manifest(args):
     with open(path + ".partial", "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(path + ".partial", path)
-    problems, _ = verify(path)
+    problems = verify(path)
     if problems:
         os.remove(path)
         raise KernelBuildError("\n".join(problems))
-
-
-def manifests_below(paths):
-    for path in paths:
-        if not os.path.isdir(path):
-            yield path
-            continue
-        for folder, folders, files in os.walk(path):
-            folders.sort()
-            if "manifest.json" in files:
-                yield os.path.join(folder, "manifest.json")
-
-
-def command_verify(args):
-    fields = read_json(args.fields) if args.fields else None
-    failed, count = 0, 0
-    for path in manifests_below(args.manifests):
-        problems, resources = verify(path, fields, args.max_spills)
-        count += 1
-        for problem in problems:
-            print(problem, file=sys.stderr)
-        failed += bool(problems)
-        if not args.quiet:
-            for kernel, facts in sorted(resources.items()):
-                print(f"{path}: {kernel}: " + ", ".join(f"{key}={value}" for key, value in facts.items()))
-    print(f"{count} manifests checked, {failed} with problems")
-    if count == 0:
-        raise KernelBuildError(f"no manifest below {', '.join(args.manifests)}")
-    if failed:
-        sys.exit(1)
 
 
 def main():
@@ -308,11 +277,6 @@ def main():
     sub.add_argument("plan")
     sub.add_argument("--folder", required=True)
     sub.add_argument("--meta", required=True)
-    sub = command("verify", command_verify)
-    sub.add_argument("manifests", nargs="+", help="manifests, or folders that hold some")
-    sub.add_argument("--fields", help="JSON: operator -> argument -> value kind; checks argument sizes too")
-    sub.add_argument("--max-spills", type=int)
-    sub.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
     try:
         args.function(args)

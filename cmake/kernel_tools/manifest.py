@@ -134,7 +134,7 @@ def make_manifest(plan, folder, meta_folder):
         launches = [finish_launch(launch, plan, facts.get(launch.get("blob"), {}), infos.get(launch.get("blob")),
                                   hashes.get(launch.get("blob"))) for launch in variant["launches"]]
         entry = {"id": variant["id"], "type": variant["type"]}
-        for key in ("config", "requires", "cost", "workspace"):
+        for key in ("config", "requires", "cost", "cost_us", "workspace"):
             if variant.get(key):
                 entry[key] = variant[key]
         entry["launches"] = launches
@@ -146,22 +146,14 @@ def make_manifest(plan, folder, meta_folder):
             **({"shared": shared} if shared else {}), "variants": variants}
 
 
-def parameter_size(parameter, variant, fields):
+def parameter_size(parameter, variant):
     """Size and alignment of a manifest parameter; None where only the operator's C++ type knows."""
     if isinstance(parameter, str):
-        if parameter in variant.get("workspace", {}):
-            return 8, 8
-        if fields is None:
-            return None
-        if parameter not in fields:
-            raise KernelBuildError(f"parameter '{parameter}' is neither an argument nor a workspace; "
-                                   f"arguments are {', '.join(sorted(fields))}")
-        size = SIZES[fields[parameter]]
-        return size, size
+        return (8, 8) if parameter in variant.get("workspace", {}) else None
     if "struct" in parameter:
         offset, widest = 0, 1
         for member in parameter["struct"]:
-            size = parameter_size(member, variant, fields)
+            size = parameter_size(member, variant)
             if size is None:
                 return None
             offset = (offset + size[1] - 1) // size[1] * size[1] + size[0]
@@ -178,7 +170,7 @@ def parameter_size(parameter, variant, fields):
     raise KernelBuildError(f"parameter {json.dumps(parameter)} is of no known kind")
 
 
-def check_launch(launch, variant, info, fields):
+def check_launch(launch, variant, info):
     """Yields what is wrong between a launch and the kernel it names."""
     kernel = info["kernels"].get(launch["kernel"])
     if kernel is None:
@@ -191,7 +183,7 @@ def check_launch(launch, variant, info, fields):
             yield f"kernel {launch['kernel']} takes {len(found)} parameters, the manifest lists {len(parameters)}"
         else:
             for index, (parameter, (offset, size)) in enumerate(zip(parameters, found)):
-                expected = parameter_size(parameter, variant, fields)
+                expected = parameter_size(parameter, variant)
                 if expected is not None and expected[0] != size:
                     yield (f"kernel {launch['kernel']}: parameter {index} ({json.dumps(parameter)}) has {expected[0]} "
                            f"bytes, the kernel takes {size} at offset {offset}")
@@ -230,15 +222,15 @@ def same_arch(manifest_arch, blob_arch):
     return blob_arch in (manifest_arch, plain) or manifest_arch == blob_arch.rstrip("af")
 
 
-def verify(path, fields_by_operator=None, max_spills=None):
-    """Everything wrong between a manifest and its blobs, as sentences; and a line a kernel on its resources."""
+def verify(path):
+    """What is wrong between a manifest and its blobs, as sentences, so that a build fails instead of a call. `switchyard
+    check` knows more: the operator's argument types, tensor maps, the limits of devices."""
     with open(path, encoding="utf-8") as file:
         manifest = expand_shared(json.load(file))
     folder = os.path.dirname(os.path.abspath(path))
-    fields = (fields_by_operator or {}).get(manifest["operator"])
-    problems, infos, resources = [], {}, {}
+    problems, infos = [], {}
     if manifest.get("schema") != SCHEMA:
-        return [f"{path}: schema {manifest.get('schema')}, expected {SCHEMA}"], {}
+        return [f"{path}: schema {manifest.get('schema')}, expected {SCHEMA}"]
     seen = set()
     for index, variant in enumerate(manifest["variants"]):
         place = f"{path}: /variants/{index} ({variant['id']})"
@@ -263,14 +255,7 @@ def verify(path, fields_by_operator=None, max_spills=None):
                     problems.append(f"{place}: blob {name} has SHA-256 {digest}, the manifest says {launch['sha256']}")
                 if info["backend"] != manifest["target"]["backend"] or not same_arch(manifest["target"]["arch"], info["arch"]):
                     problems.append(f"{place}: blob {name} is for {info['backend']}-{info['arch']}")
-                problems += [f"{place}: blob {name}: {text}" for text in check_launch(launch, variant, info, fields)]
+                problems += [f"{place}: blob {name}: {text}" for text in check_launch(launch, variant, info)]
             except (KernelBuildError, OSError) as error:
                 problems.append(f"{place}: blob {name}: {error}")
-                continue
-            kernel = info["kernels"].get(launch["kernel"], {})
-            spills = kernel.get("spills", 0)
-            if max_spills is not None and spills > max_spills:
-                problems.append(f"{place}: kernel {launch['kernel']} spills {spills} registers, at most {max_spills} allowed")
-            resources[f"{name}:{launch['kernel']}"] = {
-                key: value for key, value in kernel.items() if key not in ("parameters", "pointers", "hidden")}
-    return problems, resources
+    return problems

@@ -141,7 +141,7 @@ class Scope:
 class Space:
     """One search-space file."""
 
-    ALLOWED = {"schema", "operator", "targets", "maps", "define", "blobs", "variants", "sets", "description"}
+    ALLOWED = {"schema", "operator", "targets", "maps", "define", "blobs", "variants", "sets", "cost_us", "description"}
     RULE = {"type", "config", "build", "let", "where", "targets", "id", "order", "requires", "cost", "workspace",
             "launches", "description"}
     BLOB = {"toolchain", "name", "sources", "include", "std", "flags", "defines", "instantiate", "requires",
@@ -167,6 +167,7 @@ class Space:
         self.blobs = data["blobs"]
         self.rules = data["variants"]
         self.sets = data.get("sets", {})
+        self.cost_us = data.get("cost_us", {})
         for key, blob in self.blobs.items():
             self.require(blob, self.BLOB, {"toolchain", "name"}, f"/blobs/{key}")
             if blob["toolchain"] not in TOOLCHAINS:
@@ -280,6 +281,8 @@ class Plan:
             variant["workspace"] = {}
         if (cost := scope.resolve(rule.get("cost", MISSING))) is not MISSING:
             variant["cost"] = cost
+            if unit := space.cost_us.get(self.names["target"], {}).get(variant["id"]):
+                variant["cost_us"] = unit
         order = scope.evaluate(rule.get("order", 0))
         self.variants.append({"order": order, "toolchains": sorted(set(toolchains)), "variant": variant})
 

@@ -126,6 +126,8 @@ class Finder:
             test = self.condition(cursor, children)
             if test is not None:
                 self.negate(test)
+        if kind in LOOPS and re.fullmatch(r"\{?\s*__builtin_prefetch\([^;]*", self.text(children[-1]).rstrip("; \n}")):
+            return
         if kind in FUNCTIONS:
             if re.search(r"=\s*(default|delete)$", self.text(cursor)):
                 return
@@ -169,7 +171,7 @@ class Finder:
                 return
         elif parent.kind in LOOPS and cursor != siblings[-1]:
             return
-        if re.match(r"static_cast<void>|\(void\)|__builtin_prefetch|[\w.>-]+\breserve\(", self.text(strip(cursor))):
+        if re.match(r"static_cast<void>|\(void\)|(__builtin_)?prefetch\(|[\w.>-]+\breserve\(", self.text(strip(cursor))):
             return  # nothing that a test could see
         if self.source[cursor.extent.end.offset:].lstrip()[:1] == b";":
             self.leave_out(cursor)
