@@ -9,5 +9,8 @@ set_target_properties(switchyard_c PROPERTIES OUTPUT_NAME switchyard CXX_VISIBIL
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 target_compile_options(switchyard_c PRIVATE -O1)  # JSON code is slow to optimise, and a call by names spends its time elsewhere
 if(SWITCHYARD_INSTALL)
-  install(TARGETS switchyard_c LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  # Optional: a build of single targets may not have made it.
+  install(TARGETS switchyard_c EXPORT switchyard-c LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" OPTIONAL)
+  install(EXPORT switchyard-c NAMESPACE switchyard:: FILE switchyard-c-targets.cmake
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
 endif()

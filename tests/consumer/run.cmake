@@ -1,4 +1,4 @@
-# Builds and runs one consumer. KIND, SOURCES, LIBRARY, LIBRARY_BUILD, WORK, CXX, GENERATOR, PREFIX_PATH.
+# Builds and runs one consumer. KIND, SOURCES, C_SOURCE, LIBRARY, LIBRARY_BUILD, WORK, CXX, GENERATOR, PREFIX_PATH.
 
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -43,6 +43,7 @@ file(CONFIGURE OUTPUT "${WORK}/cache.cmake" CONTENT [[
 set(CMAKE_CXX_COMPILER "@CXX@" CACHE FILEPATH "")
 set(CMAKE_PREFIX_PATH "@PREFIX_PATH@" CACHE STRING "")
 set(CONSUMER_SOURCES "@SOURCES@" CACHE STRING "")
+set(CONSUMER_C_SOURCE "@C_SOURCE@" CACHE FILEPATH "")
 set(CONSUMER_SPACE "@LIBRARY@/tests/kernel_build/scaled_sum.host.json" CACHE FILEPATH "")
 set(SWITCHYARD_SOURCE "@LIBRARY@" CACHE PATH "")
 ]] @ONLY)
@@ -62,6 +63,9 @@ run("${CMAKE_COMMAND}" -S "${LIBRARY}/tests/consumer/${KIND}" -B "${WORK}/build"
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
 run("${WORK}/build/consumer")
 if(KIND STREQUAL "find_package")
+  if(C_SOURCE)
+    run("${WORK}/build/c_consumer")
+  endif()
   file(GLOB manifests "${WORK}/build/data/kernels/scaled_sum/*/manifest.json")
   if(NOT manifests)
     message(FATAL_ERROR "the consumer's own kernels were not built")

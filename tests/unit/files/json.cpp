@@ -7,7 +7,7 @@ using namespace switchyard;
 
 namespace {
 
-const std::string path = "folder/file.json";
+const std::string file_path = "folder/file.json";
 
 template <class Function>
 std::string refusal_of(const Function& read, error_code expected = error_code::invalid_entry) {
@@ -24,7 +24,7 @@ std::string refusal_of(const Function& read, error_code expected = error_code::i
 
 TEST_CASE("a place's pointer escapes what RFC 6901 asks for") {
   const auto document = nlohmann::json::parse(R"({"a/b": {"~": [0, {"~1/": 5}]}, "": 1})");
-  const json_place file{document, path};
+  const json_place file{document, file_path};
   CHECK(file.pointer().empty());
   const auto a = file.at("a/b");
   const auto b = a.at("~");
@@ -40,7 +40,7 @@ TEST_CASE("a place's pointer escapes what RFC 6901 asks for") {
 
 TEST_CASE("a missing member and a wrong kind are named with file, pointer and what was found") {
   const auto document = nlohmann::json::parse(R"({"rows": [{"at": "x"}, [1, 2], null]})");
-  const json_place file{document, path};
+  const json_place file{document, file_path};
   const auto rows = file.at("rows");
   const auto first = rows.at(std::size_t{0});
   const auto at = first.at("at");
@@ -63,7 +63,7 @@ TEST_CASE("a missing member and a wrong kind are named with file, pointer and wh
 TEST_CASE("integers are whole and fit 64 bits") {
   const auto document = nlohmann::json::parse(
       "[9223372036854775807, -9223372036854775808, 9223372036854775808, 1.0, 18446744073709551616]");
-  const json_place file{document, path};
+  const json_place file{document, file_path};
   const auto at = [&file](std::size_t i) { return file.at(i); };
   CHECK(at(0).integer() == INT64_MAX);
   CHECK(at(1).integer() == INT64_MIN);
@@ -76,7 +76,7 @@ TEST_CASE("integers are whole and fit 64 bits") {
 TEST_CASE("messages stay short and whole characters, whatever the file holds") {
   const nlohmann::json document{{"id", std::string(59, 'a') + "\xc3\xa9" + std::string(1 << 20, 'b')},
                                 {std::string(1 << 20, 'k'), 1}};
-  const json_place file{document, path};
+  const json_place file{document, file_path};
   const auto id = file.at("id");
   const std::string said = refusal_of([&] { return id.integer(); });
   CHECK(said.size() < 200);
@@ -89,7 +89,7 @@ TEST_CASE("messages stay short and whole characters, whatever the file holds") {
 
 TEST_CASE("text that is no JSON is refused with the place of the mistake") {
   const auto of = [](std::string_view text) {
-    return refusal_of([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+    return refusal_of([&] { return parse_json(text, file_path).size(); }, error_code::malformed_json);
   };
   CHECK_THAT(of("{\"a\": 1,\n \"b\": }"),
              has_text("folder/file.json: is not JSON: parse error at line 2, column 7"));
@@ -105,7 +105,7 @@ TEST_CASE("text that is no JSON is refused with the place of the mistake") {
 
 TEST_CASE("a zero byte, where a parser would stop, is refused with its place") {
   const auto of = [](std::string_view text) {
-    return refusal_of([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+    return refusal_of([&] { return parse_json(text, file_path).size(); }, error_code::malformed_json);
   };
   using namespace std::string_view_literals;
   CHECK(of("{} \0 garbage"sv) ==
@@ -113,12 +113,12 @@ TEST_CASE("a zero byte, where a parser would stop, is refused with its place") {
         "half-way?");
   CHECK_THAT(of("{}\0"sv), has_text("byte 3 is zero"));
   CHECK_THAT(of("{\"a\0b\": 1}"sv), has_text("byte 4 is zero"));
-  CHECK(parse_json(R"({"a\u0000b": 1})", path).size() == 1);
+  CHECK(parse_json(R"({"a\u0000b": 1})", file_path).size() == 1);
 }
 
 TEST_CASE("a key that stands twice in an object is refused with its pointer") {
   const auto of = [](std::string_view text) {
-    return refusal_of([&] { return parse_json(text, path).size(); }, error_code::malformed_json);
+    return refusal_of([&] { return parse_json(text, file_path).size(); }, error_code::malformed_json);
   };
   CHECK(of(R"({"a": 1, "b": 2, "a": 3})") ==
         "[switchyard.103] folder/file.json: /a: the key is repeated; remove one of the two");
@@ -128,31 +128,31 @@ TEST_CASE("a key that stands twice in an object is refused with its pointer") {
   CHECK_THAT(of(R"({"\ud83d\ude82": 1, "🚂": 2})"), has_text("/🚂: the key"));
   CHECK_THAT(of(R"({"\"\\\/\n": 1, "\u0022\u005c/\u000a": 2})"), has_text("the key is repeated"));
   CHECK_THAT(of(R"({"": 1, "": 2})"), has_text("/: the key"));
-  CHECK(parse_json(R"({"a": {"a": [{"a": 1}, {"a": "a"}]}, "b": "a", "c": "\"a\": 1", "aa": 1})", path)
+  CHECK(parse_json(R"({"a": {"a": [{"a": 1}, {"a": "a"}]}, "b": "a", "c": "\"a\": 1", "aa": 1})", file_path)
             .size() == 4);
   // As many as there may be, and in linear time.
   std::string many = "{";
   for (int i = 0; i < 200'000; ++i) many += "\"k" + std::to_string(i) + "\": 1, ";
-  CHECK(parse_json(many + "\"last\": 1}", path).size() == 200'001);
+  CHECK(parse_json(many + "\"last\": 1}", file_path).size() == 200'001);
   CHECK_THAT(of(many + "\"k77777\": 1}"), has_text("/k77777: the key"));
   CHECK_THAT(of(many + "\"k3\": 1}"), has_text("/k3: the key"));
 }
 
 TEST_CASE("nesting is counted before anything is parsed, and not inside strings") {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
-  CHECK(parse_json(nested(max_json_depth), path).is_array());
+  CHECK(parse_json(nested(max_json_depth), file_path).is_array());
   CHECK_THAT(
-      refusal_of([&] { return parse_json(nested(max_json_depth + 1), path); }, error_code::malformed_json),
+      refusal_of([&] { return parse_json(nested(max_json_depth + 1), file_path); }, error_code::malformed_json),
       has_text("nests 65 levels deep; at most 64 are read"));
-  CHECK_THAT(refusal_of([&] { return parse_json(nested(1'000'000), path); }, error_code::malformed_json),
+  CHECK_THAT(refusal_of([&] { return parse_json(nested(1'000'000), file_path); }, error_code::malformed_json),
              has_text("nests 1000000 levels deep"));
-  CHECK(parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", path).size() == 1);
+  CHECK(parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", file_path).size() == 1);
 }
 
 TEST_CASE("the schema's name and major version are checked") {
   const auto check = [](const char* schema, error_code expected) {
     const nlohmann::json document{{"schema", schema}};
-    const json_place file{document, path};
+    const json_place file{document, file_path};
     return refusal_of(
         [&] {
           check_schema(file, "table");
