@@ -153,12 +153,13 @@ class group_binder {
           !into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data()))
         continue;
       into.at.insert(into.at.end(), at.begin(), at.end());
+      const auto first = static_cast<std::uint32_t>(into.times.size());
       for (const measured_time& time : times) {
         if (!into.named[ids[time.variant]].candidates.empty()) {
           into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds), -1});
         }
       }
-      into.first_time.push_back(static_cast<std::uint32_t>(into.times.size()));
+      into.ranges.push_back({first, static_cast<std::uint32_t>(into.times.size()) - first});
       add_costs(into, into.row_count() - 1, from);
       into.origins.push_back({table_number, rows.source_group, rows.source_row[row]});
     }
@@ -213,11 +214,12 @@ class group_binder {
     for (const axis_value& each : into.type) problem[each.axis] = each.value;
     for (std::size_t i = 0; i < into.axes.size(); ++i)
       problem[into.axes[i]] = into.at[row * into.axes.size() + i];
-    for (std::size_t t = into.first_time[row]; t < into.first_time[row + 1]; ++t) {
-      const named_candidates& named = into.named[into.times[t].variant];
+    const auto [first, count] = into.ranges[row];
+    for (bound_time& time : std::span{into.times}.subspan(first, count)) {
+      const named_candidates& named = into.named[time.variant];
       if (named.cost == no_index) continue;
       const expression& cost = set_.candidates[named.candidates.front()].variant->cost.value;
-      into.times[t].cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
+      time.cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
     }
   }
 
@@ -244,6 +246,19 @@ class group_binder {
       (void)group.place(problem, std::span{points}.subspan(row * dimensions, dimensions));
     }
     group.index = row_index_builder::build(points, dimensions);
+    order_times(group);
+  }
+
+  /// Lays the times out as the index lays out the rows: a search finds its neighbours in few leaves.
+  static void order_times(bound_group& group) {
+    std::vector<bound_time> ordered;
+    ordered.reserve(group.times.size());
+    for (const std::uint32_t row : group.index.rows()) {
+      const auto times = group.row_times(row);
+      group.ranges[row].first = static_cast<std::uint32_t>(ordered.size());
+      ordered.insert(ordered.end(), times.begin(), times.end());
+    }
+    group.times = std::move(ordered);
   }
 
   const candidate_set& set_;

@@ -124,8 +124,13 @@ struct bound_group {
   std::vector<named_candidates> named;  ///< by id
   std::vector<expression> costs;        ///< distinct ones, folded for the type and the device
   std::vector<std::int64_t> at;
-  std::vector<std::uint32_t> first_time{0};
-  std::vector<bound_time> times;
+  /// A row's times: [first, first + count).
+  struct time_range {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+  };
+  std::vector<time_range> ranges;  ///< by row
+  std::vector<bound_time> times;   ///< rows that are near each other stand together, once there is an index
   struct origin {
     std::uint32_t table = 0;
     std::uint32_t group = 0;
@@ -144,9 +149,9 @@ struct bound_group {
   row_index index;
   row_slots slots;  ///< finds rows by their coordinates
 
-  [[nodiscard]] std::size_t row_count() const noexcept { return first_time.size() - 1; }
+  [[nodiscard]] std::size_t row_count() const noexcept { return ranges.size(); }
   [[nodiscard]] std::span<const bound_time> row_times(std::size_t row) const noexcept {
-    return std::span{times}.subspan(first_time[row], first_time[row + 1] - first_time[row]);
+    return std::span{times}.subspan(ranges[row].first, ranges[row].count);
   }
 
   /// The row that was measured at exactly these sizes, or no_index.

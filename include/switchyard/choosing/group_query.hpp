@@ -52,10 +52,11 @@ class group_query {
     neighbour_list near;
     group_.index.nearest({point.data(), group_.dimensions.size()}, group_.neighbours, near);
     // A large table is not in the cache: prefetch all rows before the first is read.
-    for (std::uint32_t n = 0; n < near.count; ++n)
-      __builtin_prefetch(&group_.first_time[near.entries[n].row]);
+    for (std::uint32_t n = 0; n < near.count; ++n) __builtin_prefetch(&group_.ranges[near.entries[n].row]);
     for (std::uint32_t n = 0; n < near.count; ++n) {
-      __builtin_prefetch(group_.times.data() + group_.first_time[near.entries[n].row]);
+      const bound_group::time_range& times = group_.ranges[near.entries[n].row];
+      __builtin_prefetch(group_.times.data() + times.first);
+      __builtin_prefetch(group_.times.data() + times.first + times.count - 1);
     }
     return predict(near, out);
   }

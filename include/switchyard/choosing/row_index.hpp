@@ -34,6 +34,9 @@ class row_index {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return rows_.size(); }
 
+  /// All rows, leaf after leaf: rows that are near each other stand together.
+  [[nodiscard]] std::span<const std::uint32_t> rows() const noexcept { return rows_; }
+
   /// The `count` rows nearest to a point, nearest first; equally near rows in their table's order. A search
   /// visits a bounded number of leaves, which bounds its time in tables of a million rows; within those
   /// leaves it is exact.

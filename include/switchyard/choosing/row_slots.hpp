@@ -23,12 +23,15 @@ class row_slots {
     if (slots_.empty()) return no_index;
     const std::size_t count = at.size();
     const std::size_t mask = slots_.size() - 1;
-    for (std::size_t slot = hash(at) >> 32U & mask;; slot = (slot + 1) & mask) {
-      const std::uint32_t entry = slots_[slot];
+    const std::uint64_t code = hash(at);
+    for (std::size_t slot = code >> 32U & mask;; slot = (slot + 1) & mask) {
+      const std::uint64_t entry = slots_[slot];
       if (entry == 0) return no_index;
+      if ((entry ^ code << 32U) >> 32U != 0) continue;  // most others, without a look at their coordinates
+      const auto row = static_cast<std::uint32_t>(entry) - 1;
       bool same = true;
-      for (std::size_t i = 0; i < count; ++i) same = same && rows[(entry - 1) * count + i] == at[i];
-      if (same) return entry - 1;
+      for (std::size_t i = 0; i < count; ++i) same = same && rows[row * count + i] == at[i];
+      if (same) return row;
     }
   }
 
@@ -41,27 +44,29 @@ class row_slots {
   [[nodiscard]] bool insert(problem_view at, std::uint32_t row, const std::int64_t* rows) {
     if ((std::size_t{row} + 1) * 2 > slots_.size()) grow(at.size(), rows);
     if (find(at, rows) != no_index) return false;
-    put(at, row + 1);
+    put(at, row);
     return true;
   }
 
  private:
-  void put(problem_view at, std::uint32_t entry) noexcept {
+  void put(problem_view at, std::uint32_t row) noexcept {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = hash(at) >> 32U & mask;
+    const std::uint64_t code = hash(at);
+    std::size_t slot = code >> 32U & mask;
     while (slots_[slot] != 0) slot = (slot + 1) & mask;
-    slots_[slot] = entry;
+    slots_[slot] = code << 32U | (std::uint64_t{row} + 1);
   }
 
   void grow(std::size_t count, const std::int64_t* rows) {
-    std::vector<std::uint32_t> old(slots_.empty() ? 16 : slots_.size() * 4);
+    std::vector<std::uint64_t> old(slots_.empty() ? 16 : slots_.size() * 2);
     old.swap(slots_);
-    for (const std::uint32_t entry : old) {
-      if (entry != 0) put({rows + (entry - 1) * count, count}, entry);
+    for (const std::uint64_t entry : old) {
+      const auto row = static_cast<std::uint32_t>(entry) - 1;
+      if (entry != 0) put({rows + row * count, count}, row);
     }
   }
 
-  std::vector<std::uint32_t> slots_;  // row + 1; 0: free
+  std::vector<std::uint64_t> slots_;  // low half: row + 1; high half: the low half of the hash; 0: free
 };
 
 }  // namespace v0
