@@ -25,8 +25,10 @@ class row_index_builder {
     while ((count >> out.depth_) > row_index::leaf_rows) ++out.depth_;
     out.nodes_.resize((std::size_t{1} << out.depth_) - 1);
     split(out, points, 0, 0, 0);
-    constexpr std::size_t lanes = row_index::lanes;
     const std::size_t leaves = count == 0 ? 0 : std::size_t{1} << out.depth_;
+    const std::size_t most_rows = (count >> out.depth_) + 1;
+    const std::size_t lanes = (most_rows + row_index::block - 1) / row_index::block * row_index::block;
+    out.lanes_ = lanes;
     out.points_.resize(leaves * lanes * dimensions);
     for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
       const std::size_t begin = out.bound(leaf, out.depth_);

@@ -50,6 +50,8 @@ class row_index {
     for (std::uint32_t i = 0; i < state.wanted; ++i) state.found[i] = nothing;
     for (std::size_t axis = 0; axis < dimensions_; ++axis) state.offsets[0][axis] = 0;
     part next{};
+    const bool in_cache = depth_ <= cached_depth;
+    std::uint32_t unscanned = no_leaf;
     for (std::uint32_t visit = 0, most = max_leaves(); visit < most; ++visit) {
       std::array<float, max_dimensions>& offsets = state.offsets[visit];
       if (visit > 0) {
@@ -59,8 +61,17 @@ class row_index {
         for (std::size_t axis = 0; axis < dimensions_; ++axis) offsets[axis] = state.offsets[next.from][axis];
         offsets[next.axis] = next.offset;
       }
-      descend(state, next, visit, most - visit - 1);
+      const std::uint32_t leaf = descend(state, next, visit, most - visit - 1);
+      prefetch(leaf);
+      if (in_cache) {
+        scan_(*this, state, leaf);
+        continue;
+      }
+      // While a leaf comes from memory, the way to the next one is found.
+      if (unscanned != no_leaf) scan_(*this, state, unscanned);
+      unscanned = leaf;
     }
+    if (unscanned != no_leaf) scan_(*this, state, unscanned);
     for (; out.count < state.wanted && state.found[out.count] != nothing; ++out.count) {
       const std::uint64_t key = state.found[out.count];
       out.entries[out.count] = {distance_of(key), static_cast<std::uint32_t>(key)};
@@ -72,16 +83,17 @@ class row_index {
 
   static constexpr std::size_t leaf_rows = 28;
 
-  // A leaf's coordinates are stored axis by axis, `lanes` per axis, so that vector instructions compare its
-  // rows.
-  static constexpr std::size_t lanes = 32;
-  static_assert(lanes > leaf_rows && lanes == 32);  // a bit each in rows_within
+  // A leaf's coordinates are stored axis by axis, `lanes_` per axis, so that vector instructions compare its
+  // rows, a block at a time.
+  static constexpr std::size_t block = 8;
+  static constexpr std::size_t most_lanes = 32;
+  static_assert(most_lanes > leaf_rows && most_lanes == 32);  // a bit each in rows_within
 
   // Larger tables visit fewer leaves: leaves come from memory rather than from the cache, and rows are so
   // dense that an approximation is good enough.
   [[nodiscard]] std::uint32_t max_leaves() const noexcept {
-    if (depth_ <= 9) return most_leaves;
-    return depth_ >= 16 ? 3 : most_leaves - (depth_ - 9);
+    if (depth_ <= cached_depth) return most_leaves;
+    return depth_ >= cached_depth + 7 ? 3 : most_leaves - (depth_ - cached_depth);
   }
 
   struct node {
@@ -89,6 +101,8 @@ class row_index {
     float value = 0;
   };
   static constexpr std::uint32_t most_leaves = 10;
+  static constexpr unsigned cached_depth = 9;  // leaves of deeper trees come from memory
+  static constexpr std::uint32_t no_leaf = 0xffffffffU;
 
   /// A part of space to visit later.
   struct part {
@@ -129,8 +143,9 @@ class row_index {
     return distance_of(state.found[state.wanted - 1]);
   }
 
-  /// Descends to the nearest leaf of a part, scans it, and keeps the parts it passes.
-  void descend(search& state, const part& from, std::uint32_t visit, std::uint32_t room) const noexcept {
+  /// The nearest leaf of a part. Keeps the parts that it passes on the way.
+  [[nodiscard]] std::uint32_t descend(search& state, const part& from, std::uint32_t visit,
+                                      std::uint32_t room) const noexcept {
     const std::array<float, max_dimensions>& offsets = state.offsets[visit];
     const float limit = worst(state);
     std::uint32_t position = from.position;
@@ -144,15 +159,14 @@ class row_index {
         keep(state, {bound, difference, here.axis, level + 1, 2 * position + 1 - right, visit}, room);
       position = 2 * position + right;
     }
-    prefetch(position);
-    scan_(*this, state, position);
+    return position;
   }
 
   /// Prefetches a leaf.
   void prefetch(std::size_t position) const noexcept {
     constexpr std::size_t line = 16;  // values in a cache line
-    const std::size_t begin = position * lanes * dimensions_;
-    for (std::size_t i = 0; i < lanes * dimensions_; i += line) __builtin_prefetch(&points_[begin + i]);
+    const std::size_t begin = position * lanes_ * dimensions_;
+    for (std::size_t i = 0; i < lanes_ * dimensions_; i += line) __builtin_prefetch(&points_[begin + i]);
     for (std::size_t i = bound(position, depth_); i < bound(position + 1, depth_); i += line)
       __builtin_prefetch(&rows_[i]);
   }
@@ -190,36 +204,26 @@ class row_index {
   [[gnu::always_inline]] inline void measure(const search& state, const float* leaf,
                                              float* squared) const noexcept {
     constexpr std::size_t width = sizeof(Floats) / sizeof(float);
-    constexpr std::size_t together = 4 * width;  // few enough to stay in registers
-    for (std::size_t lane = 0; lane < lanes; lane += together) {
-      Floats sum0{};
-      Floats sum1{};
-      Floats sum2{};
-      Floats sum3{};
+    static_assert(block % width == 0);
+    for (std::size_t lane = 0; lane < lanes_; lane += block) {
+      std::array<Floats, block / width> sums{};
       for (std::size_t axis = 0; axis < dimensions_; ++axis) {
-        // Each by itself: an array of them would be copied through the stack.
-        const float* const from = leaf + axis * lanes + lane;
         const Floats here = Floats{} + state.point[axis];
-        add_squares(from, here, sum0);
-        add_squares(from + width, here, sum1);
-        add_squares(from + 2 * width, here, sum2);
-        add_squares(from + 3 * width, here, sum3);
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          add_squares(leaf + axis * lanes_ + lane + i * width, here, sums[i]);
       }
-      store(squared + lane, sum0);
-      store(squared + lane + width, sum1);
-      store(squared + lane + 2 * width, sum2);
-      store(squared + lane + 3 * width, sum3);
+      for (std::size_t i = 0; i < sums.size(); ++i) store(squared + lane + i * width, sums[i]);
     }
   }
 
   /// The rows of a leaf that are no farther than `limit`, a bit each.
-  [[nodiscard, gnu::always_inline]] static inline std::uint32_t rows_within(const float* squared, float limit,
-                                                                            std::size_t count) noexcept {
+  [[nodiscard, gnu::always_inline]] inline std::uint32_t rows_within(const float* squared, float limit,
+                                                                     std::size_t count) const noexcept {
     std::uint32_t near = 0;
 #if defined(__SSE2__)
     using four = float __attribute__((vector_size(16)));
     const four limits = four{} + limit;
-    for (std::size_t lane = 0; lane < lanes; lane += 4) {
+    for (std::size_t lane = 0; lane < lanes_; lane += 4) {
       four here;
       __builtin_memcpy(&here, squared + lane, sizeof here);
       const auto bits =
@@ -227,7 +231,7 @@ class row_index {
       near |= bits << lane;
     }
 #else
-    for (std::size_t lane = 0; lane < lanes; ++lane)
+    for (std::size_t lane = 0; lane < lanes_; ++lane)
       near |= static_cast<std::uint32_t>(squared[lane] <= limit) << lane;
 #endif
     return near & ((std::uint32_t{1} << count) - 1);
@@ -236,8 +240,8 @@ class row_index {
   /// Scans a leaf. No step branches on a single distance: such branches are unpredictable.
   template <class Floats>
   [[gnu::always_inline]] inline void scan_in(search& state, std::size_t position) const noexcept {
-    alignas(32) std::array<float, lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    measure<Floats>(state, &points_[position * lanes * dimensions_], squared.data());
+    alignas(32) std::array<float, most_lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    measure<Floats>(state, &points_[position * lanes_ * dimensions_], squared.data());
     const std::size_t begin = bound(position, depth_);
     std::uint32_t near = rows_within(squared.data(), worst(state), bound(position + 1, depth_) - begin);
     for (; near != 0; near &= near - 1) {
@@ -279,6 +283,7 @@ class row_index {
   }
 
   std::size_t dimensions_ = 0;
+  std::size_t lanes_ = 0;  // what the largest leaf needs, in whole blocks
   unsigned depth_ = 0;
   std::vector<node> nodes_;
   std::vector<std::uint32_t> rows_;
