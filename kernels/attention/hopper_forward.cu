@@ -44,8 +44,8 @@ struct problem {
 enum : i32 { has_lse = 1, has_cu_q = 2, has_cu_k = 4, has_used_q = 8, has_used_k = 16 };
 
 /// Sizes of a kernel. `Masked`: keys are limited by more than the end of the sequence. `Capped`: scores are.
-/// `Turns`: warpgroups take turns to issue products.
-template <class Type, int Dim, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped, bool Turns,
+/// `PingPong`: warpgroups take turns to issue products (FlashAttention-3: ping-pong scheduling).
+template <class Type, int Dim, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped, bool PingPong,
           int QueryStages>
 struct shape {
   using type = Type;
@@ -57,7 +57,7 @@ struct shape {
   static constexpr int query_stages = QueryStages;
   static constexpr bool masked = Masked;
   static constexpr bool capped = Capped;
-  static constexpr bool turns = Turns;
+  static constexpr bool ping_pong = PingPong;
   // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
   // last have but one side. A block of values that waits to be multiplied and those left out behind it hold
   // their stages until the next tile's first keys have come, which come after the values left out before.
@@ -433,10 +433,10 @@ struct consumer {
   }
 
   __device__ __forceinline__ void take_turn() {
-    if constexpr (Shape::turns) named_sync(1 + static_cast<u32>(group), 256);
+    if constexpr (Shape::ping_pong) named_sync(1 + static_cast<u32>(group), 256);
   }
   __device__ __forceinline__ void pass_turn() {
-    if constexpr (Shape::turns)
+    if constexpr (Shape::ping_pong)
       named_arrive(1 + (group + 1 == Shape::groups ? 0U : static_cast<u32>(group) + 1), 256);
   }
 
@@ -753,7 +753,7 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
   } else {
     take_registers<Shape::registers>();
     consumer<Shape> worker{p, bars, shared, places, warpgroup - 1};
-    if constexpr (Shape::turns) {
+    if constexpr (Shape::ping_pong) {
       if (warpgroup == Shape::groups) worker.pass_turn();  // the first has the first turn
     }
     worker.run();
