@@ -80,8 +80,8 @@ class named_arguments {
     }
   }
 
-  [[noreturn]] static void fail_size(std::string_view where, std::string_view type, std::uint64_t size) {
-    fail(std::string{where} + ": " + std::string{type} + " begins with the size " + std::to_string(size) +
+  [[noreturn]] static void fail_size(std::string_view function, std::string_view type, std::uint64_t size) {
+    fail(std::string{function} + ": " + std::string{type} + " begins with the size " + std::to_string(size) +
          ", which is no version's");
   }
 
@@ -90,11 +90,11 @@ class named_arguments {
     return std::string{op_} + ": " + std::string{name};
   }
 
-  [[nodiscard]] const switchyard_argument* find(std::string_view name, int kind, const char* what) {
+  [[nodiscard]] const switchyard_argument* find(std::string_view name, int kind, const char* kind_name) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (all_[i].name != name) continue;
       read_ |= std::uint64_t{1} << i;
-      if (all_[i].kind != kind) fail(about(name) + " must be " + what);
+      if (all_[i].kind != kind) fail(about(name) + " must be " + kind_name);
       return &all_[i];
     }
     return nullptr;

@@ -237,9 +237,9 @@ constexpr sy::workspace any_workspace() {
 }
 
 template <class Operator>
-[[gnu::noinline]] void dispatch(sy::dispatcher<Operator>& on, sy::stream where, calls<Operator>& each,
+[[gnu::noinline]] void dispatch(sy::dispatcher<Operator>& on, sy::stream launch_stream, calls<Operator>& each,
                                 int count) {
-  for (int i = 0; i < count; ++i) on(where, each.next(i), any_workspace());
+  for (int i = 0; i < count; ++i) on(launch_stream, each.next(i), any_workspace());
 }
 
 /// The driver's entry points: launches with attributes have another one, whose stand-in takes longer.
@@ -262,10 +262,10 @@ bool has_attributes(const json& launch) {
 
 template <class Operator>
 [[gnu::noinline]] void launch_bare(const std::vector<json>& launches, entry_points entry, void* function,
-                                   sy::stream where, calls<Operator>& each, int count) {
+                                   sy::stream launch_stream, calls<Operator>& each, int count) {
   std::array<void*, sy::max_parameters> parameters{};
   auto* const kernel = static_cast<CUfunc_st*>(function);
-  auto* const stream = static_cast<CUstream_st*>(where);
+  auto* const stream = static_cast<CUstream_st*>(launch_stream);
   std::size_t plain = 0;
   std::size_t attributed = 0;
   for (const json& launch : launches) {

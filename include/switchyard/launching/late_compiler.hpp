@@ -40,14 +40,14 @@ class late_compiler {
       step.to = each.offset;
       step.value = static_cast<std::uint32_t>(i);
       if (each.from == late_value::source::field) {
-        step.what = late_step::action::copy;
+        step.does = late_step::action::copy;
         step.from = fields_[each.index].offset;
         step.count = size_of(each.kind);
       } else if (each.from == late_value::source::integer) {
         out->values[i] = each.value->fold(axes, attributes);
         if (!compile(out->values[i].program(), step, *out)) continue;
       } else if (each.from == late_value::source::workspace) {
-        step.what = late_step::action::address;
+        step.does = late_step::action::address;
         step.from = each.index;
       }
       if (!joined(out->steps, step)) out->steps.push_back(step);
@@ -116,7 +116,7 @@ class late_compiler {
       // It has set the step.
     } else if (is_limit(program)) {
       load(step, program[0]);
-      step.what = action::limit;
+      step.does = action::limit;
       step.operand = program[3].integer;
     } else {
       compile_flags(program, step, out);
@@ -127,12 +127,12 @@ class late_compiler {
   void compile_field(const instruction& field, late_step& step) const noexcept {
     load(step, field);
     if (same_bytes(step.loaded, step.kind)) {
-      step.what = action::copy;
+      step.does = action::copy;
       step.count = size_of(step.kind);
     } else if (size_of(step.loaded) == 8) {
-      step.what = action::narrow;
+      step.does = action::narrow;
     } else {
-      step.what = action::minimum;
+      step.does = action::minimum;
       step.operand = INT64_MAX;
     }
   }
@@ -145,13 +145,13 @@ class late_compiler {
       compile_field(field, step);
     } else if (operation.code == opcode::minimum) {
       load(step, field);
-      step.what = action::minimum;
+      step.does = action::minimum;
       step.operand = by;
     } else if (operation.code == opcode::divide && by > 0 &&
                std::has_single_bit(static_cast<std::uint64_t>(by)) && is_wide_field(field, opcode::push) &&
                size_of(step.kind) == 8 && step.kind != value_kind::u64) {
       load(step, field);
-      step.what = action::shift;
+      step.does = action::shift;
       step.shift = static_cast<std::uint8_t>(std::countr_zero(static_cast<std::uint64_t>(by)));
       step.count = 1;
     } else {
@@ -214,7 +214,7 @@ class late_compiler {
       if (!is_stack(at, opcode::add)) return;
       ++at;
     }
-    step.what = action::flags;
+    step.does = action::flags;
     step.operand = sum;
     step.from = static_cast<std::uint32_t>(out.terms.size());
     step.count = static_cast<std::uint32_t>(terms.size());
@@ -228,7 +228,7 @@ class late_compiler {
   [[nodiscard]] static bool add_moves(std::array<std::vector<late_move>, late_moves::kinds>& into,
                                       std::vector<late_limit>& limits, const late_step& step) {
     late_move next{step.from, step.to};
-    switch (step.what) {
+    switch (step.does) {
       case action::copy: {
         if (step.count % 4 != 0) return false;
         std::uint32_t left = step.count;
@@ -250,8 +250,8 @@ class late_compiler {
       case action::limit: {
         if (step.kind != value_kind::i32 || step.loaded != value_kind::i32) return false;
         if (!fits(value_kind::i32, step.operand)) return false;
-        if (step.what == action::limit && step.operand < 0) return false;
-        const std::uint32_t sign = step.what == action::minimum ? 0x80000000U : 0U;
+        if (step.does == action::limit && step.operand < 0) return false;
+        const std::uint32_t sign = step.does == action::minimum ? 0x80000000U : 0U;
         limits.push_back({step.from, step.to, static_cast<std::uint32_t>(step.operand) ^ sign, sign});
         return true;
       }
@@ -284,10 +284,10 @@ class late_compiler {
 
   /// Lengthens the last step by one that goes on where it ends. False where it does not.
   [[nodiscard]] static bool joined(std::vector<late_step>& steps, const late_step& next) noexcept {
-    if (steps.empty() || steps.back().what != next.what) return false;
+    if (steps.empty() || steps.back().does != next.does) return false;
     late_step& last = steps.back();
-    const std::uint32_t unit = next.what == action::copy ? 1 : 8;
-    if (next.what != action::copy && (next.what != action::shift || next.shift != last.shift)) return false;
+    const std::uint32_t unit = next.does == action::copy ? 1 : 8;
+    if (next.does != action::copy && (next.does != action::shift || next.shift != last.shift)) return false;
     if (last.from + last.count * unit != next.from || last.to + last.count * unit != next.to) return false;
     last.count += next.count;
     return true;

@@ -41,7 +41,7 @@ struct late_step {
     address,    ///< of workspace buffer `from`
     interpret,  ///< by the interpreter, as tensor maps are
   };
-  action what = action::interpret;
+  action does = action::interpret;
   value_kind kind = value_kind::i64;    ///< of the parameter
   value_kind loaded = value_kind::i64;  ///< of the argument
   std::uint8_t shift = 0;
@@ -195,7 +195,7 @@ template <class Addresses, class Interpreter>
   for (const late_step& step : program.steps) {
     std::byte* const to = image + step.to;
     const std::byte* const from = arguments + step.from;
-    switch (step.what) {
+    switch (step.does) {
       case action::copy: {
         // Multiples of eight are copied by words: a call of memcpy takes longer.
         std::size_t at = 0;
@@ -238,7 +238,7 @@ template <class Addresses, class Interpreter>
       case action::limit: {
         std::int64_t value =
             step.loaded == value_kind::i32 ? load_as<std::int32_t>(from) : load_integer(from, step.loaded);
-        if (value > step.operand || (step.what == action::limit && value < 0)) value = step.operand;
+        if (value > step.operand || (step.does == action::limit && value < 0)) value = step.operand;
         store(step, value);
         break;
       }

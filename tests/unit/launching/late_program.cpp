@@ -154,7 +154,7 @@ filled_image run_program(const std::vector<late_value>& late, const late_operato
   for (const late_constant& each : program->constants)
     detail::store_integer(out.bytes.data() + each.to, each.kind, each.value);
   for (const late_step& step : program->steps)
-    out.interpreted_steps += step.what == late_step::action::interpret ? 1U : 0U;
+    out.interpreted_steps += step.does == late_step::action::interpret ? 1U : 0U;
   const auto no_buffers = [](std::uint32_t) -> const void* { return nullptr; };
   detail::run_late(*program, arguments, out.bytes.data(), no_buffers, [&](std::uint32_t index) {
     const late_value& each = late[index];
