@@ -86,7 +86,7 @@ inline constexpr unsigned cluster_dimension = 4;
 inline constexpr unsigned programmatic_stream_serialization = 6;
 }  // namespace launch_attribute_id
 
-/// CUlaunchAttribute.
+/// CUlaunchAttribute. Nothing is set, because launches make them: the driver reads what the id says.
 struct launch_attribute {
   struct extent {
     unsigned x;
@@ -98,8 +98,8 @@ struct launch_attribute {
     int flag;
     extent cluster;
   };
-  unsigned id = 0;
-  value_type value{};
+  unsigned id;
+  value_type value;
 };
 
 /// CUlaunchConfig.

@@ -285,7 +285,7 @@ class driver final : public device_driver {
                                                             const launch_geometry& geometry,
                                                             void** parameters,
                                                             CUstream_st* on) const noexcept {
-    std::array<launch_attribute, 3> attributes;
+    std::array<launch_attribute, 3> attributes;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
     unsigned count = 0;
     if (!(geometry.cluster == dim3{})) {
       attributes[count].id = launch_attribute_id::cluster_dimension;
