@@ -40,7 +40,7 @@ namespace detail {
 template <class Element>
 inline constexpr dtype dtype_of = [] {
   static_assert(sizeof(Element) == 0,
-                "a span's elements are float, double, std::int8_t or std::int32_t; "
+                "a span's elements are float, double, std::int8_t, std::int32_t or std::int64_t; "
                 "for other types give the address and a dtype");
   return dtype::f32;
 }();
@@ -52,12 +52,15 @@ template <>
 inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
 template <>
 inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::int64_t> = dtype::i64;
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_dlpack_type(int code, int bits, int lanes) {
-  throw call_error{error_code::invalid_argument,
-                   "a DLPack tensor has type code " + std::to_string(code) + ", " + std::to_string(bits) +
-                       " bits and " + std::to_string(lanes) +
-                       " lanes; known are f16, bf16, f32, f64, f8_e4m3, f8_e5m2, i8 and i32, of one lane"};
+  throw call_error{
+      error_code::invalid_argument,
+      "a DLPack tensor has type code " + std::to_string(code) + ", " + std::to_string(bits) + " bits and " +
+          std::to_string(lanes) +
+          " lanes; known are f16, bf16, f32, f64, f8_e4m3, f8_e5m2, i8, i32 and i64, of one lane"};
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_rank(std::int64_t rank) {
@@ -85,6 +88,7 @@ inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
     if (code == is_bfloat && bits == 16) return dtype::bf16;
     if (code == is_int && bits == 8) return dtype::i8;
     if (code == is_int && bits == 32) return dtype::i32;
+    if (code == is_int && bits == 64) return dtype::i64;
     if (code == is_f8_e4m3 && bits == 8) return dtype::f8_e4m3;
     if (code == is_f8_e5m2 && bits == 8) return dtype::f8_e5m2;
   }
