@@ -106,7 +106,7 @@ class const_tensor {
   /// Dense, the last dimension innermost.
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank])
-      : data_{data}, dtype_{type}, rank_{static_cast<std::int32_t>(Rank)} {
+      : data_{data}, kind_{kind_of(type, Rank)} {
     static_assert(Rank <= max_rank, "a tensor has at most 5 dimensions");
     set_dense(extents, std::make_index_sequence<Rank>{});
   }
@@ -115,7 +115,7 @@ class const_tensor {
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank],
                          const std::int64_t (&strides)[Rank])
-      : data_{data}, dtype_{type}, rank_{static_cast<std::int32_t>(Rank)} {
+      : data_{data}, kind_{kind_of(type, Rank)} {
     static_assert(Rank <= max_rank, "a tensor has at most 5 dimensions");
     set(extents, strides, std::make_index_sequence<Rank>{});
   }
@@ -154,8 +154,18 @@ class const_tensor {
   }
 
   [[nodiscard]] constexpr const void* data() const noexcept { return data_; }
-  [[nodiscard]] constexpr switchyard::dtype dtype() const noexcept { return dtype_; }
-  [[nodiscard]] constexpr std::size_t rank() const noexcept { return static_cast<std::size_t>(rank_); }
+  [[nodiscard]] constexpr switchyard::dtype dtype() const noexcept {
+    return static_cast<switchyard::dtype>(kind_ & 0xffff'ffff);
+  }
+  [[nodiscard]] constexpr std::size_t rank() const noexcept { return kind_ >> 32U; }
+  /// Whether it has an element type and a number of dimensions, in one comparison.
+  [[nodiscard]] constexpr bool has(switchyard::dtype type, std::size_t dimensions) const noexcept {
+    return kind_ == kind_of(type, dimensions);
+  }
+  /// Whether it has those of another tensor.
+  [[nodiscard]] constexpr bool is_like(const const_tensor& other) const noexcept {
+    return kind_ == other.kind_;
+  }
   [[nodiscard]] constexpr std::int64_t extent(std::size_t dimension) const noexcept {
     return extents_[dimension];
   }
@@ -180,8 +190,7 @@ class const_tensor {
   [[nodiscard, gnu::always_inline]] constexpr const_tensor copy() const {
     const_tensor out;
     out.data_ = data_;
-    out.dtype_ = dtype_;
-    out.rank_ = rank_;
+    out.kind_ = kind_;
     out.set(extents_.data(), strides_.data(), std::make_index_sequence<max_rank>{});
     return out;
   }
@@ -208,8 +217,7 @@ class const_tensor {
                         const std::int64_t* extents, const std::int64_t* strides) {
     if (rank < 0 || rank > static_cast<std::int64_t>(max_rank)) detail::fail_rank(rank);
     data_ = data;
-    dtype_ = type;
-    rank_ = static_cast<std::int32_t>(rank);
+    kind_ = kind_of(type, static_cast<std::size_t>(rank));
     std::int64_t dense = 1;
     for (std::size_t i = this->rank(); i-- > 0;) {
       extents_[i] = extents[i];
@@ -227,9 +235,13 @@ class const_tensor {
   }
 
  private:
+  [[nodiscard]] static constexpr std::uint64_t kind_of(switchyard::dtype type,
+                                                       std::size_t dimensions) noexcept {
+    return static_cast<std::uint32_t>(type) | std::uint64_t{dimensions} << 32U;
+  }
+
   const void* data_ = nullptr;
-  switchyard::dtype dtype_ = switchyard::dtype::f32;
-  std::int32_t rank_ = 0;
+  std::uint64_t kind_ = kind_of(switchyard::dtype::f32, 0);
   std::array<std::int64_t, max_rank> extents_{};
   std::array<std::int64_t, max_rank> strides_{};
 };

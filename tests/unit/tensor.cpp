@@ -61,6 +61,12 @@ TEST_CASE("host memory makes tensors of its element type") {
   CHECK(read.extent(0) == 6);
   const std::vector<std::int64_t> positions(6);
   CHECK(const_tensor{std::span{positions}, {2, 3}}.dtype() == dtype::i64);
+  CHECK(read.has(dtype::i32, 1));
+  CHECK_FALSE(read.has(dtype::i64, 1));
+  CHECK_FALSE(read.has(dtype::i32, 2));
+  CHECK(read.is_like(const_tensor{numbers.data(), dtype::i32, {3}}));
+  CHECK_FALSE(read.is_like(const_tensor{numbers.data(), dtype::i32, {2, 3}}));
+  CHECK_FALSE(read.is_like(const_tensor{numbers.data(), dtype::f32, {6}}));
   const const_tensor of_written{std::span{floats}};
   CHECK(of_written.rank() == 1);
   CHECK_THROWS_WITH((tensor{std::span{floats}, {2, 4}}),
