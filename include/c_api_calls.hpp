@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <switchyard/c_api.h>
 #include <switchyard/switchyard.hpp>
@@ -107,7 +108,7 @@ class named_arguments {
     if (from.size < sizeof(switchyard_tensor)) fail_size(about(name), "switchyard_tensor", from.size);
     if (from.rank < 0 || from.rank > SWITCHYARD_MAX_RANK)
       fail(about(name) + " has " + std::to_string(from.rank) + " dimensions; at most 5 are possible");
-    if (from.dtype < 0 || from.dtype > SWITCHYARD_I32)
+    if (from.dtype < 0 || from.dtype > SWITCHYARD_I64)
       fail(about(name) + " has the unknown element type " + std::to_string(from.dtype));
     const auto rank = static_cast<std::size_t>(from.rank);
     return tensor::from_spans(from.data, static_cast<dtype>(from.dtype), {from.extents, rank},
@@ -195,7 +196,7 @@ inline rotary::arguments make<rotary>(named_arguments& in) {
                       {.cos = in.read("cos"),
                        .sin = in.read("sin"),
                        .rotary_dim = in.integer("rotary_dim", unset),
-                       .positions = in.pointer<std::int64_t>("positions"),
+                       .positions = in.read("positions"),
                        .sequence_offsets = in.read("sequence_offsets"),
                        .cu_seqlens = in.read("cu_seqlens"),
                        .longest = in.integer("longest", unset),
@@ -207,7 +208,7 @@ inline rotary::arguments make<rotary>(named_arguments& in) {
 }
 template <>
 inline attention_forward::arguments make<attention_forward>(named_arguments& in) {
-  const attention_forward::options with{
+  attention_forward::options with{
       .mask = in.choice("mask", attention_mask::none),
       .scale = in.real("scale", unset_scale),
       .soft_cap = in.real("soft_cap", 0),
@@ -228,30 +229,28 @@ inline attention_forward::arguments make<attention_forward>(named_arguments& in)
       .dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0})),
       .dropout_state = in.pointer<std::uint64_t>("dropout_state")};
   if (in.has("block_table")) {
-    return attention_forward::call(
-        in.read("q"),
-        paged{in.read("k"), in.read("v"), in.read("block_table"), with.seqused_k, with.longest_k},
-        in.written("out"), with);
+    const paged cache{in.read("k"), in.read("v"), in.read("block_table"), std::exchange(with.seqused_k, {}),
+                      with.longest_k};
+    return attention_forward::call(in.read("q"), cache, in.written("out"), with);
   }
   return attention_forward::call(in.read("q"), in.read("k"), in.read("v"), in.written("out"), with);
 }
 template <>
 inline attention_decode::arguments make<attention_decode>(named_arguments& in) {
-  const attention_decode::options with{.mask = in.choice("mask", attention_mask::causal_bottom_right),
-                                       .scale = in.real("scale", unset_scale),
-                                       .soft_cap = in.real("soft_cap", 0),
-                                       .window_left = in.integer("window_left", std::int32_t{-1}),
-                                       .lse = in.written("lse"),
-                                       .k_scale = in.read("k_scale"),
-                                       .v_scale = in.read("v_scale"),
-                                       .alibi_slopes = in.read("alibi_slopes"),
-                                       .sinks = in.read("sinks"),
-                                       .seqused_k = in.read("seqused_k")};
+  attention_decode::options with{.mask = in.choice("mask", attention_mask::causal_bottom_right),
+                                 .scale = in.real("scale", unset_scale),
+                                 .soft_cap = in.real("soft_cap", 0),
+                                 .window_left = in.integer("window_left", std::int32_t{-1}),
+                                 .lse = in.written("lse"),
+                                 .k_scale = in.read("k_scale"),
+                                 .v_scale = in.read("v_scale"),
+                                 .alibi_slopes = in.read("alibi_slopes"),
+                                 .sinks = in.read("sinks"),
+                                 .seqused_k = in.read("seqused_k")};
   if (in.has("block_table")) {
-    return attention_decode::call(in.read("q"),
-                                  paged{in.read("k"), in.read("v"), in.read("block_table"), with.seqused_k,
-                                        in.integer("longest_k", unset)},
-                                  in.written("out"), with);
+    const paged cache{in.read("k"), in.read("v"), in.read("block_table"), std::exchange(with.seqused_k, {}),
+                      in.integer("longest_k", unset)};
+    return attention_decode::call(in.read("q"), cache, in.written("out"), with);
   }
   return attention_decode::call(in.read("q"), in.read("k"), in.read("v"), in.written("out"), with);
 }

@@ -1,4 +1,5 @@
-// Sets every stride, and the scale, that a call's arguments leave unset: for tests of something else.
+// Arguments that follow from others by name, for tests of something else: strides that are unset, the scale,
+// what a call has of the call before it, and the layout of gradients.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,31 @@ void set_strides(typename Operator::arguments& call, std::int64_t stride = 0) {
   }
   if constexpr (requires { call.scale = 1.0F; }) {
     if (__builtin_isnan(call.scale)) call.scale = 1.0F;
+  }
+}
+
+/// Copies what has the same name and kind in both.
+template <class From, class To>
+void copy_arguments(const typename From::arguments& from, typename To::arguments& to) {
+  for (const field_description& source : describe<From>().fields) {
+    for (const field_description& target : describe<To>().fields) {
+      if (source.name != target.name || source.kind != target.kind) continue;
+      std::memcpy(reinterpret_cast<std::byte*>(&to) + target.offset,
+                  reinterpret_cast<const std::byte*>(&from) + source.offset, size_of(target.kind));
+    }
+  }
+}
+
+/// Strides of dq and of every other gradient are those of q, or whatever it is of.
+template <class Operator>
+void lay_out_gradients(typename Operator::arguments& call) {
+  auto* const bytes = reinterpret_cast<std::byte*>(&call);
+  for (const field_description& target : describe<Operator>().fields) {
+    if (!target.name.starts_with('d') || target.name.find("_stride_") == std::string_view::npos) continue;
+    for (const field_description& source : describe<Operator>().fields) {
+      if (source.name == target.name.substr(1))
+        std::memcpy(bytes + target.offset, bytes + source.offset, sizeof(std::int64_t));
+    }
   }
 }
 

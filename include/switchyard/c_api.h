@@ -40,7 +40,8 @@ enum {
   SWITCHYARD_F8_E4M3 = 4,
   SWITCHYARD_F8_E5M2 = 5,
   SWITCHYARD_I8 = 6,
-  SWITCHYARD_I32 = 7
+  SWITCHYARD_I32 = 7,
+  SWITCHYARD_I64 = 8
 };
 
 /* What an argument is. */

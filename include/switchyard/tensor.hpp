@@ -40,7 +40,7 @@ namespace detail {
 template <class Element>
 inline constexpr dtype dtype_of = [] {
   static_assert(sizeof(Element) == 0,
-                "a span's elements are float, double, std::int8_t or std::int32_t; "
+                "a span's elements are float, double, std::int8_t, std::int32_t or std::int64_t; "
                 "for other types give the address and a dtype");
   return dtype::f32;
 }();
@@ -52,12 +52,15 @@ template <>
 inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
 template <>
 inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::int64_t> = dtype::i64;
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_dlpack_type(int code, int bits, int lanes) {
-  throw call_error{error_code::invalid_argument,
-                   "a DLPack tensor has type code " + std::to_string(code) + ", " + std::to_string(bits) +
-                       " bits and " + std::to_string(lanes) +
-                       " lanes; known are f16, bf16, f32, f64, f8_e4m3, f8_e5m2, i8 and i32, of one lane"};
+  throw call_error{
+      error_code::invalid_argument,
+      "a DLPack tensor has type code " + std::to_string(code) + ", " + std::to_string(bits) + " bits and " +
+          std::to_string(lanes) +
+          " lanes; known are f16, bf16, f32, f64, f8_e4m3, f8_e5m2, i8, i32 and i64, of one lane"};
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_rank(std::int64_t rank) {
@@ -85,6 +88,7 @@ inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
     if (code == is_bfloat && bits == 16) return dtype::bf16;
     if (code == is_int && bits == 8) return dtype::i8;
     if (code == is_int && bits == 32) return dtype::i32;
+    if (code == is_int && bits == 64) return dtype::i64;
     if (code == is_f8_e4m3 && bits == 8) return dtype::f8_e4m3;
     if (code == is_f8_e5m2 && bits == 8) return dtype::f8_e5m2;
   }
@@ -102,7 +106,7 @@ class const_tensor {
   /// Dense, the last dimension innermost.
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank])
-      : data_{data}, dtype_{type}, rank_{static_cast<std::int32_t>(Rank)} {
+      : data_{data}, kind_{kind_of(type, Rank)} {
     static_assert(Rank <= max_rank, "a tensor has at most 5 dimensions");
     set_dense(extents, std::make_index_sequence<Rank>{});
   }
@@ -111,7 +115,7 @@ class const_tensor {
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank],
                          const std::int64_t (&strides)[Rank])
-      : data_{data}, dtype_{type}, rank_{static_cast<std::int32_t>(Rank)} {
+      : data_{data}, kind_{kind_of(type, Rank)} {
     static_assert(Rank <= max_rank, "a tensor has at most 5 dimensions");
     set(extents, strides, std::make_index_sequence<Rank>{});
   }
@@ -150,8 +154,18 @@ class const_tensor {
   }
 
   [[nodiscard]] constexpr const void* data() const noexcept { return data_; }
-  [[nodiscard]] constexpr switchyard::dtype dtype() const noexcept { return dtype_; }
-  [[nodiscard]] constexpr std::size_t rank() const noexcept { return static_cast<std::size_t>(rank_); }
+  [[nodiscard]] constexpr switchyard::dtype dtype() const noexcept {
+    return static_cast<switchyard::dtype>(kind_ & 0xffff'ffff);
+  }
+  [[nodiscard]] constexpr std::size_t rank() const noexcept { return kind_ >> 32U; }
+  /// Whether it has an element type and a number of dimensions, in one comparison.
+  [[nodiscard]] constexpr bool has(switchyard::dtype type, std::size_t dimensions) const noexcept {
+    return kind_ == kind_of(type, dimensions);
+  }
+  /// Whether it has those of another tensor.
+  [[nodiscard]] constexpr bool is_like(const const_tensor& other) const noexcept {
+    return kind_ == other.kind_;
+  }
   [[nodiscard]] constexpr std::int64_t extent(std::size_t dimension) const noexcept {
     return extents_[dimension];
   }
@@ -176,8 +190,7 @@ class const_tensor {
   [[nodiscard, gnu::always_inline]] constexpr const_tensor copy() const {
     const_tensor out;
     out.data_ = data_;
-    out.dtype_ = dtype_;
-    out.rank_ = rank_;
+    out.kind_ = kind_;
     out.set(extents_.data(), strides_.data(), std::make_index_sequence<max_rank>{});
     return out;
   }
@@ -204,8 +217,7 @@ class const_tensor {
                         const std::int64_t* extents, const std::int64_t* strides) {
     if (rank < 0 || rank > static_cast<std::int64_t>(max_rank)) detail::fail_rank(rank);
     data_ = data;
-    dtype_ = type;
-    rank_ = static_cast<std::int32_t>(rank);
+    kind_ = kind_of(type, static_cast<std::size_t>(rank));
     std::int64_t dense = 1;
     for (std::size_t i = this->rank(); i-- > 0;) {
       extents_[i] = extents[i];
@@ -223,9 +235,13 @@ class const_tensor {
   }
 
  private:
+  [[nodiscard]] static constexpr std::uint64_t kind_of(switchyard::dtype type,
+                                                       std::size_t dimensions) noexcept {
+    return static_cast<std::uint32_t>(type) | std::uint64_t{dimensions} << 32U;
+  }
+
   const void* data_ = nullptr;
-  switchyard::dtype dtype_ = switchyard::dtype::f32;
-  std::int32_t rank_ = 0;
+  std::uint64_t kind_ = kind_of(switchyard::dtype::f32, 0);
   std::array<std::int64_t, max_rank> extents_{};
   std::array<std::int64_t, max_rank> strides_{};
 };

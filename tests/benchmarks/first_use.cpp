@@ -56,22 +56,13 @@ void print(const char* name, double value, const char* unit) {
 attention::arguments call_of(int number) {
   static constexpr int dims[] = {16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 512};  // NOLINT
   static float value = 0;
-  attention::arguments call;
-  call.q = call.k = call.v = call.out = &value;
-  call.dtype = number / 144 % 3 == 0   ? sy::dtype::f16
-               : number / 144 % 3 == 1 ? sy::dtype::bf16
-                                       : sy::dtype::f32;
-  call.head_dim = call.head_dim_v = dims[number / 12 % 12];
-  if (number / 2 % 2 == 1) call.bias = &value;
-  call.batch = 4;
-  call.heads = call.heads_kv = 32;
-  call.seqlen_q = call.seqlen_k = 100;
-  const std::int64_t dim = call.head_dim;
-  call.q_stride_head = call.k_stride_head = call.v_stride_head = call.out_stride_head = dim;
-  call.q_stride_token = call.k_stride_token = call.v_stride_token = call.out_stride_token = 32 * dim;
-  call.q_stride_batch = call.k_stride_batch = call.v_stride_batch = call.out_stride_batch = 3200 * dim;
-  call.scale = 0.125F;
-  return call;
+  const sy::dtype type = number / 144 % 3 == 0   ? sy::dtype::f16
+                         : number / 144 % 3 == 1 ? sy::dtype::bf16
+                                                 : sy::dtype::f32;
+  const sy::tensor all{&value, type, {4, 100, 32, dims[number / 12 % 12]}};
+  attention::options with{.scale = 0.125F};
+  if (number / 2 % 2 == 1) with.bias = sy::const_tensor{&value, type, {4, 32, 100, 100}};
+  return attention::call(all, all, all, all, with);
 }
 
 }  // namespace

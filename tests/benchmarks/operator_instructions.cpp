@@ -33,13 +33,25 @@ constexpr int calls_counted = 1600;
 /// What calls point to. Aligned like allocations of a GPU.
 alignas(4096) std::array<std::byte, 1 << 16> memory;
 
-// Calls as engines make them: problem 0 to 3, strides 0 or 1.
+// Calls as engines make them: problem 0 to 3, strides 0 or 1. All tensors are at one address; calls place
+// them.
 
-template <class Arguments>
-void set_row_sizes(Arguments& call, int problem) {
-  call.rows = 64 << problem;
-  call.columns = 4096;
-  call.dtype = sy::dtype::bf16;
+template <std::size_t Rank>
+sy::tensor dense(const std::int64_t (&extents)[Rank], sy::dtype type = sy::dtype::bf16) {
+  return {memory.data(), type, extents};
+}
+
+sy::tensor rows_of(int problem, int strides) {
+  return {memory.data(), sy::dtype::bf16, {64 << problem, 4096}, {4096 + 64 * strides, 1}};
+}
+sy::tensor row_values(int problem) {
+  return dense({64 << problem}, sy::dtype::f32);
+}
+
+/// [batch, tokens, heads, 128], with a gap of a head for each stride.
+sy::tensor tokens_of(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int strides) {
+  const std::int64_t token = (heads + strides) * 128;
+  return {memory.data(), sy::dtype::bf16, {batch, tokens, heads, 128}, {tokens * token, token, 128, 1}};
 }
 
 template <class Operator>
@@ -47,144 +59,138 @@ struct sample;
 
 template <>
 struct sample<operators::softmax> {
-  static void set(operators::softmax::arguments& call, int problem, int strides) {
-    set_row_sizes(call, problem);
-    call.x_stride_row = call.out_stride_row = 4096 + 64 * strides;
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    return operators::softmax::call(rows, rows);
   }
 };
 template <>
 struct sample<operators::softmax_backward> {
-  static void set(operators::softmax_backward::arguments& call, int problem, int strides) {
-    set_row_sizes(call, problem);
-    call.grad_out_stride_row = call.out_stride_row = call.grad_x_stride_row = 4096 + 64 * strides;
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    return operators::softmax_backward::call(rows, rows, rows);
   }
 };
 template <>
 struct sample<operators::gated_activation> {
-  static void set(operators::gated_activation::arguments& call, int problem, int strides) {
-    set_row_sizes(call, problem);
-    call.gate_stride_row = call.up_stride_row = call.out_stride_row = 4096 + 64 * strides;
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    return operators::gated_activation::call(rows, rows, rows);
   }
 };
 template <>
 struct sample<operators::gated_activation_backward> {
-  static void set(operators::gated_activation_backward::arguments& call, int problem, int strides) {
-    set_row_sizes(call, problem);
-    call.grad_out_stride_row = call.gate_stride_row = call.up_stride_row = 4096 + 64 * strides;
-    call.grad_gate_stride_row = call.grad_up_stride_row = 4096 + 64 * strides;
-  }
-};
-template <class Operator>
-struct norm_sample {
-  static void set(typename Operator::arguments& call, int problem, int strides) {
-    set_row_sizes(call, problem);
-    call.gamma_dtype = sy::dtype::bf16;
-    const std::int64_t stride = 4096 + 64 * strides;
-    if constexpr (requires { call.grad_x; }) {
-      call.grad_out_stride_row = call.h_stride_row = call.grad_residual_stride_row = stride;
-      call.grad_x_stride_row = stride;
-    } else {
-      call.x_stride_row = call.residual_stride_row = stride;
-      call.out_stride_row = call.residual_out_stride_row = stride;
-    }
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    return operators::gated_activation_backward::call(rows, rows, rows, rows, rows);
   }
 };
 template <>
-struct sample<operators::layer_norm> : norm_sample<operators::layer_norm> {};
+struct sample<operators::layer_norm> {
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    const sy::tensor weights = dense({4096});
+    const sy::tensor values = row_values(problem);
+    return operators::layer_norm::call(rows, rows,
+                                       {.gamma = weights,
+                                        .beta = weights,
+                                        .residual = rows,
+                                        .residual_out = rows,
+                                        .mean = values,
+                                        .rstd = values});
+  }
+};
 template <>
-struct sample<operators::layer_norm_backward> : norm_sample<operators::layer_norm_backward> {};
+struct sample<operators::layer_norm_backward> {
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    const sy::tensor weights = dense({4096});
+    const sy::tensor values = row_values(problem);
+    return operators::layer_norm_backward::call(
+        rows, rows, values, values, rows,
+        {.gamma = weights, .grad_residual = rows, .grad_gamma = weights, .grad_beta = weights});
+  }
+};
 template <>
-struct sample<operators::rms_norm> : norm_sample<operators::rms_norm> {};
+struct sample<operators::rms_norm> {
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    return operators::rms_norm::call(
+        rows, rows,
+        {.gamma = dense({4096}), .residual = rows, .residual_out = rows, .rstd = row_values(problem)});
+  }
+};
 template <>
-struct sample<operators::rms_norm_backward> : norm_sample<operators::rms_norm_backward> {};
-
+struct sample<operators::rms_norm_backward> {
+  static auto make(int problem, int strides) {
+    const sy::tensor rows = rows_of(problem, strides);
+    const sy::tensor weights = dense({4096});
+    return operators::rms_norm_backward::call(
+        rows, rows, row_values(problem), rows,
+        {.gamma = weights, .grad_residual = rows, .grad_gamma = weights});
+  }
+};
 template <>
 struct sample<operators::rotary> {
-  static void set(operators::rotary::arguments& call, int problem, int strides) {
-    call.positions = nullptr;
-    call.cu_seqlens = nullptr;
-    call.sequence_offsets = nullptr;
-    call.batch = 1 << problem;
-    call.seqlen = 128;
-    call.heads = 32;
-    call.heads_kv = 8;
-    call.head_dim = call.rotary_dim = 128;
-    call.q_stride_head = call.q_out_stride_head = call.k_stride_head = call.k_out_stride_head = 128;
-    call.q_stride_token = call.q_out_stride_token = (32 + strides) * 128;
-    call.k_stride_token = call.k_out_stride_token = (8 + strides) * 128;
-    call.q_stride_batch = call.q_out_stride_batch = 128 * call.q_stride_token;
-    call.k_stride_batch = call.k_out_stride_batch = 128 * call.k_stride_token;
-    call.table_stride = 64;
-    call.dtype = sy::dtype::bf16;
+  static auto make(int problem, int strides) {
+    const sy::tensor q = tokens_of(1 << problem, 128, 32, strides);
+    const sy::tensor k = tokens_of(1 << problem, 128, 8, strides);
+    const sy::tensor table = dense({128, 64}, sy::dtype::f32);
+    return operators::rotary::in_place(q, k, {.cos = table, .sin = table});
   }
 };
 
-template <class Arguments>
-void set_attention(Arguments& call, int problem, int strides) {
-  call.batch = 1 << problem;
-  call.heads = 32;
-  call.heads_kv = 8;
-  call.seqlen_q = 16;
-  call.seqlen_k = 1024;
-  call.head_dim = call.head_dim_v = 128;
-  call.scale = 0.0884F;
-  const std::int64_t q = (32 + strides) * 128;
-  const std::int64_t kv = (8 + strides) * 128;
-  call.q_stride_head = call.k_stride_head = call.v_stride_head = call.out_stride_head = 128;
-  call.q_stride_token = call.out_stride_token = q;
-  call.k_stride_token = call.v_stride_token = kv;
-  call.q_stride_batch = call.out_stride_batch = call.seqlen_q * q;
-  call.k_stride_batch = call.v_stride_batch = call.seqlen_k * kv;
-  call.lse_stride_head = call.seqlen_q;
-  call.lse_stride_batch = call.seqlen_q * call.heads;
-  call.dtype = sy::dtype::bf16;
-}
-
+// Attention of 16 queries and 1024 keys.
+struct attention_views {
+  sy::tensor q, k, lse;
+  attention_views(int problem, int strides)
+      : q{tokens_of(1 << problem, 16, 32, strides)},
+        k{tokens_of(1 << problem, 1024, 8, strides)},
+        lse{dense({1 << problem, 32, 16}, sy::dtype::f32)} {}
+};
 template <>
 struct sample<operators::attention_forward> {
-  static void set(operators::attention_forward::arguments& call, int problem, int strides) {
-    call.bias = nullptr;
-    call.alibi_slopes = call.sinks = nullptr;
-    call.cu_seqlens_q = call.cu_seqlens_k = call.seqused_q = call.seqused_k = call.block_table = nullptr;
-    call.dropout_state = nullptr;
-    set_attention(call, problem, strides);
-    call.mask = operators::attention_mask::causal_bottom_right;
+  static auto make(int problem, int strides) {
+    const attention_views of{problem, strides};
+    return operators::attention_forward::call(
+        of.q, of.k, of.k, of.q, {.mask = operators::attention_mask::causal_bottom_right, .lse = of.lse});
   }
 };
 template <>
 struct sample<operators::attention_decode> {
-  static void set(operators::attention_decode::arguments& call, int problem, int strides) {
-    call.k_scale = call.v_scale = call.alibi_slopes = call.sinks = nullptr;
-    set_attention(call, problem, strides);
-    call.kv_dtype = sy::dtype::bf16;
-    call.page_size = 64;
-    call.block_table_stride = 64 + strides;
+  static auto make(int problem, int strides) {
+    const attention_views of{problem, strides};
+    const sy::tensor pages = tokens_of(1000, 64, 8, strides);
+    const std::int64_t batch = 1 << problem;
+    const sy::tensor table{memory.data(), sy::dtype::i32, {batch, 64}, {64 + strides, 1}};
+    return operators::attention_decode::call(
+        of.q, operators::paged{pages, pages, table, dense({batch}, sy::dtype::i32), 1024}, of.q,
+        {.lse = of.lse});
   }
 };
 template <>
 struct sample<operators::attention_backward> {
-  static void set(operators::attention_backward::arguments& call, int problem, int strides) {
-    call.bias = nullptr;
-    call.alibi_slopes = nullptr;
-    call.cu_seqlens_q = call.cu_seqlens_k = call.seqused_q = call.seqused_k = nullptr;
-    call.dropout_state = nullptr;
-    call.dbias = nullptr;
-    set_attention(call, problem, strides);
-    call.mask = operators::attention_mask::causal_bottom_right;
-    call.dout_stride_head = call.dq_stride_head = call.dk_stride_head = call.dv_stride_head = 128;
-    call.dout_stride_token = call.dq_stride_token = call.q_stride_token;
-    call.dk_stride_token = call.dv_stride_token = call.k_stride_token;
-    call.dout_stride_batch = call.dq_stride_batch = call.q_stride_batch;
-    call.dk_stride_batch = call.dv_stride_batch = call.k_stride_batch;
+  static auto make(int problem, int strides) {
+    const attention_views of{problem, strides};
+    return operators::attention_backward::call({.q = of.q,
+                                                .k = of.k,
+                                                .v = of.k,
+                                                .out = of.q,
+                                                .dout = of.q,
+                                                .lse = of.lse,
+                                                .dq = of.q,
+                                                .dk = of.k,
+                                                .dv = of.k},
+                                               {.mask = operators::attention_mask::causal_bottom_right});
   }
 };
 template <>
 struct sample<operators::attention_dropout_mask> {
-  static void set(operators::attention_dropout_mask::arguments& call, int problem, int /*strides*/) {
-    call.batch = 1 << problem;
-    call.heads = 32;
-    call.seqlen_q = call.seqlen_k = 128;
-    call.dropout_p = 0.5F;
+  static auto make(int problem, int /*strides*/) {
+    const void* const state = memory.data();
+    return operators::attention_dropout_mask::call(
+        dense({1 << problem, 32, 128, 128}, sy::dtype::f32),
+        {.dropout_state = static_cast<const std::uint64_t*>(state), .dropout_p = 0.5F});
   }
 };
 
@@ -195,18 +201,18 @@ class calls {
   calls() {
     for (int i = 0; i < 8; ++i) {
       auto& call = all_[static_cast<std::size_t>(i)];
+      call = sample<Operator>::make(i % 4, i / 4);
       std::size_t place = 0;
       for (const auto& field : sy::describe<Operator>().fields) {
         if (field.kind != sy::value_kind::pointer) continue;
-        void* const address = memory.data() + 1024 * place++;
-        __builtin_memcpy(reinterpret_cast<std::byte*>(&call) + field.offset, &address, sizeof address);
+        auto* const at = reinterpret_cast<std::byte*>(&call) + field.offset;
+        const void* address = nullptr;
+        __builtin_memcpy(&address, at, sizeof address);
+        if (address == nullptr) continue;
+        if (i == 0) given_.push_back(field.offset);
+        address = memory.data() + 1024 * place++;
+        __builtin_memcpy(at, &address, sizeof address);
       }
-      sample<Operator>::set(call, i % 4, i / 4);
-    }
-    for (const auto& field : sy::describe<Operator>().fields) {
-      std::uintptr_t address = 0;
-      __builtin_memcpy(&address, reinterpret_cast<std::byte*>(&all_[0]) + field.offset, sizeof address);
-      if (field.kind == sy::value_kind::pointer && address != 0) given_.push_back(field.offset);
     }
   }
 

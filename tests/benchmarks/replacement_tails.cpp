@@ -197,16 +197,11 @@ int main(int argc, char** argv) {
   zeros out{elements};
   const auto call_of = [&](int thread, std::int64_t number) {
     const std::int64_t first = thread * most_rows * columns;
-    rms_norm::arguments call;
-    call.x = x.get() + first;
-    call.gamma = gamma.get();
-    call.out = out.get() + first;
-    call.dtype = call.gamma_dtype = sy::dtype::bf16;
-    call.rows =
+    const std::int64_t rows =
         number % new_every == 0 ? 1 + (number / new_every + thread * 512) % most_rows : 1 + number % 4;
-    call.columns = columns;
-    call.x_stride_row = call.out_stride_row = columns;
-    return call;
+    const auto view = [&](void* address) { return sy::tensor{address, sy::dtype::bf16, {rows, columns}}; };
+    return rms_norm::call(view(x.get() + first), view(out.get() + first),
+                          {.gamma = sy::const_tensor{gamma.get(), sy::dtype::bf16, {columns}}});
   };
 
   const auto idle = [](int /*round*/) {};

@@ -50,6 +50,36 @@ static void describe(void) {
   CHECK(said(switchyard_describe_axis("softmax", 4, &axis), 301, "softmax has no axis 4"));
 }
 
+/* Arguments of the builders that C names differently, or that must be tensors. */
+static void attend(switchyard_catalog* catalog) {
+  float memory[64] = {0};
+  int32_t numbers[4] = {0};
+  switchyard_tensor q = {sizeof q, memory, SWITCHYARD_F32, 4, {1, 2, 1, 8}, {16, 8, 8, 1}};
+  switchyard_tensor positions = {sizeof positions, numbers, SWITCHYARD_I32, 2, {1, 2}, {2, 1}};
+  switchyard_operator* rotary = NULL;
+  CHECK(switchyard_operator_open(catalog, "rotary", "host", &rotary) == 0);
+  const switchyard_argument turned[] = {switchyard_give_tensor("q", &q), switchyard_give_tensor("q_out", &q),
+                                        switchyard_give_tensor("positions", &positions)};
+  CHECK(said(switchyard_call(rotary, NULL, turned, 3), 301, "rotary: positions is i32, but must be i64"));
+  switchyard_operator_close(rotary);
+
+  /* seqused_k of a call with pages is the pages'. */
+  switchyard_tensor pages = {sizeof pages, memory, SWITCHYARD_F32, 4, {2, 4, 1, 8}, {32, 8, 8, 1}};
+  switchyard_tensor table = {sizeof table, numbers, SWITCHYARD_I32, 2, {1, 2}, {2, 1}};
+  switchyard_tensor used = {sizeof used, numbers, SWITCHYARD_I32, 1, {2}, {1}};
+  switchyard_operator* attention = NULL;
+  CHECK(switchyard_operator_open(catalog, "attention_forward", "host", &attention) == 0);
+  const switchyard_argument given[] = {switchyard_give_tensor("q", &q),
+                                       switchyard_give_tensor("k", &pages),
+                                       switchyard_give_tensor("v", &pages),
+                                       switchyard_give_tensor("out", &q),
+                                       switchyard_give_tensor("block_table", &table),
+                                       switchyard_give_tensor("seqused_k", &used)};
+  CHECK(said(switchyard_call(attention, NULL, given, 6), 301,
+             "attention_forward: seqused_k [2]: batch is 2, but 1 in q [1, 2, 1, 8]"));
+  switchyard_operator_close(attention);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   CHECK(switchyard_last_error() == 0 && strcmp(switchyard_last_error_text(), "") == 0);
@@ -121,6 +151,7 @@ int main(int argc, char** argv) {
   given[0].name = NULL;
   CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "an argument has no name"));
 
+  attend(catalog);
   switchyard_operator_close(softmax);
   switchyard_operator_close(NULL);
   switchyard_close(catalog);

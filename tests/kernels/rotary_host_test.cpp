@@ -6,12 +6,14 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <switchyard/base/float16.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/reference/rotary.hpp>
 
 #include "catch.hpp"
@@ -360,19 +362,11 @@ TEST_CASE("rotary: every 16-bit value is read and rounded as the scalar conversi
     for (float& value : cos) value = std::exp2(exponent(random)) * (random() % 2 == 0 ? 1.0F : -1.0F);
     const std::vector<float> sin(cos.size(), 0.0F);
     std::vector<std::uint16_t> out(in.size());
-    arguments a;
-    a.q = in.data();
-    a.q_out = out.data();
-    a.cos = cos.data();
-    a.sin = sin.data();
-    a.table_stride = 32;
-    a.batch = 1;
-    a.seqlen = 32;
-    a.heads = 64;
-    a.head_dim = a.rotary_dim = 64;
-    a.q_stride_head = a.q_out_stride_head = 64;
-    a.q_stride_token = a.q_out_stride_token = std::int64_t{64} * 64;
-    a.dtype = type;
+    const const_tensor cosines{std::span{cos}, {32, 32}};
+    const const_tensor sines{std::span{sin}, {32, 32}};
+    const auto a =
+        operators::rotary::call({in.data(), type, {1, 32, 64, 64}}, {}, {out.data(), type, {1, 32, 64, 64}},
+                                {}, {.cos = cosines, .sin = sines});
     for (const test::blob& blob : test::blobs("rotary")) {
       INFO(blob.name());
       ways().at(2).run(blob, a);

@@ -58,6 +58,8 @@ namespace switchyard::test {
   return random_source()() % 100 < share;
 }
 
+enum class side { host, device };
+
 /// A tensor on the host and its twin on the device.
 class tensor {
  public:
@@ -80,6 +82,16 @@ class tensor {
 
   [[nodiscard]] void* host() noexcept { return bytes_.data() + offset(); }
   [[nodiscard]] void* device() const noexcept { return memory_.data<std::byte>() + offset(); }
+  /// Either, as calls take it.
+  template <std::size_t Rank>
+  [[nodiscard]] switchyard::tensor view(side of, const std::int64_t (&extents)[Rank],
+                                        const std::int64_t (&strides)[Rank]) {
+    return {of == side::host ? host() : device(), type_, extents, strides};
+  }
+  template <std::size_t Rank>
+  [[nodiscard]] switchyard::tensor view(side of, const std::int64_t (&extents)[Rank]) {
+    return {of == side::host ? host() : device(), type_, extents};
+  }
   [[nodiscard]] double at(std::int64_t index) const {
     return reference::load(type_, bytes_.data() + offset(), index);
   }

@@ -17,9 +17,10 @@
 
 namespace sy = switchyard;
 using switchyard::dtype;
+using switchyard::operators::rotary;
 using switchyard::operators::rotary_style;
+using switchyard::test::side;
 using switchyard::test::tensor;
-using arguments = switchyard::operators::rotary::arguments;
 
 namespace {
 
@@ -112,41 +113,41 @@ void test_rotary(const options& with) {
   tensor cosines = tensor::random(with.table, 64 * with.rotary_dim / 2);
   tensor sines = tensor::random(with.table, 64 * with.rotary_dim / 2);
 
-  arguments host;
-  host.dtype = with.type;
-  host.table_dtype = with.table;
-  host.style = with.style;
-  host.inverse = with.inverse;
-  host.batch = batch;
-  host.seqlen = seqlen;
-  host.heads = heads;
-  host.heads_kv = heads_kv;
-  host.head_dim = with.head_dim;
-  host.rotary_dim = with.rotary_dim;
-  host.offset = 11;
-  host.scaling = with.tables ? 1.0F : 0.75F;
-  host.q_stride_head = host.q_out_stride_head = host.k_stride_head = host.k_out_stride_head = with.head_dim;
-  host.q_stride_token = host.q_out_stride_token = q_token;
-  host.k_stride_token = host.k_out_stride_token = k_token;
-  host.q_stride_batch = host.q_out_stride_batch = seqlen * q_token;
-  host.k_stride_batch = host.k_out_stride_batch = seqlen * k_token;
-  arguments device = host;
-  const auto point = [&](arguments& a, bool at_host) {
-    a.q = at_host ? q.in.host() : q.in.device();
-    a.k = at_host ? k.in.host() : k.in.device();
+  const auto call = [&](side at) {
+    const auto view = [&](tensor& memory, std::int64_t of_heads, std::int64_t token) {
+      const std::int64_t dim = with.head_dim;
+      if (with.packed) return memory.view(at, {tokens, of_heads, dim}, {token, dim, 1});
+      return memory.view(at, {batch, seqlen, of_heads, dim}, {seqlen * token, token, dim, 1});
+    };
+    rotary::options more{.rotary_dim = with.rotary_dim,
+                         .offset = 11,
+                         .scaling = with.tables ? 1.0F : 0.75F,
+                         .style = with.style,
+                         .inverse = with.inverse};
     if (with.tables) {
-      a.cos = at_host ? cosines.host() : cosines.device();
-      a.sin = at_host ? sines.host() : sines.device();
-      a.table_stride = with.rotary_dim / 2;
+      more.cos = cosines.view(at, {64, with.rotary_dim / 2});
+      more.sin = sines.view(at, {64, with.rotary_dim / 2});
     }
-    if (with.packed) a.cu_seqlens = at_host ? cu_seqlens.data() : device_cu_seqlens.data<std::int32_t>();
+    const auto integers = [&](const auto& values, const auto& uploaded) {
+      return at == side::host ? values.data() : uploaded.data();
+    };
+    if (with.packed) {
+      more.cu_seqlens = sy::const_tensor{integers(cu_seqlens, device_cu_seqlens), dtype::i32, {batch + 1}};
+      more.longest = seqlen;
+    }
     if (with.positions == source::sequence_offsets)
-      a.sequence_offsets = at_host ? offsets.data() : device_offsets.data<std::int32_t>();
-    if (with.positions == source::ids) a.positions = at_host ? ids.data() : device_ids.data<std::int64_t>();
+      more.sequence_offsets = sy::const_tensor{integers(offsets, device_offsets), dtype::i32, {batch}};
+    if (with.positions == source::ids) {
+      const void* const at_first = integers(ids, device_ids);
+      more.positions = with.packed ? sy::const_tensor{at_first, dtype::i64, {tokens}}
+                                   : sy::const_tensor{at_first, dtype::i64, {batch, seqlen}};
+    }
+    const bool from_out = at == side::device && with.in_place;
+    return rotary::call(view(from_out ? q.out : q.in, heads, q_token),
+                        view(from_out ? k.out : k.in, heads_kv, k_token), view(q.out, heads, q_token),
+                        view(k.out, heads_kv, k_token), more);
   };
-  point(host, true);
-  point(device, false);
-  sy::reference::rotary(host, [&](bool is_key, std::int64_t offset, double value) {
+  sy::reference::rotary(call(side::host), [&](bool is_key, std::int64_t offset, double value) {
     (is_key ? k : q).wanted[static_cast<std::size_t>(offset)] = value;
   });
 
@@ -155,14 +156,8 @@ void test_rotary(const options& with) {
                                   std::to_string(with.tables) + ", packed " + std::to_string(with.packed) +
                                   ", in place " + std::to_string(with.in_place) + ", gap " +
                                   std::to_string(with.gap) + ", first " + std::to_string(with.first) + ", ";
-  device.q_out = q.out.device();
-  device.k_out = k.out.device();
-  if (with.in_place) {
-    device.q = device.q_out;
-    device.k = device.k_out;
-  }
   const std::size_t count =
-      sy::test::for_each_variant<sy::operators::rotary>(device, [&](const std::string& id, const auto& run) {
+      sy::test::for_each_variant<rotary>(call(side::device), [&](const std::string& id, const auto& run) {
         q.prepare(with.in_place);
         k.prepare(with.in_place);
         run();
@@ -176,7 +171,7 @@ void test_rotary(const options& with) {
 }  // namespace
 
 TEST_CASE("rotary is right in every variant", "[rotary]") {
-  sy::test::skip_without_variants<sy::operators::rotary>();
+  sy::test::skip_without_variants<rotary>();
   for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16}) {
     for (const auto style : {rotary_style::half, rotary_style::interleaved}) {
       for (const bool inverse : {false, true}) {

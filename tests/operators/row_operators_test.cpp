@@ -19,6 +19,7 @@
 
 namespace sy = switchyard;
 namespace ops = switchyard::operators;
+using switchyard::test::side;
 using switchyard::test::tensor;
 
 namespace {
@@ -95,38 +96,34 @@ std::int64_t span_of(const shape& of, std::int64_t stride) {
   return of.rows * stride;
 }
 
+/// A tensor of this shape as a call takes it.
+sy::tensor rows_of(tensor& memory, side at, const shape& of) {
+  return memory.view(at, {of.rows, of.columns}, {of.columns + of.gap, 1});
+}
+
 template <class Operator>
 void test_softmax(sy::dtype type, const shape& of) {
   const std::int64_t stride = of.columns + of.gap;
-  typename Operator::arguments host;
-  host.dtype = type;
-  host.rows = of.rows;
-  host.columns = of.columns;
-  host.scale = 1.75F;
   tensor x = tensor::random(type, span_of(of, stride), of.first);
   tensor y = tensor::random(type, span_of(of, stride), of.first);
   tensor out = tensor::poisoned(type, span_of(of, stride), of.first);
-  auto device = host;
+  const auto call = [&](side at) {
+    const auto view = [&](tensor& memory) { return rows_of(memory, at, of); };
+    if constexpr (std::is_same_v<Operator, ops::softmax>) {
+      return Operator::call(view(x), view(out), {.scale = 1.75F});
+    } else {
+      return Operator::call(view(x), view(y), view(out), {.scale = 1.75F});
+    }
+  };
   std::vector<double> wanted;
   if constexpr (std::is_same_v<Operator, ops::softmax>) {
-    host.x = x.host();
-    device.x = x.device();
-    host.out = device.out = out.device();
-    host.x_stride_row = host.out_stride_row = device.x_stride_row = device.out_stride_row = stride;
-    wanted = sy::reference::softmax(host);
+    wanted = sy::reference::softmax(call(side::host));
   } else {
-    host.grad_out = x.host();
-    host.out = y.host();
-    device.grad_out = x.device();
-    device.out = y.device();
-    host.grad_x = device.grad_x = out.device();
-    device.grad_out_stride_row = device.out_stride_row = device.grad_x_stride_row = stride;
-    host.grad_out_stride_row = host.out_stride_row = host.grad_x_stride_row = stride;
-    wanted = sy::reference::softmax_backward(host);
+    wanted = sy::reference::softmax_backward(call(side::host));
   }
   const double magnitude = std::is_same_v<Operator, ops::softmax> ? 1 : static_cast<double>(of.columns);
   const std::size_t count =
-      sy::test::for_each_variant<Operator>(device, [&](const std::string& id, const auto& run) {
+      sy::test::for_each_variant<Operator>(call(side::device), [&](const std::string& id, const auto& run) {
         out.poison();
         run();
         require_rows(out, wanted, of, stride, std::max(largest(wanted), 1e-3 * magnitude), id);
@@ -140,32 +137,21 @@ void test_gated(sy::dtype type, const shape& of, ops::gated_function function, b
   const std::int64_t width = packed ? 2 * of.columns : of.columns;
   const std::int64_t in_stride = width + of.gap;
   const std::int64_t stride = of.columns + of.gap;
-  typename Operator::arguments host;
-  host.dtype = type;
-  host.rows = of.rows;
-  host.columns = of.columns;
-  host.function = function;
+  const typename Operator::arguments others{.function = function};
   tensor gate = tensor::random(type, span_of(of, in_stride), of.first);
   tensor up = tensor::random(type, span_of(of, stride), of.first);
-  host.gate = gate.host();
-  host.gate_stride_row = in_stride;
-  if (!packed) {
-    host.up = up.host();
-    host.up_stride_row = stride;
-  }
-  const auto to_device = [&](auto& device) {
-    device.gate = gate.device();
-    if (!packed) device.up = up.device();
-  };
   const shape gate_shape{of.rows, width, of.gap, of.first};
   std::size_t count = 0;
   if constexpr (std::is_same_v<Operator, ops::gated_activation>) {
     tensor out = tensor::poisoned(type, span_of(of, stride), of.first);
-    host.out_stride_row = stride;
-    const auto wanted = sy::reference::gated_activation(host);
-    auto device = host;
-    to_device(device);
-    device.out = out.device();
+    const auto call = [&](side at) {
+      const auto view = [&](tensor& memory) { return rows_of(memory, at, of); };
+      const sy::tensor gates = rows_of(gate, at, gate_shape);
+      return packed ? Operator::call_packed(view(out), gates, others)
+                    : Operator::call(gates, view(up), view(out), others);
+    };
+    const auto wanted = sy::reference::gated_activation(call(side::host));
+    const auto device = call(side::device);
     count = sy::test::for_each_variant<Operator>(device, [&](const std::string& id, const auto& run) {
       out.poison();
       run();
@@ -175,16 +161,15 @@ void test_gated(sy::dtype type, const shape& of, ops::gated_function function, b
     tensor grad = tensor::random(type, span_of(of, stride), of.first);
     tensor grad_gate = tensor::poisoned(type, span_of(of, in_stride), of.first);
     tensor grad_up = tensor::poisoned(type, span_of(of, stride), of.first);
-    host.grad_out = grad.host();
-    host.grad_out_stride_row = stride;
-    host.grad_gate_stride_row = in_stride;
-    if (!packed) host.grad_up_stride_row = stride;
-    const auto wanted = sy::reference::gated_activation_backward(host);
-    auto device = host;
-    to_device(device);
-    device.grad_out = grad.device();
-    device.grad_gate = grad_gate.device();
-    device.grad_up = packed ? nullptr : grad_up.device();
+    const auto call = [&](side at) {
+      const auto view = [&](tensor& memory) { return rows_of(memory, at, of); };
+      const sy::tensor gates = rows_of(gate, at, gate_shape);
+      const sy::tensor grad_gates = rows_of(grad_gate, at, gate_shape);
+      return packed ? Operator::call_packed(view(grad), gates, grad_gates, others)
+                    : Operator::call(view(grad), gates, view(up), grad_gates, view(grad_up), others);
+    };
+    const auto wanted = sy::reference::gated_activation_backward(call(side::host));
+    const auto device = call(side::device);
     std::vector<double> gates = wanted.gate;
     if (packed) {
       gates.clear();
@@ -219,13 +204,6 @@ template <class Operator>
 void test_norm(const norm_case& with, const shape& of) {
   constexpr bool centred = std::is_same_v<Operator, ops::layer_norm>;
   const std::int64_t stride = of.columns + of.gap;
-  typename Operator::arguments host;
-  host.dtype = with.type;
-  host.gamma_dtype = with.gamma_type;
-  host.rows = of.rows;
-  host.columns = of.columns;
-  host.gamma_offset = with.gamma ? 1.0F : 0.0F;
-  host.x_stride_row = host.out_stride_row = stride;
   tensor x = tensor::random(with.type, span_of(of, stride), of.first);
   tensor residual = tensor::random(with.type, span_of(of, stride), of.first);
   tensor gamma = tensor::random(with.gamma_type, of.columns, of.first);
@@ -234,34 +212,29 @@ void test_norm(const norm_case& with, const shape& of) {
   tensor sum = tensor::poisoned(with.type, span_of(of, stride), of.first);
   tensor rstd = tensor::poisoned(sy::dtype::f32, of.rows);
   tensor mean = tensor::poisoned(sy::dtype::f32, of.rows);
-  host.x = x.host();
-  if (with.gamma) host.gamma = gamma.host();
-  if (with.residual) {
-    host.residual = residual.host();
-    host.residual_stride_row = host.residual_out_stride_row = stride;
-  }
-  auto device = host;
-  device.x = x.device();
-  device.out = out.device();
-  if (with.gamma) device.gamma = gamma.device();
-  if (with.residual) {
-    device.residual = residual.device();
-    device.residual_out = sum.device();
-  }
-  if (with.statistics) device.rstd = static_cast<float*>(rstd.device());
+  const auto call = [&](side at) {
+    const auto view = [&](tensor& memory) { return rows_of(memory, at, of); };
+    typename Operator::options more{.gamma_offset = with.gamma ? 1.0F : 0.0F};
+    if (with.gamma) more.gamma = gamma.view(at, {of.columns});
+    if (with.residual) {
+      more.residual = view(residual);
+      more.residual_out = view(sum);
+    }
+    if (with.statistics) more.rstd = rstd.view(at, {of.rows});
+    if constexpr (centred) {
+      if (with.gamma) more.beta = beta.view(at, {of.columns});
+      if (with.statistics) more.mean = mean.view(at, {of.rows});
+    }
+    return Operator::call(view(x), view(out), more);
+  };
   sy::reference::norm_result wanted;
   if constexpr (centred) {
-    if (with.gamma) {
-      host.beta = beta.host();
-      device.beta = beta.device();
-    }
-    if (with.statistics) device.mean = static_cast<float*>(mean.device());
-    wanted = sy::reference::layer_norm(host);
+    wanted = sy::reference::layer_norm(call(side::host));
   } else {
-    wanted = sy::reference::rms_norm(host);
+    wanted = sy::reference::rms_norm(call(side::host));
   }
   const std::size_t count =
-      sy::test::for_each_variant<Operator>(device, [&](const std::string& id, const auto& run) {
+      sy::test::for_each_variant<Operator>(call(side::device), [&](const std::string& id, const auto& run) {
         out.poison();
         sum.poison();
         rstd.poison();
@@ -284,12 +257,6 @@ template <class Operator>
 void test_norm_backward(const norm_case& with, const shape& of) {
   constexpr bool centred = std::is_same_v<Operator, ops::layer_norm_backward>;
   const std::int64_t stride = of.columns + of.gap;
-  typename Operator::arguments host;
-  host.dtype = with.type;
-  host.gamma_dtype = with.gamma_type;
-  host.rows = of.rows;
-  host.columns = of.columns;
-  host.grad_out_stride_row = host.h_stride_row = host.grad_x_stride_row = stride;
   tensor grad = tensor::random(with.type, span_of(of, stride), of.first);
   tensor h = tensor::random(with.type, span_of(of, stride), of.first);
   tensor extra = tensor::random(with.type, span_of(of, stride), of.first);
@@ -299,33 +266,28 @@ void test_norm_backward(const norm_case& with, const shape& of) {
   tensor grad_x = tensor::poisoned(with.type, span_of(of, stride), of.first);
   tensor grad_gamma = tensor::poisoned(with.gamma_type, of.columns, of.first);
   tensor grad_beta = tensor::poisoned(with.gamma_type, of.columns, of.first);
-  host.grad_out = grad.host();
-  host.h = h.host();
-  host.rstd = static_cast<float*>(rstd.host());
-  if (with.gamma) host.gamma = gamma.host();
-  if (with.residual) {
-    host.grad_residual = extra.host();
-    host.grad_residual_stride_row = stride;
-  }
-  auto device = host;
-  device.grad_out = grad.device();
-  device.h = h.device();
-  device.rstd = static_cast<float*>(rstd.device());
-  device.grad_x = grad_x.device();
-  if (with.gamma) device.gamma = gamma.device();
-  if (with.residual) device.grad_residual = extra.device();
-  if (with.statistics) device.grad_gamma = grad_gamma.device();
+  const auto call = [&](side at) {
+    const auto view = [&](tensor& memory) { return rows_of(memory, at, of); };
+    const auto row_values = [&](tensor& memory) { return memory.view(at, {of.rows}); };
+    typename Operator::options more;
+    if (with.gamma) more.gamma = gamma.view(at, {of.columns});
+    if (with.residual) more.grad_residual = view(extra);
+    if (with.statistics) more.grad_gamma = grad_gamma.view(at, {of.columns});
+    if constexpr (centred) {
+      if (with.statistics) more.grad_beta = grad_beta.view(at, {of.columns});
+      return Operator::call(view(grad), view(h), row_values(mean), row_values(rstd), view(grad_x), more);
+    } else {
+      return Operator::call(view(grad), view(h), row_values(rstd), view(grad_x), more);
+    }
+  };
   sy::reference::norm_gradients wanted;
   if constexpr (centred) {
-    host.mean = static_cast<float*>(mean.host());
-    device.mean = static_cast<float*>(mean.device());
-    if (with.statistics) device.grad_beta = grad_beta.device();
-    wanted = sy::reference::layer_norm_backward(host);
+    wanted = sy::reference::layer_norm_backward(call(side::host));
   } else {
-    wanted = sy::reference::rms_norm_backward(host);
+    wanted = sy::reference::rms_norm_backward(call(side::host));
   }
   const std::size_t count =
-      sy::test::for_each_variant<Operator>(device, [&](const std::string& id, const auto& run) {
+      sy::test::for_each_variant<Operator>(call(side::device), [&](const std::string& id, const auto& run) {
         grad_x.poison();
         grad_gamma.poison();
         grad_beta.poison();

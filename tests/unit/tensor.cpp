@@ -59,6 +59,14 @@ TEST_CASE("host memory makes tensors of its element type") {
   const const_tensor read{std::span{numbers}};
   CHECK(read.dtype() == dtype::i32);
   CHECK(read.extent(0) == 6);
+  const std::vector<std::int64_t> positions(6);
+  CHECK(const_tensor{std::span{positions}, {2, 3}}.dtype() == dtype::i64);
+  CHECK(read.has(dtype::i32, 1));
+  CHECK_FALSE(read.has(dtype::i64, 1));
+  CHECK_FALSE(read.has(dtype::i32, 2));
+  CHECK(read.is_like(const_tensor{numbers.data(), dtype::i32, {3}}));
+  CHECK_FALSE(read.is_like(const_tensor{numbers.data(), dtype::i32, {2, 3}}));
+  CHECK_FALSE(read.is_like(const_tensor{numbers.data(), dtype::f32, {6}}));
   const const_tensor of_written{std::span{floats}};
   CHECK(of_written.rank() == 1);
   CHECK_THROWS_WITH((tensor{std::span{floats}, {2, 4}}),
@@ -88,11 +96,12 @@ TEST_CASE("a DLPack tensor is viewed without a copy") {
   CHECK(type(2, 64) == dtype::f64);
   CHECK(type(0, 8) == dtype::i8);
   CHECK(type(0, 32) == dtype::i32);
+  CHECK(type(0, 64) == dtype::i64);
   CHECK(type(10, 8) == dtype::f8_e4m3);
   CHECK(type(12, 8) == dtype::f8_e5m2);
-  CHECK_THROWS_WITH(type(0, 64),
-                    "[switchyard.301] a DLPack tensor has type code 0, 64 bits and 1 lanes; known are "
-                    "f16, bf16, f32, f64, f8_e4m3, f8_e5m2, i8 and i32, of one lane");
+  CHECK_THROWS_WITH(type(0, 16),
+                    "[switchyard.301] a DLPack tensor has type code 0, 16 bits and 1 lanes; known are "
+                    "f16, bf16, f32, f64, f8_e4m3, f8_e5m2, i8, i32 and i64, of one lane");
   from.dtype = {2, 32, 4};
   CHECK_THROWS_WITH(const_tensor::from_dlpack(from), has_text("4 lanes"));
   from.dtype = {2, 32, 1};

@@ -17,7 +17,8 @@ enum class dtype : std::int32_t {
   f8_e4m3 = 4,
   f8_e5m2 = 5,
   i8 = 6,
-  i32 = 7
+  i32 = 7,
+  i64 = 8
 };
 
 /// Names of an enumeration's values, in order from 0, as manifests, tables and messages spell them.
@@ -26,8 +27,8 @@ template <class Enumeration>
 inline constexpr std::array<std::string_view, 0> enumerator_names{};
 
 template <>
-inline constexpr std::array<std::string_view, 8> enumerator_names<dtype>{"f16",     "bf16",    "f32", "f64",
-                                                                         "f8_e4m3", "f8_e5m2", "i8",  "i32"};
+inline constexpr std::array<std::string_view, 9> enumerator_names<dtype>{
+    "f16", "bf16", "f32", "f64", "f8_e4m3", "f8_e5m2", "i8", "i32", "i64"};
 template <>
 inline constexpr std::array<std::string_view, 2> enumerator_names<bool>{"false", "true"};
 
@@ -47,6 +48,7 @@ inline constexpr std::array<std::string_view, 2> enumerator_names<bool>{"false",
     case dtype::i32:
       return 4;
     case dtype::f64:
+    case dtype::i64:
       return 8;
     case dtype::f8_e4m3:
     case dtype::f8_e5m2:
@@ -58,7 +60,8 @@ inline constexpr std::array<std::string_view, 2> enumerator_names<bool>{"false",
 
 namespace detail {
 
-inline constexpr std::array<std::int64_t, 8> sizes_of_types{2, 2, 4, 8, 1, 1, 1, 4};
+/// A power of two of them, so that an index is masked.
+inline constexpr std::array<std::int64_t, 16> sizes_of_types{2, 2, 4, 8, 1, 1, 1, 4, 8};
 
 /// The same without a branch, for a type that is legal.
 [[nodiscard]] constexpr std::int64_t size_of_legal(dtype type) noexcept {

@@ -179,7 +179,7 @@ struct attention_decode {
     const_tensor v_scale{};       ///< f32 [1] or [heads_kv]
     const_tensor alibi_slopes{};  ///< f32 [heads]
     const_tensor sinks{};         ///< f32 [heads]
-    const_tensor seqused_k{};     ///< i32 [batch], without pages
+    const_tensor seqused_k{};     ///< i32 [batch]; pages have their own
   };
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], with any strides but the innermost.
@@ -204,6 +204,7 @@ struct attention_decode {
   /// The same with keys and values in pages.
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
                                                                  const tensor& out, const options& with) {
+    attention::require_no_seqused(name, with);
     arguments a = begin(with);
     a.seqlen_k = attention::longest_of(cache);
     bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},

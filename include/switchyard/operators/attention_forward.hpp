@@ -175,7 +175,7 @@ struct attention_forward {
     std::int64_t longest_q = -1;  ///< the longest sequence, with cu_seqlens_q
     std::int64_t longest_k = -1;  ///< the longest sequence, with cu_seqlens_k
     const_tensor seqused_q{};     ///< i32 [batch]
-    const_tensor seqused_k{};     ///< i32 [batch]
+    const_tensor seqused_k{};     ///< i32 [batch]; pages have their own
     float dropout_p = 0.0F;
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
@@ -212,6 +212,7 @@ struct attention_forward {
   /// The same with keys and values in pages.
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
                                                                  const tensor& out, const options& with) {
+    attention::require_no_seqused(name, with);
     arguments a = begin(with);
     a.seqlen_k = attention::longest_of(cache);
     a.cu_seqlens_k = static_cast<const std::int32_t*>(with.cu_seqlens_k.data());  // which check() refuses

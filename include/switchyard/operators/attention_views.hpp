@@ -129,6 +129,19 @@ using vector_view = optional_view<Tensor, Type, dim<Extent>>;
                                                      std::string{given}};
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_seqused(std::string_view name) {
+  throw call_error{
+      error_code::invalid_argument,
+      std::string{name} + ": the option seqused_k is given with pages, whose `used` are the keys in use"};
+}
+
+/// Pages have the keys in use themselves.
+template <class Options>
+[[gnu::always_inline]] inline void require_no_seqused(std::string_view name, const Options& with) {
+  if (with.seqused_k) [[unlikely]]
+    fail_seqused(name);
+}
+
 /// The most keys of a sequence in pages.
 [[nodiscard, gnu::always_inline]] inline std::int64_t longest_of(const paged& cache) noexcept {
   return cache.longest >= 0 ? cache.longest : cache.block_table.extent(1) * cache.k.extent(1);

@@ -159,13 +159,13 @@ struct rotary {
 
   /// What a call may have besides q and k.
   struct options {
-    const_tensor cos{};                       ///< [positions, rotary_dim / 2]; none: computed from base
-    const_tensor sin{};                       ///< as cos
-    std::int64_t rotary_dim = unset;          ///< not set: all of head_dim, or what cos has
-    const std::int64_t* positions = nullptr;  ///< [batch, seqlen], packed [tokens], dense
-    const_tensor sequence_offsets{};          ///< i32 [batch]
-    const_tensor cu_seqlens{};     ///< i32 [batch + 1]: tensors are packed, [tokens, heads, head_dim]
-    std::int64_t longest = unset;  ///< the longest sequence, with cu_seqlens
+    const_tensor cos{};               ///< [positions, rotary_dim / 2]; none: computed from base
+    const_tensor sin{};               ///< as cos
+    std::int64_t rotary_dim = unset;  ///< not set: all of head_dim, or what cos has
+    const_tensor positions{};         ///< i64 [batch, seqlen], packed [tokens]
+    const_tensor sequence_offsets{};  ///< i32 [batch]
+    const_tensor cu_seqlens{};        ///< i32 [batch + 1]: tensors are packed, [tokens, heads, head_dim]
+    std::int64_t longest = unset;     ///< the longest sequence, with cu_seqlens
     std::int64_t offset = 0;
     float base = 10000.0F;
     float scaling = 1.0F;
@@ -179,7 +179,6 @@ struct rotary {
                                                                  const tensor& q_out, const tensor& k_out,
                                                                  const options& with) {
     arguments a = default_arguments<arguments>(fields);
-    a.positions = with.positions;
     a.offset = with.offset;
     a.base = with.base;
     a.scaling = with.scaling;
@@ -191,10 +190,10 @@ struct rotary {
       a.seqlen = with.longest;
       a.q_stride_batch = a.q_out_stride_batch = a.k_stride_batch = a.k_out_stride_batch = 0;
       bind_views(packed_views{} + table_views{}, name, a, true, with.cu_seqlens, q, q_out, k, k_out,
-                 with.sequence_offsets, with.cos, with.sin);
+                 with.positions, with.sequence_offsets, with.cos, with.sin);
     } else {
-      bind_views(dense_views{} + table_views{}, name, a, true, q, q_out, k, k_out, with.sequence_offsets,
-                 with.cos, with.sin);
+      bind_views(dense_views{} + table_views{}, name, a, true, q, q_out, k, k_out, with.positions,
+                 with.sequence_offsets, with.cos, with.sin);
     }
     const std::int64_t from_table = with.cos ? 2 * with.cos.extent(1) : a.head_dim;
     a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
@@ -237,6 +236,7 @@ struct rotary {
                                 &arguments::k_stride_token, &arguments::k_stride_head>>,
             optional<dense_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_batch,
                                 &arguments::k_out_stride_token, &arguments::k_out_stride_head>>,
+            optional_view<&arguments::positions, dtype::i64, dim<&arguments::batch>, dim<&arguments::seqlen>>,
             offsets_view>;
   using packed_views = views<
       view<&arguments::cu_seqlens, dtype::i32,
@@ -248,7 +248,7 @@ struct rotary {
                            &arguments::k_stride_head>>,
       optional<packed_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_token,
                            &arguments::k_out_stride_head>>,
-      offsets_view>;
+      optional_view<&arguments::positions, dtype::i64, dim<named("tokens")>>, offsets_view>;
   template <auto Tensor>
   using table_view = optional_view<Tensor, &arguments::table_dtype,
                                    dim<named("positions"), &arguments::table_stride>, dim<named("pairs")>>;

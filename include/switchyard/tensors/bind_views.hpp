@@ -60,6 +60,12 @@ struct view_binder {
       }
     }
   }
+  /// The first view whose element type is the same argument.
+  [[nodiscard]] static constexpr std::size_t first_of_type(std::size_t view) {
+    std::size_t i = 0;
+    while (all[i].dtype_argument != all[view].dtype_argument) ++i;
+    return i;
+  }
   [[nodiscard]] static constexpr bool has_stride_before(std::size_t view, std::string_view stride) {
     for (std::size_t i = 0; i < view; ++i) {
       for (const dim_description& each : all[i].dims) {
@@ -143,12 +149,17 @@ struct view_binder {
     } else if (!may_be_null && !tensor) [[unlikely]] {
       return false;
     }
-    if (tensor.rank() != mine::rank) [[unlikely]]
-      return false;
+    constexpr std::size_t typed = first_of_type(View);
     if constexpr (!is_member<mine::type>) {
-      if (tensor.dtype() != mine::type) [[unlikely]]
+      if (!tensor.has(mine::type, mine::rank)) [[unlikely]]
+        return false;
+    } else if constexpr (typed != View && view_at<typed>::rank == mine::rank &&
+                         !view_at<typed>::is_optional) {
+      if (!tensor.is_like(std::get<typed>(tensors))) [[unlikely]]  // which has decided the type
         return false;
     } else {
+      if (tensor.rank() != mine::rank) [[unlikely]]
+        return false;
       if (!bind_type<View>(tensors, std::make_index_sequence<View>{})) [[unlikely]]
         return false;
     }

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/memory.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
@@ -126,11 +128,31 @@ class tensors {
     return copy(given);
   }
 
+  /// The same as dense tensors, for the operators' `call`: random, for results, or with host values.
+  template <std::size_t Rank>
+  [[nodiscard]] switchyard::tensor input(dtype type, const std::int64_t (&extents)[Rank]) {
+    return {random(type, count_of(extents)), type, extents};
+  }
+  template <std::size_t Rank>
+  [[nodiscard]] switchyard::tensor output(dtype type, const std::int64_t (&extents)[Rank]) {
+    return {poisoned(type, count_of(extents)), type, extents};
+  }
+  template <class Value, std::size_t Rank>
+  [[nodiscard]] switchyard::tensor copied(const std::vector<Value>& values,
+                                         const std::int64_t (&extents)[Rank]) {
+    return {std::span{copy(values), values.size()}, extents};
+  }
+
   [[nodiscard]] const std::vector<tensor>& all() const noexcept { return all_; }
   [[nodiscard]] std::vector<tensor>& all() noexcept { return all_; }
   [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
 
  private:
+  template <std::size_t Rank>
+  [[nodiscard]] static std::int64_t count_of(const std::int64_t (&extents)[Rank]) {
+    return const_tensor{nullptr, dtype::f32, extents}.count();
+  }
+
   [[nodiscard]] void* keep(tensor made) {
     made.memory.fill(margin_byte, made.bytes);
     all_.push_back(std::move(made));

@@ -54,54 +54,52 @@ TEST_CASE("decoding on the GPU: caches of more than 2^31 elements", "[decode]") 
   std::size_t launches = 0;
   for (const bool paged : {false, true}) {
     for (const dtype kv_dtype : {dtype::f16, dtype::f8_e4m3}) {
-      arguments a;
-      a.dtype = dtype::f16;
-      a.kv_dtype = kv_dtype;
-      a.batch = 2;
-      a.heads = 4;
-      a.heads_kv = 1;
-      a.head_dim = a.head_dim_v = 128;
-      a.scale = 0.0F;                                              // every key weighs the same
-      const std::int64_t cached = (std::int64_t{1} << 24) + 4096;  // tokens; 2^31 elements and some
-      a.seqlen_k = 300;
+      constexpr std::int64_t batch = 2;
+      constexpr std::int64_t heads = 4;
+      constexpr std::int64_t dim = 128;
+      constexpr std::int64_t page_size = 16;
+      constexpr std::int64_t cached = (std::int64_t{1} << 24) + 4096;  // tokens; 2^31 elements and some
+      constexpr std::int64_t seqlen_k = 300;
       const auto size = static_cast<std::size_t>(sy::size_of(kv_dtype));
       device_memory memory;
-      std::vector<std::byte> tail(static_cast<std::size_t>(a.seqlen_k * a.head_dim) * size);
+      std::vector<std::byte> tail(static_cast<std::size_t>(seqlen_k * dim) * size);
       std::normal_distribution<double> normal;
-      std::vector<double> mean(static_cast<std::size_t>(a.head_dim));
-      for (std::int64_t n = 0; n < a.seqlen_k * a.head_dim; ++n) {
+      std::vector<double> mean(static_cast<std::size_t>(dim));
+      for (std::int64_t n = 0; n < seqlen_k * dim; ++n) {
         sy::reference::store(kv_dtype, tail.data(), n, normal(random));
-        mean[static_cast<std::size_t>(n % a.head_dim)] +=
-            sy::reference::load(kv_dtype, tail.data(), n) / static_cast<double>(a.seqlen_k);
+        mean[static_cast<std::size_t>(n % dim)] +=
+            sy::reference::load(kv_dtype, tail.data(), n) / static_cast<double>(seqlen_k);
       }
-      std::byte* const v = memory.poisoned(static_cast<std::size_t>(cached * a.head_dim) * size);
-      const std::int64_t first = cached - 320;  // pages of 16 tokens
+      std::byte* const v = memory.poisoned(static_cast<std::size_t>(cached * dim) * size);
+      constexpr std::int64_t first = cached - 20 * page_size;
       raw::call("cuMemcpyHtoD_v2",
-                reinterpret_cast<unsigned long long>(v + static_cast<std::size_t>(first * a.head_dim) * size),
+                reinterpret_cast<unsigned long long>(v + static_cast<std::size_t>(first * dim) * size),
                 static_cast<const void*>(tail.data()), tail.size());
       std::byte* const q = memory.poisoned(4096);
       raw::call("cuMemsetD8_v2", reinterpret_cast<unsigned long long>(q), static_cast<unsigned char>(0),
                 std::size_t{4096});
-      a.q = q;
-      a.out = q;      // for check(); results go elsewhere
-      a.k = a.v = v;  // a scale of zero makes every finite score zero
-      a.q_stride_head = a.out_stride_head = a.head_dim;
-      a.q_stride_token = a.q_stride_batch = a.out_stride_token = a.out_stride_batch = a.heads * a.head_dim;
-      a.k_stride_head = a.v_stride_head = a.head_dim;
-      a.k_stride_token = a.v_stride_token = a.head_dim;
+      const sy::tensor queries{q, dtype::f16, {batch, 1, heads, dim}};  // zeros, and out only for check()
+      const attention_decode::options same_weights{.scale = 0.0F};
       // The second sequence is the one at the end; the first has no keys.
-      a.seqused_k = memory.copy(std::vector<std::int32_t>{0, static_cast<std::int32_t>(a.seqlen_k)});
-      a.k_stride_batch = a.v_stride_batch = first * a.head_dim;
+      const sy::const_tensor used{
+          memory.copy(std::vector<std::int32_t>{0, static_cast<std::int32_t>(seqlen_k)}),
+          dtype::i32,
+          {batch}};
+      arguments a;
       if (paged) {
-        a.page_size = 16;
-        a.k_stride_batch = a.v_stride_batch = a.page_size * a.head_dim;
-        a.block_table_stride = (a.seqlen_k + a.page_size - 1) / a.page_size;
-        std::vector<std::int32_t> table(static_cast<std::size_t>(2 * a.block_table_stride), 1 << 30);
-        for (std::int64_t p = 0; p < a.block_table_stride; ++p) {
-          table[static_cast<std::size_t>(a.block_table_stride + p)] =
-              static_cast<std::int32_t>(first / a.page_size + p);
-        }
-        a.block_table = memory.copy(table);
+        constexpr std::int64_t entries = (seqlen_k + page_size - 1) / page_size;
+        std::vector<std::int32_t> table(static_cast<std::size_t>(batch * entries), 1 << 30);
+        for (std::int64_t p = 0; p < entries; ++p)
+          table[static_cast<std::size_t>(entries + p)] = static_cast<std::int32_t>(first / page_size + p);
+        const sy::const_tensor pages{v, kv_dtype, {cached / page_size, page_size, 1, dim}};
+        const sy::const_tensor block_table{memory.copy(table), dtype::i32, {batch, entries}};
+        a = attention_decode::call(queries, sy::operators::paged{pages, pages, block_table, used, seqlen_k},
+                                   queries, same_weights);
+      } else {
+        const sy::const_tensor keys{v, kv_dtype, {batch, seqlen_k, 1, dim}, {first * dim, dim, dim, 1}};
+        auto with = same_weights;
+        with.seqused_k = used;
+        a = attention_decode::call(queries, keys, keys, queries, with);
       }
       REQUIRE_THAT(attention_decode::check(a), no_text());
       variants.skip_without_any(a);
@@ -115,9 +113,8 @@ TEST_CASE("decoding on the GPU: caches of more than 2^31 elements", "[decode]") 
         ++launches;
         const std::vector<std::byte> found = fetch(out, 4096);
         double error = 0;
-        for (std::int64_t n = 0; n < a.batch * a.heads * a.head_dim; ++n) {
-          const double expected =
-              n < a.heads * a.head_dim ? 0.0 : mean[static_cast<std::size_t>(n % a.head_dim)];
+        for (std::int64_t n = 0; n < batch * heads * dim; ++n) {
+          const double expected = n < heads * dim ? 0.0 : mean[static_cast<std::size_t>(n % dim)];
           const double difference = std::abs(sy::reference::load(dtype::f16, found.data(), n) - expected);
           error = difference <= error ? error : difference;  // a NaN stays
         }

@@ -73,32 +73,35 @@ struct shape {
   [[nodiscard]] std::int64_t elements() const { return batch * seqlen * heads * dim; }
 };
 
-template <class Arguments>
-void set_shape(Arguments& a, const shape& s, std::int64_t heads, std::int64_t batch, std::int64_t tokens) {
-  a.batch = batch;
-  a.heads = a.heads_kv = heads;
-  a.seqlen_q = a.seqlen_k = tokens;
-  a.head_dim = a.head_dim_v = s.dim;
-  for (std::int64_t* each : {&a.q_stride_head, &a.k_stride_head, &a.v_stride_head, &a.out_stride_head})
-    *each = s.dim;
-  for (std::int64_t* each : {&a.q_stride_token, &a.k_stride_token, &a.v_stride_token, &a.out_stride_token}) {
-    *each = heads * s.dim;
-  }
-  for (std::int64_t* each : {&a.q_stride_batch, &a.k_stride_batch, &a.v_stride_batch, &a.out_stride_batch}) {
-    *each = tokens * heads * s.dim;
-  }
-  a.lse_stride_head = tokens;
-  a.lse_stride_batch = heads * tokens;
-  a.scale = 1.0F / std::sqrt(static_cast<float>(s.dim));
-  a.dtype = dtype::f16;
-  a.mask = attention_mask::causal_bottom_right;
-  a.window_left = s.window;
+sy::tensor tensor_of(const shape& s, void* at) {
+  return {at, dtype::f16, {s.batch, s.seqlen, s.heads, s.dim}};
+}
+sy::const_tensor tensor_of(const shape& s, const void* at) {
+  return {at, dtype::f16, {s.batch, s.seqlen, s.heads, s.dim}};
+}
+sy::tensor lse_of(const shape& s, float* at) {
+  return {at, dtype::f32, {s.batch, s.heads, s.seqlen}};
 }
 
-void set_gradient_strides(attention_backward::arguments& a) {
-  a.dout_stride_batch = a.dq_stride_batch = a.dk_stride_batch = a.dv_stride_batch = a.q_stride_batch;
-  a.dout_stride_head = a.dq_stride_head = a.dk_stride_head = a.dv_stride_head = a.q_stride_head;
-  a.dout_stride_token = a.dq_stride_token = a.dk_stride_token = a.dv_stride_token = a.q_stride_token;
+arguments forward_of(const shape& s, const void* q, const void* k, const void* v, void* out, float* lse) {
+  return attention_forward::call(
+      tensor_of(s, q), tensor_of(s, k), tensor_of(s, v), tensor_of(s, out),
+      {.mask = attention_mask::causal_bottom_right, .window_left = s.window, .lse = lse_of(s, lse)});
+}
+
+/// The call after a forward call.
+attention_backward::arguments backward_of(const shape& s, const arguments& forward, const void* dout,
+                                          const std::array<std::byte*, 3>& gradients) {
+  return attention_backward::call({.q = tensor_of(s, forward.q),
+                                   .k = tensor_of(s, forward.k),
+                                   .v = tensor_of(s, forward.v),
+                                   .out = tensor_of(s, forward.out),
+                                   .dout = tensor_of(s, dout),
+                                   .lse = lse_of(s, forward.lse),
+                                   .dq = tensor_of(s, gradients[0]),
+                                   .dk = tensor_of(s, gradients[1]),
+                                   .dv = tensor_of(s, gradients[2])},
+                                  {.mask = forward.mask, .window_left = forward.window_left});
 }
 
 void check_shape(const shape& s) {
@@ -108,16 +111,13 @@ void check_shape(const shape& s) {
   device_memory memory;
   const std::array<pattern, 4> patterns{pattern{11}, pattern{12}, pattern{13}, pattern{14}};
   const auto rows = static_cast<std::size_t>(s.batch * s.heads * s.seqlen);
-  arguments f;
-  set_shape(f, s, s.heads, s.batch, s.seqlen);
-  f.q = patterns[0].spread(memory, s.elements());
-  f.k = patterns[1].spread(memory, s.elements());
-  f.v = patterns[2].spread(memory, s.elements());
+  auto* const q = patterns[0].spread(memory, s.elements());
+  auto* const k = patterns[1].spread(memory, s.elements());
+  auto* const v = patterns[2].spread(memory, s.elements());
   auto* const dout = patterns[3].spread(memory, s.elements());
   auto* const out = memory.poisoned(static_cast<std::size_t>(s.elements()) * 2);
-  f.out = out;
   auto* const lse = reinterpret_cast<float*>(memory.poisoned(rows * sizeof(float)));
-  f.lse = lse;
+  const arguments f = forward_of(s, q, k, v, out, lse);
   std::array<std::byte*, 3> gradients{};
   for (std::byte*& each : gradients) each = memory.poisoned(static_cast<std::size_t>(s.elements()) * 2);
 
@@ -143,27 +143,20 @@ void check_shape(const shape& s) {
     const std::int64_t last = std::min(token + reach, s.seqlen - 1);
     each.tokens = last - each.first + 1;
     each.at = token - each.first;
-    set_shape(each.a, s, 1, 1, each.tokens);
     for (std::size_t t = 0; t < 4; ++t) {
       for (std::int64_t i = each.first; i <= last; ++i) {
         const auto row = patterns[t].cut(((each.batch * s.seqlen + i) * s.heads + each.head) * s.dim, s.dim);
         each.inputs[t].insert(each.inputs[t].end(), row.begin(), row.end());
       }
     }
-    each.a.q = each.inputs[0].data();
-    each.a.k = each.inputs[1].data();
-    each.a.v = each.inputs[2].data();
+    const shape cut{1, each.tokens, 1, s.dim, s.window};
+    each.a = forward_of(cut, each.inputs[0].data(), each.inputs[1].data(), each.inputs[2].data(), nullptr,
+                        nullptr);
     sy::reference::attention_forward<double>(
         each.a, [&](std::int64_t at, std::int64_t, std::span<const double> values, double) {
           if (at == each.at * s.dim) each.out.assign(values.begin(), values.end());
         });
-    attention_backward::arguments b;
-    set_shape(b, s, 1, 1, each.tokens);
-    set_gradient_strides(b);
-    b.q = each.a.q;
-    b.k = each.a.k;
-    b.v = each.a.v;
-    b.dout = each.inputs[3].data();
+    const auto b = backward_of(cut, each.a, each.inputs[3].data(), {});
     const auto zeros = std::vector<double>(static_cast<std::size_t>(each.tokens * s.dim));
     sy::reference::attention_gradients<double> result{zeros, zeros, zeros, {}};
     sy::reference::attention_backward<double>(b, result);
@@ -197,18 +190,7 @@ void check_shape(const shape& s) {
     raw::call("cuCtxSynchronize");
     for (const sample& each : samples) compare("out", out, each, each.out);
   }
-  attention_backward::arguments b;
-  set_shape(b, s, s.heads, s.batch, s.seqlen);
-  set_gradient_strides(b);
-  b.q = f.q;
-  b.k = f.k;
-  b.v = f.v;
-  b.out = out;
-  b.dout = dout;
-  b.lse = lse;
-  b.dq = gradients[0];
-  b.dk = gradients[1];
-  b.dv = gradients[2];
+  const auto b = backward_of(s, f, dout, gradients);
   every_variant<attention_backward> backward{device};
   backward.skip_without_any(b);
   const std::vector<std::string> serving_backward = backward.serving(b);

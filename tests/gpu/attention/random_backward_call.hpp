@@ -16,6 +16,7 @@
 #include <switchyard/tune/reference/attention_backward.hpp>
 
 #include "random_call.hpp"
+#include "strides.hpp"
 
 namespace {
 
@@ -45,55 +46,14 @@ struct backward_call {
     for (const double value : forward.expected_lse) lse.push_back(static_cast<float>(value));
 
     const auto before = forward.first * sy::size_of(f.dtype);
-    a.q = f.q;
-    a.k = f.k;
-    a.v = f.v;
+    sy::test::copy_arguments<attention_forward, attention_backward>(f, a);
+    sy::test::lay_out_gradients<attention_backward>(a);
     a.out = out.data() + before;
     a.dout = dout.data() + before;
     a.lse = lse.data();
     a.dq = const_cast<void*>(f.q);  // for check(); results go elsewhere
     a.dk = const_cast<void*>(f.k);
     a.dv = const_cast<void*>(f.v);
-    a.bias = f.bias;
-    a.alibi_slopes = f.alibi_slopes;
-    a.cu_seqlens_q = f.cu_seqlens_q;
-    a.cu_seqlens_k = f.cu_seqlens_k;
-    a.seqused_q = f.seqused_q;
-    a.seqused_k = f.seqused_k;
-    a.dropout_state = f.dropout_state;
-    a.batch = f.batch;
-    a.heads = f.heads;
-    a.heads_kv = f.heads_kv;
-    a.seqlen_q = f.seqlen_q;
-    a.seqlen_k = f.seqlen_k;
-    a.head_dim = f.head_dim;
-    a.head_dim_v = f.head_dim_v;
-    a.q_stride_batch = a.dq_stride_batch = f.q_stride_batch;
-    a.q_stride_head = a.dq_stride_head = f.q_stride_head;
-    a.q_stride_token = a.dq_stride_token = f.q_stride_token;
-    a.k_stride_batch = a.dk_stride_batch = f.k_stride_batch;
-    a.k_stride_head = a.dk_stride_head = f.k_stride_head;
-    a.k_stride_token = a.dk_stride_token = f.k_stride_token;
-    a.v_stride_batch = a.dv_stride_batch = f.v_stride_batch;
-    a.v_stride_head = a.dv_stride_head = f.v_stride_head;
-    a.v_stride_token = a.dv_stride_token = f.v_stride_token;
-    a.out_stride_batch = a.dout_stride_batch = f.out_stride_batch;
-    a.out_stride_head = a.dout_stride_head = f.out_stride_head;
-    a.out_stride_token = a.dout_stride_token = f.out_stride_token;
-    a.bias_stride_batch = f.bias_stride_batch;
-    a.bias_stride_head = f.bias_stride_head;
-    a.bias_stride_row = f.bias_stride_row;
-    a.lse_stride_batch = f.lse_stride_batch;
-    a.lse_stride_head = f.lse_stride_head;
-    a.scale = f.scale;
-    a.soft_cap = f.soft_cap;
-    a.dropout_p = f.dropout_p;
-    a.window_left = f.window_left;
-    a.window_right = f.window_right;
-    a.dropout_seed = f.dropout_seed;
-    a.dropout_offset = f.dropout_offset;
-    a.dtype = f.dtype;
-    a.mask = f.mask;
     const auto chance = [&](int percent) { return std::uniform_int_distribution{0, 99}(random) < percent; };
     a.deterministic = chance(40);
     if (a.bias != nullptr && chance(70)) {

@@ -151,6 +151,15 @@ TEST_CASE("attention is called with packed tensors and pages") {
   CHECK(paged_only.batch == 3);
   CHECK(paged_only.seqlen_k == 700);
 
+  CHECK(calls::text([&] {
+          return attention_forward::call(q4, paged{cache, cache, table, used}, q4, {.seqused_k = used});
+        }) ==
+        "attention_forward: the option seqused_k is given with pages, whose `used` are the keys in use");
+  CHECK(calls::text([&] {
+          return attention_forward::call(q4, paged{cache, cache, table}, q4, {.seqused_k = used});
+        }) ==
+        "attention_forward: the option seqused_k is given with pages, whose `used` are the keys in use");
+
   CHECK_THAT(calls::text([&] {
                return attention_forward::call(q, k, k, q,
                                               {.cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 5});
@@ -264,6 +273,11 @@ TEST_CASE("decode is called with a cache of its own type") {
               q, paged{cache, cache, at(5, {4, 16}, dtype::i32), at(6, {3}, dtype::i32)}, q);
         }) == "attention_decode: block_table [4, 16]: batch is 4, but 3 in q [3, 2, 32, 128]");
   CHECK(calls::text([&] {
+          const tensor used = at(6, {3}, dtype::i32);
+          return attention_decode::call(q, paged{cache, cache, at(5, {3, 16}, dtype::i32), used}, q,
+                                        {.seqused_k = used});
+        }) == "attention_decode: the option seqused_k is given with pages, whose `used` are the keys in use");
+  CHECK(calls::text([&] {
           return attention_decode::call(q, k, k, q, {.k_scale = at(2, {4}, dtype::f32)});
         }) == "attention_decode: k_scale [4]: heads_kv is 4, but 8 in k [3, 500, 8, 128]");
 }
@@ -335,7 +349,33 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
   CHECK(packed.batch == 4);
   CHECK(packed.seqlen == 20);
 
+  const tensor ids = at(4, {2, 7}, dtype::i64);
+  const auto placed = rotary::in_place(q, k, {.positions = ids});
+  calls::check_legal<rotary>(placed);
+  CHECK(placed.positions == ids.data());
+  const tensor packed_ids = at(4, {40}, dtype::i64);
+  const tensor cu = at(3, {5}, dtype::i32);
+  CHECK(rotary::in_place(q3, {}, {.positions = packed_ids, .cu_seqlens = cu, .longest = 20}).positions ==
+        packed_ids.data());
+
   using calls::text;
+  const auto with_ids = [&](const const_tensor& given) {
+    return text([&] { return rotary::in_place(q, k, {.positions = given}); });
+  };
+  CHECK_THAT(with_ids(ids), no_text());
+  CHECK(with_ids(at(4, {2, 7}, dtype::i32)) == "rotary: positions is i32, but must be i64");
+  CHECK(with_ids(at(4, {2, 8}, dtype::i64)) ==
+        "rotary: positions [2, 8]: seqlen is 8, but 7 in q [2, 7, 32, 128]");
+  CHECK(with_ids(at(4, {1, 7}, dtype::i64)) ==
+        "rotary: positions [1, 7]: batch is 1, but 2 in q [2, 7, 32, 128]");
+  CHECK(with_ids(at(4, {14}, dtype::i64)) ==
+        "rotary: positions [14] has 1 dimensions instead of 2: [batch, seqlen]");
+  CHECK(with_ids(const_tensor{ids.data(), dtype::i64, {2, 7}, {8, 1}}) ==
+        "rotary: positions [2, 7]: the stride of batch must be 7, not 8");
+  CHECK(text([&] {
+          return rotary::in_place(q3, {},
+                                  {.positions = at(4, {41}, dtype::i64), .cu_seqlens = cu, .longest = 20});
+        }) == "rotary: positions [41]: tokens is 41, but 40 in q [40, 32, 128]");
   CHECK(text([&] { return rotary::in_place(q, k, {.cos = cos, .sin = cos, .rotary_dim = 64}); }) ==
         "rotary: rotary_dim is 64, but cos has columns for 128");
   CHECK(text([&] { return rotary::in_place(q3, {}, {.cu_seqlens = at(3, {5}, dtype::i32)}); }) ==

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/activation.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -22,19 +22,15 @@ struct workload<operators::gated_activation> : detail::row_counts {
   [[nodiscard]] static prepared_call<operators::gated_activation> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     detail::row_call<operators::gated_activation> made{driver, want, seed};
-    auto& a = made.call.arguments;
-    a.function = want.as("function", operators::gated_function::silu);
-    const bool packed = want.flag("packed");
-    a.gate = made.input(packed ? 2 : 1);
-    a.gate_stride_row = packed ? 2 * a.columns : a.columns;
-    if (!packed) {
-      a.up = made.input();
-      a.up_stride_row = a.columns;
+    using op = operators::gated_activation;
+    const op::arguments others{.function = want.as("function", operators::gated_function::silu)};
+    if (want.flag("packed")) {
+      const tensor both = made.input(2);
+      return made.finish(op::call_packed(made.output(), both, others), 6);
     }
-    a.out = made.output();
-    a.out_stride_row = a.columns;
-    made.call.flops = 6 * static_cast<double>(made.elements());
-    return std::move(made.call);
+    const tensor gate = made.input();
+    const tensor up = made.input();
+    return made.finish(op::call(gate, up, made.output(), others), 6);
   }
 
   static void expect(const operators::gated_activation::arguments& a, const row_sample& sample,
@@ -55,21 +51,17 @@ struct workload<operators::gated_activation_backward> : detail::row_counts {
   [[nodiscard]] static prepared_call<operators::gated_activation_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     detail::row_call<operators::gated_activation_backward> made{driver, want, seed};
-    auto& a = made.call.arguments;
-    a.function = want.as("function", operators::gated_function::silu);
-    const bool packed = want.flag("packed");
-    a.grad_out = made.input();
-    a.gate = made.input(packed ? 2 : 1);
-    a.grad_gate = made.output(packed ? 2 : 1);
-    a.grad_out_stride_row = a.columns;
-    a.gate_stride_row = a.grad_gate_stride_row = packed ? 2 * a.columns : a.columns;
-    if (!packed) {
-      a.up = made.input();
-      a.grad_up = made.output();
-      a.up_stride_row = a.grad_up_stride_row = a.columns;
+    using op = operators::gated_activation_backward;
+    const op::arguments others{.function = want.as("function", operators::gated_function::silu)};
+    const tensor grad_out = made.input();
+    if (want.flag("packed")) {
+      const tensor both = made.input(2);
+      return made.finish(op::call_packed(grad_out, both, made.output(2), others), 12);
     }
-    made.call.flops = 12 * static_cast<double>(made.elements());
-    return std::move(made.call);
+    const tensor gate = made.input();
+    const tensor up = made.input();
+    const tensor grad_gate = made.output();
+    return made.finish(op::call(grad_out, gate, up, grad_gate, made.output(), others), 12);
   }
 
   static void expect(const operators::gated_activation_backward::arguments& a, const row_sample& sample,

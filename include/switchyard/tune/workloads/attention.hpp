@@ -5,24 +5,144 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <random>
 #include <span>
 #include <vector>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/element.hpp>
+#include <switchyard/tune/workload.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 namespace tune {
 
-/// cu_seqlens of sequences of one length.
-[[nodiscard]] inline std::vector<std::int32_t> attention_starts(std::int64_t batch, std::int64_t length) {
-  std::vector<std::int32_t> out;
-  for (std::int64_t i = 0; i <= batch; ++i) out.push_back(static_cast<std::int32_t>(i * length));
-  return out;
-}
+/// The sizes that a request asks for, or else usual ones; 0: as many KV heads as heads, as many keys as
+/// queries.
+struct attention_sizes {
+  std::int64_t batch;
+  std::int64_t heads;
+  std::int64_t heads_kv;
+  std::int64_t seqlen_q;
+  std::int64_t seqlen_k;
+  std::int64_t head_dim;
+  std::int64_t head_dim_v;
+
+  attention_sizes(const request& want, std::int64_t usual_heads_kv, std::int64_t usual_q,
+                  std::int64_t usual_k)
+      : batch{want.get("batch", 1)},
+        heads{want.get("heads", 32)},
+        heads_kv{want.get("heads_kv", usual_heads_kv > 0 ? usual_heads_kv : heads)},
+        seqlen_q{want.get("seqlen_q", usual_q)},
+        seqlen_k{want.get("seqlen_k", usual_k > 0 ? usual_k : seqlen_q)},
+        head_dim{want.get("head_dim", 128)},
+        head_dim_v{want.get("head_dim_v", head_dim)} {}
+
+  [[nodiscard]] std::int64_t queries() const noexcept { return batch * seqlen_q * heads; }
+  [[nodiscard]] std::int64_t keys() const noexcept { return batch * seqlen_k * heads_kv; }
+};
+
+/// Makes the tensors of a call: [batch, seqlen, heads, dim], or packed, of sequences of one length.
+class attention_memory {
+ public:
+  attention_memory(tensors& memory, const attention_sizes& sizes, dtype type, dtype kv_type,
+                   const request& want)
+      : memory_{memory}, sizes_{sizes}, type_{type}, kv_type_{kv_type} {
+    for (const std::int64_t dim : {sizes.head_dim, sizes.head_dim_v}) {
+      memory.require_room(type, {sizes.batch, sizes.seqlen_q, sizes.heads, dim});
+      memory.require_room(kv_type, {sizes.batch, sizes.seqlen_k, sizes.heads_kv, dim});
+    }
+    memory.require_room(kv_type, {sizes.batch, want.get("page_size", 0), sizes.heads_kv, sizes.head_dim});
+    if (want.flag("biased") || want.flag("with_dbias"))
+      memory.require_room(type, {sizes.heads, sizes.seqlen_q, sizes.seqlen_k});
+  }
+
+  /// cu_seqlens: tensors made from now on are packed.
+  [[nodiscard]] tensor pack_queries() {
+    packed_q_ = true;
+    return starts(sizes_.seqlen_q);
+  }
+  [[nodiscard]] tensor pack_keys() {
+    packed_k_ = true;
+    return starts(sizes_.seqlen_k);
+  }
+  /// Every key is in use.
+  [[nodiscard]] tensor used() {
+    const std::vector<std::int32_t> all(static_cast<std::size_t>(sizes_.batch),
+                                        static_cast<std::int32_t>(sizes_.seqlen_k));
+    return memory_.copied(all, {sizes_.batch});
+  }
+  /// A block table of shuffled pages, as many as the keys need.
+  [[nodiscard]] tensor block_table(std::int64_t page_size, std::uint64_t seed) {
+    const std::int64_t entries = (sizes_.seqlen_k + page_size - 1) / page_size;
+    std::vector<std::int32_t> pages(static_cast<std::size_t>(sizes_.batch * entries));
+    std::iota(pages.begin(), pages.end(), 0);
+    std::shuffle(pages.begin(), pages.end(), std::mt19937_64{seed});
+    return memory_.copied(pages, {sizes_.batch, entries});
+  }
+
+  [[nodiscard]] tensor query_input(std::int64_t dim) {
+    return query_view(memory_.random(type_, sizes_.queries() * dim), dim);
+  }
+  [[nodiscard]] tensor query_output(std::int64_t dim) {
+    return query_view(memory_.poisoned(type_, sizes_.queries() * dim), dim);
+  }
+  [[nodiscard]] tensor key_input(std::int64_t dim) {
+    return key_view(memory_.random(kv_type_, sizes_.keys() * dim), dim);
+  }
+  [[nodiscard]] tensor key_output(std::int64_t dim) {
+    return key_view(memory_.poisoned(kv_type_, sizes_.keys() * dim), dim);
+  }
+  [[nodiscard]] tensor page_input(const tensor& table, std::int64_t page_size, std::int64_t dim) {
+    return memory_.input(kv_type_, {table.count(), page_size, sizes_.heads_kv, dim});
+  }
+  [[nodiscard]] tensor lse_output() {
+    return lse_view(memory_.poisoned(dtype::f32, sizes_.batch * sizes_.heads * sizes_.seqlen_q));
+  }
+  /// Of all sequences.
+  [[nodiscard]] tensor bias_input() {
+    return memory_.input(type_, {1, sizes_.heads, sizes_.seqlen_q, sizes_.seqlen_k});
+  }
+  [[nodiscard]] tensor bias_output() {
+    return memory_.output(type_, {1, sizes_.heads, sizes_.seqlen_q, sizes_.seqlen_k});
+  }
+  [[nodiscard]] tensor head_input() { return memory_.input(dtype::f32, {sizes_.heads}); }
+
+  /// Memory of a query tensor, and of an LSE.
+  [[nodiscard]] tensor query_view(void* of, std::int64_t dim) const {
+    return view(of, type_, packed_q_, sizes_.seqlen_q, sizes_.heads, dim);
+  }
+  [[nodiscard]] tensor lse_view(void* of) const {
+    if (packed_q_) return {of, dtype::f32, {sizes_.heads, sizes_.batch * sizes_.seqlen_q}};
+    return {of, dtype::f32, {sizes_.batch, sizes_.heads, sizes_.seqlen_q}};
+  }
+
+ private:
+  [[nodiscard]] tensor key_view(void* of, std::int64_t dim) const {
+    return view(of, kv_type_, packed_k_, sizes_.seqlen_k, sizes_.heads_kv, dim);
+  }
+  [[nodiscard]] tensor view(void* of, dtype type, bool packed, std::int64_t seqlen, std::int64_t heads,
+                            std::int64_t dim) const {
+    if (packed) return {of, type, {sizes_.batch * seqlen, heads, dim}};
+    return {of, type, {sizes_.batch, seqlen, heads, dim}};
+  }
+  [[nodiscard]] tensor starts(std::int64_t length) {
+    std::vector<std::int32_t> out;
+    for (std::int64_t i = 0; i <= sizes_.batch; ++i) out.push_back(static_cast<std::int32_t>(i * length));
+    return memory_.copied(out, {sizes_.batch + 1});
+  }
+
+  tensors& memory_;
+  attention_sizes sizes_;
+  dtype type_;
+  dtype kv_type_;
+  bool packed_q_ = false;
+  bool packed_k_ = false;
+};
 
 /// Keys that a row sees under the mask, summed over the rows of one head.
 template <class Arguments>

@@ -13,6 +13,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/attention.hpp>
 #include <switchyard/tune/reference/attention_backward.hpp>
@@ -31,80 +32,55 @@ struct workload<operators::attention_backward> {
   [[nodiscard]] static prepared_call<operators::attention_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_backward> out{{}, {driver, seed}};
-    auto& a = out.arguments;
-    a.dtype = want.as("dtype", dtype::bf16);
-    a.mask = want.as("mask", operators::attention_mask::causal_bottom_right);
-    a.deterministic = want.flag("deterministic");
-    a.batch = want.get("batch", 1);
-    a.heads = want.get("heads", 32);
-    a.heads_kv = want.get("heads_kv", a.heads);
-    a.seqlen_q = want.get("seqlen_q", 512);
-    a.seqlen_k = want.get("seqlen_k", a.seqlen_q);
-    a.head_dim = want.get("head_dim", 128);
-    a.head_dim_v = want.get("head_dim_v", a.head_dim);
-    for (const std::int64_t dim : {a.head_dim, a.head_dim_v}) {
-      out.memory.require_room(a.dtype, {a.batch, a.seqlen_q, a.heads, dim});
-      out.memory.require_room(a.dtype, {a.batch, a.seqlen_k, a.heads_kv, dim});
+    using op = operators::attention_backward;
+    const dtype type = want.as("dtype", dtype::bf16);
+    const attention_sizes sizes{want, 0, 512, 0};
+    attention_memory memory{out.memory, sizes, type, type, want};
+    op::options with{.mask = want.as("mask", operators::attention_mask::causal_bottom_right),
+                     .deterministic = want.flag("deterministic")};
+    if (want.flag("packed_q")) {
+      with.cu_seqlens_q = memory.pack_queries();
+      with.longest_q = sizes.seqlen_q;
     }
-    if (want.flag("biased")) out.memory.require_room(a.dtype, {a.heads, a.seqlen_q, a.seqlen_k});
-    a.scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
-    a.q_stride_head = a.k_stride_head = a.dq_stride_head = a.dk_stride_head = a.head_dim;
-    a.v_stride_head = a.dv_stride_head = a.out_stride_head = a.dout_stride_head = a.head_dim_v;
-    a.q_stride_token = a.dq_stride_token = a.heads * a.head_dim;
-    a.k_stride_token = a.dk_stride_token = a.heads_kv * a.head_dim;
-    a.v_stride_token = a.dv_stride_token = a.heads_kv * a.head_dim_v;
-    a.out_stride_token = a.dout_stride_token = a.heads * a.head_dim_v;
-    a.q_stride_batch = a.dq_stride_batch = a.seqlen_q * a.q_stride_token;
-    a.k_stride_batch = a.dk_stride_batch = a.seqlen_k * a.k_stride_token;
-    a.v_stride_batch = a.dv_stride_batch = a.seqlen_k * a.v_stride_token;
-    a.out_stride_batch = a.dout_stride_batch = a.seqlen_q * a.out_stride_token;
-    a.lse_stride_batch = a.heads * a.seqlen_q;
-    a.lse_stride_head = want.flag("packed_q") ? a.batch * a.seqlen_q : a.seqlen_q;
-    a.q = out.memory.random(a.dtype, a.batch * a.q_stride_batch);
-    a.k = out.memory.random(a.dtype, a.batch * a.k_stride_batch);
-    a.v = out.memory.random(a.dtype, a.batch * a.v_stride_batch);
-    a.dout = out.memory.random(a.dtype, a.batch * a.out_stride_batch);
-    a.dq = out.memory.poisoned(a.dtype, a.batch * a.q_stride_batch);
-    a.dk = out.memory.poisoned(a.dtype, a.batch * a.k_stride_batch);
-    a.dv = out.memory.poisoned(a.dtype, a.batch * a.v_stride_batch);
-    if (want.flag("packed_q")) a.cu_seqlens_q = out.memory.copy(attention_starts(a.batch, a.seqlen_q));
-    if (want.flag("packed_k")) a.cu_seqlens_k = out.memory.copy(attention_starts(a.batch, a.seqlen_k));
-    if (want.flag("seqused")) {
-      a.seqused_k = out.memory.copy(std::vector<std::int32_t>(static_cast<std::size_t>(a.batch),
-                                                              static_cast<std::int32_t>(a.seqlen_k)));
+    if (want.flag("packed_k")) {
+      with.cu_seqlens_k = memory.pack_keys();
+      with.longest_k = sizes.seqlen_k;
     }
-    if (want.flag("biased") || want.flag("with_dbias")) {
-      a.bias_stride_row = a.dbias_stride_row = a.seqlen_k;
-      a.bias_stride_head = a.dbias_stride_head = a.seqlen_q * a.seqlen_k;
-      a.bias_stride_batch = a.dbias_stride_batch = 0;
-      a.bias = out.memory.random(a.dtype, a.heads * a.bias_stride_head);
-      if (want.flag("with_dbias")) a.dbias = out.memory.poisoned(a.dtype, a.heads * a.bias_stride_head);
-    }
-    if (want.flag("alibi")) a.alibi_slopes = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
-    if (want.flag("soft_capped")) a.soft_cap = 30.0F;
+    op::tensors of;
+    of.q = memory.query_input(sizes.head_dim);
+    of.k = memory.key_input(sizes.head_dim);
+    of.v = memory.key_input(sizes.head_dim_v);
+    of.dout = memory.query_input(sizes.head_dim_v);
+    of.dq = memory.query_output(sizes.head_dim);
+    of.dk = memory.key_output(sizes.head_dim);
+    of.dv = memory.key_output(sizes.head_dim_v);
+    if (want.flag("seqused")) with.seqused_k = memory.used();
+    if (want.flag("biased") || want.flag("with_dbias")) with.bias = memory.bias_input();
+    if (want.flag("with_dbias")) with.dbias = memory.bias_output();
+    if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
+    if (want.flag("soft_capped")) with.soft_cap = 30.0F;
     if (want.flag("window")) {
-      a.window_left = static_cast<std::int32_t>(want.get("window_left", a.seqlen_k / 4));
-      a.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
+      with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
+      with.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
     }
     if (want.flag("dropout")) {
-      a.dropout_p = 0.1F;
-      a.dropout_seed = seed;
+      with.dropout_p = 0.1F;
+      with.dropout_seed = seed;
     }
-    add_forward_results(out);
+    add_forward_results(out.memory, memory, sizes, of, with);
+    out.arguments = op::call(of, with);
     // Two products of the value's dim (dv, dP), three of the key's (S, dq, dk).
-    out.flops = 2 * static_cast<double>(a.batch * a.heads) * attention_pairs(a) *
-                static_cast<double>(3 * a.head_dim + 2 * a.head_dim_v);
-    const std::int64_t queries = a.batch * a.seqlen_q * a.heads;
-    const std::int64_t keys = a.batch * a.seqlen_k * a.heads_kv;
-    out.bytes = static_cast<double>((queries + keys) * 2 * (a.head_dim + a.head_dim_v) * size_of(a.dtype));
+    out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * attention_pairs(out.arguments) *
+                static_cast<double>(3 * sizes.head_dim + 2 * sizes.head_dim_v);
+    out.bytes = static_cast<double>((sizes.queries() + sizes.keys()) * 2 *
+                                    (sizes.head_dim + sizes.head_dim_v) * size_of(type));
     return out;
   }
 
   /// The gradients of keys need every query, so the result is one part.
   [[nodiscard]] static std::int64_t rows(const operators::attention_backward::arguments& /*a*/) { return 1; }
   [[nodiscard]] static double row_work(const operators::attention_backward::arguments& a) {
-    return 10 * static_cast<double>(a.batch * a.heads) * static_cast<double>(a.seqlen_q) *
-           static_cast<double>(a.seqlen_k) * static_cast<double>(a.head_dim + a.head_dim_v);
+    return work_of(a);
   }
 
   /// A problem that the reference can do, with several tiles and the remainders of the one asked for: few
@@ -168,77 +144,62 @@ struct workload<operators::attention_backward> {
     const auto fresh = [](std::int64_t count) {
       return std::vector<Real>(static_cast<std::size_t>(count), std::numeric_limits<Real>::quiet_NaN());
     };
+    const std::int64_t queries = a.batch * a.seqlen_q * a.heads;
+    const std::int64_t keys = a.batch * a.seqlen_k * a.heads_kv;
     reference::attention_gradients<Real> out{
-        fresh(a.batch * a.dq_stride_batch), fresh(a.batch * a.dk_stride_batch),
-        fresh(a.batch * a.dv_stride_batch), fresh(a.dbias != nullptr ? a.heads * a.dbias_stride_head : 0)};
+        fresh(queries * a.head_dim), fresh(keys * a.head_dim), fresh(keys * a.head_dim_v),
+        fresh(a.dbias != nullptr ? a.heads * a.seqlen_q * a.seqlen_k : 0)};
     reference::attention_backward<Real>(a, out);
     return out;
   }
 
-  static void add_forward_results(prepared_call<operators::attention_backward>& call) {
-    auto& a = call.arguments;
-    const std::int64_t elements = a.batch * a.out_stride_batch;
-    const auto logs = static_cast<std::size_t>(a.batch * a.heads * a.seqlen_q);
-    if (row_work(a) > most_work) {
-      a.out = call.memory.random(a.dtype, elements);
-      a.lse = call.memory.copy(
-          std::vector<float>(logs, std::log(static_cast<float>(std::max<std::int64_t>(a.seqlen_k, 1)))));
-      return;
+  template <class Sizes>
+  [[nodiscard]] static double work_of(const Sizes& of) {
+    return 10 * static_cast<double>(of.batch * of.heads) * static_cast<double>(of.seqlen_q) *
+           static_cast<double>(of.seqlen_k) * static_cast<double>(of.head_dim + of.head_dim_v);
+  }
+
+  static void add_forward_results(tune::tensors& memory, const attention_memory& layout,
+                                  const attention_sizes& sizes, operators::attention_backward::tensors& of,
+                                  const operators::attention_backward::options& with) {
+    const dtype type = of.q.dtype();
+    const std::int64_t elements = sizes.queries() * sizes.head_dim_v;
+    std::vector<float> lse(static_cast<std::size_t>(sizes.queries()));
+    if (work_of(sizes) > most_work) {
+      of.out = layout.query_view(memory.random(type, elements), sizes.head_dim_v);
+      const auto keys = static_cast<float>(std::max<std::int64_t>(sizes.seqlen_k, 1));
+      std::fill(lse.begin(), lse.end(), std::log(keys));
+    } else {
+      std::vector<double> values(static_cast<std::size_t>(elements));
+      // The reference says where a result belongs, and writes none itself.
+      const auto forward =
+          operators::attention_forward::call(of.q, of.k, of.v, layout.query_view(nullptr, sizes.head_dim_v),
+                                             {.mask = with.mask,
+                                              .soft_cap = with.soft_cap,
+                                              .window_left = with.window_left,
+                                              .window_right = with.window_right,
+                                              .lse = layout.lse_view(lse.data()),
+                                              .bias = with.bias,
+                                              .alibi_slopes = with.alibi_slopes,
+                                              .cu_seqlens_q = with.cu_seqlens_q,
+                                              .cu_seqlens_k = with.cu_seqlens_k,
+                                              .longest_q = with.longest_q,
+                                              .longest_k = with.longest_k,
+                                              .seqused_q = with.seqused_q,
+                                              .seqused_k = with.seqused_k,
+                                              .dropout_p = with.dropout_p,
+                                              .dropout_seed = with.dropout_seed,
+                                              .dropout_offset = with.dropout_offset});
+      const host_copies copies{memory};
+      reference::attention_forward<double>(
+          copies.translated<operators::attention_forward>(forward),
+          [&](std::int64_t at, std::int64_t lse_at, std::span<const double> row, double log) {
+            std::copy(row.begin(), row.end(), values.begin() + at);
+            lse[static_cast<std::size_t>(lse_at)] = static_cast<float>(log);
+          });
+      of.out = layout.query_view(memory.copy(type, values), sizes.head_dim_v);
     }
-    const host_copies copies{call.memory};
-    const auto on_host = copies.translated<operators::attention_backward>(a);
-    operators::attention_forward::arguments forward;
-    forward.q = on_host.q;
-    forward.k = on_host.k;
-    forward.v = on_host.v;
-    forward.bias = on_host.bias;
-    forward.alibi_slopes = on_host.alibi_slopes;
-    forward.cu_seqlens_q = on_host.cu_seqlens_q;
-    forward.cu_seqlens_k = on_host.cu_seqlens_k;
-    forward.seqused_q = on_host.seqused_q;
-    forward.seqused_k = on_host.seqused_k;
-    forward.batch = a.batch;
-    forward.heads = a.heads;
-    forward.heads_kv = a.heads_kv;
-    forward.seqlen_q = a.seqlen_q;
-    forward.seqlen_k = a.seqlen_k;
-    forward.head_dim = a.head_dim;
-    forward.head_dim_v = a.head_dim_v;
-    forward.q_stride_batch = a.q_stride_batch;
-    forward.q_stride_head = a.q_stride_head;
-    forward.q_stride_token = a.q_stride_token;
-    forward.k_stride_batch = a.k_stride_batch;
-    forward.k_stride_head = a.k_stride_head;
-    forward.k_stride_token = a.k_stride_token;
-    forward.v_stride_batch = a.v_stride_batch;
-    forward.v_stride_head = a.v_stride_head;
-    forward.v_stride_token = a.v_stride_token;
-    forward.out_stride_batch = a.out_stride_batch;
-    forward.out_stride_head = a.out_stride_head;
-    forward.out_stride_token = a.out_stride_token;
-    forward.bias_stride_batch = a.bias_stride_batch;
-    forward.bias_stride_head = a.bias_stride_head;
-    forward.bias_stride_row = a.bias_stride_row;
-    forward.lse_stride_batch = a.lse_stride_batch;
-    forward.lse_stride_head = a.lse_stride_head;
-    forward.scale = a.scale;
-    forward.soft_cap = a.soft_cap;
-    forward.dropout_p = a.dropout_p;
-    forward.window_left = a.window_left;
-    forward.window_right = a.window_right;
-    forward.dropout_seed = a.dropout_seed;
-    forward.dropout_offset = a.dropout_offset;
-    forward.dtype = a.dtype;
-    forward.mask = a.mask;
-    std::vector<double> values(static_cast<std::size_t>(elements));
-    std::vector<float> lse(logs);
-    reference::attention_forward<double>(
-        forward, [&](std::int64_t at, std::int64_t lse_at, std::span<const double> row, double log) {
-          std::copy(row.begin(), row.end(), values.begin() + at);
-          lse[static_cast<std::size_t>(lse_at)] = static_cast<float>(log);
-        });
-    a.out = call.memory.copy(a.dtype, values);
-    a.lse = call.memory.copy(lse);
+    of.lse = layout.lse_view(memory.copy(lse));
   }
 };
 

@@ -1,17 +1,13 @@
 // Calls of the attention decode operator for measuring.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
-#include <random>
-#include <vector>
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_views.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/attention_decode.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -28,75 +24,42 @@ struct workload<operators::attention_decode> {
   [[nodiscard]] static prepared_call<operators::attention_decode> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_decode> out{{}, {driver, seed}};
-    auto& a = out.arguments;
-    a.dtype = want.as("dtype", dtype::bf16);
-    a.kv_dtype = want.as("kv_dtype", a.dtype);
-    a.mask = want.as("mask", operators::attention_mask::causal_bottom_right);
-    a.batch = want.get("batch", 1);
-    a.heads = want.get("heads", 32);
-    a.heads_kv = want.get("heads_kv", 8);
-    a.seqlen_q = want.get("seqlen_q", 1);
-    a.seqlen_k = want.get("seqlen_k", 4096);
-    a.head_dim = want.get("head_dim", 128);
-    a.head_dim_v = want.get("head_dim_v", a.head_dim);
-    for (const std::int64_t dim : {a.head_dim, a.head_dim_v}) {
-      out.memory.require_room(a.dtype, {a.batch, a.seqlen_q, a.heads, dim});
-      out.memory.require_room(a.kv_dtype, {a.batch, a.seqlen_k, a.heads_kv, dim});
+    const dtype type = want.as("dtype", dtype::bf16);
+    const dtype kv_type = want.as("kv_dtype", type);
+    const attention_sizes sizes{want, 8, 1, 4096};
+    attention_memory memory{out.memory, sizes, type, kv_type, want};
+    operators::attention_decode::options with{
+        .mask = want.as("mask", operators::attention_mask::causal_bottom_right)};
+    const bool is_paged = want.as("kv", operators::attention_kv::dense) == operators::attention_kv::paged;
+    const std::int64_t page_size = want.get("page_size", 16);
+    const tensor table = is_paged ? memory.block_table(page_size, seed) : tensor{};
+    const tensor used = is_paged || want.flag("seqused") ? memory.used() : tensor{};
+    const auto keys = [&](std::int64_t dim) {
+      return is_paged ? memory.page_input(table, page_size, dim) : memory.key_input(dim);
+    };
+    const tensor q = memory.query_input(sizes.head_dim);
+    const tensor k = keys(sizes.head_dim);
+    const tensor v = keys(sizes.head_dim_v);
+    const tensor result = memory.query_output(sizes.head_dim_v);
+    if (kv_type == dtype::f8_e4m3) {
+      with.k_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
+      with.v_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
     }
-    out.memory.require_room(a.kv_dtype, {a.batch, want.get("page_size", 0), a.heads_kv, a.head_dim});
-    a.scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
-    a.q_stride_head = a.k_stride_head = a.head_dim;
-    a.v_stride_head = a.out_stride_head = a.head_dim_v;
-    a.q_stride_token = a.heads * a.head_dim;
-    a.k_stride_token = a.heads_kv * a.head_dim;
-    a.v_stride_token = a.heads_kv * a.head_dim_v;
-    a.out_stride_token = a.heads * a.head_dim_v;
-    a.q_stride_batch = a.seqlen_q * a.q_stride_token;
-    a.out_stride_batch = a.seqlen_q * a.out_stride_token;
-    std::int64_t entries = a.batch;
-    std::int64_t entry_tokens = a.seqlen_k;
-    const bool paged = want.as("kv", operators::attention_kv::dense) == operators::attention_kv::paged;
-    if (paged) {
-      a.page_size = want.get("page_size", 16);
-      a.block_table_stride = (a.seqlen_k + a.page_size - 1) / a.page_size;
-      entries = a.batch * a.block_table_stride;
-      entry_tokens = a.page_size;
-      std::vector<std::int32_t> pages(static_cast<std::size_t>(entries));
-      std::iota(pages.begin(), pages.end(), 0);
-      std::shuffle(pages.begin(), pages.end(), std::mt19937_64{seed});
-      a.block_table = out.memory.copy(pages);
-    }
-    if (paged || want.flag("seqused")) {
-      a.seqused_k = out.memory.copy(std::vector<std::int32_t>(static_cast<std::size_t>(a.batch),
-                                                              static_cast<std::int32_t>(a.seqlen_k)));
-    }
-    a.k_stride_batch = entry_tokens * a.k_stride_token;
-    a.v_stride_batch = entry_tokens * a.v_stride_token;
-    a.q = out.memory.random(a.dtype, a.batch * a.q_stride_batch);
-    a.k = out.memory.random(a.kv_dtype, entries * a.k_stride_batch);
-    a.v = out.memory.random(a.kv_dtype, entries * a.v_stride_batch);
-    a.out = out.memory.poisoned(a.dtype, a.batch * a.out_stride_batch);
-    if (a.kv_dtype == dtype::f8_e4m3) {
-      a.k_scale = static_cast<float*>(out.memory.random(dtype::f32, a.heads_kv));
-      a.v_scale = static_cast<float*>(out.memory.random(dtype::f32, a.heads_kv));
-      a.k_scale_stride = a.v_scale_stride = 1;
-    }
-    if (want.flag("with_lse")) {
-      a.lse = static_cast<float*>(out.memory.poisoned(dtype::f32, a.batch * a.heads * a.seqlen_q));
-      a.lse_stride_batch = a.heads * a.seqlen_q;
-      a.lse_stride_head = a.seqlen_q;
-    }
-    if (want.flag("alibi")) a.alibi_slopes = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
-    if (want.flag("sink")) a.sinks = static_cast<float*>(out.memory.random(dtype::f32, a.heads));
-    if (want.flag("soft_capped")) a.soft_cap = 30.0F;
+    if (want.flag("with_lse")) with.lse = memory.lse_output();
+    if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
+    if (want.flag("sink")) with.sinks = memory.head_input();
+    if (want.flag("soft_capped")) with.soft_cap = 30.0F;
     if (want.flag("window"))
-      a.window_left = static_cast<std::int32_t>(want.get("window_left", a.seqlen_k / 4));
-    const std::int64_t queries = a.batch * a.seqlen_q * a.heads;
-    const std::int64_t keys = a.batch * a.seqlen_k * a.heads_kv;
-    const std::int64_t dims = a.head_dim + a.head_dim_v;
-    out.flops =
-        2 * static_cast<double>(queries) * static_cast<double>(a.seqlen_k) * static_cast<double>(dims);
-    out.bytes = static_cast<double>((queries * size_of(a.dtype) + keys * size_of(a.kv_dtype)) * dims);
+      with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
+    if (!is_paged) with.seqused_k = used;
+    out.arguments = is_paged ? operators::attention_decode::call(
+                                   q, operators::paged{k, v, table, used, sizes.seqlen_k}, result, with)
+                             : operators::attention_decode::call(q, k, v, result, with);
+    const std::int64_t dims = sizes.head_dim + sizes.head_dim_v;
+    out.flops = 2 * static_cast<double>(sizes.queries()) * static_cast<double>(sizes.seqlen_k) *
+                static_cast<double>(dims);
+    out.bytes =
+        static_cast<double>((sizes.queries() * size_of(type) + sizes.keys() * size_of(kv_type)) * dims);
     return out;
   }
 

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/layer_norm_backward.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rms_norm_backward.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/norm.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -28,20 +28,24 @@ template <class Operator>
 [[nodiscard]] prepared_call<Operator> make_norm(const std::shared_ptr<device_driver>& driver,
                                                 const request& want, std::uint64_t seed) {
   row_call<Operator> made{driver, want, seed};
-  auto& a = made.call.arguments;
-  a.gamma_dtype = want.as("gamma_dtype", a.dtype);
-  a.x = made.input();
-  a.out = made.output();
-  a.x_stride_row = a.out_stride_row = a.columns;
-  if (want.get("with_gamma", 1) != 0) a.gamma = made.weights(a.gamma_dtype);
+  typename Operator::options with;
+  const dtype gamma_type = want.as("gamma_dtype", made.type);
+  const tensor x = made.input();
+  const tensor out = made.output();
+  if (want.get("with_gamma", 1) != 0) with.gamma = made.weights(gamma_type);
   if (want.flag("with_residual")) {
-    a.residual = made.input();
-    a.residual_out = made.output();
-    a.residual_stride_row = a.residual_out_stride_row = a.columns;
+    with.residual = made.input();
+    with.residual_out = made.output();
   }
-  if (want.flag("with_rstd")) a.rstd = made.row_results();
-  made.call.flops = 4 * static_cast<double>(made.elements());
-  return std::move(made.call);
+  if (want.flag("with_rstd")) with.rstd = made.row_results();
+  if constexpr (requires { with.beta; }) {
+    if (want.get("with_beta", with.gamma ? 1 : 0) != 0) with.beta = made.weights(gamma_type);
+    if (want.flag("with_statistics")) {
+      with.mean = made.row_results();
+      with.rstd = made.row_results();
+    }
+  }
+  return made.finish(Operator::call(x, out, with), 4);
 }
 
 /// Sampled rows of a norm. The magnitude follows from the largest factor that the row is scaled by.
@@ -79,21 +83,22 @@ template <class Operator>
 [[nodiscard]] prepared_call<Operator> make_norm_backward(const std::shared_ptr<device_driver>& driver,
                                                          const request& want, std::uint64_t seed) {
   row_call<Operator> made{driver, want, seed};
-  auto& a = made.call.arguments;
-  a.gamma_dtype = want.as("gamma_dtype", a.dtype);
-  a.grad_out = made.input();
-  a.h = made.input();
-  a.grad_x = made.output();
-  a.grad_out_stride_row = a.h_stride_row = a.grad_x_stride_row = a.columns;
-  a.rstd = made.row_values();
-  if (want.get("with_gamma", 1) != 0) a.gamma = made.weights(a.gamma_dtype);
-  if (want.get("with_weight_gradients", 1) != 0) a.grad_gamma = made.weight_gradients(a.gamma_dtype);
-  if (want.flag("with_residual")) {
-    a.grad_residual = made.input();
-    a.grad_residual_stride_row = a.columns;
+  typename Operator::options with;
+  const dtype gamma_type = want.as("gamma_dtype", made.type);
+  const tensor grad_out = made.input();
+  const tensor h = made.input();
+  const tensor grad_x = made.output();
+  const tensor rstd = made.row_values();
+  if (want.get("with_gamma", 1) != 0) with.gamma = made.weights(gamma_type);
+  if (want.get("with_weight_gradients", 1) != 0) with.grad_gamma = made.weight_gradients(gamma_type);
+  if (want.flag("with_residual")) with.grad_residual = made.input();
+  if constexpr (requires { with.grad_beta; }) {
+    const tensor mean = made.row_values();
+    if (with.grad_gamma) with.grad_beta = made.weight_gradients(gamma_type);
+    return made.finish(Operator::call(grad_out, h, mean, rstd, grad_x, with), 8);
+  } else {
+    return made.finish(Operator::call(grad_out, h, rstd, grad_x, with), 8);
   }
-  made.call.flops = 8 * static_cast<double>(made.elements());
-  return std::move(made.call);
 }
 
 /// Sampled rows of grad_x; of the weights' gradients, which need every row, as many columns as the same work
@@ -163,15 +168,7 @@ template <>
 struct workload<operators::layer_norm> : detail::row_counts {
   [[nodiscard]] static prepared_call<operators::layer_norm> make(const std::shared_ptr<device_driver>& driver,
                                                                  const request& want, std::uint64_t seed) {
-    auto out = detail::make_norm<operators::layer_norm>(driver, want, seed);
-    auto& a = out.arguments;
-    if (want.get("with_beta", a.gamma != nullptr ? 1 : 0) != 0)
-      a.beta = out.memory.random(a.gamma_dtype, a.columns);
-    if (want.flag("with_statistics")) {
-      a.mean = static_cast<float*>(out.memory.poisoned(dtype::f32, a.rows));
-      a.rstd = static_cast<float*>(out.memory.poisoned(dtype::f32, a.rows));
-    }
-    return out;
+    return detail::make_norm<operators::layer_norm>(driver, want, seed);
   }
 
   static void expect(const operators::layer_norm::arguments& a, const row_sample& sample, expectation& out) {
@@ -196,11 +193,7 @@ template <>
 struct workload<operators::layer_norm_backward> : detail::row_counts {
   [[nodiscard]] static prepared_call<operators::layer_norm_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    auto out = detail::make_norm_backward<operators::layer_norm_backward>(driver, want, seed);
-    auto& a = out.arguments;
-    a.mean = static_cast<float*>(out.memory.random(dtype::f32, a.rows));
-    if (a.grad_gamma != nullptr) a.grad_beta = out.memory.poisoned(a.gamma_dtype, a.columns);
-    return out;
+    return detail::make_norm_backward<operators::layer_norm_backward>(driver, want, seed);
   }
 
   static void expect(const operators::layer_norm_backward::arguments& a, const row_sample& sample,

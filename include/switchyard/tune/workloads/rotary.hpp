@@ -10,6 +10,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/rotary.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -24,69 +25,81 @@ struct workload<operators::rotary> {
   [[nodiscard]] static prepared_call<operators::rotary> make(const std::shared_ptr<device_driver>& driver,
                                                              const request& want, std::uint64_t seed) {
     prepared_call<operators::rotary> out{{}, {driver, seed}};
-    auto& a = out.arguments;
-    a.dtype = want.as("dtype", dtype::bf16);
-    a.style = want.as("style", operators::rotary_style::half);
-    a.batch = want.get("batch", 1);
-    a.seqlen = want.get("seqlen", 512);
-    a.heads = want.get("heads", 32);
-    a.heads_kv = want.get("heads_kv", 8);
-    a.head_dim = want.get("head_dim", 128);
-    a.rotary_dim = want.get("rotary_dim", a.head_dim);
-    a.inverse = want.flag("inverse");
-    for (const std::int64_t heads : {a.heads, a.heads_kv})
-      out.memory.require_room(a.dtype, {a.batch, a.seqlen, heads, a.head_dim});
-    out.memory.require_room(a.dtype, {a.seqlen, a.rotary_dim});
-    const std::int64_t tokens = a.batch * a.seqlen;
-    const bool in_place = want.flag("in_place");
-    a.q_stride_head = a.q_out_stride_head = a.k_stride_head = a.k_out_stride_head = a.head_dim;
-    a.q_stride_token = a.q_out_stride_token = a.heads * a.head_dim;
-    a.k_stride_token = a.k_out_stride_token = a.heads_kv * a.head_dim;
-    a.q_stride_batch = a.q_out_stride_batch = a.seqlen * a.q_stride_token;
-    a.k_stride_batch = a.k_out_stride_batch = a.seqlen * a.k_stride_token;
-    void* const q = out.memory.random(a.dtype, tokens * a.q_stride_token);
-    a.q = q;
-    a.q_out = in_place ? q : out.memory.poisoned(a.dtype, tokens * a.q_stride_token);
-    if (a.heads_kv > 0) {
-      void* const k = out.memory.random(a.dtype, tokens * a.k_stride_token);
-      a.k = k;
-      a.k_out = in_place ? k : out.memory.poisoned(a.dtype, tokens * a.k_stride_token);
+    using operators::rotary_positions;
+    const dtype type = want.as("dtype", dtype::bf16);
+    const std::int64_t batch = want.get("batch", 1);
+    const std::int64_t seqlen = want.get("seqlen", 512);
+    const std::int64_t heads_q = want.get("heads", 32);
+    const std::int64_t heads_kv = want.get("heads_kv", 8);
+    const std::int64_t head_dim = want.get("head_dim", 128);
+    const std::int64_t rotary_dim = want.get("rotary_dim", head_dim);
+    tensors& memory = out.memory;
+    for (const std::int64_t heads : {heads_q, heads_kv})
+      memory.require_room(type, {batch, seqlen, heads, head_dim});
+    memory.require_room(type, {seqlen, rotary_dim});
+    const std::int64_t tokens = batch * seqlen;
+    const bool packed = want.flag("variable_length");
+    const auto view = [&](void* of, std::int64_t heads) -> tensor {
+      if (packed) return {of, type, {tokens, heads, head_dim}};
+      return {of, type, {batch, seqlen, heads, head_dim}};
+    };
+    const auto input = [&](std::int64_t heads) {
+      return view(memory.random(type, tokens * heads * head_dim), heads);
+    };
+    const auto output = [&](const tensor& of, std::int64_t heads) {
+      if (want.flag("in_place")) return of;
+      return view(memory.poisoned(type, tokens * heads * head_dim), heads);
+    };
+    const tensor q = input(heads_q);
+    const tensor q_out = output(q, heads_q);
+    tensor k;
+    tensor k_out;
+    if (heads_kv > 0) {
+      k = input(heads_kv);
+      k_out = output(k, heads_kv);
     }
-    a.table_dtype = want.as("table_dtype", dtype::f32);
+    operators::rotary::options with{.rotary_dim = rotary_dim,
+                                    .style = want.as("style", operators::rotary_style::half),
+                                    .inverse = want.flag("inverse")};
+    const dtype table_type = want.as("table_dtype", dtype::f32);
     double table_bytes = 0;
     if (want.get("table", 1) != 0) {
-      a.table_stride = a.rotary_dim / 2;
+      const std::int64_t pairs = rotary_dim / 2;
       // True angles: rotating in place over and over leaves the magnitudes alone.
       std::vector<double> cosines;
       std::vector<double> sines;
-      for (std::int64_t position = 0; position < a.seqlen; ++position) {
-        for (std::int64_t i = 0; i < a.table_stride; ++i) {
+      for (std::int64_t position = 0; position < seqlen; ++position) {
+        for (std::int64_t i = 0; i < pairs; ++i) {
           const double angle = static_cast<double>(position) *
-                               std::pow(1e4, -static_cast<double>(i) / static_cast<double>(a.table_stride));
+                               std::pow(1e4, -static_cast<double>(i) / static_cast<double>(pairs));
           cosines.push_back(std::cos(angle));
           sines.push_back(std::sin(angle));
         }
       }
-      a.cos = out.memory.copy(a.table_dtype, cosines);
-      a.sin = out.memory.copy(a.table_dtype, sines);
-      table_bytes = 2.0 * static_cast<double>(a.seqlen * a.table_stride * size_of(a.table_dtype));
+      with.cos = const_tensor{memory.copy(table_type, cosines), table_type, {seqlen, pairs}};
+      with.sin = const_tensor{memory.copy(table_type, sines), table_type, {seqlen, pairs}};
+      table_bytes = 2.0 * static_cast<double>(seqlen * pairs * size_of(table_type));
     }
-    const auto from = want.as("positions_from", operators::rotary_positions::offset);
-    if (from == operators::rotary_positions::explicit_ids) {
+    const auto from = want.as("positions_from", rotary_positions::offset);
+    if (from == rotary_positions::explicit_ids) {
       std::vector<std::int64_t> positions;
-      for (std::int64_t i = 0; i < tokens; ++i) positions.push_back(i % a.seqlen);
-      a.positions = out.memory.copy(positions);
-    } else if (from == operators::rotary_positions::sequence_offsets) {
-      a.sequence_offsets = out.memory.copy(std::vector<std::int32_t>(static_cast<std::size_t>(a.batch)));
+      for (std::int64_t i = 0; i < tokens; ++i) positions.push_back(i % seqlen);
+      with.positions =
+          packed ? memory.copied(positions, {tokens}) : memory.copied(positions, {batch, seqlen});
+    } else if (from == rotary_positions::sequence_offsets) {
+      const std::vector<std::int32_t> offsets(static_cast<std::size_t>(batch));
+      with.sequence_offsets = memory.copied(offsets, {batch});
     }
-    if (want.flag("variable_length")) {
+    if (packed) {
       std::vector<std::int32_t> starts;
-      for (std::int64_t i = 0; i <= a.batch; ++i) starts.push_back(static_cast<std::int32_t>(i * a.seqlen));
-      a.cu_seqlens = out.memory.copy(starts);
+      for (std::int64_t i = 0; i <= batch; ++i) starts.push_back(static_cast<std::int32_t>(i * seqlen));
+      with.cu_seqlens = memory.copied(starts, {batch + 1});
+      with.longest = seqlen;
     }
-    const double elements = static_cast<double>(tokens * (a.heads + a.heads_kv));
-    out.bytes = 2 * elements * static_cast<double>(a.head_dim * size_of(a.dtype)) + table_bytes;
-    out.flops = 3 * elements * static_cast<double>(a.rotary_dim);
+    out.arguments = operators::rotary::call(q, k, q_out, k_out, with);
+    const double elements = static_cast<double>(tokens * (heads_q + heads_kv));
+    out.bytes = 2 * elements * static_cast<double>(head_dim * size_of(type)) + table_bytes;
+    out.flops = 3 * elements * static_cast<double>(rotary_dim);
     return out;
   }
 

@@ -9,10 +9,12 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/workload.hpp>
 
@@ -27,41 +29,43 @@ template <class Operator>
 class row_call {
  public:
   row_call(const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed)
-      : call{{}, {driver, seed}} {
-    call.arguments.dtype = want.as("dtype", dtype::bf16);
-    call.arguments.rows = want.get("rows", 4096);
-    call.arguments.columns = want.get("columns", 4096);
-    call.memory.require_room(call.arguments.dtype, {call.arguments.rows, call.arguments.columns});
+      : call{{}, {driver, seed}},
+        type{want.as("dtype", dtype::bf16)},
+        rows{want.get("rows", 4096)},
+        columns{want.get("columns", 4096)} {
+    call.memory.require_room(type, {rows, columns});
   }
 
   /// An input or an output of `factor` x columns a row; one full pass over it is counted.
-  [[nodiscard]] void* input(std::int64_t factor = 1) {
+  [[nodiscard]] tensor input(std::int64_t factor = 1) {
     count(factor);
-    return call.memory.random(call.arguments.dtype, elements() * factor);
+    return call.memory.input(type, {rows, factor * columns});
   }
-  [[nodiscard]] void* output(std::int64_t factor = 1) {
+  [[nodiscard]] tensor output(std::int64_t factor = 1) {
     count(factor);
-    return call.memory.poisoned(call.arguments.dtype, elements() * factor);
+    return call.memory.output(type, {rows, factor * columns});
   }
   /// A vector along the columns, too small to count.
-  [[nodiscard]] void* weights(dtype type) { return call.memory.random(type, call.arguments.columns); }
-  [[nodiscard]] void* weight_gradients(dtype type) {
-    return call.memory.poisoned(type, call.arguments.columns);
-  }
-  [[nodiscard]] float* row_values() {
-    return static_cast<float*>(call.memory.random(dtype::f32, call.arguments.rows));
-  }
-  [[nodiscard]] float* row_results() {
-    return static_cast<float*>(call.memory.poisoned(dtype::f32, call.arguments.rows));
-  }
+  [[nodiscard]] tensor weights(dtype of) { return call.memory.input(of, {columns}); }
+  [[nodiscard]] tensor weight_gradients(dtype of) { return call.memory.output(of, {columns}); }
+  [[nodiscard]] tensor row_values() { return call.memory.input(dtype::f32, {rows}); }
+  [[nodiscard]] tensor row_results() { return call.memory.output(dtype::f32, {rows}); }
 
-  [[nodiscard]] std::int64_t elements() const { return call.arguments.rows * call.arguments.columns; }
+  /// The call, at so many multiplications and additions for an element.
+  [[nodiscard]] prepared_call<Operator> finish(const typename Operator::arguments& arguments, double flops) {
+    call.arguments = arguments;
+    call.flops = flops * static_cast<double>(rows * columns);
+    return std::move(call);
+  }
 
   prepared_call<Operator> call;
+  const dtype type;
+  const std::int64_t rows;
+  const std::int64_t columns;
 
  private:
   void count(std::int64_t factor) {
-    call.bytes += static_cast<double>(elements() * factor * size_of(call.arguments.dtype));
+    call.bytes += static_cast<double>(rows * columns * factor * size_of(type));
   }
 };
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
+#include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/reference/softmax.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -23,12 +23,8 @@ struct workload<operators::softmax> : detail::row_counts {
   [[nodiscard]] static prepared_call<operators::softmax> make(const std::shared_ptr<device_driver>& driver,
                                                               const request& want, std::uint64_t seed) {
     detail::row_call<operators::softmax> made{driver, want, seed};
-    auto& a = made.call.arguments;
-    a.x = made.input();
-    a.out = made.output();
-    a.x_stride_row = a.out_stride_row = a.columns;
-    made.call.flops = 4 * static_cast<double>(made.elements());
-    return std::move(made.call);
+    const tensor x = made.input();
+    return made.finish(operators::softmax::call(x, made.output()), 4);
   }
 
   static void expect(const operators::softmax::arguments& a, const row_sample& sample, expectation& out) {
@@ -48,13 +44,9 @@ struct workload<operators::softmax_backward> : detail::row_counts {
   [[nodiscard]] static prepared_call<operators::softmax_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     detail::row_call<operators::softmax_backward> made{driver, want, seed};
-    auto& a = made.call.arguments;
-    a.grad_out = made.input();
-    a.out = made.input();
-    a.grad_x = made.output();
-    a.grad_out_stride_row = a.out_stride_row = a.grad_x_stride_row = a.columns;
-    made.call.flops = 4 * static_cast<double>(made.elements());
-    return std::move(made.call);
+    const tensor grad_out = made.input();
+    const tensor out = made.input();
+    return made.finish(operators::softmax_backward::call(grad_out, out, made.output()), 4);
   }
 
   static void expect(const operators::softmax_backward::arguments& a, const row_sample& sample,
