@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include <switchyard/operator.hpp>
@@ -37,15 +38,22 @@ void copy_arguments(const typename From::arguments& from, typename To::arguments
   }
 }
 
-/// Strides of dq and of every other gradient are those of q, or whatever it is of.
+/// Strides of dq, where it is given, are those of q; the same for every other gradient.
 template <class Operator>
 void lay_out_gradients(typename Operator::arguments& call) {
   auto* const bytes = reinterpret_cast<std::byte*>(&call);
-  for (const field_description& target : describe<Operator>().fields) {
-    if (!target.name.starts_with('d') || target.name.find("_stride_") == std::string_view::npos) continue;
-    for (const field_description& source : describe<Operator>().fields) {
-      if (source.name == target.name.substr(1))
-        std::memcpy(bytes + target.offset, bytes + source.offset, sizeof(std::int64_t));
+  for (const field_description& gradient : describe<Operator>().fields) {
+    const void* address = nullptr;
+    if (gradient.kind != value_kind::pointer || !gradient.name.starts_with('d')) continue;
+    std::memcpy(&address, bytes + gradient.offset, sizeof address);
+    if (address == nullptr) continue;
+    const std::string begin = std::string{gradient.name} + "_stride_";
+    for (const field_description& target : describe<Operator>().fields) {
+      if (!target.name.starts_with(begin)) continue;
+      for (const field_description& source : describe<Operator>().fields) {
+        if (source.name == target.name.substr(1))
+          std::memcpy(bytes + target.offset, bytes + source.offset, sizeof(std::int64_t));
+      }
     }
   }
 }

@@ -139,7 +139,7 @@ class tensors {
   }
   template <class Value, std::size_t Rank>
   [[nodiscard]] switchyard::tensor copied(const std::vector<Value>& values,
-                                         const std::int64_t (&extents)[Rank]) {
+                                          const std::int64_t (&extents)[Rank]) {
     return {std::span{copy(values), values.size()}, extents};
   }
 

@@ -47,13 +47,13 @@ struct backward_call {
 
     const auto before = forward.first * sy::size_of(f.dtype);
     sy::test::copy_arguments<attention_forward, attention_backward>(f, a);
-    sy::test::lay_out_gradients<attention_backward>(a);
     a.out = out.data() + before;
     a.dout = dout.data() + before;
     a.lse = lse.data();
     a.dq = const_cast<void*>(f.q);  // for check(); results go elsewhere
     a.dk = const_cast<void*>(f.k);
     a.dv = const_cast<void*>(f.v);
+    sy::test::lay_out_gradients<attention_backward>(a);
     const auto chance = [&](int percent) { return std::uniform_int_distribution{0, 99}(random) < percent; };
     a.deterministic = chance(40);
     if (a.bias != nullptr && chance(70)) {
