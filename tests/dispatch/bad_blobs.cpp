@@ -72,7 +72,7 @@ const std::vector<fault_case>& faults() {
       {"kernel absent",
        [](const disk&, json& variant) { variant["launches"][0]["kernel"] = "stomp"; },
        208,
-       {"'stomp'", "stamp.so", "build blob and manifest together"}},
+       {"'stomp'", "stamp.so", "build blob and manifest together", "extern \"C\"", "visibility(\"default\")"}},
       {"too few parameters",
        [](const disk&, json& variant) { variant["launches"][0]["parameters"] = {"out"}; },
        209,
