@@ -127,7 +127,8 @@ class driver final : public device_driver {
       throw driver_error{
           error_code::kernel_not_found,
           "kernel '" + name +
-              "' is not exported by its shared object: build blob and manifest together, and declare the kernel "
+              "' is not exported by its shared object: build blob and manifest together, and declare the "
+              "kernel "
               "extern \"C\" __attribute__((visibility(\"default\"))) const switchyard::host::kernel"};
     }
     const auto* found = static_cast<const kernel*>(symbol);
