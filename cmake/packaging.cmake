@@ -56,10 +56,13 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_GENERATOR TGZ)  # and DEB, with `cpack -G DEB`
   set(CPACK_PACKAGE_FILE_NAME "switchyard-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
   set(CPACK_VERBATIM_VARIABLES ON)
-  set(CPACK_PACKAGE_CONTACT "the Switchyard project <switchyard@localhost>")
+  if(NOT CPACK_PACKAGE_CONTACT)  # whoever publishes the package gives "Name <address>"
+    set(CPACK_PACKAGE_CONTACT "The Switchyard authors")
+  endif()
   set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "nlohmann-json3-dev (>= 3.11)")
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++ (>= 4:12), cmake (>= 3.24), python3")  # to build engines and kernels
   set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
   include(CPack)  # adds the target `package`
 endif()

@@ -93,15 +93,24 @@ def unsupported(toolchains, plans):
     return result
 
 
+def left_out(parts):
+    """Names what is missing in one line, however many operators and targets it concerns."""
+    operators, targets = (sorted({one[key] for one in parts}) for key in ("operator", "target"))
+    what = operators[0] if len(operators) == 1 else f"{len(operators)} operators"
+    return f"{sum(one['variants'] for one in parts)} variants of {what} for {' '.join(targets)} are left out: "
+
+
 def expand_for(args, toolchains):
     """Plans that can be built here, and a sentence for each thing that cannot."""
     names = [name for name in TOOLCHAINS if name in toolchains]
     chosen = args.set if args.set not in (None, "full", "all") else None
     plans, missing = expand(args.spaces, chosen, split(args.targets), names, args.host_arch)
-    messages = [f"{one['operator']} {one['target']}: {one['variants']} variants need {one['toolchain']}, which was not found; "
-                f"install {INSTALL[one['toolchain']]}" for one in missing]
+    messages = []
+    for toolchain in sorted({one["toolchain"] for one in missing}):
+        messages.append(left_out([one for one in missing if one["toolchain"] == toolchain]) +
+                        f"{toolchain} was not found; install {INSTALL[toolchain]}")
     for toolchain, target in sorted(unsupported(toolchains, plans)):
-        remaining = []
+        remaining, dropped = [], []
         for plan in plans:
             if plan["target"] != target:
                 remaining.append(plan)
@@ -111,11 +120,12 @@ def expand_for(args, toolchains):
                 kinds.get(launch.get("blob")) != toolchain for launch in variant["launches"])]
             used = {launch.get("blob") for variant in kept for launch in variant["launches"]}
             if len(kept) < len(plan["variants"]):
-                messages.append(f"{plan['operator']} {target}: {len(plan['variants']) - len(kept)} variants left out: "
-                                f"{toolchains[toolchain]} does not know {plan['arch']}")
+                dropped.append({"operator": plan["operator"], "target": target, "variants": len(plan["variants"]) - len(kept)})
             if kept:
                 remaining.append({**plan, "variants": kept, "blobs": [blob for blob in plan["blobs"] if blob["file"] in used]})
         plans = remaining
+        if dropped:
+            messages.append(left_out(dropped) + f"{toolchains[toolchain]} does not know {target.split('-')[1]}")
     return plans, messages
 
 

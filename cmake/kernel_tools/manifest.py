@@ -38,6 +38,14 @@ LAUNCH_ORDER = ("blob", "sha256", "kernel", "grid", "block", "shared_bytes", "cl
                 "programmatic_dependent_launch", "parameters", "fill", "byte")
 
 
+def no_kernel(kernel, info):
+    """What to say of a kernel that a blob lacks: how its source must declare it."""
+    wanted = (f'`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel {kernel} = ...`: without '
+              "`extern \"C\"` or default visibility the symbol is not exported") if info["backend"] == "host" else \
+        '`extern "C"`, so that its symbol is its name'
+    return f"has no kernel '{kernel}'; it has {', '.join(sorted(info['kernels'])) or 'none'}. Declare it {wanted}"
+
+
 def finish_launch(launch, plan, facts, info, digest):
     if "fill" in launch:
         return launch
@@ -45,7 +53,7 @@ def finish_launch(launch, plan, facts, info, digest):
     kernel = launch["kernel"]
     launch = dict(launch, sha256=digest)
     if kernel not in info["kernels"]:
-        raise KernelBuildError(f"blob {name} has no kernel '{kernel}'; it has {', '.join(sorted(info['kernels'])) or 'none'}")
+        raise KernelBuildError(f"blob {name} {no_kernel(kernel, info)}")
     if "kernel" in facts:  # Triton says what the launch must be
         for key in ("block", "shared_bytes", "cluster", "cooperative", "programmatic_dependent_launch"):
             if key in facts:
@@ -174,7 +182,7 @@ def check_launch(launch, variant, info):
     """Yields what is wrong between a launch and the kernel it names."""
     kernel = info["kernels"].get(launch["kernel"])
     if kernel is None:
-        yield f"blob has no kernel '{launch['kernel']}'"
+        yield no_kernel(launch["kernel"], info)
         return
     parameters = launch.get("parameters", [])
     found = kernel.get("parameters")

@@ -1,4 +1,4 @@
-// A copy of the installed tree whose tables may be replaced, and the writing of tables.
+// A tree of the installed kernels with tables of its own, and the writing of tables.
 #pragma once
 
 #include <cerrno>
@@ -23,7 +23,7 @@ namespace quickstart {
 
 namespace sy = switchyard;
 
-/// kernels/ linked and tables/ copied, in a folder that goes away with the object.
+/// kernels/ linked and tables/ empty, in a folder that goes away with the object.
 class temporary_tree {
  public:
   temporary_tree(const std::vector<std::string>& roots, const std::vector<std::string>& operators) {
@@ -41,16 +41,12 @@ class temporary_tree {
         if (!fs::is_directory(fs::path{root} / "kernels" / op)) continue;
         fs::create_directory_symlink(fs::absolute(fs::path{root} / "kernels" / op), folder_ / "kernels" / op);
         fs::create_directories(folder_ / "tables" / op);
-        if (fs::is_directory(fs::path{root} / "tables" / op)) {
-          fs::copy(fs::path{root} / "tables" / op, folder_ / "tables" / op);
-        }
         break;
       }
       if (!fs::exists(folder_ / "kernels" / op)) {
-        throw std::runtime_error{
-            "no kernels of " + op +
-            " were found. Build the target `kernels`, or name the folder that holds kernels/ and "
-            "tables/ in SWITCHYARD_PATH"};
+        throw std::runtime_error{"no kernels of " + op +
+                                 " were found. Build the target `kernels`, or name the folder that holds "
+                                 "kernels/ in SWITCHYARD_PATH"};
       }
     }
   }
@@ -67,11 +63,15 @@ class temporary_tree {
   std::filesystem::path folder_;
 };
 
+struct timed_variant {
+  std::string variant;
+  double microseconds = 0;
+};
+
 /// One measured problem.
 struct measured_row {
   std::vector<std::int64_t> problem;
-  std::string variant;
-  double microseconds;
+  timed_variant best;
 };
 
 /// A tuning table of these rows: one group for each combination of type values.
@@ -114,7 +114,7 @@ struct measured_row {
       out["groups"].push_back({{"type", type}, {"axes", sizes}, {"rows", nlohmann::ordered_json::array()}});
       group = &out["groups"].back();
     }
-    (*group)["rows"].push_back({{"at", at}, {"times_us", {{row.variant, row.microseconds}}}});
+    (*group)["rows"].push_back({{"at", at}, {"times_us", {{row.best.variant, row.best.microseconds}}}});
   }
   return out;
 }

@@ -321,7 +321,9 @@ for _ in range(4):
             json.dump(space, file)
         run = tool("build", path, "--out", os.path.join(self.folder, "out"))
         self.assertEqual(run.returncode, 1)
-        self.assertIn("has no kernel 'scaled_sum_f32_t4096'", run.stderr)
+        self.assertIn("has no kernel 'scaled_sum_f32_t4096'; it has none. Declare it "
+                      '`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel scaled_sum_f32_t4096',
+                      run.stderr)
 
     def test_compiler_errors_name_the_blob(self):
         shutil.copy(os.path.join(HERE, "scaled_sum.host.json"), self.folder)

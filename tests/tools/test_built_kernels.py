@@ -1,13 +1,17 @@
-"""The tool over the kernels and tables of this build.   test_built_kernels.py PROGRAM ROOT"""
+"""The tool over the kernels and tables of this build, and the variants that the guide names.
+
+  test_built_kernels.py PROGRAM ROOT GUIDE
+"""
 
 import json
+import re
 import sys
 
 from invented import Checks, run
 
 
 def main():
-    program, root = sys.argv[1:]
+    program, root, guide = sys.argv[1:]
     checks = Checks()
     status, out, problem = run(program, "check", "--json", root)
     found = json.loads(out)
@@ -33,6 +37,16 @@ def main():
         _, out, _ = run(program, "--root", root, "explain", name, "dtype=bf16", "head_dim=128", "batch=1", *words,
                         "--json", SWITCHYARD_FORCE=f"{name}:{forced}")
         checks.equal(json.loads(out)["choice"]["variant"], forced, "SWITCHYARD_FORCE")
+
+    # What the guide's examples force is in this build, whichever it is.
+    with open(guide, encoding="utf-8") as file:
+        examples = re.findall(r"`(\w+:[\w=,]+)`", re.search(r"^\| `SWITCHYARD_FORCE` \|.*$", file.read(), re.MULTILINE)[0])
+    checks.that(len(examples) >= 2, f"the guide's examples of SWITCHYARD_FORCE are {examples}")
+    for example in examples:
+        status, out, problem = run(program, "--root", root, "explain", example.split(":")[0], "dtype=bf16", "head_dim=128",
+                                   "batch=1", "seqlen=512", "heads=32", "heads_kv=8", "--json", SWITCHYARD_FORCE=example)
+        checks.equal(status, 0, f"SWITCHYARD_FORCE={example}: {out}{problem}")
+        checks.equal(status == 0 and json.loads(out)["choice"]["reason"], "forced", f"SWITCHYARD_FORCE={example}")
     return checks.finish()
 
 

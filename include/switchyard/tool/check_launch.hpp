@@ -158,12 +158,11 @@ inline void check_tensor_maps(const placed_launch& at, const std::vector<paramet
   if (kernel == nullptr && at.blob.is_listed) {
     std::vector<std::string_view> names;
     for (const kernel_facts& each : at.blob.kernels) names.emplace_back(each.name);
-    out.push_back(
-        {error_code::kernel_not_found,
-         "has no kernel '" + at.of.kernel + "'" + text::suggestion(at.of.kernel, names) +
-             (names.empty() ? " It has none. A kernel of a shared object is a switchyard::host::kernel "
-                              "with default visibility; one of a GPU blob is extern \"C\""
-                            : " It has " + text::join(names, 8))});
+    out.push_back({error_code::kernel_not_found,
+                   "has no kernel '" + at.of.kernel + "'" + text::suggestion(at.of.kernel, names) +
+                       (names.empty() ? " It has none. A kernel is extern \"C\"; one of a shared object is a "
+                                        "switchyard::host::kernel with default visibility"
+                                      : " It has " + text::join(names, 8))});
   }
   if (kernel != nullptr) {
     if (kernel->abi != 1) {

@@ -92,7 +92,7 @@ struct loaded_module {
     throw driver_error{
         error_code::kernel_not_found,
         record.name + " has no kernel '" + kernel +
-            "': compare with the names cuobjdump -symbols prints; C++ kernels have mangled ones"};
+            "': compare with the names cuobjdump -symbols prints; without extern \"C\" they are mangled"};
   }
   if (code == result::success) {
     if (library.func_load != nullptr) {

@@ -126,7 +126,10 @@ class driver final : public device_driver {
     if (symbol == nullptr) {
       throw driver_error{
           error_code::kernel_not_found,
-          "kernel '" + name + "' is not in its shared object: build blob and manifest together"};
+          "kernel '" + name +
+              "' is not exported by its shared object: build blob and manifest together, and declare the "
+              "kernel "
+              "extern \"C\" __attribute__((visibility(\"default\"))) const switchyard::host::kernel"};
     }
     const auto* found = static_cast<const kernel*>(symbol);
     if (found->abi != 1 || found->run == nullptr) {

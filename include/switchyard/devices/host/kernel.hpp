@@ -6,8 +6,10 @@
 //     for (std::int64_t i = begin; i < std::min(begin + 4096, n); ++i) y[i] = a * x[i];
 //   }
 //   }
-//   extern "C" const switchyard::host::kernel scale_f32 =
+//   extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel scale_f32 =
 //       switchyard::host::make_kernel<&scale>();
+//
+// A constant has external linkage only with extern "C", and blobs are built with hidden symbols.
 //
 // The driver calls the function once for each block of the grid, from several threads at once; blocks may not
 // wait for each other. The parameter sizes, taken from the function's type, let the loader check a manifest.
