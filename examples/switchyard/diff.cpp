@@ -14,10 +14,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/measurement.hpp>
 
 #include "command.hpp"
+#include "measured.hpp"
 #include "table_files.hpp"
 #include "threshold.hpp"
 
@@ -199,7 +202,20 @@ void print_shape(const shape& each) {
   std::printf("\n");
 }
 
-void print_json(const comparison& found, const diff_arguments& arguments, int status) {
+/// The run that measured a table last.
+void print_measured(const char* name, const table_file& table) {
+  if (table.measured.empty()) return;
+  const std::string text = describe_measurement(table.measured.front());
+  if (!text.empty()) std::printf("%s: %s\n", name, sy::text::printable(text).c_str());
+}
+
+void add_measured_to(ordered_json& document, const char* name, const table_file& table) {
+  if (!table.measured.empty())
+    document[name] = ordered_json::parse("{" + sy::format_members(table.measured.front()) + "}");
+}
+
+void print_json(const comparison& found, const diff_arguments& arguments, int status,
+                const table_file& before, const table_file& after) {
   ordered_json document{{"old", arguments.before},          {"new", arguments.after},
                         {"threshold", arguments.threshold}, {"status", status},
                         {"shapes_in_both", found.shared()}, {"mean_ratio", found.mean_ratio()},
@@ -207,6 +223,8 @@ void print_json(const comparison& found, const diff_arguments& arguments, int st
   for (std::size_t i = 0; i < verdict_names.size(); ++i) {
     document[std::string{verdict_names[i]}] = found.count(static_cast<verdict>(i));
   }
+  add_measured_to(document, "old_measured", before);
+  add_measured_to(document, "new_measured", after);
   document["shapes"] = ordered_json::array();
   for (const shape& each : found.shapes()) {
     if (each.kind == verdict::same && !arguments.all) continue;
@@ -239,9 +257,11 @@ void run(const diff_arguments& arguments, session& session) {
   const bool worse = found.count(verdict::slower) + found.count(verdict::lost) > 0;
   if (worse || (arguments.strict && found.count(verdict::changed) > 0)) session.status = status_finding;
   if (session.json) {
-    print_json(found, arguments, session.status);
+    print_json(found, arguments, session.status, before, after);
     return;
   }
+  print_measured("old", before);
+  print_measured("new", after);
   for (const shape& each : found.shapes()) {
     if (each.kind != verdict::same || arguments.all) print_shape(each);
   }

@@ -21,6 +21,7 @@
 #include <switchyard/tune/ties.hpp>
 
 #include "command.hpp"
+#include "measured.hpp"
 #include "table_files.hpp"
 
 namespace sy = switchyard;
@@ -34,6 +35,7 @@ struct merge_arguments {
   std::vector<std::string> paths;
   std::string output;
   std::string conflict = "median";
+  bool without_blobs = false;
 };
 
 struct merge_counts {
@@ -75,7 +77,10 @@ struct merge_counts {
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const table_file& a, const table_file& b) {
-    return note(a.notes, "date") < note(b.notes, "date");  // as in 2026-11-21
+    const auto date = [](const table_file& of) {
+      return of.measured.empty() ? std::string{} : of.measured.front().date;
+    };
+    return date(a) < date(b);  // as in 2026-11-21
   });
   return out;
 }
@@ -83,9 +88,13 @@ struct merge_counts {
 /// One group of the result while its rows come together: times by sizes and variant, oldest first.
 class gathered_group {
  public:
-  gathered_group(const sy::operator_description& op, std::vector<sy::axis_value> type,
-                 std::vector<std::uint32_t> axes, bool newest, bool timed)
-      : op_{op}, type_{std::move(type)}, axes_{std::move(axes)}, newest_{newest}, timed_{timed} {}
+  gathered_group(const sy::operator_description& op, const sy::row_group& like,
+                 const merge_arguments& arguments)
+      : op_{op},
+        type_{like.type},
+        axes_{like.axes},
+        newest_{arguments.conflict == "newest"},
+        timed_{like.timed} {}
 
   [[nodiscard]] bool is(const sy::row_group& of) const {
     return of.type == type_ && of.timed == timed_ &&
@@ -118,7 +127,7 @@ class gathered_group {
     }
   }
 
-  [[nodiscard]] sy::row_group finish(merge_counts& counted) const {
+  [[nodiscard]] sy::row_group finish(merge_counts& counted, bool with_blobs) const {
     sy::row_group out;
     out.type = type_;
     out.axes = axes_;
@@ -164,7 +173,7 @@ class gathered_group {
       if (row.tables > 1) ++counted.repeated;
     }
     for (const std::string& id : out.ids) {
-      const auto found = blobs_.find(id);
+      const auto found = with_blobs ? blobs_.find(id) : blobs_.end();
       out.blobs.push_back(found == blobs_.end() ? std::string{} : found->second);
     }
     return out;
@@ -246,40 +255,23 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
   }
 }
 
-[[nodiscard]] sy::measurement_notes unite_notes(const std::vector<table_file>& shards,
-                                                const std::string& conflict, const merge_counts& counted) {
-  sy::measurement_notes out;
+/// The runs that measured the rows of all shards.
+[[nodiscard]] std::vector<sy::measurement> unite_runs(const std::vector<table_file>& shards,
+                                                      const std::string& conflict,
+                                                      const merge_counts& counted) {
+  std::vector<std::pair<std::vector<sy::measurement>, std::size_t>> tables;
   for (const table_file& each : shards) {
-    for (const auto& [key, value] : each.notes) {
-      const auto known =
-          std::find_if(out.begin(), out.end(), [&key = key](const auto& has) { return has.first == key; });
-      if (known == out.end()) {
-        out.emplace_back(key, value);
-      } else if (key == "date") {
-        known->second = value;  // of the newest
-      } else if (known->second.find(value) == std::string::npos) {
-        known->second += "; " + value;
-      }
-    }
+    std::size_t rows = 0;
+    for (const sy::row_group& group : each.content.groups) rows += group.row_count();
+    tables.emplace_back(each.measured, rows);
   }
-  std::erase_if(out, [](const auto& each) { return each.first == "merged" || each.first == "rows"; });
-  out.emplace_back("merged", std::to_string(shards.size()) + " tables" +
-                                 (counted.repeated > 0 ? ", " + std::to_string(counted.repeated) +
-                                                             " rows measured more than once: " + conflict
-                                                       : std::string{}));
-  return out;
-}
-
-/// What the shards say of the commands before their last, each once, newest first.
-[[nodiscard]] std::vector<sy::measurement_notes> unite_before(const std::vector<table_file>& shards) {
-  std::vector<sy::measurement_notes> out;
-  for (const table_file& each : shards) {
-    for (const sy::measurement_notes& notes : each.before) {
-      if (std::find(out.begin(), out.end(), notes) == out.end()) out.push_back(notes);
-    }
-  }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const auto& a, const auto& b) { return note(a, "date") > note(b, "date"); });
+  std::vector<sy::measurement> out = join_runs(tables);
+  if (out.empty()) out.emplace_back();
+  sy::measured_merge& merged = out.front().merged;
+  merged.tables = static_cast<std::int64_t>(shards.size());
+  merged.repeated_rows = static_cast<std::int64_t>(counted.repeated);
+  if (counted.repeated > 0) merged.conflict = conflict;
+  finish_runs(out, counted.rows);
   return out;
 }
 
@@ -291,6 +283,8 @@ void run(const merge_arguments& arguments, const session& session) {
   merged.operator_name = op.name;
   merged.device = shards.front().content.device;
   merged.match = shards.front().content.match;
+  merged.other_devices = std::all_of(shards.begin(), shards.end(),
+                                     [](const table_file& each) { return each.content.other_devices; });
   merge_counts counted;
   std::vector<gathered_group> groups;
   for (const table_file& shard : shards) {
@@ -300,19 +294,18 @@ void run(const merge_arguments& arguments, const session& session) {
       auto into = std::find_if(groups.begin(), groups.end(),
                                [&each](const gathered_group& has) { return has.is(each); });
       if (into == groups.end()) {
-        groups.emplace_back(op, each.type, each.axes, newest, each.timed);
+        groups.emplace_back(op, each, arguments);
         into = groups.end() - 1;
       }
       into->add(each, shard.content.path, counted);
     }
   }
   for (const gathered_group& each : groups) {
-    sy::row_group finished = each.finish(counted);
+    sy::row_group finished = each.finish(counted, !arguments.without_blobs);
     if (finished.row_count() > 0) merged.groups.push_back(std::move(finished));
   }
-  sy::write_file(
-      arguments.output,
-      sy::format_table(op, merged, unite_notes(shards, arguments.conflict, counted), unite_before(shards)));
+  sy::write_file(arguments.output,
+                 sy::format_table(op, merged, unite_runs(shards, arguments.conflict, counted)));
   if (session.json) {
     ordered_json document{
         {"output", arguments.output},   {"operator", merged.operator_name}, {"device", merged.device.name},
@@ -354,6 +347,9 @@ void add_merge(CLI::App& app, session& session) {
                    "the newest row (by the date in 'measured', then by the order given here)")
       ->check(CLI::IsMember({"median", "newest"}))
       ->capture_default_str();
+  command->add_flag("--without-blobs", arguments->without_blobs,
+                    "Leave out the hashes of the blobs that were measured: for kernels that every build "
+                    "compiles anew, such as those of the CPU, whose rows would be marked stale elsewhere");
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

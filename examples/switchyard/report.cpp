@@ -23,6 +23,7 @@
 
 #include "command.hpp"
 #include "costs.hpp"
+#include "measured.hpp"
 #include "plot.hpp"
 #include "table_files.hpp"
 
@@ -541,10 +542,8 @@ struct file_summary {
       "<th>groups</th><th>rows</th><th>KiB</th><th>regret, mean</th><th>p99</th><th>worst</th>"
       "<th>denied</th><th>pinned</th></tr></thead><tbody>\n";
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    std::string date;
-    for (const auto& [key, value] : tables[i].notes) {
-      if (key == "date") date = value;
-    }
+    const auto& runs = tables[i].measured;
+    const std::string date = runs.empty() ? std::string{} : runs.front().date;
     out += format("<tr><td class=\"id\"><a href=\"#t%zu\">", i) + escaped(tables[i].content.operator_name) +
            "</a></td><td>" + escaped(tables[i].content.device.name) + "</td><td>" + escaped(date) +
            format(
@@ -572,10 +571,9 @@ void run(const report_arguments& arguments, const session& session) {
     body += format("<h2 id=\"t%zu\">", i) + escaped(table.content.operator_name) + " on " +
             escaped(table.content.device.name.empty() ? "any device" : table.content.device.name) +
             "</h2>\n<p class=\"note\">" + escaped(sum.path);
-    for (const auto& [key, value] : table.notes) body += "; " + escaped(key) + ": " + escaped(value);
-    for (const sy::measurement_notes& notes : table.before) {
-      body += "</p>\n<p class=\"note\">before";
-      for (const auto& [key, value] : notes) body += "; " + escaped(key) + ": " + escaped(value);
+    for (std::size_t run = 0; run < table.measured.size(); ++run) {
+      body += run == 0 ? "; measured: " : "</p>\n<p class=\"note\">before: ";
+      body += escaped(describe_measurement(table.measured[run]));
     }
     body += "</p>\n";
     for (const sy::denial& each : table.content.denials) {

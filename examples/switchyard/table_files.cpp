@@ -10,6 +10,7 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/read_measurement.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -31,7 +32,7 @@ table_file read_table_file(const std::string& path) {
   if (warned.left_out > 0) {
     std::fprintf(stderr, "switchyard: %s: and %zu more invalid entries\n", path.c_str(), warned.left_out);
   }
-  read_notes(file, out.notes, out.before);
+  out.measured = sy::read_measurements(document);
   return out;
 }
 
@@ -52,32 +53,6 @@ table_file read_measured_table(const std::string& path) {
                  path.c_str(), without);
   }
   return out;
-}
-
-void read_notes(const sy::json_place& file, sy::measurement_notes& notes,
-                std::vector<sy::measurement_notes>& before) {
-  if (!file.has("measured")) return;
-  const auto add = [](const nlohmann::json& from, sy::measurement_notes& into) {
-    for (const auto& [key, value] : from.items()) {
-      if (key == "before" && value.is_array()) continue;
-      into.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
-    }
-  };
-  const auto measured = file.at("measured");
-  add(measured.object(), notes);
-  if (!measured.has("before")) return;
-  const auto earlier = measured.at("before");
-  if (!earlier.value().is_array()) return;
-  for (const nlohmann::json& each : earlier.value()) {
-    if (each.is_object()) add(each, before.emplace_back());
-  }
-}
-
-std::string note(const sy::measurement_notes& of, std::string_view name) {
-  for (const auto& [key, value] : of) {
-    if (key == name) return value;
-  }
-  return {};
 }
 
 std::vector<std::int64_t> problem_of_row(const sy::operator_description& op, const sy::row_group& group,

@@ -10,10 +10,9 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/select.hpp>
-#include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/files/measurement.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/files/write_table.hpp>
 
 #include "operators.hpp"
 
@@ -22,8 +21,7 @@ namespace tool {
 struct table_file {
   const known_operator* known = nullptr;
   switchyard::table content;
-  switchyard::measurement_notes notes;                ///< what "measured" says, by name
-  std::vector<switchyard::measurement_notes> before;  ///< and of the commands before, newest first
+  std::vector<switchyard::measurement> measured;  ///< the runs that measured it, newest first
 
   [[nodiscard]] const switchyard::operator_description& op() const { return *known->description; }
 };
@@ -38,13 +36,6 @@ void learn_operators(const std::vector<std::string>& paths);
 
 /// The same without groups that list winners instead of times.
 [[nodiscard]] table_file read_measured_table(const std::string& path);
-
-/// What a table's file says of how it was measured.
-void read_notes(const switchyard::json_place& file, switchyard::measurement_notes& notes,
-                std::vector<switchyard::measurement_notes>& before);
-
-/// The value of a note, empty when there is none.
-[[nodiscard]] std::string note(const switchyard::measurement_notes& of, std::string_view name);
 
 /// A row's problem. Axes of which neither the group's type nor its rows speak are 0.
 [[nodiscard]] std::vector<std::int64_t> problem_of_row(const switchyard::operator_description& op,

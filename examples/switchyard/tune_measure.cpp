@@ -108,6 +108,12 @@ round_options final_round(const measure_settings& settings) {
   return {sy::tune::least_samples, std::max(settings.samples, sy::tune::least_samples), 1000, 2000, true};
 }
 
+json extent_to_json(const sy::tune::checked_extent& of) {
+  json out{{"rows", of.rows}, {"of", of.all_rows}};
+  if (!of.smaller.empty()) out["smaller"] = of.smaller;
+  return out;
+}
+
 void measuring_worker::begin(const tuning_problem& problem) {
   problem_ = &problem;
   ready_ = false;
@@ -197,7 +203,9 @@ void measuring_worker::set_up() {
   }
   if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
   full_ = answer.at("problem").get<std::vector<std::int64_t>>();
-  checks_ = answer.at("checked").get<std::string>();
+  const json& checked = answer.at("checked");
+  checks_ = {checked.at("rows").get<std::int64_t>(), checked.at("of").get<std::int64_t>(),
+             checked.value("smaller", std::string{})};
   serving_.clear();
   for (const json& each : answer.at("variants")) {
     serving next{each.at("id").get<std::string>(), each.at("blob").get<std::string>(), {}};

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/operator.hpp>
+#include <switchyard/tune/checked_extent.hpp>
 #include <switchyard/tune/halving.hpp>
 #include <switchyard/tune/statistics.hpp>
 
@@ -107,6 +108,9 @@ template <class TimeAll>
   return alive;
 }
 
+/// What a worker checks, as its answer and the journal state it.
+[[nodiscard]] nlohmann::json extent_to_json(const switchyard::tune::checked_extent& of);
+
 /// A time, and what the device said of itself then.
 struct measured_variant {
   switchyard::tune::timed time;
@@ -139,7 +143,7 @@ class measuring_worker {
   /// What may serve it, tables aside, in the manifests' order.
   [[nodiscard]] const std::vector<serving>& variants() const noexcept { return serving_; }
   /// How much of it is compared with the reference.
-  [[nodiscard]] const std::string& checks() const noexcept { return checks_; }
+  [[nodiscard]] const switchyard::tune::checked_extent& checks() const noexcept { return checks_; }
 
   /// Checks a variant, once for a problem, and times it; against a `best` that is not 0, hopeless ones
   /// shortly. After a final round it is checked again, so that no variant wins that was right only at first.
@@ -173,7 +177,7 @@ class measuring_worker {
   const tuning_problem* problem_ = nullptr;
   std::vector<std::int64_t> full_;
   std::vector<serving> serving_;
-  std::string checks_;
+  switchyard::tune::checked_extent checks_;
   bool ready_ = false;
   std::set<std::string> checked_;
   std::set<std::string> ran_;  ///< variants that the process has run

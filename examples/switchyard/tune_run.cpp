@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -21,13 +20,18 @@
 #include <switchyard/base/write_file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/measurement.hpp>
+#include <switchyard/files/read_measurement.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/cache_bytes.hpp>
+#include <switchyard/tune/checked_extent.hpp>
 #include <switchyard/tune/put_row.hpp>
 #include <switchyard/tune/ties.hpp>
+#include <switchyard/version.hpp>
 
-#include "table_files.hpp"
+#include "measured.hpp"
 #include "tune_journal.hpp"
 #include "tune_measure.hpp"
 #include "tune_problems.hpp"
@@ -57,6 +61,11 @@ using seconds = std::chrono::duration<double>;
   return sy::text::number(100 * share) + " %";
 }
 
+[[nodiscard]] std::string tool_name() {
+  return "switchyard " + std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
+         std::to_string(SWITCHYARD_VERSION_MINOR) + "." + std::to_string(SWITCHYARD_VERSION_PATCH);
+}
+
 /// "NVIDIA H200" as a file name: "nvidia-h200".
 [[nodiscard]] std::string file_name_of(const std::string& device) {
   std::string out;
@@ -72,93 +81,28 @@ using seconds = std::chrono::duration<double>;
   return out.empty() ? "device" : out;
 }
 
-/// How the clocks were while a run measured.
-class clock_range {
- public:
-  void add(const json& answer) {
-    if (!answer.contains("clock_mhz")) return;
-    known_ = true;
-    widen(clock_, answer.at("clock_mhz").get<unsigned>());
-    widen(memory_, answer.at("memory_clock_mhz").get<unsigned>());
-    widen(celsius_, answer.at("celsius").get<unsigned>());
-    slowdowns_ |= answer.at("slowdowns").get<std::uint64_t>();
-  }
-  /// Takes in what an earlier part of the run wrote.
-  void add(const std::string& text) {
-    const std::size_t memory = text.find("memory ");
-    const std::size_t celsius = text.rfind("MHz, ");
-    if (memory == std::string::npos || celsius == std::string::npos) return;
-    known_ = true;
-    widen(clock_, text);
-    widen(memory_, text.substr(memory + 7));
-    widen(celsius_, text.substr(celsius + 5));
-    if (text.find("limited by power") != std::string::npos) slowdowns_ |= power;
-    if (text.find("limited by temperature") != std::string::npos) slowdowns_ |= thermal;
-  }
-  [[nodiscard]] std::string text(const std::string& backend) const {
-    if (!known_) {
-      return backend == "cuda" ? "not known: libnvidia-ml cannot be opened"
-                               : "not known for backend " + backend;
-    }
-    std::string out = range(clock_) + " MHz, memory " + range(memory_) + " MHz, " + range(celsius_) + " C";
-    if ((slowdowns_ & power) != 0) out += ", at times limited by power";
-    if ((slowdowns_ & thermal) != 0) out += ", at times limited by temperature";
-    return out;
-  }
-
- private:
+/// Takes in what a device said of its clocks when a time was taken.
+void add_clocks(sy::measured_clocks& into, const json& answer) {
+  if (!answer.contains("clock_mhz")) return;
+  const auto widen = [&answer](sy::least_and_most& range, const char* name) {
+    const auto value = answer.at(name).get<std::int64_t>();
+    range.add({value, value});
+  };
+  widen(into.mhz, "clock_mhz");
+  widen(into.memory_mhz, "memory_clock_mhz");
+  widen(into.celsius, "celsius");
   // nvmlClocksThrottleReason...: software and hardware power caps and thermal limits.
-  static constexpr std::uint64_t power = 0x4 | 0x80;
-  static constexpr std::uint64_t thermal = 0x20 | 0x40;
-
-  using range_of = std::pair<unsigned, unsigned>;
-  /// By a text that begins as range() writes one.
-  static void widen(range_of& of, const std::string& text) {
-    range_of read{};
-    const int found = std::sscanf(text.c_str(), "%u to %u", &read.first, &read.second);
-    if (found >= 1) widen(of, read.first);
-    if (found == 2) widen(of, read.second);
-  }
-  static void widen(range_of& of, unsigned value) {
-    of = of.second == 0 ? range_of{value, value}
-                        : range_of{std::min(of.first, value), std::max(of.second, value)};
-  }
-  [[nodiscard]] static std::string range(const range_of& of) {
-    return of.first == of.second ? std::to_string(of.first)
-                                 : std::to_string(of.first) + " to " + std::to_string(of.second);
-  }
-
-  bool known_ = false;
-  range_of clock_{}, memory_{}, celsius_{};
-  std::uint64_t slowdowns_ = 0;
-};
-
-/// How variants' results were checked, by problems.
-struct checked_counts {
-  std::size_t whole = 0;
-  std::size_t all = 0;
-  std::size_t reduced = 0;
-
-  static constexpr std::string_view beginning =
-      "each variant against the definition in f64 before it was timed, those of the last round after it "
-      "too, ";
-
-  [[nodiscard]] std::string text() const {
-    return std::string{beginning} + std::to_string(whole) + " of " + std::to_string(all) +
-           " problems as a whole, " + std::to_string(reduced) + " by a smaller one, the others by rows";
-  }
-  /// Takes in what an earlier part of the run wrote.
-  void add(const std::string& text) {
-    checked_counts read;
-    if (text.rfind(beginning, 0) != 0 ||
-        std::sscanf(text.c_str() + beginning.size(), "%zu of %zu problems as a whole, %zu by", &read.whole,
-                    &read.all, &read.reduced) != 3)
-      return;
-    whole += read.whole;
-    all += read.all;
-    reduced += read.reduced;
-  }
-};
+  constexpr std::uint64_t power = 0x4 | 0x80;
+  constexpr std::uint64_t thermal = 0x20 | 0x40;
+  const auto slowdowns = answer.at("slowdowns").get<std::uint64_t>();
+  const auto limit = [&](std::uint64_t bits, const char* name) {
+    auto& limits = into.limited_by;
+    if ((slowdowns & bits) != 0 && std::find(limits.begin(), limits.end(), name) == limits.end())
+      limits.emplace_back(name);
+  };
+  limit(power, "power");
+  limit(thermal, "temperature");
+}
 
 /// What all workers of a run share.
 class shared_run {
@@ -185,17 +129,19 @@ class shared_run {
   std::unique_ptr<progress> bar;
 
   /// Reads the table that is there, if it may be continued. A new one matches problems to rows as the other
-  /// tables of the operator do.
+  /// tables of the operator do, those of its backend first.
   void read_table(const session& session) {
     table.operator_name = op.name;
     table.match.axes.assign(op.axes.size(), sy::axis_rule{});
     sy::catalog catalog{session.options()};
     const auto files = catalog.files(op);
-    for (const std::shared_ptr<const sy::table>& each : files.tables) {
-      if (each->device.backend == device.backend) {
-        table.match = each->match;
-        break;
-      }
+    const auto near = std::find_if(files.tables.begin(), files.tables.end(), [this](const auto& each) {
+      return each->device.backend == device.backend;
+    });
+    if (near != files.tables.end()) {
+      table.match = (*near)->match;
+    } else if (!files.tables.empty()) {
+      table.match = files.tables.front()->match;
     }
     std::error_code ignored;
     if (!settings.again && fs::exists(path, ignored)) {
@@ -278,13 +224,11 @@ class shared_run {
 
   void add_clocks(const json& answer) {
     const std::scoped_lock lock{mutex_};
-    clocks_.add(answer);
+    tool::add_clocks(clocks_, answer);
   }
-  void add_checked(const std::string& how) {
+  void add_checked(const sy::tune::checked_extent& of) {
     const std::scoped_lock lock{mutex_};
-    checked_.whole += how == "every value" ? 1U : 0U;
-    checked_.reduced += how.find("smaller problem") != std::string::npos ? 1U : 0U;
-    ++checked_.all;
+    ++(!of.smaller.empty() ? checks_.smaller : of.rows < of.all_rows ? checks_.rows : checks_.whole);
   }
 
   /// Brings the file up to date.
@@ -311,32 +255,15 @@ class shared_run {
     const auto begin = clock::now();
     if (settings.deny) deny();
     sy::tune::settle_ties(table);
-    const std::string cache = settings.how.cache == "rotating" ? "tensors rotated past the cache"
-                              : settings.how.cache == "cold"   ? "caches flushed before each call"
-                                                               : "tensors in the cache where they fit";
-    sy::measurement_notes out{
-        {"date", today()},
-        {"repeat", "medians, 95 % certain to " + percent(settings.how.confidence) + " or after " +
-                       std::to_string(settings.how.samples) + " samples; " + cache}};
-    if (device.attribute("driver_version") > 0)
-      out.insert(out.begin(), {"driver", std::to_string(device.attribute("driver_version"))});
-    // Rows of other commands keep the word of how those measured.
-    std::vector<sy::measurement_notes> before;
-    checked_counts checked = checked_;
-    clock_range clocks = clocks_;
-    std::size_t rows = rows_.size();
-    if (rows < row_count()) before = earlier_;
-    if (!before.empty() && continues(before.front(), out)) {
-      checked.add(note(before.front(), "checked"));
-      clocks.add(note(before.front(), "clocks"));
-      rows += std::strtoul(note(before.front(), "rows").c_str(), nullptr, 10);
-      rows = std::min(rows, row_count());
-      before.erase(before.begin());
+    std::vector<sy::measurement> runs{this_run()};
+    // Rows of other runs keep what is said of those.
+    if (rows_.size() < row_count()) runs.insert(runs.end(), earlier_.begin(), earlier_.end());
+    if (runs.size() > 1 && is_same_run(runs[0], runs[1])) {  // one that was stopped and goes on
+      join(runs[0], runs[1]);
+      runs.erase(runs.begin() + 1);
     }
-    out.emplace_back("checked", checked.text());
-    out.emplace_back("clocks", clocks.text(device.backend));
-    if (!before.empty()) out.emplace_back("rows", std::to_string(rows));
-    sy::write_file(path, sy::format_table(op, table, out, before));
+    finish_runs(runs, row_count());
+    sy::write_file(path, sy::format_table(op, table, runs));
     changed_ = false;
     written_ = clock::now();
     write_time_ = written_ - begin;
@@ -352,21 +279,29 @@ class shared_run {
     }
   }
 
-  /// What the table says of the commands that measured the rows it has, newest first, each with a count of
-  /// rows.
-  void read_earlier(const json& document) {
-    sy::measurement_notes last;
-    read_notes(sy::json_place{document, path}, last, earlier_);
-    if (last.empty()) return;
-    if (note(last, "rows").empty()) last.emplace_back("rows", std::to_string(row_count()));
-    earlier_.insert(earlier_.begin(), std::move(last));
+  [[nodiscard]] sy::measurement this_run() const {
+    sy::measurement out;
+    out.date = today();
+    out.tool = tool_name();
+    out.driver = device.attribute("driver_version");
+    out.rows = static_cast<std::int64_t>(rows_.size());
+    out.statistic = "median";
+    const round_options last = final_round(settings.how);
+    out.samples = {static_cast<std::int64_t>(last.samples), static_cast<std::int64_t>(last.most_samples)};
+    out.precision = settings.how.confidence;
+    out.drift = settings.how.drift;
+    out.cache = settings.how.cache;
+    if (out.cache != "warm") out.cache_bytes = static_cast<std::int64_t>(sy::tune::cache_bytes(device));
+    out.clocks = clocks_;
+    out.checks = checks_;
+    return out;
   }
 
-  /// Whether a command measures as an earlier one did that day: one that was stopped and goes on.
-  [[nodiscard]] static bool continues(const sy::measurement_notes& earlier,
-                                      const sy::measurement_notes& now) {
-    return note(earlier, "driver") == note(now, "driver") && note(earlier, "date") == note(now, "date") &&
-           note(earlier, "repeat") == note(now, "repeat");
+  /// The runs that measured the rows that the table has.
+  void read_earlier(const json& document) {
+    earlier_ = sy::read_measurements(document);
+    if (!earlier_.empty() && earlier_.front().rows == 0)
+      earlier_.front().rows = static_cast<std::int64_t>(row_count());
   }
 
   [[nodiscard]] std::size_t row_count() const {
@@ -375,10 +310,10 @@ class shared_run {
     return out;
   }
 
-  clock_range clocks_;
-  checked_counts checked_;
-  std::set<std::string> rows_;                  ///< of this command
-  std::vector<sy::measurement_notes> earlier_;  ///< of the commands before
+  sy::measured_clocks clocks_;
+  sy::measured_checks checks_{"f64", 0, 0, 0};
+  std::set<std::string> rows_;            ///< of this run
+  std::vector<sy::measurement> earlier_;  ///< runs before, newest first
   bool changed_ = false;
   clock::time_point written_{};
   clock::duration write_time_{};
@@ -458,7 +393,8 @@ class problem_tuner {
         uncertainty = std::max(uncertainty, best_attempt[each.variant].uncertainty());
     }
     run_.put(problem, full, serves, entries, uncertainty);
-    run_.notes.add_done(run_.key(problem), {{"drift", least_drift}, {"checked", worker_.checks()}});
+    run_.notes.add_done(run_.key(problem),
+                        {{"drift", least_drift}, {"checked", extent_to_json(worker_.checks())}});
     line = text_ + ": " + entries[0].variant + " " + sy::text::number(entries[0].microseconds) + " us";
     if (entries.size() > 1) {
       line += ", then " + entries[1].variant + " +" +

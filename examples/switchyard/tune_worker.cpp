@@ -23,6 +23,7 @@
 #include "command.hpp"
 #include "operators.hpp"
 #include "tune_benches.hpp"
+#include "tune_measure.hpp"
 #include "tune_process.hpp"
 #include "tune_supervise.hpp"
 
@@ -146,7 +147,7 @@ class line_channel {
           {"variants", variants},
           {"bytes", made.bytes},
           {"flops", made.flops},
-          {"checked", made.checked}};
+          {"checked", extent_to_json(made.checked)}};
 }
 
 [[nodiscard]] json time(sy::tune::bench& bench, const json& request, const sy::tune::state_reader& state) {

@@ -170,8 +170,9 @@ def main():
             print(operator, type_, len(rows), "rows")
         device = next(iter(groups.values()))[1][0].device
         table["device"] = {key: device[key] for key in ("backend", "arch", "name", "multiprocessors", "memory_bandwidth")}
-        table["measured"] = {"date": datetime.date.today().isoformat(),
-                             "repeat": "two runs, medians of 5 to 15 samples in turns, behind a fill, tensors rotated past the L2 cache"}
+        table["measured"] = {"date": datetime.date.today().isoformat(), "runs": 2, "statistic": "median",
+                             "samples": {"least": 5, "most": 15}, "cache": {"state": "rotating"},
+                             "note": "samples of the variants in turns, behind a fill"}
         table["match"], table["neighbours"], table["envelope"] = match_of(operator), 8, 2
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

@@ -6,6 +6,7 @@ a CPU that others use say nothing about the choices, so the bound is judged on i
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -35,7 +36,26 @@ def invented(path, chosen_time, measured=True):
         file.write(json.dumps(line) + "\n" + json.dumps({"planned": 1}) + "\n")
 
 
+def check_sources():
+    """Every model names the public configuration that its sizes come from, and gives the values they follow from."""
+    with open(os.path.join(STUDY, "models.json"), encoding="utf-8") as file:
+        models = json.load(file)["models"]
+    expect(len({model["model"] for model in models}) == len(models), "two models have one name", models)
+    for model in models:
+        found = re.fullmatch(r"https://huggingface\.co/[\w.-]+/[\w.-]+ (\w+/)?config\.json: (.+)", model.get("source", ""))
+        expect(found, f"{model['model']}: 'source' names no public configuration", model.get("source"))
+        stated = {int(each) for each in re.findall(r"\b\d+\b", found[2])}
+        stated |= {number for word, number in (("an eighth", 8), ("four times", 4)) if word in found[2]}
+        follows = stated | {a * b for a in stated for b in stated} | {a + b for a in stated for b in stated}
+        follows |= {a // b for a in stated for b in stated if b and a % b == 0}
+        for call in model["calls"]:
+            for axis in ("head_dim", "head_dim_v", "heads", "columns", "window_left"):
+                expect(axis not in call or call[axis] in follows,
+                       f"{model['model']}: {axis} of {call['operator']} does not follow from the source", call)
+
+
 def main():
+    check_sources()
     os.makedirs(FOLDER, exist_ok=True)
     path = os.path.join(FOLDER, "run.jsonl")
     counted = 0

@@ -153,8 +153,10 @@ def test_merge(program, folder, checks):
                  "merge: medians")
     checks.equal(document["deny"], [denied, {"variant": "e", "reason": "wrong"}], "merge: denials are united")
     checks.equal(document["pin"], [pinned], "merge: pins are kept")
-    checks.equal(document["measured"], {"clocks": "1980 MHz", "date": "2026-11-21", "repeat": "7",
-                                        "merged": "3 tables, 1 rows measured more than once: median"}, "merge: notes")
+    checks.equal(document["measured"], {"date": "2026-11-21", "rows": 3, "note": "repeat: 7",
+                                        "merged": {"tables": 3, "repeated_rows": 1, "conflict": "median"},
+                                        "before": [{"date": "2026-11-20", "rows": 1, "note": "clocks: 1980 MHz"}]},
+                 "merge: how rows were measured")
     checks.contains(out, "3 rows in 1 groups, 2 denials and 1 pins of 3 tables of rotary", "merge")
     checks.contains(out, "1 rows were measured more than once: each variant's median is used; the times differ by at most "
                     "100.0 % (a at dtype=bf16 batch=1 seqlen=64)", "merge: spread")
@@ -199,6 +201,13 @@ def test_merge(program, folder, checks):
     checks.equal(rows(document), {(1, 64): {"a": 1}, (4, 64): {"b": 2}}, "merge: stale times are dropped")
     checks.equal(document["groups"][0]["blobs"], {"a": "1" * 16, "b": "2" * 16}, "merge: blobs")
     checks.contains(out, "2 times of kernels that were rebuilt since were dropped", "merge: stale times")
+    _, document = merged(new, "--without-blobs")
+    checks.equal(("blobs" in document["groups"][0], rows(document)), (False, {(1, 64): {"a": 1}}), "merge --without-blobs")
+
+    # Rows that are for one device alone stay so.
+    alone = folder.write("alone.json", table({(1, 64): {"a": 1.0}}, other_devices=False))
+    for words in ((alone,), (alone, one), (one, alone)):
+        checks.equal(merged(*words)[1].get("other_devices"), False, f"merge {words}: other devices")
 
     other = folder.write("other.json", dict(table({(1, 64): {"a": 1.0}}), device={
         "backend": "cuda", "arch": "sm_90", "name": "NVIDIA H100", "multiprocessors": 132}))
@@ -259,10 +268,10 @@ def test_merge_of_notes(program, folder, checks):
         checks.equal(row(merged(*words, "--conflict", "newest")).get("uncertainty"), 0.05 if words[1] == large else 0.02,
                      f"merge: uncertainty of the newest of {words}")
 
-    # Earlier commands, newest first, each once.
+    # Earlier runs, newest first, each once.
     def noted(name, date, *before):
         content = table({(1, 64): {"a": 2.0}})
-        content["measured"] = {"date": date, "before": [{"date": each, "repeat": "7"} for each in before]}
+        content["measured"] = {"date": date, "before": [{"date": each, "runs": 2} for each in before]}
         return folder.write(name, content)
 
     one = noted("one_noted.json", "2026-11-20", "2026-11-12", "2026-11-10")
@@ -270,8 +279,58 @@ def test_merge_of_notes(program, folder, checks):
     for words in ((one, two), (two, one)):
         document = merged(*words)
         checks.equal([each["date"] for each in document["measured"]["before"]],
-                     ["2026-11-13", "2026-11-12", "2026-11-10", "2026-11-09"], f"merge: earlier commands of {words}")
+                     ["2026-11-20", "2026-11-13", "2026-11-12", "2026-11-10", "2026-11-09"],
+                     f"merge: earlier runs of {words}")
         checks.equal(document["measured"]["date"], "2026-11-21", f"merge: the date of {words}")
+
+
+def test_measured(program, folder, checks):
+    """What tables say of the runs that measured them: joined by merge, in words by diff and report."""
+    def shard(name, seqlen, **more):
+        run_of = {"date": "2026-11-21", "tool": "switchyard 0.1.0", "driver": 12080, "statistic": "median",
+                  "samples": {"least": 15, "most": 40}, "precision": 0.01, "drift": 0.03,
+                  "cache": {"state": "rotating", "bytes": 125829120}, **more}
+        return folder.write(name, dict(table({(1, seqlen): {"a": 2.0}}), measured=run_of))
+
+    one = shard("shard1.json", 64, clocks={"mhz": {"least": 1900, "most": 1980}, "celsius": {"least": 30, "most": 40}},
+                checks={"reference": "f64", "whole": 1}, laser={"colour": "red"})
+    two = shard("shard2.json", 128, clocks={"mhz": {"least": 1950, "most": 1985}, "limited_by": ["power"]},
+                checks={"reference": "f64", "rows": 1, "smaller": 2}, laser={"colour": "red"})
+    status, _, problem = run(program, "merge", one, two, "-o", folder.name("shards.json"))
+    checks.equal((status, problem), (0, ""), "merge of shards")
+    measured = json.loads(folder.read("shards.json"))["measured"]
+    checks.equal(measured, {"date": "2026-11-21", "tool": "switchyard 0.1.0", "driver": 12080, "statistic": "median",
+                            "samples": {"least": 15, "most": 40}, "precision": 0.01, "drift": 0.03,
+                            "cache": {"state": "rotating", "bytes": 125829120},
+                            "clocks": {"mhz": {"least": 1900, "most": 1985}, "celsius": {"least": 30, "most": 40},
+                                       "limited_by": ["power"]},
+                            "checks": {"reference": "f64", "whole": 1, "rows": 1, "smaller": 2},
+                            "merged": {"tables": 2}, "laser": {"colour": "red"}}, "merge: shards of one run are one run")
+    words = ("2026-11-21; switchyard 0.1.0; driver 12080; medians of 15 to 40 samples, sampled until 95 % certain to 1 %; "
+             "drift up to 3 %; tensors rotated past the cache, 120 MB; clocks 1900 to 1985 MHz, 30 to 40 C, at times limited "
+             "by power; results checked against f64: 1 problem in full, 1 problem by a sample of rows, 2 problems by a "
+             "smaller one; merged from 2 tables; laser: {\"colour\":\"red\"}")
+    old = folder.write("old_texts.json", dict(table({(1, 64): {"a": 2.0}}), measured={
+        "driver": "12080", "date": "2026-11-20", "repeat": "medians", "rows": "7", "note": "by hand\u0007"}))
+    status, out, _ = run(program, "diff", old, folder.name("shards.json"))
+    checks.contains(out, "old: 2026-11-20; 7 rows; driver 12080; ", "diff: texts of older files are notes")
+    checks.contains(out, "repeat: medians", "diff: texts of older files are notes")
+    checks.equal("\x07" in out, False, "diff: no control character is printed")
+    checks.contains(out, f"new: {words}\n", "diff: how rows were measured")
+    _, out, _ = run(program, "--json", "diff", old, folder.name("shards.json"))
+    checks.equal(json.loads(out)["new_measured"], measured, "diff --json: how rows were measured")
+    checks.equal(json.loads(out)["old_measured"]["rows"], 7, "diff --json: a number that was a text")
+    status, _, problem = run(program, "report", folder.name("shards.json"), "-o", folder.name("shards.html"))
+    checks.equal(status, 0, f"report: {problem}")
+    checks.contains(folder.read("shards.html").replace("&quot;", '"'), f"; measured: {words}", "report: how rows were measured")
+    # Of values of another kind nothing is lost, and nothing breaks.
+    odd = folder.write("odd.json", dict(table({(1, 64): {"a": 2.0}}), measured={
+        "date": 7, "samples": 9, "clocks": [1], "cache": "cold", "rows": -3, "checks": {"whole": "x"}, "before": [1, {}]}))
+    status, _, problem = run(program, "merge", odd, "-o", folder.name("odd_merged.json"))
+    checks.equal((status, problem), (0, ""), "merge of odd values")
+    found = json.loads(folder.read("odd_merged.json"))["measured"]
+    checks.equal({key: found.get(key) for key in ("date", "samples", "clocks", "note")},
+                 {"date": 7, "samples": 9, "clocks": [1], "note": "cache: cold"}, "merge of odd values")
 
 
 def test_diff_of_winners(program, folder, checks):
@@ -321,15 +380,16 @@ def test_diff(program, folder, checks):
     status, out = diff(old, new)
     checks.equal(status, 1, "diff: status")
     lines = out.splitlines()
-    checks.equal(lines[0], "lost     dtype=bf16 batch=1 seqlen=1048576: 5000 us, a", "diff: lost")
-    checks.equal(lines[1], "slower   dtype=bf16 batch=1 seqlen=64: 2 us -> 2.5 us (+25.0 %), a", "diff: slower")
-    checks.equal(lines[2], "changed  dtype=bf16 batch=1 seqlen=256: 4 us -> 3.9 us (-2.5 %), b -> a", "diff: changed")
-    checks.equal(lines[3], "faster   dtype=bf16 batch=1 seqlen=128: 3 us -> 2.5 us (-16.7 %), b", "diff: faster")
-    checks.equal(lines[4], "gained   dtype=bf16 batch=2 seqlen=64: 3 us, a", "diff: gained")
-    checks.that(lines[5].startswith("thinned  dtype=bf16 batch=1 seqlen=1024: 20 us -> "), f"diff: thinned {lines[5]}")
-    checks.equal(lines[6], "rotary on Invented H200: of 4 shapes in both, 1 are slower, 1 faster (by more than 5 %), "
+    checks.equal(lines[:2], ["old: 2026-11-21; repeat: 7", "new: 2026-11-21; repeat: 7"], "diff: how the tables were measured")
+    checks.equal(lines[2], "lost     dtype=bf16 batch=1 seqlen=1048576: 5000 us, a", "diff: lost")
+    checks.equal(lines[3], "slower   dtype=bf16 batch=1 seqlen=64: 2 us -> 2.5 us (+25.0 %), a", "diff: slower")
+    checks.equal(lines[4], "changed  dtype=bf16 batch=1 seqlen=256: 4 us -> 3.9 us (-2.5 %), b -> a", "diff: changed")
+    checks.equal(lines[5], "faster   dtype=bf16 batch=1 seqlen=128: 3 us -> 2.5 us (-16.7 %), b", "diff: faster")
+    checks.equal(lines[6], "gained   dtype=bf16 batch=2 seqlen=64: 3 us, a", "diff: gained")
+    checks.that(lines[7].startswith("thinned  dtype=bf16 batch=1 seqlen=1024: 20 us -> "), f"diff: thinned {lines[7]}")
+    checks.equal(lines[8], "rotary on Invented H200: of 4 shapes in both, 1 are slower, 1 faster (by more than 5 %), "
                  "1 have another winner that is clearly better than the old one, 1 are the same; ratio of new to old time 1.0039 in the mean", "diff: sum")
-    checks.contains(lines[7], "1 shapes are lost, 1 thinned out but still decided, 1 gained;", "diff: coverage")
+    checks.contains(lines[9], "1 shapes are lost, 1 thinned out but still decided, 1 gained;", "diff: coverage")
 
     status, out = diff(old, new, "--json", "--all", "--threshold", "30%")
     found = json.loads(out)
@@ -419,6 +479,7 @@ def main():
     test_record(program, folder, checks, axes)
     test_merge(program, folder, checks)
     test_merge_of_notes(program, folder, checks)
+    test_measured(program, folder, checks)
     test_diff(program, folder, checks)
     test_diff_of_winners(program, folder, checks)
     test_output(program, folder, checks)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <switchyard/base/text.hpp>
+#include <switchyard/files/measurement.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/problem.hpp>
@@ -20,24 +21,16 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// How and when a table was measured: names and values, for readers of the file.
-using measurement_notes = std::vector<std::pair<std::string, std::string>>;
-
 namespace detail {
 
 class table_writer {
  public:
   table_writer(const operator_description& op, const table& table) : op_{op}, table_{table} {}
 
-  [[nodiscard]] std::string write(const measurement_notes& notes, std::span<const measurement_notes> before) {
+  [[nodiscard]] std::string write(std::span<const measurement> measured) {
     out_ = "{\n  \"schema\": \"switchyard.table/1\",\n  \"operator\": " + text::quote_json(op_.name) + ",\n";
     write_device();
-    if (!notes.empty()) {
-      out_ += "  \"measured\": {" + members_of(notes);
-      for (std::size_t i = 0; i < before.size(); ++i)
-        out_ += (i > 0 ? "},\n    {" : ", \"before\": [\n    {") + members_of(before[i]);
-      out_ += before.empty() ? "},\n" : "}]},\n";
-    }
+    write_measured(measured);
     write_match();
     write_denials();
     write_pins();
@@ -75,13 +68,14 @@ class table_writer {
     if (!table_.other_devices) out_ += "  \"other_devices\": false,\n";
   }
 
-  [[nodiscard]] static std::string members_of(const measurement_notes& notes) {
-    std::string out;
-    for (std::size_t i = 0; i < notes.size(); ++i) {
-      out +=
-          (i > 0 ? ", " : "") + text::quote_json(notes[i].first) + ": " + text::quote_json(notes[i].second);
-    }
-    return out;
+  void write_measured(std::span<const measurement> measured) {
+    if (measured.empty()) return;
+    const std::string last = format_members(measured[0]);
+    out_ += "  \"measured\": {" + last;
+    if (measured.size() > 1) out_ += std::string{last.empty() ? "" : ", "} + "\"before\": [\n    {";
+    for (std::size_t i = 1; i < measured.size(); ++i)
+      out_ += (i > 1 ? "},\n    {" : "") + format_members(measured[i]);
+    out_ += measured.size() == 1 ? "},\n" : "}]},\n";
   }
 
   void write_match() {
@@ -278,11 +272,10 @@ class table_writer {
 
 }  // namespace detail
 
-/// A table as text. `before`: what measured those of its rows that are older, newest first.
+/// A table as text. `measured`: the runs that measured its rows, the most recent one first.
 [[nodiscard]] inline std::string format_table(const operator_description& op, const table& table,
-                                              const measurement_notes& notes,
-                                              std::span<const measurement_notes> before = {}) {
-  return detail::table_writer{op, table}.write(notes, before);
+                                              std::span<const measurement> measured = {}) {
+  return detail::table_writer{op, table}.write(measured);
 }
 
 }  // namespace v0

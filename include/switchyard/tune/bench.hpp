@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -21,7 +20,9 @@
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/module_store.hpp>
+#include <switchyard/tune/cache_bytes.hpp>
 #include <switchyard/tune/check.hpp>
+#include <switchyard/tune/checked_extent.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/statistics.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -51,7 +52,7 @@ struct bench_problem {
   std::vector<serving_variant> variants;  ///< in the manifest's order
   double bytes = 0;
   double flops = 0;
-  std::string checked;  ///< what is compared: "every value", "24 of 4096 rows", and so on
+  checked_extent checked;
 };
 
 /// A bench without its operator's type.
@@ -75,15 +76,6 @@ class bench {
   [[nodiscard]] virtual timed time(const std::string& variant, const timing_options& options,
                                    double best) = 0;
 };
-
-/// Bytes to write over so that nothing of use is left in the last cache; 0 where its size is not known.
-[[nodiscard]] inline double cache_bytes(const device_properties& of) {
-  double out = static_cast<double>(of.attribute("l2_bytes"));
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-  if (of.backend == "host") out = std::max(out, static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE)));
-#endif
-  return std::min(2.5 * out, 1e9);
-}
 
 template <operator_type Operator>
 class operator_bench final : public bench {
@@ -221,7 +213,7 @@ class operator_bench final : public bench {
   /// can do it. The code that runs is the same: a
   /// variant's kernels differ by type alone. What remains untested there are offsets beyond the smaller
   /// tensors.
-  std::string prepare_check(const request& want, std::uint64_t seed) {
+  checked_extent prepare_check(const request& want, std::uint64_t seed) {
     const auto too_large = [&](const prepared_call<Operator>& call) {
       const auto rows = std::min(workload<Operator>::rows(call.arguments), options_.least_rows);
       return total_bytes(call.memory) > options_.most_bytes ||
@@ -271,13 +263,8 @@ class operator_bench final : public bench {
     expectation wanted;
     workload<Operator>::expect(on_host, sample, wanted);
     judge_ = std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted));
-    std::string out = sample.all()
-                          ? "every value"
-                          : std::to_string(sample.rows().size()) + " of " + std::to_string(rows) + " rows";
-    if (reduced_) {
-      out += " of the smaller problem " +
-             format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
-    }
+    checked_extent out{static_cast<std::int64_t>(sample.rows().size()), rows, {}};
+    if (reduced_) out.smaller = format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
     return out;
   }
 

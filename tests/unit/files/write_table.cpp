@@ -15,8 +15,8 @@ TEST_CASE("a table is written as it was read, sorted, and reads as what was writ
   "schema": "switchyard.table/1",
   "operator": "scale",
   "device": {"backend": "cuda", "arch": "sm_90", "name": "Card \"90\"", "multiprocessors": 132},
-  "measured": {"date": "2026-11-21", "repeat": "7", "before": [
-    {"date": "2026-11-20", "clocks": "1980 MHz"},
+  "measured": {"date": "2026-11-21", "samples": {"least": 5, "most": 15}, "before": [
+    {"date": "2026-11-20", "note": "1980 MHz"},
     {"date": "2026-11-19"}]},
   "match": {"rows": "exact", "columns": {"linear": 256}},
   "neighbours": 4,
@@ -45,8 +45,11 @@ TEST_CASE("a table is written as it was read, sorted, and reads as what was writ
   warnings warned;
   const table read = parse_table(text, "t.json", sample::description(), warned);
   REQUIRE(warned.messages.empty());
-  const measurement_notes notes{{"date", "2026-11-21"}, {"repeat", "7"}};
-  const std::vector<measurement_notes> before{{{"date", "2026-11-20"}, {"clocks", "1980 MHz"}},
-                                              {{"date", "2026-11-19"}}};
-  CHECK(format_table(sample::description(), read, notes, before) == text);
+  std::vector<measurement> runs(3);
+  runs[0].date = "2026-11-21";
+  runs[0].samples = {5, 15};
+  runs[1].date = "2026-11-20";
+  runs[1].note = "1980 MHz";
+  runs[2].date = "2026-11-19";
+  CHECK(format_table(sample::description(), read, runs) == text);
 }

@@ -1,0 +1,31 @@
+// How the rows of tables were measured: in words, and joined where several runs or tables say it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/files/measurement.hpp>
+
+namespace tool {
+
+/// One line for people: "2026-11-22; medians of 5 to 15 samples; ...".
+[[nodiscard]] std::string describe_measurement(const switchyard::measurement& of);
+
+/// Whether two runs measured in the same way on the same day.
+[[nodiscard]] bool is_same_run(const switchyard::measurement& a, const switchyard::measurement& b);
+
+/// Adds what another part of the same run measured: rows, checks, clocks.
+void join(switchyard::measurement& into, const switchyard::measurement& part);
+
+/// The runs that measured the tables of a merge, each with its table's runs, newest first, and row count.
+/// Tables of one run, as its shards are, count as one.
+[[nodiscard]] std::vector<switchyard::measurement> join_runs(
+    const std::vector<std::pair<std::vector<switchyard::measurement>, std::size_t>>& tables);
+
+/// Completes the list that a table gets: no run has more rows than the table, and one that measured all rows
+/// states no number.
+void finish_runs(std::vector<switchyard::measurement>& runs, std::size_t rows);
+
+}  // namespace tool
