@@ -1,17 +1,16 @@
-"""The tool over the kernels and tables of this build, and the variants that the guide names.
-
-  test_built_kernels.py PROGRAM ROOT GUIDE
-"""
+"""The tool over the kernels and tables of this build, and what the guides say of it.   test_built_kernels.py PROGRAM ROOT SOURCE"""
 
 import json
+import os
 import re
 import sys
+import tempfile
 
 from invented import Checks, run
 
 
 def main():
-    program, root, guide = sys.argv[1:]
+    program, root, source = sys.argv[1:]
     checks = Checks()
     status, out, problem = run(program, "check", "--json", root)
     found = json.loads(out)
@@ -39,7 +38,7 @@ def main():
         checks.equal(json.loads(out)["choice"]["variant"], forced, "SWITCHYARD_FORCE")
 
     # What the guide's examples force is in this build, whichever it is.
-    with open(guide, encoding="utf-8") as file:
+    with open(os.path.join(source, "include/switchyard/README.md"), encoding="utf-8") as file:
         examples = re.findall(r"`(\w+:[\w=,]+)`", re.search(r"^\| `SWITCHYARD_FORCE` \|.*$", file.read(), re.MULTILINE)[0])
     checks.that(len(examples) >= 2, f"the guide's examples of SWITCHYARD_FORCE are {examples}")
     for example in examples:
@@ -47,6 +46,19 @@ def main():
                                    "batch=1", "seqlen=512", "heads=32", "heads_kv=8", "--json", SWITCHYARD_FORCE=example)
         checks.equal(status, 0, f"SWITCHYARD_FORCE={example}: {out}{problem}")
         checks.equal(status == 0 and json.loads(out)["choice"]["reason"], "forced", f"SWITCHYARD_FORCE={example}")
+
+    # The table that the tool's guide makes and explains, on the CPU also where there is a GPU.
+    with open(os.path.join(source, "examples/switchyard/README.md"), encoding="utf-8") as file:
+        text = file.read()
+    tune, explain = (words.split() for words in re.findall(r"^    \$ switchyard (.*)$", text, re.MULTILINE))
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "cpu.json")
+        tune, explain = ([table if word == "cpu.json" else word for word in words] for words in (tune, explain))
+        status, out, problem = run(program, "--root", root, *tune, "--confidence", "50%", "--drift", "90%")
+        checks.equal(status, 0, f"{tune}: {out}{problem}")
+        status, out, problem = run(program, "--root", root, *explain, "--device", "host:" + os.uname().machine)
+        checks.equal(status, 0, f"{explain}: {out}{problem}")
+        checks.contains(out, f"row 1 of group 0 of {table} (batch=1 seqlen=256 heads=32 heads_kv=8) at distance 0.585", "explain")
     return checks.finish()
 
 
