@@ -1,9 +1,10 @@
 """Adds calls that models.py measured to the tables of a device, where their rows choose badly.
 
-    add_rows.py OUTPUT TABLES [--over 1.03]
+    add_rows.py OUTPUT TABLES [--over 1.03] [--device nvidia-h200]
 
 A call gets a row if the variant chosen with rows took more than --over times the best time, and a group of the tables was
-measured with the call's type. TABLES is the folder with one folder an operator.
+measured with the call's type. TABLES is the folder with one folder an operator;
+--device names the file there.
 """
 
 import argparse
@@ -31,9 +32,10 @@ def main():
     parser.add_argument("output")
     parser.add_argument("tables")
     parser.add_argument("--over", type=float, default=1.03)
+    parser.add_argument("--device", default="nvidia-h200", help="name of the tables' files, of the device that was measured")
     options = parser.parse_args()
     calls = [each for each in read(options.output)[0] if each.get("times")]
-    for path in glob.glob(os.path.join(options.tables, "*", "*.json")):
+    for path in glob.glob(os.path.join(options.tables, "*", options.device + ".json")):
         with open(path, encoding="utf-8") as file:
             table = json.load(file)
         if table.get("schema") != "switchyard.table/1":

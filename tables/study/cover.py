@@ -28,11 +28,13 @@ from kernel_tools.space import TOOLCHAINS, expand  # noqa: E402
 NOT_SERVED = 2.0
 
 
-def measured():
-    """(operator, type, {variant: time}) of everything there is."""
+def measured(target):
+    """(operator, type, {variant: time}) of everything there is of the target's backend."""
     for path in sorted(glob.glob(os.path.join(ROOT, "tables", "*", "*.json"))):
         with open(path, encoding="utf-8") as file:
             table = json.load(file)
+        if table.get("device", {}).get("backend") != target.split("-")[0]:
+            continue
         for group in table.get("groups", []):
             for row in group["rows"]:
                 yield table["operator"], group["type"], row["times_us"]
@@ -75,7 +77,7 @@ def main():
     parser.add_argument("--target", default="cuda-sm_90a")
     args = parser.parse_args()
     there = spaces(args.target)
-    everything = list(measured())
+    everything = list(measured(args.target))
     for operator in args.operators or sorted({each[0] for each in everything} & set(there)):
         if operator not in there:
             raise SystemExit(f"{operator} has no variants for {args.target}; there are {', '.join(sorted(there))}")

@@ -9,6 +9,23 @@ import tempfile
 from invented import Checks, run
 
 
+AVX2 = ("avx2", "fma", "f16c")
+AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+
+def check_other_cpus(program, root, checks):
+    """The shipped tables of a CPU serve other CPUs, with what those can run."""
+    for features, isa in (((), "baseline"), (AVX2, "avx2"), (AVX512, "avx512")):
+        attributes = [word for name in features for word in ("--attribute", f"{name}=1")]
+        for name, words in (("rms_norm", ("gamma_dtype=bf16",)), ("gated_activation", ("function=silu",))):
+            status, out, _ = run(program, "--root", root, "explain", name, "dtype=bf16", *words, "rows=64", "columns=2048",
+                                 "--device", "host:x86_64", *attributes, "--json")
+            checks.equal(status, 0, f"explain {name} with {isa}: {out}")
+            choice = json.loads(out)["choice"]
+            checks.equal((choice["variant"].split("_")[0], choice["reason"]), (isa, "other_device"),
+                         f"{name} on another CPU with {isa}")
+
+
 def main():
     program, root, source = sys.argv[1:]
     checks = Checks()
@@ -59,6 +76,8 @@ def main():
         status, out, problem = run(program, "--root", root, *explain, "--device", "host:" + os.uname().machine)
         checks.equal(status, 0, f"{explain}: {out}{problem}")
         checks.contains(out, f"row 1 of group 0 of {table} (batch=1 seqlen=256 heads=32 heads_kv=8) at distance 0.585", "explain")
+    if "host-x86_64" in {each["target"] for each in listed["rms_norm"]["targets"]}:
+        check_other_cpus(program, root, checks)
     return checks.finish()
 
 

@@ -365,6 +365,10 @@ def test_measured():
     check((first["precision"], first["drift"], first["cache"]["state"]) == (0.5, 0.9, "rotating"), first)
     check(re.fullmatch(r"\d{4}-\d\d-\d\d", first["date"]) and re.fullmatch(r"switchyard \d+\.\d+\.\d+", first["tool"]), first)
     check(first["checks"] == {"reference": "f64", "whole": 2}, first)
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        flags = set(file.read().split())
+    for name in ["avx2", "avx512f"]:
+        check(read_table(table)["device"].get(name, 0) == (1 if name in flags else 0), f"{name}: {read_table(table)['device']}")
     # The same command with more to do goes on with what it began.
     second = tune("2,4,8", 6)
     check("before" not in second and second["checks"]["whole"] == 3, second)

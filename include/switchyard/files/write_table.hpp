@@ -61,7 +61,9 @@ class table_writer {
     if (!device.backend.empty()) add("backend", text::quote_json(device.backend));
     if (!device.arch.empty()) add("arch", text::quote_json(device.arch));
     if (!device.name.empty()) add("name", text::quote_json(device.name));
-    for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
+    // A CPU's instruction sets too: its name does not tell them, and variants require them.
+    for (const std::string_view name : {"multiprocessors", "memory_bandwidth", "avx2", "fma", "f16c",
+                                        "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"}) {
       if (device.attribute(name) > 0) add(name, std::to_string(device.attribute(name)));
     }
     out_ += "  \"device\": {" + members + "},\n";
