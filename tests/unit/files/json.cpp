@@ -141,12 +141,14 @@ TEST_CASE("a key that stands twice in an object is refused with its pointer") {
 TEST_CASE("nesting is counted before anything is parsed, and not inside strings") {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   CHECK(parse_json(nested(max_json_depth), file_path).is_array());
-  CHECK_THAT(
-      refusal_of([&] { return parse_json(nested(max_json_depth + 1), file_path); }, error_code::malformed_json),
-      has_text("nests 65 levels deep; at most 64 are read"));
+  CHECK_THAT(refusal_of([&] { return parse_json(nested(max_json_depth + 1), file_path); },
+                        error_code::malformed_json),
+             has_text("nests 65 levels deep; at most 64 are read"));
   CHECK_THAT(refusal_of([&] { return parse_json(nested(1'000'000), file_path); }, error_code::malformed_json),
              has_text("nests 1000000 levels deep"));
-  CHECK(parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", file_path).size() == 1);
+  CHECK(
+      parse_json("[\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\"]", file_path).size() ==
+      1);
 }
 
 TEST_CASE("the schema's name and major version are checked") {
