@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
