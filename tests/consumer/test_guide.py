@@ -1,4 +1,4 @@
-"""The operator that the guide builds, as a reader would.   test_guide.py SOURCE BUILD WORK CXX PREFIX_PATH
+"""The operator that the guide builds, as a reader would.   test_guide.py SOURCE BUILD WORK CXX PREFIX...
 
 Installs the library, writes the files of the section "Your own operator" of include/switchyard/README.md into an empty
 folder, and runs its command there. What the program prints must be what the guide shows. Then leaves out what exports
@@ -20,13 +20,13 @@ EXPORTED = '__attribute__((visibility("default")))'
 
 
 def main():
-    source, build, work, compiler, prefix_path = sys.argv[1:]
+    source, build, work, compiler, *prefixes = sys.argv[1:]
     checks = Checks()
     shutil.rmtree(work, ignore_errors=True)
     engine, prefix = os.path.join(work, "engine"), os.path.join(work, "prefix")
     os.makedirs(engine)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHYARD_")}
-    environment |= {"CMAKE_PREFIX_PATH": os.pathsep.join(filter(None, [prefix, prefix_path.replace(";", os.pathsep)])),
+    environment |= {"CMAKE_PREFIX_PATH": os.pathsep.join([prefix, *prefixes]),
                     "CXX": compiler}
 
     def run(command, succeeds=True):

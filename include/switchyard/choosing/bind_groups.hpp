@@ -251,6 +251,7 @@ class group_binder {
 
   /// Lays the times out as the index lays out the rows: a search finds its neighbours in few leaves.
   static void order_times(bound_group& group) {
+    if (group.dimensions.empty()) return;  // a group without axes has one row
     std::vector<bound_time> ordered;
     ordered.reserve(group.times.size());
     for (const std::uint32_t row : group.index.rows()) {
