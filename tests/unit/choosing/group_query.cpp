@@ -228,7 +228,7 @@ scene random_scene(std::mt19937& random) {
     out.usable.push_back(below(6) != 0);
     out.stale.push_back(i % 3 != 2 && below(3) == 0);
   }
-  for (std::size_t i = 0, count = 1 + below(24); i < count; ++i) {
+  for (std::size_t i = 0, count = 1 + below(below(3) == 0 ? 90 : 24); i < count; ++i) {  // of several leaves
     row each;
     each.rows = static_cast<std::int64_t>(1 + below(300));
     each.columns = static_cast<std::int64_t>(1 + below(4)) * 64;
@@ -404,6 +404,25 @@ TEST_CASE("a distance that equals the envelope is within it, and of equal scores
   CHECK(build_scene(all).rules->select(sample::problem({{"rows", 129}, {"columns", 64}})).why ==
         reason::extrapolated);
   CHECK(build_scene(all).rules->select(sample::problem({{"rows", 128}, {"columns", 64}})).variant == 2);
+}
+
+TEST_CASE("of more equally near rows than count, the first of the file decide") {
+  using namespace predictions;
+  scene all;
+  all.costs.assign(3, "");
+  all.usable.assign(3, true);
+  all.stale.assign(3, false);
+  all.neighbours = 2;
+  // All are at distance 1 of 64 x 64.
+  const std::vector<row> first{{32, 64, {{1, 1.0}, {2, 3.0}}}, {128, 64, {{1, 1.0}, {2, 3.0}}}};
+  const std::vector<row> last{{64, 32, {{2, 1.0}, {1, 3.0}}}, {64, 128, {{2, 1.0}, {1, 3.0}}}};
+  const auto chosen = [&](const std::vector<row>& a, const std::vector<row>& b) {
+    all.rows = a;
+    all.rows.insert(all.rows.end(), b.begin(), b.end());
+    return build_scene(all).rules->select(sample::problem({{"rows", 64}, {"columns", 64}})).variant;
+  };
+  CHECK(chosen(first, last) == 1);
+  CHECK(chosen(last, first) == 2);
 }
 
 TEST_CASE("costs of one, of a half and of a fault: only what is at least one is a cost") {
