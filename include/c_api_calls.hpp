@@ -206,28 +206,41 @@ inline rotary::arguments make<rotary>(named_arguments& in) {
                        .style = in.choice("style", rotary_style::half),
                        .inverse = in.integer("inverse", 0) != 0});
 }
+/// Dropout, for the arguments or the options of a call.
+template <class Options>
+void read_dropout(named_arguments& in, Options& out) {
+  out.dropout_p = in.real("dropout_p", 0);
+  out.dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0}));
+  out.dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0}));
+  out.dropout_state = in.pointer<std::uint64_t>("dropout_state");
+}
+
+/// The options that attention has forward and backward.
+template <class Options>
+[[nodiscard]] Options read_attention_options(named_arguments& in) {
+  Options out;
+  out.mask = in.choice("mask", attention_mask::none);
+  out.scale = in.real("scale", unset_scale);
+  out.soft_cap = in.real("soft_cap", 0);
+  out.window_left = in.integer("window_left", std::int32_t{-1});
+  out.window_right = in.integer("window_right", std::int32_t{-1});
+  out.bias = in.read("bias");
+  out.alibi_slopes = in.read("alibi_slopes");
+  out.cu_seqlens_q = in.read("cu_seqlens_q");
+  out.cu_seqlens_k = in.read("cu_seqlens_k");
+  out.longest_q = in.integer("longest_q", unset);
+  out.longest_k = in.integer("longest_k", unset);
+  out.seqused_q = in.read("seqused_q");
+  out.seqused_k = in.read("seqused_k");
+  read_dropout(in, out);
+  return out;
+}
+
 template <>
 inline attention_forward::arguments make<attention_forward>(named_arguments& in) {
-  attention_forward::options with{
-      .mask = in.choice("mask", attention_mask::none),
-      .scale = in.real("scale", unset_scale),
-      .soft_cap = in.real("soft_cap", 0),
-      .window_left = in.integer("window_left", std::int32_t{-1}),
-      .window_right = in.integer("window_right", std::int32_t{-1}),
-      .lse = in.written("lse"),
-      .bias = in.read("bias"),
-      .alibi_slopes = in.read("alibi_slopes"),
-      .sinks = in.read("sinks"),
-      .cu_seqlens_q = in.read("cu_seqlens_q"),
-      .cu_seqlens_k = in.read("cu_seqlens_k"),
-      .longest_q = in.integer("longest_q", unset),
-      .longest_k = in.integer("longest_k", unset),
-      .seqused_q = in.read("seqused_q"),
-      .seqused_k = in.read("seqused_k"),
-      .dropout_p = in.real("dropout_p", 0),
-      .dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0})),
-      .dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0})),
-      .dropout_state = in.pointer<std::uint64_t>("dropout_state")};
+  auto with = read_attention_options<attention_forward::options>(in);
+  with.lse = in.written("lse");
+  with.sinks = in.read("sinks");
   if (in.has("block_table")) {
     const paged cache{in.read("k"), in.read("v"), in.read("block_table"), std::exchange(with.seqused_k, {}),
                       with.longest_k};
@@ -256,43 +269,24 @@ inline attention_decode::arguments make<attention_decode>(named_arguments& in) {
 }
 template <>
 inline attention_backward::arguments make<attention_backward>(named_arguments& in) {
-  return attention_backward::call(
-      {.q = in.read("q"),
-       .k = in.read("k"),
-       .v = in.read("v"),
-       .out = in.read("out"),
-       .dout = in.read("dout"),
-       .lse = in.read("lse"),
-       .dq = in.written("dq"),
-       .dk = in.written("dk"),
-       .dv = in.written("dv")},
-      {.mask = in.choice("mask", attention_mask::none),
-       .scale = in.real("scale", unset_scale),
-       .soft_cap = in.real("soft_cap", 0),
-       .window_left = in.integer("window_left", std::int32_t{-1}),
-       .window_right = in.integer("window_right", std::int32_t{-1}),
-       .bias = in.read("bias"),
-       .dbias = in.written("dbias"),
-       .alibi_slopes = in.read("alibi_slopes"),
-       .cu_seqlens_q = in.read("cu_seqlens_q"),
-       .cu_seqlens_k = in.read("cu_seqlens_k"),
-       .longest_q = in.integer("longest_q", unset),
-       .longest_k = in.integer("longest_k", unset),
-       .seqused_q = in.read("seqused_q"),
-       .seqused_k = in.read("seqused_k"),
-       .dropout_p = in.real("dropout_p", 0),
-       .dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0})),
-       .dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0})),
-       .dropout_state = in.pointer<std::uint64_t>("dropout_state"),
-       .deterministic = in.integer("deterministic", 0) != 0});
+  auto with = read_attention_options<attention_backward::options>(in);
+  with.dbias = in.written("dbias");
+  with.deterministic = in.integer("deterministic", 0) != 0;
+  return attention_backward::call({.q = in.read("q"),
+                                   .k = in.read("k"),
+                                   .v = in.read("v"),
+                                   .out = in.read("out"),
+                                   .dout = in.read("dout"),
+                                   .lse = in.read("lse"),
+                                   .dq = in.written("dq"),
+                                   .dk = in.written("dk"),
+                                   .dv = in.written("dv")},
+                                  with);
 }
 template <>
 inline attention_dropout_mask::arguments make<attention_dropout_mask>(named_arguments& in) {
   attention_dropout_mask::arguments others;
-  others.dropout_p = in.real("dropout_p", 0);
-  others.dropout_seed = static_cast<std::uint64_t>(in.integer("dropout_seed", std::int64_t{0}));
-  others.dropout_offset = static_cast<std::uint64_t>(in.integer("dropout_offset", std::int64_t{0}));
-  others.dropout_state = in.pointer<std::uint64_t>("dropout_state");
+  read_dropout(in, others);
   return attention_dropout_mask::call(in.written("mask"), others);
 }
 
