@@ -1,0 +1,225 @@
+// Attention forward on Hopper: what a launch computes, the sizes of a kernel, and which tiles a block of threads takes.
+#pragma once
+
+#include "hopper_parts.hpp"
+
+namespace hopper {
+
+/// What a launch computes; operators/attention_forward.hpp has the meaning of most.
+struct problem {
+  void* out;
+  float* lse;
+  const i32* cu_seqlens_q;
+  const i32* cu_seqlens_k;
+  const i32* seqused_q;
+  const i32* seqused_k;
+  i32* tile_counter;  ///< starts at zero; null: tiles are assigned to blocks statically
+  i64 out_stride_batch;
+  i64 out_stride_head;
+  i64 out_stride_token;
+  i64 lse_stride_batch;
+  i64 lse_stride_head;
+  i32 batch;
+  i32 heads;
+  i32 heads_kv;
+  i32 seqlen_q;
+  i32 seqlen_k;
+  i32 left;   ///< 2^29 or more: no limit
+  i32 right;  ///< likewise
+  i32 bottom_right;
+  i32 has;    ///< bits: lse, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k
+  i32 group;  ///< heads whose tiles are scheduled together
+  float scale;
+  float soft_cap;
+};
+
+enum : i32 { has_lse = 1, has_cu_q = 2, has_cu_k = 4, has_used_q = 8, has_used_k = 16 };
+
+/// Sizes of a kernel. `Masked`: keys are limited by more than the end of the sequence. `Capped`: scores are.
+/// `PingPong`: warpgroups take turns to issue products (FlashAttention-3: ping-pong scheduling).
+template <class Type, int Dim, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped, bool PingPong,
+          int QueryStages>
+struct shape {
+  using type = Type;
+  static constexpr int dim = Dim;
+  static constexpr int groups = Warpgroups;
+  static constexpr int rows = 64 * Warpgroups;
+  static constexpr int keys = Keys;
+  static constexpr int stages = Stages;
+  static constexpr int query_stages = QueryStages;
+  static constexpr bool masked = Masked;
+  static constexpr bool capped = Capped;
+  static constexpr bool ping_pong = PingPong;
+  // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
+  // last have but one side. A block of values that waits to be multiplied and those left out behind it hold
+  // their stages until the next tile's first keys have come, which come after the values left out before.
+  static constexpr int unseen = (rows - 64 + Keys - 1) / Keys;
+  static constexpr bool skips = Masked && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
+  static constexpr int panels = (Dim + 63) / 64;
+  static constexpr int threads = 128 * (Warpgroups + 1);
+  // Of a thread of the consumers, and of the producer.
+  static constexpr bool tight = Warpgroups == 2 && Dim / 2 + Keys * 3 / 4 > 190;
+  static constexpr u32 registers = Warpgroups == 3 ? 160 : tight ? 240 : 232;
+  static constexpr u32 producer_registers = Warpgroups == 3 ? 32 : tight ? 24 : 40;
+  static constexpr u32 panel_q = rows * 128;
+  static constexpr u32 panel_k = Keys * 128;
+  static constexpr u32 bytes_q = panels * panel_q;
+  static constexpr u32 bytes_k = panels * panel_k;
+  static constexpr u32 at_k = QueryStages * bytes_q;
+  static constexpr u32 at_v = at_k + Stages * bytes_k;
+  static constexpr u32 at_barriers = at_v + Stages * bytes_k;
+  static constexpr u32 at_tiles = at_barriers + 64 * ((QueryStages + 2 * Stages + 3) / 4);
+  // A tile's is read until its result is written, when the next one's queries have been multiplied.
+  static constexpr int tile_slots = 4;
+  static constexpr u32 shared_bytes = at_tiles + tile_slots * 64;
+  static_assert(QueryStages + 2 <= tile_slots);
+};
+
+/// Addresses of the barriers.
+template <class Shape>
+struct barriers {
+  u32 base;
+  __device__ u32 full_q(int s) const { return base + 16 * static_cast<u32>(s); }
+  __device__ u32 empty_q(int s) const { return full_q(s) + 8; }
+  __device__ u32 full_k(int s) const { return full_q(Shape::query_stages + s); }
+  __device__ u32 empty_k(int s) const { return full_k(s) + 8; }
+  __device__ u32 full_v(int s) const { return full_q(Shape::query_stages + Shape::stages + s); }
+  __device__ u32 empty_v(int s) const { return full_v(s) + 8; }
+};
+
+/// One tile of queries and the keys that it sees.
+struct alignas(64) tile {
+  i32 first_block, last_block;  ///< blocks of keys, [first, last), one or more; -1: no tile is left
+  i32 full_begin, full_end;     ///< those that need no mask
+  i32 keys;
+  i32 begin;       ///< the first row in memory, counted in the sequence; may be negative
+  i32 first, end;  ///< the rows to write
+  i32 diagonal;    ///< the key on the diagonal of row 0
+  i32 foreign;     ///< rows of a lone block that belong to other sequences, and may hold anything
+  i64 out;         ///< element of row 0
+  i64 lse;         ///< likewise
+};
+
+/// What the copies of a tile need besides.
+struct tile_source {
+  i32 head, head_kv, entry_q, entry_k, token_q, token_k;
+};
+
+/// The blocks of keys that the rows [first, end) of the tile see; when that is none, an empty range.
+template <class Shape>
+__device__ __forceinline__ void see(const problem& p, i32 first, i32 end, tile& t) {
+  t.first_block = 0;
+  t.last_block = (t.keys + Shape::keys - 1) / Shape::keys;
+  t.full_begin = 0;
+  t.full_end = t.keys / Shape::keys;
+  if constexpr (Shape::masked) {
+    const i32 high = max(min(t.keys, end + t.diagonal + p.right), 0);
+    const i32 low = max(first + t.diagonal - p.left, 0);
+    t.last_block = low < high ? (high + Shape::keys - 1) / Shape::keys : 0;
+    t.first_block = low < high ? low / Shape::keys : 0;
+    t.full_end = max(min(t.keys, first + t.diagonal + p.right + 1), 0) / Shape::keys;
+    t.full_begin = (max(end - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
+  }
+  if (!(p.scale > 0.0F)) t.full_end = 0;
+}
+
+/// Where a block of keys starts in its sequence.
+template <class Shape>
+[[nodiscard]] __device__ __forceinline__ i32 start_of(i32 block, i32 keys) {
+  return min(block * Shape::keys, keys - Shape::keys);
+}
+
+/// Tile `at` of head `item` of all batch entries' heads. False when there is no such tile.
+template <class Shape>
+__device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile& t, tile_source& from) {
+  const i32 entry = item / p.heads;
+  from.head = item - entry * p.heads;
+  from.head_kv = from.head / (p.heads / p.heads_kv);
+  from.entry_q = entry;
+  from.entry_k = entry;
+  from.token_q = 0;
+  from.token_k = 0;
+  i32 queries = p.seqlen_q;
+  t.keys = p.seqlen_k;
+  t.foreign = 0;
+  if (p.has & has_cu_q) {
+    from.token_q = __ldg(p.cu_seqlens_q + entry);
+    queries = __ldg(p.cu_seqlens_q + entry + 1) - from.token_q;
+    from.entry_q = 0;
+  }
+  if (p.has & has_cu_k) {
+    from.token_k = __ldg(p.cu_seqlens_k + entry);
+    t.keys = __ldg(p.cu_seqlens_k + entry + 1) - from.token_k;
+    from.entry_k = 0;
+  }
+  if (p.has & has_used_q) queries = __ldg(p.seqused_q + entry);
+  if (p.has & has_used_k) t.keys = __ldg(p.seqused_k + entry);
+  if (p.has & has_cu_k) t.foreign = max(Shape::keys - t.keys, 0);
+  t.first = at * Shape::rows;
+  if (t.first >= queries) return false;
+  t.end = min(t.first + Shape::rows, queries);
+  t.begin = min(t.first, queries - Shape::rows);
+  t.diagonal = p.bottom_right ? t.keys - queries : 0;
+  see<Shape>(p, t.first, t.end, t);
+  // A block that is masked as a whole makes the result of rows that see nothing.
+  if (t.first_block == t.last_block) t.last_block = 1;
+  t.out =
+      from.entry_q * p.out_stride_batch + from.head * p.out_stride_head + from.token_q * p.out_stride_token;
+  t.lse = from.entry_q * p.lse_stride_batch + from.head * p.lse_stride_head + from.token_q;
+  return true;
+}
+
+/// Assigns tiles to the blocks of threads. Without a counter, one a round; under a mask pairs of the first
+/// and the last that are left of a head, which together see as many keys as any other pair. With a counter,
+/// to who asks, heads in groups whose keys stay in the L2 cache, and those tiles first that see most.
+template <class Shape>
+struct tile_scheduler {
+  const problem& p;
+  i32 next_unit;
+  i32 item = 0;
+  i32 mirrored = -1;  ///< the other tile of a pair, in `item`
+
+  __device__ __forceinline__ explicit tile_scheduler(const problem& call)
+      : p{call},
+        next_unit{call.tile_counter ? atomicAdd(call.tile_counter, 1) : static_cast<i32>(blockIdx.x)} {}
+
+  __device__ __forceinline__ bool next(tile& t, tile_source& from) {
+    const i32 tiles = (p.seqlen_q + Shape::rows - 1) / Shape::rows;
+    const i32 items = p.heads * p.batch;
+    while (true) {
+      i32 at;
+      if (mirrored >= 0) {
+        at = mirrored;
+        mirrored = -1;
+      } else if (p.tile_counter) {
+        if (next_unit >= tiles * items) return false;
+        const i32 per_group = p.group * tiles;
+        const i32 group = next_unit / per_group;
+        const i32 inside = next_unit - group * per_group;
+        const i32 here = min(items - group * p.group, p.group);
+        at = tiles - 1 - inside / here;
+        item = group * p.group + inside % here;
+        next_unit = atomicAdd(p.tile_counter, 1);
+      } else {
+        const i32 units = Shape::masked ? tiles / 2 : tiles;
+        const i32 unit = next_unit;
+        next_unit += static_cast<i32>(gridDim.x);
+        if (unit < units * items) {
+          item = unit / units;
+          at = unit - item * units;
+          if constexpr (Shape::masked) {
+            mirrored = at;
+            at = tiles - 1 - at;
+          }
+        } else {  // the middle tiles of odd numbers
+          item = unit - units * items;
+          at = units;
+          if (!Shape::masked || tiles % 2 == 0 || item >= items) return false;
+        }
+      }
+      if (locate<Shape>(p, item, at, t, from)) return true;
+    }
+  }
+};
+
+}  // namespace hopper

@@ -1,0 +1,377 @@
+// Attention forward on Hopper: what a warpgroup that multiplies does.
+#pragma once
+
+#include "hopper_forward_softmax.hpp"
+#include "hopper_forward_tiles.hpp"
+
+namespace hopper {
+
+/// What a consumer warpgroup does with the tiles that it shares with the others.
+template <class Shape>
+struct consumer {
+  using type = typename Shape::type;
+  static constexpr int score_count = Shape::keys / 2;
+  static constexpr int out_count = Shape::dim / 2;
+  static constexpr int weight_count = Shape::keys / 4;
+
+  const problem& p;
+  barriers<Shape> bars;
+  u32 shared;
+  const tile* places;    ///< what the producer says of tiles
+  int group, lane, row;  ///< row: this thread's first, within the tile
+  ring<Shape::stages> at_k, at_v;
+  ring<2> at_q;  // of one stage it counts the phases
+  ring<Shape::tile_slots> at_tile;
+  float factor;  ///< of scores that have not been scaled
+  bool plain_scale;
+  i32 before = 0;       ///< blocks of keys that come before the first that this warpgroup's rows see
+  i32 behind = 0;       ///< and behind the last
+  i32 left_values = 0;  ///< blocks of values to leave out once the one that waits is multiplied
+
+  float out[out_count];
+  u32 weights[weight_count];
+
+  __device__ consumer(const problem& call, barriers<Shape> b, u32 memory, const tile* tiles, int warpgroup)
+      : p{call}, bars{b}, shared{memory}, places{tiles}, group{warpgroup} {
+    const int thread = static_cast<int>(threadIdx.x) % 128;
+    lane = thread % 32;
+    row = 64 * group + thread / 32 * 16 + lane / 4;
+    plain_scale = p.scale > 0.0F;
+    factor = Shape::capped || !plain_scale ? 1.0F : p.scale * log2_e;
+  }
+
+  __device__ __forceinline__ void arrive_once(u32 barrier) {
+    if (lane == 0) arrive(barrier);
+  }
+
+  /// Starts scores = queries keys^T for the stage.
+  __device__ __forceinline__ void start_scores(float (&scores)[score_count], int stage) {
+    const u64 a = swizzled_operand(
+        shared + static_cast<u32>(stage_q()) * Shape::bytes_q + static_cast<u32>(group) * 64 * 128, 0);
+    const u64 b = swizzled_operand(shared + Shape::at_k + static_cast<u32>(stage) * Shape::bytes_k, 0);
+#pragma unroll
+    for (int d = 0; d < Shape::dim / 16; ++d) {
+      const u64 inside = static_cast<u64>(d % 4) * (32 >> 4);
+      shared_product<type, Shape::keys>::run(scores, a + (d / 4) * (Shape::panel_q >> 4) + inside,
+                                             b + (d / 4) * (Shape::panel_k >> 4) + inside, d > 0);
+    }
+    product_commit();
+  }
+
+  /// Starts out += weights values for the stage.
+  __device__ __forceinline__ void start_values(int stage) {
+    const u64 b =
+        swizzled_operand(shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_k, Shape::panel_k);
+#pragma unroll
+    for (int k = 0; k < Shape::keys / 16; ++k) {
+      register_product<type, Shape::dim>::run(out, weights + 4 * k,
+                                              b + static_cast<u64>(k) * (16 * 128 >> 4));
+    }
+    product_commit();
+  }
+
+  __device__ __forceinline__ void rescale(const row_state& rows) {
+    if (!rows.needs_rescale) return;
+#pragma unroll
+    for (int i = 0; i < out_count; ++i) out[i] *= rows.rescale[i / 2 % 2];
+  }
+
+  __device__ __forceinline__ void round_weights(const float (&scores)[score_count]) {
+#pragma unroll
+    for (int i = 0; i < weight_count; ++i) weights[i] = pack<type>(scores[2 * i], scores[2 * i + 1]);
+  }
+
+  __device__ __forceinline__ void prepare_scores(float (&scores)[score_count], const tile& t, i32 n) {
+    if constexpr (Shape::capped) {
+      const float inside = __fdividef(p.scale, p.soft_cap);
+      const float outside = p.soft_cap * log2_e;
+#pragma unroll
+      for (int i = 0; i < score_count; ++i) scores[i] = tangent_hyperbolic(scores[i] * inside) * outside;
+    }
+    if (n >= t.full_begin && n < t.full_end) return;
+    if constexpr (!Shape::capped) {
+      if (!plain_scale) {
+        const float scale = p.scale * log2_e;
+#pragma unroll
+        for (int i = 0; i < score_count; ++i) scores[i] *= scale;
+      }
+    }
+    const i32 start = start_of<Shape>(n, t.keys);
+    const i32 mine = start + 2 * (lane % 4);  // key of this thread's first column
+    if constexpr (Shape::masked) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const i32 last = t.begin + row + 8 * r + t.diagonal + p.right - mine;
+#pragma unroll
+        for (int j = 0; j < score_count; j += 4) {
+#pragma unroll
+          for (int c = 0; c < 2; ++c)
+            if (2 * j + c > last) scores[j + 2 * r + c] = -infinity;
+        }
+      }
+    }
+    const bool repeats = start < n * Shape::keys;
+    if (repeats || (Shape::masked && n < t.full_begin)) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        i32 least = n * Shape::keys - mine;
+        if constexpr (Shape::masked) least = max(least, t.begin + row + 8 * r + t.diagonal - p.left - mine);
+#pragma unroll
+        for (int j = 0; j < score_count; j += 4) {
+#pragma unroll
+          for (int c = 0; c < 2; ++c)
+            if (2 * j + c < least) scores[j + 2 * r + c] = -infinity;
+        }
+      }
+    }
+  }
+
+  /// Clears the first rows of a block of values.
+  __device__ __forceinline__ void clear_values(i32 count, int stage) {
+    const u32 base = shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_k;
+    for (i32 i = static_cast<i32>(threadIdx.x) % 128; i < count * 8; i += 128) {
+#pragma unroll
+      for (int d = 0; d < Shape::panels; ++d) {
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(
+                         base + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(i) * 16),
+                     "r"(0)
+                     : "memory");
+      }
+    }
+    fence_async_proxy();
+    named_sync(8 + static_cast<u32>(group), 128);
+  }
+
+  __device__ __forceinline__ void take_turn() {
+    if constexpr (Shape::ping_pong) named_sync(1 + static_cast<u32>(group), 256);
+  }
+  __device__ __forceinline__ void pass_turn() {
+    if constexpr (Shape::ping_pong)
+      named_arrive(1 + (group + 1 == Shape::groups ? 0U : static_cast<u32>(group) + 1), 256);
+  }
+
+  [[nodiscard]] __device__ __forceinline__ int stage_q() const {
+    return Shape::query_stages == 2 ? at_q.stage : 0;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 phase_q() const {
+    return Shape::query_stages == 2 ? at_q.phase : static_cast<u32>(at_q.stage);
+  }
+
+  __device__ __forceinline__ void leave_queries() {
+    arrive_once(bars.empty_q(stage_q()));
+    at_q.advance();
+  }
+
+  /// Leaves out blocks of keys. They are waited for, since what is let go must have come.
+  __device__ __forceinline__ void skip_keys(i32 count, bool started = true) {
+#pragma unroll 1
+    for (; count > 0; --count) {
+      if (started) {
+        take_turn();
+        pass_turn();
+      }
+      started = true;
+      wait(bars.full_k(at_k.stage), at_k.phase);
+      arrive_once(bars.empty_k(at_k.stage));
+      at_k.advance();
+      ++left_values;
+    }
+  }
+
+  __device__ __forceinline__ void skip_values() {
+#pragma unroll 1
+    for (; left_values > 0; --left_values) {
+      wait(bars.full_v(at_v.stage), at_v.phase);
+      arrive_once(bars.empty_v(at_v.stage));
+      at_v.advance();
+    }
+  }
+
+  /// Waits for the next tile. False when there is none.
+  __device__ __forceinline__ bool next_tile(tile& t) {
+    wait(bars.full_q(stage_q()), phase_q());
+    at_tile.advance();
+    const tile& given = places[at_tile.stage];
+    t.keys = uniform(given.keys);
+    t.begin = uniform(given.begin);
+    t.diagonal = uniform(given.diagonal);
+    t.foreign = uniform(given.foreign);
+    tile seen;
+    seen.first_block = given.first_block;
+    seen.last_block = given.last_block;
+    seen.full_begin = given.full_begin;
+    seen.full_end = given.full_end;
+    if constexpr (Shape::skips) {
+      tile mine;
+      mine.keys = given.keys;
+      mine.diagonal = given.diagonal;
+      const i32 from = given.begin + 64 * group;
+      see<Shape>(p, max(from, given.first), min(from + 64, given.end), mine);
+      if (seen.first_block >= 0 && mine.first_block < mine.last_block) seen = mine;
+      before = uniform(given.last_block - seen.last_block);
+      behind = uniform(seen.first_block - given.first_block);
+    }
+    t.first_block = uniform(seen.first_block);
+    t.last_block = uniform(seen.last_block);
+    t.full_begin = uniform(seen.full_begin);
+    t.full_end = uniform(seen.full_end);
+    return t.first_block >= 0;
+  }
+
+  /// The scores of block n become weights while the block before it is multiplied. With `Crosses` that is the
+  /// last one of the tile before, whose result is in `slot`: it is written, and t and n are the next tile's.
+  template <bool Crosses>
+  __device__ __forceinline__ void step(const tile& t, i32 n, row_state& rows, int slot) {
+    float scores[score_count];
+    if constexpr (Crosses) wait(bars.full_k(at_k.stage), at_k.phase);
+    take_turn();
+    product_fence();
+    start_scores(scores, at_k.stage);
+    rescale(rows);
+    wait(bars.full_v(at_v.stage), at_v.phase);
+    pin(out);
+    product_fence();
+    start_values(at_v.stage);
+    pass_turn();
+    product_wait<1>();
+    pin(scores);
+    arrive_once(bars.empty_k(at_k.stage));
+    at_k.advance();
+    float share[2];
+    if constexpr (Crosses) {
+      finish_rows(places[slot], rows, share);
+      rows = row_state{};
+    }
+    prepare_scores(scores, t, n);
+    weigh(scores, rows, factor);
+    pin(scores);
+    // The sums are in the condition for the assembler, which otherwise puts them and the exponentials behind
+    // the wait for the products that they should run beside: it does not know that none is negative.
+    if (n > t.first_block || rows.sum[0] + rows.sum[1] < 0.0F) wait(bars.full_k(at_k.stage), at_k.phase);
+    product_wait<0>();
+    pin(out);
+    pin(weights);
+    arrive_once(bars.empty_v(at_v.stage));
+    at_v.advance();
+    if constexpr (Crosses) {
+      if constexpr (Shape::skips) skip_values();
+      write(places[slot], share);
+      clear(rows);
+    }
+    round_weights(scores);
+  }
+
+  __device__ __forceinline__ void clear(row_state& rows) {
+    rows.needs_rescale = false;
+#pragma unroll
+    for (int i = 0; i < out_count; ++i) out[i] = 0.0F;
+  }
+
+  /// All tiles. The blocks of keys of all of them are one sequence: what follows a tile's last block starts
+  /// before its result is written.
+  __device__ __forceinline__ void run() {
+    tile t;
+    if (!next_tile(t)) return;
+    i32 n = t.last_block - 1;
+    row_state rows;
+    {
+      float scores[score_count];
+      const bool started = Shape::skips && before > 0;
+      if constexpr (Shape::skips) {
+        skip_keys(before, false);
+        if (started) take_turn();
+      }
+      wait(bars.full_k(at_k.stage), at_k.phase);
+      product_fence();
+      start_scores(scores, at_k.stage);
+      if (started) pass_turn();
+      if constexpr (Shape::skips) skip_values();
+      product_wait<0>();
+      pin(scores);
+      arrive_once(bars.empty_k(at_k.stage));
+      at_k.advance();
+      prepare_scores(scores, t, n);
+      weigh(scores, rows, factor);
+      clear(rows);
+      round_weights(scores);
+      if (n > t.first_block) wait(bars.full_k(at_k.stage), at_k.phase);
+    }
+    int slot = at_tile.stage;  // of the tile that `out` belongs to
+#pragma unroll 1
+    while (true) {
+#pragma unroll 1
+      for (--n; n >= t.first_block; --n) step<false>(t, n, rows, slot);
+      if (t.foreign > 0) {
+        wait(bars.full_v(at_v.stage), at_v.phase);
+        clear_values(t.foreign, at_v.stage);
+      }
+      if constexpr (Shape::skips) skip_keys(behind);
+      leave_queries();
+      if (!next_tile(t)) break;
+      if constexpr (Shape::skips) skip_keys(before);
+      n = t.last_block - 1;
+      step<true>(t, n, rows, slot);
+      slot = at_tile.stage;
+    }
+    rescale(rows);
+    wait(bars.full_v(at_v.stage), at_v.phase);
+    pin(out);
+    product_fence();
+    start_values(at_v.stage);
+    product_wait<0>();
+    pin(out);
+    pin(weights);
+    if constexpr (Shape::skips) {
+      arrive_once(bars.empty_v(at_v.stage));
+      at_v.advance();
+      skip_values();
+    }
+    float share[2];
+    finish_rows(places[slot], rows, share);
+    write(places[slot], share);
+  }
+
+  /// Writes the LSE; `share` is what makes an output of a sum.
+  __device__ __forceinline__ void finish_rows(const tile& t, const row_state& rows, float (&share)[2]) {
+    const i32 here = t.begin + row;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float sum = rows.sum[r];
+      sum += __shfl_xor_sync(0xffffffff, sum, 1);
+      sum += __shfl_xor_sync(0xffffffff, sum, 2);
+      share[r] = sum > 0.0F ? __fdividef(1.0F, sum) : 0.0F;
+      if ((p.has & has_lse) && lane % 4 == 0 && here + 8 * r >= t.first && here + 8 * r < t.end) {
+        p.lse[t.lse + here + 8 * r] =
+            sum > 0.0F ? fmaf(rows.maximum[r], factor, log2f(sum)) * ln_2 : -infinity;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void write(const tile& t, const float (&share)[2]) {
+    const i32 here = t.begin + row;
+    const i32 least = t.first - here;
+    const i32 most = t.end - here;
+    auto* const to = static_cast<type*>(p.out) + t.out + here * p.out_stride_token;
+    const int quad = lane % 4;
+    // Four threads hold 32 columns of a row as 4 x 4 pairs; transposed, each has 8 columns in a row.
+#pragma unroll
+    for (int j = 0; j < out_count / 16; ++j) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        u32 word[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int i = 16 * j + 4 * k + 2 * r;
+          word[k] = pack<type>(out[i] * share[r], out[i + 1] * share[r]);
+        }
+        transpose_words(word, quad);
+        if (8 * r >= least && 8 * r < most) {
+          *reinterpret_cast<uint4*>(to + 8 * r * p.out_stride_token + 32 * j + 8 * quad) =
+              make_uint4(word[0], word[1], word[2], word[3]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace hopper
