@@ -9,6 +9,7 @@
 // A block of keys, or a tile of queries, that would reach over the end of its sequence is moved back to end
 // there, and what it repeats is masked: copies then never read behind a sequence, and what they read before
 // the tensor is zero.
+#include "hopper_forward_warp.hpp"
 #include "hopper_forward_worker.hpp"
 
 namespace hopper {
@@ -16,8 +17,8 @@ namespace hopper {
 /// What feeds the others, one thread.
 template <class Shape>
 __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_map& k_map,
-                                        const tensor_map& v_map, const problem& p, barriers<Shape> bars,
-                                        u32 shared, tile* places) {
+                                        const tensor_map& v_map, const typename Shape::problem_type& p,
+                                        barriers<Shape> bars, u32 shared, tile* places) {
   ring<Shape::stages> at_k, at_v;
   ring<Shape::query_stages> at_q;
   ring<Shape::tile_slots> at_tile;
@@ -27,24 +28,24 @@ __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_ma
   while (tiles.next(t, from)) {
     at_tile.advance();
     places[at_tile.stage] = t;
-    const auto load = [&](const tensor_map& map, u32 to, u32 barrier, i32 n) {
-      arrive_expecting(barrier, Shape::bytes_k);
+    const auto load = [&]<int Panels>(panels_of<Panels>, const tensor_map& map, u32 to, u32 barrier, i32 n) {
+      arrive_expecting(barrier, Panels * Shape::panel_k);
 #pragma unroll
-      for (int d = 0; d < Shape::panels; ++d) {
+      for (int d = 0; d < Panels; ++d) {
         copy_box(to + static_cast<u32>(d) * Shape::panel_k, map, barrier, 64 * d,
                  from.token_k + start_of<Shape>(n, t.keys), from.head_kv, from.entry_k);
       }
     };
     const auto load_k = [&](i32 n) {
       wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
-      load(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
-           bars.full_k(at_k.stage), n);
+      load(panels_of<Shape::panels>{}, k_map,
+           shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k, bars.full_k(at_k.stage), n);
       at_k.advance();
     };
     const auto load_v = [&](i32 n) {
       wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
-      load(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_k,
-           bars.full_v(at_v.stage), n);
+      load(panels_of<Shape::panels_v>{}, v_map,
+           shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v, bars.full_v(at_v.stage), n);
       at_v.advance();
     };
     i32 n = t.last_block - 1;
@@ -72,7 +73,7 @@ __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_ma
 
 template <class Shape>
 __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_map& k_map,
-                                          const tensor_map& v_map, const problem& p) {
+                                          const tensor_map& v_map, const typename Shape::problem_type& p) {
   extern __shared__ __align__(1024) unsigned char memory[];
   const u32 shared = shared_address(memory);
   const barriers<Shape> bars{shared + Shape::at_barriers};
@@ -98,7 +99,11 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup == 0) {
     give_registers<Shape::producer_registers>();
-    if (threadIdx.x < 32 && elect_one()) produce<Shape>(q_map, k_map, v_map, p, bars, shared, places);
+    if constexpr (Shape::extended) {
+      if (threadIdx.x < 32) produce_by_warp<Shape>(q_map, k_map, v_map, p, bars, shared, places);
+    } else {
+      if (threadIdx.x < 32 && elect_one()) produce<Shape>(q_map, k_map, v_map, p, bars, shared, places);
+    }
   } else {
     take_registers<Shape::registers>();
     consumer<Shape> worker{p, bars, shared, places, warpgroup - 1};
@@ -114,6 +119,7 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
 #define ATTENTION_FORWARD(name, ...)                                                                   \
   extern "C" __global__ void __launch_bounds__((hopper::shape<__VA_ARGS__>::threads), 1)               \
       name(const __grid_constant__ hopper::tensor_map q, const __grid_constant__ hopper::tensor_map k, \
-           const __grid_constant__ hopper::tensor_map v, const __grid_constant__ hopper::problem p) {  \
+           const __grid_constant__ hopper::tensor_map v,                                               \
+           const __grid_constant__ typename hopper::shape<__VA_ARGS__>::problem_type p) {              \
     hopper::attention<hopper::shape<__VA_ARGS__>>(q, k, v, p);                                         \
   }

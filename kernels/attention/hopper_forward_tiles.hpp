@@ -1,4 +1,5 @@
-// Attention forward on Hopper: what a launch computes, the sizes of a kernel, and which tiles a block of threads takes.
+// Attention forward on Hopper: what a launch computes, the sizes of a kernel, and which tiles a block of
+// threads takes.
 #pragma once
 
 #include "hopper_parts.hpp"
@@ -33,15 +34,41 @@ struct problem {
   float soft_cap;
 };
 
+/// What the calls of engines have besides.
+struct extended_problem : problem {
+  const float* sinks;  ///< [heads]; null: none
+  const i32*
+      block_table;  ///< with pages: the page of entry b's keys from i * page_size on is [b * stride + i]
+  i64 block_table_stride;
+  i32 page_size;
+  i32 packed_heads;  ///< 2^n query heads of a KV head make one tile, with row (token << n) + head
+};
+
+template <bool Extended>
+struct problem_kind {
+  using type = problem;
+};
+template <>
+struct problem_kind<true> {
+  using type = extended_problem;
+};
+
+/// What fills the rings: one thread, tiles by the longest sequence; or a warp, tiles by what each sequence
+/// has, with packed heads and sinks, from tensors or from pages.
+enum class feeding { thread, warp, pages };
+
 enum : i32 { has_lse = 1, has_cu_q = 2, has_cu_k = 4, has_used_q = 8, has_used_k = 16 };
 
-/// Sizes of a kernel. `Masked`: keys are limited by more than the end of the sequence. `Capped`: scores are.
-/// `PingPong`: warpgroups take turns to issue products (FlashAttention-3: ping-pong scheduling).
-template <class Type, int Dim, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped, bool PingPong,
-          int QueryStages>
+/// Sizes of a kernel; head dims are multiples of 8. `Masked`: keys are limited by more than the end of the
+/// sequence. `Capped`: scores are. `PingPong`: warpgroups take turns to issue products (FlashAttention-3:
+/// ping-pong scheduling).
+template <class Type, int Dim, int DimV, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped,
+          bool PingPong, int QueryStages, feeding Feeding = feeding::thread>
 struct shape {
   using type = Type;
+  using problem_type = typename problem_kind<Feeding != feeding::thread>::type;
   static constexpr int dim = Dim;
+  static constexpr int dim_v = DimV;
   static constexpr int groups = Warpgroups;
   static constexpr int rows = 64 * Warpgroups;
   static constexpr int keys = Keys;
@@ -50,30 +77,37 @@ struct shape {
   static constexpr bool masked = Masked;
   static constexpr bool capped = Capped;
   static constexpr bool ping_pong = PingPong;
+  static constexpr bool extended = Feeding != feeding::thread;
+  static constexpr bool paged = Feeding == feeding::pages;
   // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
   // last have but one side. A block of values that waits to be multiplied and those left out behind it hold
   // their stages until the next tile's first keys have come, which come after the values left out before.
   static constexpr int unseen = (rows - 64 + Keys - 1) / Keys;
   static constexpr bool skips = Masked && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
   static constexpr int panels = (Dim + 63) / 64;
+  static constexpr int panels_v = (DimV + 63) / 64;
   static constexpr int threads = 128 * (Warpgroups + 1);
   // Of a thread of the consumers, and of the producer.
-  static constexpr bool tight = Warpgroups == 2 && Dim / 2 + Keys * 3 / 4 > 190;
+  static constexpr bool tight = Warpgroups == 2 && DimV / 2 + Keys * 3 / 4 > 190;
   static constexpr u32 registers = Warpgroups == 3 ? 160 : tight ? 240 : 232;
   static constexpr u32 producer_registers = Warpgroups == 3 ? 32 : tight ? 24 : 40;
   static constexpr u32 panel_q = rows * 128;
   static constexpr u32 panel_k = Keys * 128;
   static constexpr u32 bytes_q = panels * panel_q;
   static constexpr u32 bytes_k = panels * panel_k;
+  static constexpr u32 bytes_v = panels_v * panel_k;
   static constexpr u32 at_k = QueryStages * bytes_q;
   static constexpr u32 at_v = at_k + Stages * bytes_k;
-  static constexpr u32 at_barriers = at_v + Stages * bytes_k;
+  static constexpr u32 at_barriers = at_v + Stages * bytes_v;
   static constexpr u32 at_tiles = at_barriers + 64 * ((QueryStages + 2 * Stages + 3) / 4);
   // A tile's is read until its result is written, when the next one's queries have been multiplied.
   static constexpr int tile_slots = 4;
   static constexpr u32 shared_bytes = at_tiles + tile_slots * 64;
   static_assert(QueryStages + 2 <= tile_slots);
 };
+
+template <int Panels>
+struct panels_of {};
 
 /// Addresses of the barriers.
 template <class Shape>
@@ -98,6 +132,7 @@ struct alignas(64) tile {
   i32 foreign;     ///< rows of a lone block that belong to other sequences, and may hold anything
   i64 out;         ///< element of row 0
   i64 lse;         ///< likewise
+  i32 head;        ///< the first of the packed heads; only where a warp feeds
 };
 
 /// What the copies of a tile need besides.
@@ -105,35 +140,62 @@ struct tile_source {
   i32 head, head_kv, entry_q, entry_k, token_q, token_k;
 };
 
+/// The query of a row.
+template <class Shape>
+[[nodiscard]] __device__ __forceinline__ i32 query_of(const typename Shape::problem_type& p, i32 row) {
+  if constexpr (Shape::extended) return row >> p.packed_heads;
+  return row;
+}
+
+/// The rows of that many queries.
+template <class Shape>
+[[nodiscard]] __device__ __forceinline__ i32 rows_of(const typename Shape::problem_type& p, i32 queries) {
+  if constexpr (Shape::extended) return queries << p.packed_heads;
+  return queries;
+}
+
+/// Which of the packed heads a row belongs to.
+template <class Shape>
+[[nodiscard]] __device__ __forceinline__ i32 head_of(const typename Shape::problem_type& p, i32 row) {
+  if constexpr (Shape::extended) return row & ((1 << p.packed_heads) - 1);
+  return 0;
+}
+
 /// The blocks of keys that the rows [first, end) of the tile see; when that is none, an empty range.
 template <class Shape>
-__device__ __forceinline__ void see(const problem& p, i32 first, i32 end, tile& t) {
+__device__ __forceinline__ void see(const typename Shape::problem_type& p, i32 first, i32 end, tile& t) {
   t.first_block = 0;
   t.last_block = (t.keys + Shape::keys - 1) / Shape::keys;
   t.full_begin = 0;
   t.full_end = t.keys / Shape::keys;
   if constexpr (Shape::masked) {
-    const i32 high = max(min(t.keys, end + t.diagonal + p.right), 0);
-    const i32 low = max(first + t.diagonal - p.left, 0);
+    const i32 first_query = query_of<Shape>(p, first);
+    const i32 end_query = query_of<Shape>(p, end - 1) + 1;
+    const i32 high = max(min(t.keys, end_query + t.diagonal + p.right), 0);
+    const i32 low = max(first_query + t.diagonal - p.left, 0);
     t.last_block = low < high ? (high + Shape::keys - 1) / Shape::keys : 0;
     t.first_block = low < high ? low / Shape::keys : 0;
-    t.full_end = max(min(t.keys, first + t.diagonal + p.right + 1), 0) / Shape::keys;
-    t.full_begin = (max(end - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
+    t.full_end = max(min(t.keys, first_query + t.diagonal + p.right + 1), 0) / Shape::keys;
+    t.full_begin = (max(end_query - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
   }
   if (!(p.scale > 0.0F)) t.full_end = 0;
 }
 
-/// Where a block of keys starts in its sequence.
+/// Where a block of keys starts in its sequence. Pages hold blocks that do not overlap.
 template <class Shape>
 [[nodiscard]] __device__ __forceinline__ i32 start_of(i32 block, i32 keys) {
+  if constexpr (Shape::paged) return block * Shape::keys;
   return min(block * Shape::keys, keys - Shape::keys);
 }
 
 /// Tile `at` of head `item` of all batch entries' heads. False when there is no such tile.
 template <class Shape>
-__device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile& t, tile_source& from) {
-  const i32 entry = item / p.heads;
-  from.head = item - entry * p.heads;
+__device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i32 item, i32 at, tile& t,
+                                       tile_source& from) {
+  const i32 heads = query_of<Shape>(p, p.heads);  // packed ones count once
+  const i32 entry = item / heads;
+  from.head = item - entry * heads;
+  from.head = rows_of<Shape>(p, from.head);
   from.head_kv = from.head / (p.heads / p.heads_kv);
   from.entry_q = entry;
   from.entry_k = entry;
@@ -155,10 +217,11 @@ __device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile&
   if (p.has & has_used_q) queries = __ldg(p.seqused_q + entry);
   if (p.has & has_used_k) t.keys = __ldg(p.seqused_k + entry);
   if (p.has & has_cu_k) t.foreign = max(Shape::keys - t.keys, 0);
+  const i32 rows = rows_of<Shape>(p, queries);
   t.first = at * Shape::rows;
-  if (t.first >= queries) return false;
-  t.end = min(t.first + Shape::rows, queries);
-  t.begin = min(t.first, queries - Shape::rows);
+  if (t.first >= rows) return false;
+  t.end = min(t.first + Shape::rows, rows);
+  t.begin = min(t.first, rows - Shape::rows);
   t.diagonal = p.bottom_right ? t.keys - queries : 0;
   see<Shape>(p, t.first, t.end, t);
   // A block that is masked as a whole makes the result of rows that see nothing.
@@ -166,6 +229,7 @@ __device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile&
   t.out =
       from.entry_q * p.out_stride_batch + from.head * p.out_stride_head + from.token_q * p.out_stride_token;
   t.lse = from.entry_q * p.lse_stride_batch + from.head * p.lse_stride_head + from.token_q;
+  if constexpr (Shape::extended) t.head = from.head;
   return true;
 }
 
@@ -174,12 +238,12 @@ __device__ __forceinline__ bool locate(const problem& p, i32 item, i32 at, tile&
 /// to who asks, heads in groups whose keys stay in the L2 cache, and those tiles first that see most.
 template <class Shape>
 struct tile_scheduler {
-  const problem& p;
+  const typename Shape::problem_type& p;
   i32 next_unit;
   i32 item = 0;
   i32 mirrored = -1;  ///< the other tile of a pair, in `item`
 
-  __device__ __forceinline__ explicit tile_scheduler(const problem& call)
+  __device__ __forceinline__ explicit tile_scheduler(const typename Shape::problem_type& call)
       : p{call},
         next_unit{call.tile_counter ? atomicAdd(call.tile_counter, 1) : static_cast<i32>(blockIdx.x)} {}
 

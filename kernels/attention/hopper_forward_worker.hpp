@@ -11,10 +11,10 @@ template <class Shape>
 struct consumer {
   using type = typename Shape::type;
   static constexpr int score_count = Shape::keys / 2;
-  static constexpr int out_count = Shape::dim / 2;
+  static constexpr int out_count = Shape::dim_v / 2;
   static constexpr int weight_count = Shape::keys / 4;
 
-  const problem& p;
+  const typename Shape::problem_type& p;
   barriers<Shape> bars;
   u32 shared;
   const tile* places;    ///< what the producer says of tiles
@@ -31,7 +31,8 @@ struct consumer {
   float out[out_count];
   u32 weights[weight_count];
 
-  __device__ consumer(const problem& call, barriers<Shape> b, u32 memory, const tile* tiles, int warpgroup)
+  __device__ consumer(const typename Shape::problem_type& call, barriers<Shape> b, u32 memory,
+                      const tile* tiles, int warpgroup)
       : p{call}, bars{b}, shared{memory}, places{tiles}, group{warpgroup} {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     lane = thread % 32;
@@ -50,7 +51,7 @@ struct consumer {
         shared + static_cast<u32>(stage_q()) * Shape::bytes_q + static_cast<u32>(group) * 64 * 128, 0);
     const u64 b = swizzled_operand(shared + Shape::at_k + static_cast<u32>(stage) * Shape::bytes_k, 0);
 #pragma unroll
-    for (int d = 0; d < Shape::dim / 16; ++d) {
+    for (int d = 0; d < (Shape::dim + 15) / 16; ++d) {
       const u64 inside = static_cast<u64>(d % 4) * (32 >> 4);
       shared_product<type, Shape::keys>::run(scores, a + (d / 4) * (Shape::panel_q >> 4) + inside,
                                              b + (d / 4) * (Shape::panel_k >> 4) + inside, d > 0);
@@ -61,11 +62,11 @@ struct consumer {
   /// Starts out += weights values for the stage.
   __device__ __forceinline__ void start_values(int stage) {
     const u64 b =
-        swizzled_operand(shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_k, Shape::panel_k);
+        swizzled_operand(shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_v, Shape::panel_k);
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
-      register_product<type, Shape::dim>::run(out, weights + 4 * k,
-                                              b + static_cast<u64>(k) * (16 * 128 >> 4));
+      register_product<type, Shape::dim_v>::run(out, weights + 4 * k,
+                                                b + static_cast<u64>(k) * (16 * 128 >> 4));
     }
     product_commit();
   }
@@ -101,7 +102,8 @@ struct consumer {
     if constexpr (Shape::masked) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const i32 last = t.begin + row + 8 * r + t.diagonal + p.right - mine;
+        i32 last = query_of<Shape>(p, t.begin + row + 8 * r) + t.diagonal + p.right - mine;
+        if constexpr (Shape::paged) last = min(last, t.keys - 1 - mine);
 #pragma unroll
         for (int j = 0; j < score_count; j += 4) {
 #pragma unroll
@@ -115,7 +117,8 @@ struct consumer {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         i32 least = n * Shape::keys - mine;
-        if constexpr (Shape::masked) least = max(least, t.begin + row + 8 * r + t.diagonal - p.left - mine);
+        if constexpr (Shape::masked)
+          least = max(least, query_of<Shape>(p, t.begin + row + 8 * r) + t.diagonal - p.left - mine);
 #pragma unroll
         for (int j = 0; j < score_count; j += 4) {
 #pragma unroll
@@ -126,12 +129,12 @@ struct consumer {
     }
   }
 
-  /// Clears the first rows of a block of values.
-  __device__ __forceinline__ void clear_values(i32 count, int stage) {
-    const u32 base = shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_k;
-    for (i32 i = static_cast<i32>(threadIdx.x) % 128; i < count * 8; i += 128) {
+  /// Clears rows of a block of values: what is not of the sequence may be anything, and 0 * NaN is NaN.
+  __device__ __forceinline__ void clear_values(i32 begin, i32 end, int stage) {
+    const u32 base = shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_v;
+    for (i32 i = begin * 8 + static_cast<i32>(threadIdx.x) % 128; i < end * 8; i += 128) {
 #pragma unroll
-      for (int d = 0; d < Shape::panels; ++d) {
+      for (int d = 0; d < Shape::panels_v; ++d) {
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(
                          base + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(i) * 16),
                      "r"(0)
@@ -229,6 +232,9 @@ struct consumer {
     start_scores(scores, at_k.stage);
     rescale(rows);
     wait(bars.full_v(at_v.stage), at_v.phase);
+    if constexpr (Shape::paged && !Crosses) {
+      if (n + 1 == t.keys / Shape::keys) clear_values(t.keys % Shape::keys, Shape::keys, at_v.stage);
+    }
     pin(out);
     product_fence();
     start_values(at_v.stage);
@@ -303,7 +309,13 @@ struct consumer {
       for (--n; n >= t.first_block; --n) step<false>(t, n, rows, slot);
       if (t.foreign > 0) {
         wait(bars.full_v(at_v.stage), at_v.phase);
-        clear_values(t.foreign, at_v.stage);
+        clear_values(0, t.foreign, at_v.stage);
+      }
+      if constexpr (Shape::paged) {
+        if (n + 1 == t.keys / Shape::keys) {
+          wait(bars.full_v(at_v.stage), at_v.phase);
+          clear_values(t.keys % Shape::keys, Shape::keys, at_v.stage);
+        }
       }
       if constexpr (Shape::skips) skip_keys(behind);
       leave_queries();
@@ -339,6 +351,10 @@ struct consumer {
       float sum = rows.sum[r];
       sum += __shfl_xor_sync(0xffffffff, sum, 1);
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
+      if constexpr (Shape::extended) {
+        finish_extended_row(t, here + 8 * r, rows.maximum[r] * factor, sum, share[r]);
+        continue;
+      }
       share[r] = sum > 0.0F ? __fdividef(1.0F, sum) : 0.0F;
       if ((p.has & has_lse) && lane % 4 == 0 && here + 8 * r >= t.first && here + 8 * r < t.end) {
         p.lse[t.lse + here + 8 * r] =
@@ -347,11 +363,33 @@ struct consumer {
     }
   }
 
+  /// The same of a row that may have a sink; `maximum` is in units of log2.
+  __device__ __forceinline__ void finish_extended_row(const tile& t, i32 at, float maximum, float sum,
+                                                      float& share) {
+    const i32 head = head_of<Shape>(p, at);
+    const bool inside = at >= t.first && at < t.end;
+    const float seen = sum > 0.0F ? maximum + log2f(sum) : -infinity;
+    float all = seen;
+    if (p.sinks != nullptr) {  // from the larger of the two, so that nothing overflows
+      const float sink = inside ? __ldg(p.sinks + t.head + head) * log2_e : -infinity;
+      const float most = fmaxf(seen, sink);
+      if (most > -infinity) all = most + log2f(1.0F + exp2f(fminf(seen, sink) - most));
+    }
+    share = sum > 0.0F ? exp2f(maximum - all) : 0.0F;
+    if ((p.has & has_lse) && lane % 4 == 0 && inside)
+      p.lse[t.lse + head * p.lse_stride_head + query_of<Shape>(p, at)] = all * ln_2;
+  }
+
   __device__ __forceinline__ void write(const tile& t, const float (&share)[2]) {
     const i32 here = t.begin + row;
     const i32 least = t.first - here;
     const i32 most = t.end - here;
-    auto* const to = static_cast<type*>(p.out) + t.out + here * p.out_stride_token;
+    auto* const to = static_cast<type*>(p.out) + t.out + (Shape::extended ? 0 : here * p.out_stride_token);
+    const auto row_at = [&](int r) {
+      if constexpr (!Shape::extended) return to + 8 * r * p.out_stride_token;
+      const i32 at = here + 8 * r;
+      return to + query_of<Shape>(p, at) * p.out_stride_token + head_of<Shape>(p, at) * p.out_stride_head;
+    };
     const int quad = lane % 4;
     // Four threads hold 32 columns of a row as 4 x 4 pairs; transposed, each has 8 columns in a row.
 #pragma unroll
@@ -366,8 +404,18 @@ struct consumer {
         }
         transpose_words(word, quad);
         if (8 * r >= least && 8 * r < most) {
-          *reinterpret_cast<uint4*>(to + 8 * r * p.out_stride_token + 32 * j + 8 * quad) =
+          *reinterpret_cast<uint4*>(row_at(r) + 32 * j + 8 * quad) =
               make_uint4(word[0], word[1], word[2], word[3]);
+        }
+      }
+    }
+    if constexpr (out_count % 16 != 0) {  // 8, 16 or 24 columns are left
+#pragma unroll
+      for (int i = out_count / 16 * 16; i < out_count; i += 2) {
+        const int r = i / 2 % 2;
+        if (8 * r >= least && 8 * r < most) {
+          *reinterpret_cast<u32*>(row_at(r) + i / 4 * 8 + 2 * quad) =
+              pack<type>(out[i] * share[r], out[i + 1] * share[r]);
         }
       }
     }

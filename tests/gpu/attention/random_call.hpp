@@ -63,14 +63,15 @@ struct call : sy::test::random_attention<arguments> {
     a.dtype = pick({dtype::f16, dtype::bf16, dtype::f32});
     a.batch = 1 + below(3);
     a.heads_kv = 1 + below(2);
-    a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3});
+    a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3, 4, 8});
     a.seqlen_q = pick<std::int64_t>({0, 1, 7, 16, 63, 64, 65, 127, 128, 129, 200});
     a.seqlen_k = pick<std::int64_t>({0, 1, 7, 32, 63, 64, 65, 127, 128, 129, 257, 384});
     // Long enough, for few queries, for keys to be split over many blocks.
     if (chance(a.seqlen_q <= 16 ? 35 : 2)) a.seqlen_k = pick<std::int64_t>({1023, 2500});
     a.head_dim = a.head_dim_v =
-        pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 192, 256, 256, 33, 1, 320, 512});
-    if (a.head_dim == 192 && chance(40)) a.head_dim_v = 128;
+        pick<std::int64_t>({16, 32, 40,  64,  64,  64,  72,  80, 88, 96,
+                                                       112, 128, 128, 128, 192, 192, 256, 256, 33, 1, 320, 512});
+    if (a.head_dim == 192 && chance(50)) a.head_dim_v = 128;
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 40, 65});
     if (forward_ && chance(8)) {
       // More tiles than a device has multiprocessors, for kernels that go from one to the next; with few keys
@@ -136,7 +137,7 @@ struct call : sy::test::random_attention<arguments> {
       used_k = used(a.seqlen_k, cu_k);
       a.seqused_k = used_k.data();
     }
-    if (paged) make_pages(used_k, pick<std::int64_t>({16, 32, 64, 5}));
+    if (paged) make_pages(used_k, pick<std::int64_t>({16, 32, 64, 128, 256, 48, 5}));
   }
 
   void make_tensors() {
