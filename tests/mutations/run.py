@@ -14,6 +14,7 @@ import argparse
 import collections
 import concurrent.futures
 import fnmatch
+import glob
 import json
 import os
 import pathlib
@@ -65,9 +66,9 @@ def run(command, seconds, **options):
 
 def is_at_work(session):
     """Whether any thread of a session's processes runs, or would if there were a processor for it."""
-    for place in pathlib.Path("/proc").glob("[0-9]*/task/*/stat"):
+    for place in glob.glob("/proc/[0-9]*/task/*/stat"):  # pathlib's fails where a process ends meanwhile
         try:
-            state, _, _, of, *_ = place.read_text().rpartition(")")[2].split()
+            state, _, _, of, *_ = pathlib.Path(place).read_text(encoding="utf-8").rpartition(")")[2].split()
         except (OSError, ValueError):
             continue
         if int(of) == session and state in "RD":

@@ -68,9 +68,8 @@ struct call : sy::test::random_attention<arguments> {
     a.seqlen_k = pick<std::int64_t>({0, 1, 7, 32, 63, 64, 65, 127, 128, 129, 257, 384});
     // Long enough, for few queries, for keys to be split over many blocks.
     if (chance(a.seqlen_q <= 16 ? 35 : 2)) a.seqlen_k = pick<std::int64_t>({1023, 2500});
-    a.head_dim = a.head_dim_v =
-        pick<std::int64_t>({16, 32, 40,  64,  64,  64,  72,  80, 88, 96,
-                                                       112, 128, 128, 128, 192, 192, 256, 256, 33, 1, 320, 512});
+    a.head_dim = a.head_dim_v = pick<std::int64_t>(
+        {16, 32, 40, 64, 64, 64, 72, 80, 88, 96, 112, 128, 128, 128, 192, 192, 256, 256, 33, 1, 320, 512});
     if (a.head_dim == 192 && chance(50)) a.head_dim_v = 128;
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 40, 65});
     if (forward_ && chance(8)) {
@@ -198,7 +197,10 @@ struct call : sy::test::random_attention<arguments> {
 
   /// NaN in the keys and values that are not in use.
   void poison_unused() {
-    if (a.block_table != nullptr) return;
+    if (a.block_table != nullptr) {
+      poison_pages();
+      return;
+    }
     for (std::size_t b = 0; b < used_k.size(); ++b) {
       if (cu_k.empty()) {
         poison(a.dtype, static_cast<std::int64_t>(b), used_k[b], a.seqlen_k);
@@ -206,6 +208,20 @@ struct call : sy::test::random_attention<arguments> {
         poison(a.dtype, 0, cu_k[b] + used_k[b], cu_k[b + 1]);
       }
     }
+  }
+
+  /// NaN in pages that are nobody's, and in what is left of a sequence's last one.
+  void poison_pages() {
+    std::vector<std::int64_t> in_use(static_cast<std::size_t>(pages_), 0);  // rows of each page
+    for (std::size_t b = 0; b < used_k.size(); ++b) {
+      for (std::int64_t key = 0; key < used_k[b]; key += a.page_size) {
+        const std::int64_t at = static_cast<std::int64_t>(b) * a.block_table_stride + key / a.page_size;
+        in_use[static_cast<std::size_t>(table[static_cast<std::size_t>(at)])] =
+            std::min(a.page_size, used_k[b] - key);
+      }
+    }
+    for (std::int64_t page = 0; page < pages_; ++page)
+      poison(a.dtype, page, in_use[static_cast<std::size_t>(page)], a.page_size);
   }
 
   template <class Real>

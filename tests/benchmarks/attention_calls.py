@@ -1,0 +1,369 @@
+"""Attention forward as engines call it, beside FlashAttention-4 and cuDNN where they serve the call: pages, packed sequences of
+unequal lengths, windows, sinks, soft caps, and head dims of many models. In one process, in turns.
+
+  attention_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE]
+
+LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by events, as
+many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the contenders take turns,
+and the median of the rounds counts. Results are compared in f32 with the first contender's. A line a call: microseconds of each,
+the best peer's over ours, and what ran. Exits with 1 where results differ.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import statistics
+import sys
+from dataclasses import dataclass, field
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+NUMBERS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 7}
+
+
+@dataclass(frozen=True)
+class Call:
+    """Sequences of `queries` and `keys`; one length each where they are not packed."""
+
+    name: str
+    heads: int
+    heads_kv: int
+    head_dim: int
+    queries: tuple
+    keys: tuple = ()
+    causal: bool = True
+    head_dim_v: int = 0
+    page: int = 0
+    packed: bool = False
+    window: int = -1
+    soft_cap: float = 0.0
+    sinks: bool = False
+
+    def lengths(self):
+        return self.queries, self.keys or self.queries
+
+    def dims(self):
+        return self.head_dim, self.head_dim_v or self.head_dim
+
+
+def calls():
+    """Those of engines, by kind."""
+    for page in (16, 64, 128, 256):
+        yield Call(f"paged prompt, pages of {page}", 32, 8, 128, (1024,) * 4, page=page)
+        yield Call(f"paged chunk of 256, pages of {page}", 32, 8, 128, (256,) * 2, (6000,) * 2, page=page)
+    yield Call("dense prompt", 32, 8, 128, (1024,) * 4)
+    yield Call("dense chunk of 256", 32, 8, 128, (256,) * 2, (6000,) * 2)
+    yield Call("paged chunk of 64", 32, 8, 128, (64,) * 8, (4096,) * 8, page=64)
+    yield Call("paged, 17 queries", 32, 8, 128, (17,) * 16, (4096,) * 16, page=64)
+    yield Call("paged prompt, 28/4 heads", 28, 4, 128, (2048,) * 2, page=64)
+    yield Call("paged prompt, D 256, soft cap", 16, 8, 256, (2048,) * 2, page=64, soft_cap=50.0)
+    yield Call("paged prompt, D 64, sinks", 64, 8, 64, (2048,) * 2, page=64, sinks=True)
+    yield Call("paged prompt, D 64, sinks, window of 128", 64, 8, 64, (4096,), page=64, sinks=True, window=127)
+    yield Call("D 64, 64/8 heads, sinks, full", 64, 8, 64, (4096,), causal=False, sinks=True)
+    yield Call("D 64, 64/8 heads, sinks", 64, 8, 64, (4096,), sinks=True)
+    yield Call("D 64, 64/8 heads, sinks, window of 1024", 64, 8, 64, (4096,), sinks=True, window=1023)
+    yield Call("D 64, 64/8 heads, sinks, window of 128", 64, 8, 64, (4096,), sinks=True, window=127)
+    yield Call("D 128, window of 128 in 32k", 32, 8, 128, (32768,), window=127)
+    yield Call("D 128, window of 4096 in 8k", 32, 8, 128, (8192,), window=4095)
+    yield Call("D 256, window of 1024, soft cap", 16, 8, 256, (8192,), window=1023, soft_cap=50.0)
+    yield Call("D 192/128", 128, 128, 192, (2048,), head_dim_v=128)
+    yield Call("D 192/128, packed", 128, 128, 192, (1000, 300, 700, 48), head_dim_v=128, packed=True)
+    for dim, heads, tokens in ((72, 16, 4096), (80, 16, 1024), (80, 16, 4096), (88, 16, 2048), (112, 16, 2048), (40, 8, 4096),
+                               (32, 12, 2048), (96, 32, 2048)):
+        yield Call(f"D {dim}, full, {tokens}", heads, heads, dim, (tokens,) * 2, causal=False)
+        yield Call(f"D {dim}, causal, {tokens}", heads, heads, dim, (tokens,) * 2)
+    yield Call("packed 8 x 900", 16, 16, 128, (900,) * 8, packed=True)
+    yield Call("packed 8 x 900, full", 16, 16, 128, (900,) * 8, packed=True, causal=False)
+    yield Call("packed 1 x 8192", 32, 8, 128, (8192,), packed=True)
+    yield Call("packed 63 x 100", 32, 8, 128, (100,) * 63, packed=True)
+    yield Call("packed 1 x 8192 and 63 x 100", 32, 8, 128, (8192,) + (100,) * 63, packed=True)
+    yield Call("paged 1 x 8192", 32, 8, 128, (8192,), packed=True, page=64)
+    yield Call("paged 63 x 100", 32, 8, 128, (100,) * 63, packed=True, page=64)
+    yield Call("paged 1 x 8192 and 63 x 100", 32, 8, 128, (8192,) + (100,) * 63, packed=True, page=64)
+    yield Call("paged, 4 prompts of 2000", 32, 8, 128, (2000,) * 4, packed=True, page=64)
+    yield Call("paged, 60 queries on 2000 keys each", 32, 8, 128, (1,) * 60, (2000,) * 60, packed=True, page=64)
+    yield Call("paged, 4 prompts of 2000 and 60 queries on 2000 keys each", 32, 8, 128, (2000,) * 4 + (1,) * 60, (2000,) * 64,
+               packed=True, page=64)
+    yield Call("vision, packed 16 x 729, D 72", 16, 16, 72, (729,) * 16, packed=True, causal=False)
+    yield Call("encoder, 64 x 197, D 64", 12, 12, 64, (197,) * 64, causal=False)
+    yield Call("encoder, 32 x 512, D 64", 12, 12, 64, (512,) * 32, causal=False)
+    yield Call("D 128, N 512, full", 16, 16, 128, (512,) * 32, causal=False)
+    yield Call("D 128, N 1024, full", 16, 16, 128, (1024,) * 16, causal=False)
+    yield Call("D 64, N 512", 32, 32, 64, (512,) * 32)
+
+
+@dataclass
+class Tensors:
+    """q, k, v as [batch, tokens, heads, dim], or packed without the batch; and the same keys in pages."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    sinks: torch.Tensor = None
+    cu_q: torch.Tensor = None
+    cu_k: torch.Tensor = None
+    used: torch.Tensor = None
+    table: torch.Tensor = None
+    pages_k: torch.Tensor = None
+    pages_v: torch.Tensor = None
+    kept: list = field(default_factory=list)
+
+
+def cumulated(lengths):
+    return torch.tensor([0, *lengths], device="cuda").cumsum(0).to(torch.int32)
+
+
+def make(call, dtype):
+    """Random tensors. Pages are in random order; those of nobody, and rows behind a sequence's end, hold NaN."""
+    queries, keys = call.lengths()
+    dim, dim_v = call.dims()
+
+    def normal(*shape):
+        return torch.randn(*shape, device="cuda", dtype=dtype)
+
+    if call.packed:
+        out = Tensors(normal(sum(queries), call.heads, dim), normal(sum(keys), call.heads_kv, dim),
+                      normal(sum(keys), call.heads_kv, dim_v), cu_q=cumulated(queries), cu_k=cumulated(keys))
+    else:
+        out = Tensors(normal(len(queries), queries[0], call.heads, dim), normal(len(keys), keys[0], call.heads_kv, dim),
+                      normal(len(keys), keys[0], call.heads_kv, dim_v))
+    if call.sinks:
+        out.sinks = torch.randn(call.heads, device="cuda", dtype=torch.float32)
+    if call.page:
+        counts = [math.ceil(n / call.page) for n in keys]
+        order = torch.randperm(sum(counts) + 7, device="cuda").to(torch.int32)
+        out.table = torch.zeros(len(keys), max(counts), device="cuda", dtype=torch.int32)
+        out.used = torch.tensor(keys, device="cuda", dtype=torch.int32)
+        out.pages_k, out.pages_v = (torch.full((len(order), call.page, call.heads_kv, n), math.nan, device="cuda", dtype=dtype)
+                                    for n in (dim, dim_v))
+        at = 0
+        for b, (n, count) in enumerate(zip(keys, counts)):
+            mine = order[at:at + count]
+            at += count
+            out.table[b, :count] = mine
+            for pages, rows in ((out.pages_k, out.k), (out.pages_v, out.v)):
+                of = rows[sum(keys[:b]):sum(keys[:b]) + n] if call.packed else rows[b, :n]
+                whole = torch.full((count * call.page, *of.shape[1:]), math.nan, device="cuda", dtype=dtype)
+                whole[:n] = of
+                pages[mine.long()] = whole.view(count, call.page, *of.shape[1:])
+    return out
+
+
+class View(ctypes.Structure):
+    """switchyard_tensor of c_api.h."""
+
+    _fields_ = [("size", ctypes.c_uint64), ("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("extents", ctypes.c_int64 * 5), ("strides", ctypes.c_int64 * 5)]
+
+
+class Argument(ctypes.Structure):
+    """switchyard_argument of c_api.h."""
+
+    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("tensor", ctypes.POINTER(View)), ("integer", ctypes.c_int64), ("real", ctypes.c_double),
+                ("pointer", ctypes.c_void_p), ("text", ctypes.c_char_p)]
+
+
+def view(tensor):
+    out = View(ctypes.sizeof(View), tensor.data_ptr(), NUMBERS[tensor.dtype], tensor.dim())
+    for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+        out.extents[i], out.strides[i] = extent, stride
+    return out
+
+
+def arguments(**given):
+    given = {name: value for name, value in given.items() if value is not None}
+    out = (Argument * len(given))()
+    for each, (name, value) in zip(out, given.items()):
+        each.size, each.name = ctypes.sizeof(Argument), name.encode()
+        if isinstance(value, torch.Tensor):
+            each.kind, each.tensor = 0, ctypes.pointer(view(value))
+        elif isinstance(value, int):
+            each.kind, each.integer = 1, value
+        elif isinstance(value, float):
+            each.kind, each.real = 2, value
+        else:
+            each.kind, each.text = 4, value.encode()
+    return out
+
+
+class Switchyard:
+    """Calls through the C API."""
+
+    name = "Switchyard"
+
+    def __init__(self, path):
+        library = ctypes.CDLL(path)
+        library.switchyard_last_error_text.restype = ctypes.c_char_p
+        library.switchyard_call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Argument), ctypes.c_size_t]
+        library.switchyard_explain.argtypes = [*library.switchyard_call.argtypes, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
+        library.switchyard_operator_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
+        self.library, catalog, self.op = library, ctypes.c_void_p(), ctypes.c_void_p()
+        self.require(library.switchyard_open(None, ctypes.byref(catalog)))
+        self.require(library.switchyard_operator_open(catalog, b"attention_forward", None, ctypes.byref(self.op)))
+
+    def require(self, code):
+        if code != 0:
+            raise RuntimeError(self.library.switchyard_last_error_text().decode())
+
+    def prepare(self, call, t):
+        queries, keys = call.lengths()
+        out = torch.full((*t.q.shape[:-1], call.dims()[1]), math.nan, device="cuda", dtype=t.q.dtype)
+        given = {"q": t.q, "out": out, "mask": "causal_bottom_right" if call.causal else "none", "sinks": t.sinks}
+        if call.page:
+            given |= {"k": t.pages_k, "v": t.pages_v, "block_table": t.table, "seqused_k": t.used, "longest_k": max(keys)}
+        else:
+            given |= {"k": t.k, "v": t.v}
+            if call.packed:
+                given |= {"cu_seqlens_k": t.cu_k, "longest_k": max(keys)}
+        if call.packed:
+            given |= {"cu_seqlens_q": t.cu_q, "longest_q": max(queries)}
+        if call.window >= 0:
+            given["window_left"] = call.window
+        if call.soft_cap:
+            given["soft_cap"] = call.soft_cap
+        made = arguments(**given)
+        t.kept.append(given)
+
+        def run():
+            self.require(self.library.switchyard_call(self.op, None, made, len(made)))
+            return out
+
+        text = ctypes.create_string_buffer(4096)
+        self.require(self.library.switchyard_explain(self.op, None, made, len(made), text, len(text), None))
+        return run, text.value.decode()
+
+
+class FlashAttention4:
+    """flash-attn-4 (CuTe DSL)."""
+
+    name = "FlashAttention-4"
+
+    def __init__(self):
+        from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
+        self.dense, self.packed = flash_attn_func, flash_attn_varlen_func
+
+    def prepare(self, call, t):
+        queries, keys = call.lengths()
+        options = {"causal": call.causal}
+        if call.window >= 0:
+            options |= {"window_size": (call.window, 0)}
+        if call.soft_cap:
+            options |= {"softcap": call.soft_cap}
+        if t.sinks is not None:
+            options |= {"learnable_sink": t.sinks.to(torch.bfloat16)}
+        if not call.packed and not call.page:
+            return lambda: first(self.dense(t.q, t.k, t.v, **options)), ""
+        options |= {"max_seqlen_q": max(queries), "max_seqlen_k": max(keys)}
+        if call.packed:
+            options |= {"cu_seqlens_q": t.cu_q}
+        if call.page:
+            options |= {"page_table": t.table, "seqused_k": t.used}
+            return lambda: first(self.packed(t.q, t.pages_k, t.pages_v, **options)), ""
+        return lambda: first(self.packed(t.q, t.k, t.v, cu_seqlens_k=t.cu_k, **options)), ""
+
+
+class Cudnn:
+    """cuDNN through PyTorch: dense calls without windows, sinks or caps."""
+
+    name = "cuDNN"
+
+    def prepare(self, call, t):
+        queries, keys = call.lengths()
+        if call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks or (call.causal and queries != keys):
+            raise RuntimeError("not served")
+        q, k, v = (each.transpose(1, 2) for each in (t.q, t.k, t.v))
+
+        def run():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return scaled_dot_product_attention(q, k, v, is_causal=call.causal,
+                                                    enable_gqa=call.heads != call.heads_kv).transpose(1, 2)
+
+        return run, ""
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def time_row(run, count):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(60_000 * count + 500_000)  # pylint: disable=protected-access
+    begin.record()
+    for _ in range(count):
+        run()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e3 / count
+
+
+def measure(runs, rounds):
+    """Medians of microseconds, in turns."""
+    counts = {}
+    for name, run in runs.items():
+        for _ in range(2):
+            run()
+        counts[name] = max(1, min(20, round(2000 / time_row(run, 2))))
+    samples = {name: [] for name in runs}
+    names = list(runs)
+    for i in range(rounds):
+        for name in names[i % len(names):] + names[:i % len(names)]:
+            samples[name].append(time_row(runs[name], counts[name]))
+    return {name: statistics.median(each) for name, each in samples.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--dtype", default="bf16", choices=TYPES)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", default="")
+    options = parser.parse_args()
+    contenders = [Switchyard(options.library)]
+    try:
+        contenders.append(FlashAttention4())
+    except Exception as problem:  # pylint: disable=broad-except  (its compiler's libraries may be missing too)
+        print(f"FlashAttention-4 cannot be imported: {problem}", file=sys.stderr)
+    contenders.append(Cudnn())
+    records, differ = [], 0
+    for call in calls():
+        if options.only not in call.name:
+            continue
+        torch.manual_seed(len(records))
+        tensors = make(call, TYPES[options.dtype])
+        runs, results, why, errors = {}, {}, "", {}
+        for each in contenders:
+            try:
+                run, text = each.prepare(call, tensors)
+                results[each.name] = run().float()
+                torch.cuda.synchronize()
+                runs[each.name] = run
+                why = why or text
+            except Exception as problem:  # pylint: disable=broad-except  (each peer has errors of its own)
+                errors[each.name] = (str(problem) or type(problem).__name__).splitlines()[0][:160]
+        worst = 0.0
+        for one in list(results.values())[1:]:
+            difference = (one - next(iter(results.values()))).abs().max().item()
+            worst = max(worst, difference if math.isfinite(difference) else math.inf)
+        times = measure(runs, options.rounds)
+        peers = [time for name, time in times.items() if name != "Switchyard"]
+        ours = times.get("Switchyard", math.nan)
+        ratio = min(peers) / ours if peers else math.nan
+        differ += not worst < 0.05
+        records.append({"call": call.name, "us": times, "best_peer_over_ours": ratio, "difference": worst, "why": why, "errors": errors})
+        print(f"{call.name:58} " + " ".join(f"{name} {time:8.1f}" for name, time in times.items())
+              + f"  {ratio:5.2f}  {worst:.1e}  {why or errors.get('Switchyard', '')}", flush=True)
+        del tensors, runs, results
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"device": torch.cuda.get_device_name(), "dtype": options.dtype, "records": records}, file, indent=1)
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
