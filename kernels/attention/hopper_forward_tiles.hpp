@@ -39,6 +39,7 @@ struct extended_problem : problem {
   const float* sinks;  ///< [heads]; null: none
   const i32*
       block_table;  ///< with pages: the page of entry b's keys from i * page_size on is [b * stride + i]
+  const float* alibi_slopes;  ///< [heads]
   i64 block_table_stride;
   i32 page_size;
   i32 packed_heads;  ///< 2^n query heads of a KV head make one tile, with row (token << n) + head
@@ -63,7 +64,7 @@ enum : i32 { has_lse = 1, has_cu_q = 2, has_cu_k = 4, has_used_q = 8, has_used_k
 /// sequence. `Capped`: scores are. `PingPong`: warpgroups take turns to issue products (FlashAttention-3:
 /// ping-pong scheduling).
 template <class Type, int Dim, int DimV, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped,
-          bool PingPong, int QueryStages, feeding Feeding = feeding::thread>
+          bool PingPong, int QueryStages, feeding Feeding = feeding::thread, bool Alibi = false>
 struct shape {
   using type = Type;
   using problem_type = typename problem_kind<Feeding != feeding::thread>::type;
@@ -77,6 +78,7 @@ struct shape {
   static constexpr bool masked = Masked;
   static constexpr bool capped = Capped;
   static constexpr bool ping_pong = PingPong;
+  static constexpr bool alibi = Alibi;
   static constexpr bool extended = Feeding != feeding::thread;
   static constexpr bool paged = Feeding == feeding::pages;
   // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the

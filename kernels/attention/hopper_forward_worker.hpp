@@ -22,7 +22,8 @@ struct consumer {
   ring<Shape::stages> at_k, at_v;
   ring<2> at_q;  // of one stage it counts the phases
   ring<Shape::tile_slots> at_tile;
-  float factor;  ///< of scores that have not been scaled
+  float factor;                       ///< of scores that have not been scaled
+  float slope[Shape::alibi ? 2 : 1];  ///< of this thread's rows, in units of the scores
   bool plain_scale;
   i32 before = 0;       ///< blocks of keys that come before the first that this warpgroup's rows see
   i32 behind = 0;       ///< and behind the last
@@ -89,8 +90,9 @@ struct consumer {
 #pragma unroll
       for (int i = 0; i < score_count; ++i) scores[i] = tangent_hyperbolic(scores[i] * inside) * outside;
     }
+    if constexpr (Shape::alibi) add_alibi(scores, t, n);
     if (n >= t.full_begin && n < t.full_end) return;
-    if constexpr (!Shape::capped) {
+    if constexpr (!Shape::capped && !Shape::alibi) {
       if (!plain_scale) {
         const float scale = p.scale * log2_e;
 #pragma unroll
@@ -124,6 +126,26 @@ struct consumer {
 #pragma unroll
           for (int c = 0; c < 2; ++c)
             if (2 * j + c < least) scores[j + 2 * r + c] = -infinity;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void add_alibi(float (&scores)[score_count], const tile& t, i32 n) {
+    if (!plain_scale && !Shape::capped) {
+#pragma unroll
+      for (int i = 0; i < score_count; ++i) scores[i] *= p.scale * log2_e;
+    }
+    const i32 mine = start_of<Shape>(n, t.keys) + 2 * (lane % 4);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const auto at = static_cast<float>(query_of<Shape>(p, t.begin + row + 8 * r) + t.diagonal - mine);
+#pragma unroll
+      for (int j = 0; j < score_count; j += 4) {
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+          float& score = scores[j + 2 * r + c];
+          score = fmaf(-slope[r], fabsf(at - static_cast<float>(2 * j + c)), score);
         }
       }
     }
@@ -218,6 +240,16 @@ struct consumer {
     t.last_block = uniform(seen.last_block);
     t.full_begin = uniform(seen.full_begin);
     t.full_end = uniform(seen.full_end);
+    if constexpr (Shape::alibi) {
+      const float unit = factor == 1.0F ? log2_e : 1.0F / p.scale;
+      const i32 head = given.head;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        slope[r] = t.first_block < 0
+                       ? 0.0F
+                       : unit * __ldg(p.alibi_slopes + head + head_of<Shape>(p, t.begin + row + 8 * r));
+      }
+    }
     return t.first_block >= 0;
   }
 
