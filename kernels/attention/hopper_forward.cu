@@ -100,7 +100,7 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
   if (warpgroup == 0) {
     give_registers<Shape::producer_registers>();
     if constexpr (Shape::extended) {
-      if (threadIdx.x < 32) produce_by_warp<Shape>(q_map, k_map, v_map, p, bars, shared, places);
+      if (threadIdx.x < 32) warp_producer<Shape>{q_map, k_map, v_map, p, bars, shared, places}.run();
     } else {
       if (threadIdx.x < 32 && elect_one()) produce<Shape>(q_map, k_map, v_map, p, bars, shared, places);
     }

@@ -103,9 +103,9 @@ struct shape {
   static constexpr u32 at_barriers = at_v + Stages * bytes_v;
   static constexpr u32 at_tiles = at_barriers + 64 * ((QueryStages + 2 * Stages + 3) / 4);
   // A tile's is read until its result is written, when the next one's queries have been multiplied.
-  static constexpr int tile_slots = 4;
+  static constexpr int tile_slots = extended ? 5 : 4;  // a warp looks for the next tile early
   static constexpr u32 shared_bytes = at_tiles + tile_slots * 64;
-  static_assert(QueryStages + 2 <= tile_slots);
+  static_assert(QueryStages + 2 + (extended ? 1 : 0) <= tile_slots);
 };
 
 template <int Panels>

@@ -14,14 +14,15 @@
 namespace hopper {
 
 /// Assigns tiles to the blocks of threads by what each batch entry has: one a round, or with a counter to who
-/// asks; under a mask pairs of the first and the last that are left of a head. Each lane knows one of 32
-/// entries.
+/// asks. Under a mask, where there are more than blocks of threads, pairs of the first and the last that are
+/// left of a head. Each lane knows one of 32 entries.
 template <class Shape>
 struct ragged_scheduler {
   const extended_problem& p;
   i32 lane;
   i32 heads;  ///< packed ones count once
   i32 next_unit;
+  bool pairs = false;
   i32 first_entry = 0;  ///< of the 32
   i32 before = 0;       ///< units of the entries before them
   i32 tiles;            ///< of one head of this lane's entry
@@ -33,6 +34,10 @@ struct ragged_scheduler {
       : p{call}, lane{static_cast<i32>(lane_now())}, heads{query_of<Shape>(call, call.heads)} {
     next_unit = p.tile_counter ? take() : static_cast<i32>(blockIdx.x);
     look();
+    if (Shape::masked && (p.batch > 32 || __shfl_sync(0xffffffff, until, 31) > static_cast<i32>(gridDim.x))) {
+      pairs = true;
+      look();
+    }
   }
 
   [[nodiscard]] __device__ __forceinline__ i32 take() const {
@@ -41,9 +46,9 @@ struct ragged_scheduler {
     return __shfl_sync(0xffffffff, unit, 0);
   }
 
-  /// Tiles that one head's are handed out as.
-  [[nodiscard]] __device__ __forceinline__ static i32 units_of(i32 count) {
-    return Shape::masked ? (count + 1) / 2 : count;
+  /// What one head's tiles are handed out as.
+  [[nodiscard]] __device__ __forceinline__ i32 units_of(i32 count) const {
+    return pairs ? (count + 1) / 2 : count;
   }
 
   __device__ __forceinline__ void look() {
@@ -86,7 +91,7 @@ struct ragged_scheduler {
       at = inside - head * each;
       if constexpr (Shape::masked) {
         const i32 last = count - 1 - at;
-        if (last != at) mirrored = at;
+        if (pairs && last != at) mirrored = at;
         at = last;
       }
     }
@@ -100,88 +105,140 @@ struct page_rows {
   i32 first;  ///< row in the page
 };
 
+/// What the copies of a tile need.
+struct tile_copies {
+  i32 n;  ///< the last block of keys
+  i32 first_block, keys;
+  i32 head, head_kv, entry_q, entry_k, token_q, token_k;
+  page_rows last, before;  ///< rows of block n, and of n - 1
+};
+
 /// What feeds the others.
 template <class Shape>
-__device__ __forceinline__ void produce_by_warp(const tensor_map& q_map, const tensor_map& k_map,
-                                                const tensor_map& v_map, const extended_problem& p,
-                                                barriers<Shape> bars, u32 shared, tile* places) {
+struct warp_producer {
+  const tensor_map& q_map;
+  const tensor_map& k_map;
+  const tensor_map& v_map;
+  const extended_problem& p;
+  barriers<Shape> bars;
+  u32 shared;
+  tile* places;
+  ragged_scheduler<Shape> tiles;
+  i32 rows;  ///< keys of one copy
   ring<Shape::stages> at_k, at_v;
   ring<Shape::query_stages> at_q;
   ring<Shape::tile_slots> at_tile;
-  ragged_scheduler<Shape> tiles{p};
-  tile t;
-  tile_source from;
-  const i32 lane = tiles.lane;
-  // Keys of one copy.
-  const i32 rows = Shape::paged ? min(p.page_size, Shape::keys) : Shape::keys;
-  while (tiles.next(t, from)) {
-    at_tile.advance();
-    if (lane == 0) places[at_tile.stage] = t;
-    const auto rows_of_block = [&](i32 n) -> page_rows {
-      if constexpr (!Shape::paged)
-        return {lane == 0 ? from.entry_k : -1, from.token_k + start_of<Shape>(n, t.keys)};
-      const i32 key = n * Shape::keys + lane * rows;
-      if (n < t.first_block || lane * rows >= Shape::keys || key >= t.keys) return {-1, 0};
-      const i32 at = key / p.page_size;
-      return {__ldg(p.block_table + from.entry_k * p.block_table_stride + at), key - at * p.page_size};
-    };
-    const auto load = [&]<int Panels>(panels_of<Panels>, const tensor_map& map, u32 to, u32 barrier,
-                                      page_rows mine) {
-      const i32 copies = __popc(__ballot_sync(0xffffffff, mine.page >= 0));
-      if (lane == 0) arrive_expecting(barrier, static_cast<u32>(copies * rows) * (Panels * 128));
-      __syncwarp();
-      if (mine.page < 0) return;
+
+  __device__ __forceinline__ warp_producer(const tensor_map& q, const tensor_map& k, const tensor_map& v,
+                                           const extended_problem& call, barriers<Shape> b, u32 memory,
+                                           tile* to)
+      : q_map{q}, k_map{k}, v_map{v}, p{call}, bars{b}, shared{memory}, places{to}, tiles{call} {
+    rows = Shape::paged ? min(p.page_size, Shape::keys) : Shape::keys;
+  }
+
+  /// Where this lane's part of block n lies.
+  [[nodiscard]] __device__ __forceinline__ page_rows find(const tile_copies& c, i32 n) const {
+    if constexpr (!Shape::paged)
+      return {tiles.lane == 0 ? c.entry_k : -1, c.token_k + start_of<Shape>(n, c.keys)};
+    const i32 key = n * Shape::keys + tiles.lane * rows;
+    if (n < c.first_block || tiles.lane * rows >= Shape::keys || key >= c.keys) return {-1, 0};
+    const i32 at = key / p.page_size;
+    return {__ldg(p.block_table + c.entry_k * p.block_table_stride + at), key - at * p.page_size};
+  }
+
+  /// Announces the next tile. It is looked for while the one before is copied, since what its lengths and its
+  /// pages are takes several reads of memory, one after the other.
+  __device__ __forceinline__ bool next(tile_copies& c) {
+    tile t;
+    tile_source from;
+    if (!tiles.next(t, from)) return false;
+    ring<Shape::tile_slots> slot = at_tile;
+    slot.advance();
+    if (tiles.lane == 0) places[slot.stage] = t;
+    c.n = t.last_block - 1;
+    c.first_block = t.first_block;
+    c.keys = t.keys;
+    c.head = from.head;
+    c.head_kv = from.head_kv;
+    c.entry_q = from.entry_q;
+    c.entry_k = from.entry_k;
+    c.token_q = from.token_q + query_of<Shape>(p, t.begin);
+    c.token_k = from.token_k;
+    c.last = find(c, c.n);
+    c.before = find(c, c.n - 1);
+    return true;
+  }
+
+  template <int Panels>
+  __device__ __forceinline__ void load(const tensor_map& map, u32 to, u32 barrier, i32 head, page_rows mine) {
+    const i32 copies = __popc(__ballot_sync(0xffffffff, mine.page >= 0));
+    if (tiles.lane == 0) arrive_expecting(barrier, static_cast<u32>(copies * rows) * (Panels * 128));
+    __syncwarp();
+    if (mine.page < 0) return;
 #pragma unroll
-      for (int d = 0; d < Panels; ++d) {
-        copy_box(to + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(lane * rows) * 128, map,
-                 barrier, 64 * d, mine.first, from.head_kv, mine.page);
-      }
-    };
-    const auto load_k = [&](page_rows mine) {
-      wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
-      load(panels_of<Shape::panels>{}, k_map,
-           shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k, bars.full_k(at_k.stage),
-           mine);
-      at_k.advance();
-    };
-    const auto load_v = [&](page_rows mine) {
-      wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
-      load(panels_of<Shape::panels_v>{}, v_map,
-           shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v, bars.full_v(at_v.stage),
-           mine);
-      at_v.advance();
-    };
-    i32 n = t.last_block - 1;
-    page_rows now = rows_of_block(n);
-    page_rows next = rows_of_block(n - 1);
-    load_k(now);
+    for (int d = 0; d < Panels; ++d) {
+      copy_box(to + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(tiles.lane * rows) * 128, map,
+               barrier, 64 * d, mine.first, head, mine.page);
+    }
+  }
+
+  __device__ __forceinline__ void load_k(i32 head, page_rows mine) {
+    wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
+    load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
+                        bars.full_k(at_k.stage), head, mine);
+    at_k.advance();
+  }
+
+  __device__ __forceinline__ void load_v(i32 head, page_rows mine) {
+    wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
+    load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
+                          bars.full_v(at_v.stage), head, mine);
+    at_v.advance();
+  }
+
+  __device__ __forceinline__ void load_q(const tile_copies& c) {
     wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
-    if (lane == 0) {
+    if (tiles.lane == 0) {
       const u32 full_q = bars.full_q(at_q.stage);
       arrive_expecting(full_q, Shape::bytes_q);
 #pragma unroll
       for (int d = 0; d < Shape::panels; ++d) {
         copy_box(
             shared + static_cast<u32>(at_q.stage) * Shape::bytes_q + static_cast<u32>(d) * Shape::panel_q,
-            q_map, full_q, 64 * d, from.head, from.token_q + query_of<Shape>(p, t.begin), from.entry_q);
+            q_map, full_q, 64 * d, c.head, c.token_q, c.entry_q);
       }
     }
     at_q.advance();
-    for (; n > t.first_block; --n) {
-      const page_rows after = rows_of_block(n - 2);  // asked for before the waits
-      load_k(next);
-      load_v(now);
-      now = next;
-      next = after;
+  }
+
+  __device__ __forceinline__ void run() {
+    tile_copies c;
+    bool more = next(c);
+#pragma unroll 1
+    while (more) {
+      at_tile.advance();
+      load_k(c.head_kv, c.last);
+      load_q(c);
+      tile_copies following;
+      more = next(following);
+#pragma unroll 1
+      for (; c.n > c.first_block; --c.n) {
+        const page_rows after = find(c, c.n - 2);  // asked for before the waits
+        load_k(c.head_kv, c.before);
+        load_v(c.head_kv, c.last);
+        c.last = c.before;
+        c.before = after;
+      }
+      load_v(c.head_kv, c.last);
+      c = following;
     }
-    load_v(now);
+    at_tile.advance();
+    wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
+    if (tiles.lane == 0) {
+      places[at_tile.stage].first_block = -1;
+      arrive(bars.full_q(at_q.stage));
+    }
   }
-  at_tile.advance();
-  wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
-  if (lane == 0) {
-    places[at_tile.stage].first_block = -1;
-    arrive(bars.full_q(at_q.stage));
-  }
-}
+};
 
 }  // namespace hopper
