@@ -70,6 +70,8 @@ struct shape {
   using problem_type = typename problem_kind<Feeding != feeding::thread>::type;
   static constexpr int dim = Dim;
   static constexpr int dim_v = DimV;
+  static constexpr int product_v =
+      (DimV + 15) / 16 * 16;  ///< columns of a product; those behind DimV are zero
   static constexpr int groups = Warpgroups;
   static constexpr int rows = 64 * Warpgroups;
   static constexpr int keys = Keys;
@@ -90,7 +92,7 @@ struct shape {
   static constexpr int panels_v = (DimV + 63) / 64;
   static constexpr int threads = 128 * (Warpgroups + 1);
   // Of a thread of the consumers, and of the producer.
-  static constexpr bool tight = Warpgroups == 2 && DimV / 2 + Keys * 3 / 4 > 190;
+  static constexpr bool tight = Warpgroups == 2 && product_v / 2 + Keys * 3 / 4 > 190;
   static constexpr u32 registers = Warpgroups == 3 ? 160 : tight ? 240 : 232;
   static constexpr u32 producer_registers = Warpgroups == 3 ? 32 : tight ? 24 : 40;
   static constexpr u32 panel_q = rows * 128;
@@ -135,6 +137,7 @@ struct alignas(64) tile {
   i64 out;         ///< element of row 0
   i64 lse;         ///< likewise
   i32 head;        ///< the first of the packed heads; only where a warp feeds
+  i32 distance;    ///< of ALiBi: keys - queries
 };
 
 /// What the copies of a tile need besides.
@@ -232,6 +235,7 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
       from.entry_q * p.out_stride_batch + from.head * p.out_stride_head + from.token_q * p.out_stride_token;
   t.lse = from.entry_q * p.lse_stride_batch + from.head * p.lse_stride_head + from.token_q;
   if constexpr (Shape::extended) t.head = from.head;
+  if constexpr (Shape::alibi) t.distance = t.keys - queries;
   return true;
 }
 

@@ -11,7 +11,7 @@ template <class Shape>
 struct consumer {
   using type = typename Shape::type;
   static constexpr int score_count = Shape::keys / 2;
-  static constexpr int out_count = Shape::dim_v / 2;
+  static constexpr int out_count = Shape::product_v / 2;
   static constexpr int weight_count = Shape::keys / 4;
 
   const typename Shape::problem_type& p;
@@ -24,6 +24,7 @@ struct consumer {
   ring<Shape::tile_slots> at_tile;
   float factor;                       ///< of scores that have not been scaled
   float slope[Shape::alibi ? 2 : 1];  ///< of this thread's rows, in units of the scores
+  i32 distance = 0;                   ///< of ALiBi: keys - queries
   bool plain_scale;
   i32 before = 0;       ///< blocks of keys that come before the first that this warpgroup's rows see
   i32 behind = 0;       ///< and behind the last
@@ -66,8 +67,8 @@ struct consumer {
         swizzled_operand(shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_v, Shape::panel_k);
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
-      register_product<type, Shape::dim_v>::run(out, weights + 4 * k,
-                                                b + static_cast<u64>(k) * (16 * 128 >> 4));
+      register_product<type, Shape::product_v>::run(out, weights + 4 * k,
+                                                    b + static_cast<u64>(k) * (16 * 128 >> 4));
     }
     product_commit();
   }
@@ -139,7 +140,7 @@ struct consumer {
     const i32 mine = start_of<Shape>(n, t.keys) + 2 * (lane % 4);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const auto at = static_cast<float>(query_of<Shape>(p, t.begin + row + 8 * r) + t.diagonal - mine);
+      const auto at = static_cast<float>(query_of<Shape>(p, t.begin + row + 8 * r) + distance - mine);
 #pragma unroll
       for (int j = 0; j < score_count; j += 4) {
 #pragma unroll
@@ -243,6 +244,7 @@ struct consumer {
     if constexpr (Shape::alibi) {
       const float unit = factor == 1.0F ? log2_e : 1.0F / p.scale;
       const i32 head = given.head;
+      distance = uniform(given.distance);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         slope[r] = t.first_block < 0
@@ -425,7 +427,7 @@ struct consumer {
     const int quad = lane % 4;
     // Four threads hold 32 columns of a row as 4 x 4 pairs; transposed, each has 8 columns in a row.
 #pragma unroll
-    for (int j = 0; j < out_count / 16; ++j) {
+    for (int j = 0; j < Shape::dim_v / 32; ++j) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         u32 word[4];
@@ -441,9 +443,9 @@ struct consumer {
         }
       }
     }
-    if constexpr (out_count % 16 != 0) {  // 8, 16 or 24 columns are left
+    if constexpr (Shape::dim_v % 32 != 0) {  // 8, 16 or 24 columns are left
 #pragma unroll
-      for (int i = out_count / 16 * 16; i < out_count; i += 2) {
+      for (int i = Shape::dim_v / 32 * 16; i < Shape::dim_v / 2; i += 2) {
         const int r = i / 2 % 2;
         if (8 * r >= least && 8 * r < most) {
           *reinterpret_cast<u32*>(row_at(r) + i / 4 * 8 + 2 * quad) =

@@ -195,14 +195,10 @@ struct register_product;
 #define HOPPER_OUT_8(i)                                                                       \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
-#define HOPPER_OUT_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define HOPPER_OUT_16 HOPPER_OUT_8(0), HOPPER_OUT_8(8)
-#define HOPPER_OUT_20 HOPPER_OUT_16, HOPPER_OUT_4(16)
 #define HOPPER_OUT_24 HOPPER_OUT_16, HOPPER_OUT_8(16)
 #define HOPPER_OUT_32 HOPPER_OUT_16, HOPPER_OUT_8(16), HOPPER_OUT_8(24)
-#define HOPPER_OUT_36 HOPPER_OUT_32, HOPPER_OUT_4(32)
 #define HOPPER_OUT_40 HOPPER_OUT_32, HOPPER_OUT_8(32)
-#define HOPPER_OUT_44 HOPPER_OUT_40, HOPPER_OUT_4(40)
 #define HOPPER_OUT_48 HOPPER_OUT_40, HOPPER_OUT_8(40)
 #define HOPPER_OUT_56 HOPPER_OUT_48, HOPPER_OUT_8(48)
 #define HOPPER_OUT_64 HOPPER_OUT_56, HOPPER_OUT_8(56)
@@ -216,16 +212,13 @@ struct register_product;
 #define HOPPER_NAMES_16      \
   "%0,%1,%2,%3,%4,%5,%6,%7," \
   "%8,%9,%10,%11,%12,%13,%14,%15"
-#define HOPPER_NAMES_20 HOPPER_NAMES_16 ",%16,%17,%18,%19"
 #define HOPPER_NAMES_24 HOPPER_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define HOPPER_NAMES_32              \
   "%0,%1,%2,%3,%4,%5,%6,%7,"         \
   "%8,%9,%10,%11,%12,%13,%14,%15,"   \
   "%16,%17,%18,%19,%20,%21,%22,%23," \
   "%24,%25,%26,%27,%28,%29,%30,%31"
-#define HOPPER_NAMES_36 HOPPER_NAMES_32 ",%32,%33,%34,%35"
 #define HOPPER_NAMES_40 HOPPER_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define HOPPER_NAMES_44 HOPPER_NAMES_40 ",%40,%41,%42,%43"
 #define HOPPER_NAMES_48 HOPPER_NAMES_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define HOPPER_NAMES_56 HOPPER_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define HOPPER_NAMES_64 HOPPER_NAMES_56 ",%56,%57,%58,%59,%60,%61,%62,%63"
@@ -282,9 +275,7 @@ struct register_product;
   HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101")          \
   HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133")     \
   HOPPER_REGISTER_PRODUCT(T, TYPE, 32, 16, "%16", "%17", "%18", "%19", "%20", "%21") \
-  HOPPER_REGISTER_PRODUCT(T, TYPE, 40, 20, "%20", "%21", "%22", "%23", "%24", "%25") \
-  HOPPER_REGISTER_PRODUCT(T, TYPE, 72, 36, "%36", "%37", "%38", "%39", "%40", "%41") \
-  HOPPER_REGISTER_PRODUCT(T, TYPE, 88, 44, "%44", "%45", "%46", "%47", "%48", "%49") \
+  HOPPER_REGISTER_PRODUCT(T, TYPE, 48, 24, "%24", "%25", "%26", "%27", "%28", "%29") \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18")      \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26")      \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 64, 32, "%32", "%33", "%34")      \
