@@ -85,6 +85,18 @@ struct stated_problem {
   return out;
 }
 
+/// Refuses a condition on arguments that no file names: it decides nothing.
+void require_conditions(const sy::operator_description& of_files, const sy::operator_description& op,
+                        const stated_problem& problem) {
+  if (problem.values.size() <= of_files.axes.size()) return;
+  std::vector<std::string_view> names;
+  for (const sy::axis_description& each : of_files.axes.subspan(of_files.own_axes()))
+    names.push_back(each.name);
+  throw usage_error{"no manifest or table of '" + std::string{op.name} +
+                    "' that is installed names the condition '" + std::string{op.axes.back().name} +
+                    "' (they name " + (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};
+}
+
 /// One rule of selection and what came of it.
 struct applied_rule {
   std::string name;
@@ -261,7 +273,9 @@ struct ranked_candidate {
   }
   if (named->variants.empty()) return nullptr;
   std::vector<std::string> ignored;
-  return sy::build_selector({&op, device, {named}, files.overlays, files.tables, {}}, ignored);
+  return sy::build_selector(
+      {files.described != nullptr ? files.described : &op, device, {named}, files.overlays, files.tables, {}},
+      ignored);
 }
 
 void print_text(const sy::selector& rules, const stated_problem& problem, const known_device& device,
@@ -383,9 +397,10 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
 void run(const explain_arguments& arguments, session& session) {
   sy::catalog catalog{session.options()};
   const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
-  const stated_problem problem = read_problem(known, arguments.words);
   const known_device device = require_device(catalog, arguments.device, arguments.attributes);
-  auto rules = catalog.rules(*known.description, device.properties);
+  auto rules = catalog.rules(*known.description, device.properties);  // files name conditions on arguments
+  const stated_problem problem = read_problem(known, arguments.words);
+  require_conditions(*rules->op, *known.description, problem);
   std::string note;
   if (rules->candidates.empty()) {
     if (auto of_tables = rules_of_tables(catalog, *known.description, device.properties)) {

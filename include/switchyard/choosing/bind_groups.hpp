@@ -50,6 +50,7 @@ class group_binder {
                             " axes; it is not used");
           continue;
         }
+        if (!rows.type.empty() && rows.type.back().axis >= set_.op->axes.size()) continue;
         bound_group* into = nullptr;
         std::size_t number = groups_.size();
         if (ranked.rank == table_rank::this_device)
@@ -68,8 +69,10 @@ class group_binder {
           into->envelope = ranked.source->match.envelope;
           add_dimensions(*into, ranked.source->match);
         }
-        for (const measured_values& each : rows.measured_with)
-          add_measured(into->measured_with, each.axis, each.values);
+        for (const measured_values& each : rows.measured_with) {
+          // A condition that was added after these rules excludes none of their variants.
+          if (each.axis < set_.op->axes.size()) add_measured(into->measured_with, each.axis, each.values);
+        }
         add_rows(*into, known_[number], rows, *ranked.source, t);
       }
     }
@@ -195,7 +198,7 @@ class group_binder {
   /// Whether an expression reads no axis besides those of a group's type and rows.
   [[nodiscard]] bool is_said(const std::vector<axis_value>& type, const std::vector<std::uint32_t>& axes,
                              const expression& value) const {
-    for (std::uint32_t axis = 0; axis < set_.op->axes.size(); ++axis) {
+    for (std::uint32_t axis = 0; axis < set_.op->own_axes(); ++axis) {
       if (!value.reads_axis(axis)) continue;
       const bool known =
           std::find(axes.begin(), axes.end(), axis) != axes.end() ||

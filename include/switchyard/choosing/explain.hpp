@@ -65,6 +65,8 @@ namespace detail {
   for (const axis_value& wanted : each.variant->type) {
     if (problem[wanted.axis] == wanted.value) continue;
     const axis_description& axis = from.op->axes[wanted.axis];
+    if (wanted.axis >= from.op->own_axes())
+      return "requires " + std::string{axis.name} + (wanted.value != 0 ? "" : " to be false");
     return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
            format_value(axis, problem[wanted.axis]);
   }

@@ -31,7 +31,8 @@ class measured_types {
     for (const axis_value& each : type) values_[each.axis] = {each.value};
     for (const measured_values& each : recorded) values_[each.axis] = each.values;
     for (std::size_t axis = 0; axis < op.axes.size(); ++axis) {
-      if (!values_[axis].empty()) known_ |= std::uint32_t{1} << axis;
+      // Conditions on arguments lie behind the other axes, and no expression reads them.
+      if (axis < op.own_axes() && !values_[axis].empty()) known_ |= std::uint32_t{1} << axis;
     }
   }
 
@@ -55,7 +56,7 @@ class measured_types {
     if ((axes & ~known_) != 0 || asked.reads_fields()) return true;
     std::vector<std::size_t> read;
     std::size_t combinations = 1;
-    for (std::uint32_t axis = 0; axis < op_.axes.size(); ++axis) {
+    for (std::uint32_t axis = 0; axis < op_.own_axes(); ++axis) {
       if ((axes >> axis & 1U) == 0) continue;
       read.push_back(axis);
       combinations *= values_[axis].size();

@@ -3,11 +3,14 @@
 // Immutable but for what it keeps of earlier reading. Any thread may read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -19,6 +22,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/outlined_file.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/operator.hpp>
 
@@ -44,6 +48,7 @@ class manifest_file {
       (void)list.array_size();                 // throws: it is no array
     }
     file_->read_types(op, warned);
+    if (op.conditions != nullptr) find_conditions(whole);
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return head_.path; }
@@ -96,6 +101,34 @@ class manifest_file {
   }
 
  private:
+  /// Makes the conditions on arguments that variants require known, before a problem is looked at. Of most
+  /// files, no `requires` names an argument, and no entry is parsed.
+  void find_conditions(const json_place& whole) const {
+    const detail::argument_names arguments{*op_};
+    std::optional<json_place> shared;
+    bool shared_names = false;
+    if (whole.has("shared")) {
+      shared.emplace(whole.at("shared"));
+      if (shared->value().is_object()) {
+        for (const auto& [unused, each] : shared->value().items()) {
+          if (each.is_object() && each.contains("requires"))
+            shared_names = shared_names || arguments.may_be_in(each["requires"].dump());
+        }
+      }
+    }
+    std::unordered_map<std::string_view, bool> known;  // whether an argument may be named, by spelling
+    detail::manifest_reader reader{*op_, {}, shared ? &*shared : nullptr};
+    for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
+      const std::string_view spelt = file_->spelt(file_->entries()[i].conditions);
+      const auto [found, is_new] = known.try_emplace(spelt);
+      if (is_new) found->second = spelt.empty() ? shared_names : arguments.may_be_in(spelt);
+      if (!found->second) continue;
+      warnings later;  // said when the entry is read
+      file_->parse_entry(i, later,
+                         [&](const json_place& place, std::size_t) { reader.find_conditions(place); });
+    }
+  }
+
   void add_ids(const outlined_file& of) const {
     of.for_each_id([this](std::string id) { ids_.insert(std::move(id)); });
   }

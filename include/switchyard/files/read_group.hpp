@@ -16,6 +16,7 @@
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_conditions.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -37,7 +38,7 @@ class group_reader {
     for (std::size_t i = 0; i < axes.array_size(); ++i) {
       const auto entry = axes.at(i);
       const std::uint32_t axis = read_axis_name(entry, op_, entry.string());
-      if (op_.axes[axis].kind != axis_kind::size) {
+      if (axis_at(op_, axis).kind != axis_kind::size) {
         entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
       }
       if (std::find(out.axes.begin(), out.axes.end(), axis) != out.axes.end())
@@ -81,7 +82,7 @@ class group_reader {
     for (const auto& [name, value] : place.object()) {
       const std::uint32_t axis = read_axis_name(place, op_, name);
       const auto entry = place.at(name.c_str());
-      if (op_.axes[axis].kind != axis_kind::type)
+      if (axis_at(op_, axis).kind != axis_kind::type)
         entry.fail(error_code::unknown_axis, "'" + name + "' is a size axis; the rows give its values");
       if (std::any_of(out.type.begin(), out.type.end(),
                       [axis](const axis_value& each) { return each.axis == axis; }))
@@ -89,10 +90,10 @@ class group_reader {
       std::vector<std::int64_t> values;
       if (value.is_array()) {
         for (std::size_t i = 0; i < entry.array_size(); ++i)
-          values.push_back(read_axis_value(entry.at(i), op_.axes[axis]));
+          values.push_back(read_axis_value(entry.at(i), axis_at(op_, axis)));
         if (values.empty()) entry.fail("expected a value, or a list of at least one");
       } else {
-        values.push_back(read_axis_value(entry, op_.axes[axis]));
+        values.push_back(read_axis_value(entry, axis_at(op_, axis)));
       }
       add_measured(out.measured_with, axis, values);
     }

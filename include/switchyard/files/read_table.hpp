@@ -202,6 +202,9 @@ class table_reader {
     for (const auto& [name, value] : at.object()) {
       const std::uint32_t axis = read_axis_name(at, op_, name);
       const auto entry = at.at(name.c_str());
+      if (axis >= op_.own_axes())
+        entry.fail(error_code::unknown_axis,
+                   "'" + name + "' is a condition on arguments; put it into 'type'");
       if (!value.is_array()) {
         const std::int64_t only = read_axis_value(entry, op_.axes[axis]);
         out.at.push_back({axis, only, only});

@@ -27,6 +27,8 @@
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
@@ -57,19 +59,11 @@ class dispatcher_core final : public binding_user {
     binding* const now = current_.load(std::memory_order_seq_cst);
     const auto key = call.key();  // behind what may call a function, else it would be kept in memory
     const std::uint64_t key_hash = hash(key);
-    plan* found = now->plans().first_of(key_hash);
+    plan* found = now->plans_by_key().first_of(key_hash);
     if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
       found = find_behind(*now, key_hash, call);
-    if (found != nullptr && found->direct != nullptr) [[likely]] {
-      const planned_launch& only = *found->direct;
-      detail::pointer_array
-          pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-      detail::bind_parameters(only, arguments, only.image, pointers);
-      const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
-      if (result != 0) [[unlikely]]
-        detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);
-      return;
-    }
+    if (found != nullptr && found->direct != nullptr) [[likely]]
+      return launch_direct(*found, arguments, launch_stream);
     if (found != nullptr && found->single != nullptr)
       return launch_single(*now, *found, arguments, launch_stream);
     if (found != nullptr && found->mapped != nullptr &&
@@ -79,14 +73,16 @@ class dispatcher_core final : public binding_user {
     launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
   }
 
-  /// Makes sure that everything a problem needs is loaded, and keeps its plan.
+  /// Makes sure that everything a call needs is loaded, and keeps its plan. `own` are the values of the
+  /// operator's own axes, here as below.
   template <class Check>
-  void prepare(problem_view problem, const Check& check) {
-    const std::uint64_t key = hash(make_key(op_, problem));
+  void prepare(problem_view own, const void* arguments, const Check& check) {
     bool is_new = true;
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
       binding* const now = current_.load(std::memory_order_seq_cst);
+      const packed_problem problem = now->pack(own, arguments);
+      const std::uint64_t key = now->hash_of(problem);
       const plan* const found = now->plans().find(key, problem);
       if (found == nullptr || (found->is_provisional && found->kind->may_decide_again())) {
         if (std::exchange(is_new, false)) require_legal(check);
@@ -100,9 +96,9 @@ class dispatcher_core final : public binding_user {
 
   /// Loads every kernel that may be chosen when axes run over ranges, now and after each replacement of
   /// files.
-  void prepare(problem_view problem, std::span<const axis_span> ranges) {
+  void prepare(problem_view own, const void* arguments, std::span<const axis_span> ranges) {
     const auto fresh =
-        std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, problem, ranges));
+        std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
       binding* const now = current_.load(std::memory_order_seq_cst);
@@ -113,16 +109,18 @@ class dispatcher_core final : public binding_user {
     }
   }
 
-  [[nodiscard]] explanation explain(problem_view problem) {
-    const reclaimer::guard guard{reclaimer_};
-    return current_.load(std::memory_order_seq_cst)->explain(problem);
-  }
-
-  /// Bytes of workspace that a call of this problem takes.
-  [[nodiscard]] std::size_t workspace_bytes(problem_view problem) {
+  [[nodiscard]] explanation explain(problem_view own, const void* arguments) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    const std::uint64_t key = hash(make_key(op_, problem));
+    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view());
+  }
+
+  /// Bytes of workspace that a call takes.
+  [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    const packed_problem problem = now->pack(own, arguments);
+    const std::uint64_t key = now->hash_of(problem);
     if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
     return now->make_plan(problem, key, loading::allowed)->workspace_bytes;
   }
@@ -175,10 +173,7 @@ class dispatcher_core final : public binding_user {
         const reclaimer::guard guard{reclaimer_};
         binding* const old = current_.load(std::memory_order_seq_cst);
         if (old == nullptr) return true;
-        old->plans().for_each([&](const plan& each) {
-          if (fresh.plans().find(each.hash, each.problem) == nullptr)
-            missing.push_back({each.problem, each.hash});
-        });
+        old->plans().for_each([&](const plan& each) { add_missing(*old, fresh, each, missing); });
       }
       std::size_t made = 0;
       for (const met_problem& each : missing) {
@@ -198,6 +193,31 @@ class dispatcher_core final : public binding_user {
       if (made == 0) break;
     }
     return true;
+  }
+
+  /// Adds a plan's problem under a binding that may know more conditions on arguments: whether these hold is
+  /// not known without arguments, so what none and what all of them let through is made.
+  static void add_missing(const binding& old, binding& fresh, const plan& each,
+                          std::vector<met_problem>& missing) {
+    const std::size_t own = fresh.op().own_axes();
+    const std::size_t known = old.op().condition_count;
+    const std::size_t count = fresh.op().condition_count;
+    const auto add = [&](const kept_problem& problem) {
+      const std::uint64_t hash = fresh.hash_of(problem);
+      if (fresh.plans().find(hash, problem) == nullptr) missing.push_back({problem, hash});
+    };
+    if (count == known) return add(each.problem);
+    std::array<std::int64_t, max_axes + 1> packed{};
+    const problem_view before = each.problem;
+    for (std::size_t i = 0; i < before.size(); ++i) packed[i] = before[i];
+    kept_problem problem;
+    problem.assign({packed.data(), own + 1});
+    add(problem);
+    const std::uint64_t new_ones =
+        (~std::uint64_t{0} >> (max_conditions - count)) & (~std::uint64_t{0} << known);
+    packed[own] |= static_cast<std::int64_t>(new_ones);
+    problem.assign({packed.data(), own + 1});
+    add(problem);
   }
 
   /// Loads what was prepared; returns how many ranges that were.
@@ -229,7 +249,7 @@ class dispatcher_core final : public binding_user {
   template <class Call>
   [[nodiscard, gnu::noinline]] static plan* find_behind(binding& now, std::uint64_t key_hash,
                                                         const Call& call) noexcept {
-    return now.plans().find(key_hash, call.key());
+    return now.plans_by_key().find(key_hash, call.key());
   }
 
   template <class Call>
@@ -237,10 +257,40 @@ class dispatcher_core final : public binding_user {
                                           const void* arguments, stream launch_stream, workspace given,
                                           const Call& call) {
     if (found == nullptr) [[unlikely]] {
+      if (now.has_conditions()) return launch_conditional(now, arguments, launch_stream, given, call);
       require_legal([&call] { return call.check(); });
       return launch_new(now, call.problem(), key_hash, arguments, launch_stream, given);
     }
     launch_known(now, *found, arguments, launch_stream, given);
+  }
+
+  /// A call of an operator with conditions on arguments.
+  template <class Call>
+  [[gnu::noinline]] void launch_conditional(binding& now, const void* arguments, stream launch_stream,
+                                            workspace given, const Call& call) {
+    const packed_problem problem = now.pack(call.problem(), arguments);
+    const std::uint64_t key = hash(problem);
+    plan* const found = now.plans().find(key, problem);
+    if (found == nullptr) {
+      require_legal([&call] { return call.check(); });
+      return launch_new(now, problem, key, arguments, launch_stream, given);
+    }
+    if (found->direct != nullptr) return launch_direct(*found, arguments, launch_stream);
+    if (found->single != nullptr) return launch_single(now, *found, arguments, launch_stream);
+    if (found->mapped != nullptr && launch_mapped(now, *found, arguments, launch_stream)) return;
+    launch_known(now, *found, arguments, launch_stream, given);
+  }
+
+  /// The one launch of a plan for which nothing is left to compute.
+  [[gnu::always_inline]] inline void launch_direct(const plan& of, const void* arguments,
+                                                   stream launch_stream) {
+    const planned_launch& only = *of.direct;
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    detail::bind_parameters(only, arguments, only.image, pointers);
+    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
   }
 
   template <class Check>

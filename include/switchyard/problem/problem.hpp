@@ -14,8 +14,9 @@ inline namespace v0 {
 
 namespace detail {
 
-[[nodiscard]] constexpr std::array<std::uint64_t, max_axes> make_hash_factors() noexcept {
-  std::array<std::uint64_t, max_axes> factors{};
+// One more than axes: for what is kept behind them.
+[[nodiscard]] constexpr std::array<std::uint64_t, max_axes + 1> make_hash_factors() noexcept {
+  std::array<std::uint64_t, max_axes + 1> factors{};
   std::uint64_t state = 0x9e3779b97f4a7c15;
   for (auto& factor : factors) {  // SplitMix64 (Steele, Lea, Flood)
     state += 0x9e3779b97f4a7c15;
@@ -27,7 +28,7 @@ namespace detail {
   return factors;
 }
 
-inline constexpr std::array<std::uint64_t, max_axes> hash_factors = make_hash_factors();
+inline constexpr std::array<std::uint64_t, max_axes + 1> hash_factors = make_hash_factors();
 
 }  // namespace detail
 
