@@ -85,16 +85,16 @@ struct stated_problem {
   return out;
 }
 
-/// Refuses a condition on arguments that no file names: it decides nothing.
-void require_conditions(const sy::operator_description& of_files, const sy::operator_description& op,
-                        const stated_problem& problem) {
+/// Refuses a condition on arguments, or an argument, that no file names: it decides nothing.
+void require_named(const sy::operator_description& of_files, const sy::operator_description& op,
+                   const stated_problem& problem) {
   if (problem.values.size() <= of_files.axes.size()) return;
   std::vector<std::string_view> names;
   for (const sy::axis_description& each : of_files.axes.subspan(of_files.own_axes()))
     names.push_back(each.name);
-  throw usage_error{"no manifest or table of '" + std::string{op.name} +
-                    "' that is installed names the condition '" + std::string{op.axes.back().name} +
-                    "' (they name " + (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};
+  throw usage_error{"no manifest or table of '" + std::string{op.name} + "' that is installed names '" +
+                    std::string{op.axes.back().name} + "' (they name " +
+                    (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};
 }
 
 /// One rule of selection and what came of it.
@@ -398,9 +398,9 @@ void run(const explain_arguments& arguments, session& session) {
   sy::catalog catalog{session.options()};
   const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
   const known_device device = require_device(catalog, arguments.device, arguments.attributes);
-  auto rules = catalog.rules(*known.description, device.properties);  // files name conditions on arguments
+  auto rules = catalog.rules(*known.description, device.properties);  // files add axes
   const stated_problem problem = read_problem(known, arguments.words);
-  require_conditions(*rules->op, *known.description, problem);
+  require_named(*rules->op, *known.description, problem);
   std::string note;
   if (rules->candidates.empty()) {
     if (auto of_tables = rules_of_tables(catalog, *known.description, device.properties)) {

@@ -11,7 +11,7 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
-#include <switchyard/files/read_condition.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_decode.hpp>
@@ -26,7 +26,7 @@
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tool/described_operator.hpp>
@@ -47,8 +47,8 @@ template <sy::operator_type Operator>
        {axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
     defaults.push_back(each);
   }
-  static sy::argument_conditions conditions{sy::describe<Operator>()};
-  return {&conditions.live(), std::move(defaults)};
+  static sy::argument_axes arguments{sy::describe<Operator>()};
+  return {&arguments.live(), std::move(defaults)};
 }
 
 /// An operator that files describe.
@@ -56,7 +56,7 @@ struct filed_operator {
   sy::tool::described_operator description;
   known_operator known;
 
-  std::unique_ptr<sy::argument_conditions> conditions;  // once the types of arguments are known
+  std::unique_ptr<sy::argument_axes> arguments;  // once the types of arguments are known
 
   explicit filed_operator(const std::string& name)
       : description{name}, known{&description.get(), {}, true, false} {}
@@ -115,10 +115,10 @@ const std::vector<known_operator>& known_operators() {
 }
 
 void add_operators(std::span<const sy::tool::own_operator> own) {
-  static std::vector<std::unique_ptr<sy::argument_conditions>> conditions;
+  static std::vector<std::unique_ptr<sy::argument_axes>> arguments;
   for (const sy::tool::own_operator& each : own) {
-    conditions.push_back(std::make_unique<sy::argument_conditions>(*each.description));
-    add({&conditions.back()->live(), {{"alignment", "16"}, {"dense", "true"}}});
+    arguments.push_back(std::make_unique<sy::argument_axes>(*each.description));
+    add({&arguments.back()->live(), {{"alignment", "16"}, {"dense", "true"}}});
   }
 }
 
@@ -131,8 +131,8 @@ void add_described(const std::string& path) {
   kept->description.read(file);
   kept->known.is_learned = false;
   kept->known.knows_arguments = true;
-  kept->conditions = std::make_unique<sy::argument_conditions>(kept->description.get());
-  kept->known.description = &kept->conditions->live();
+  kept->arguments = std::make_unique<sy::argument_axes>(kept->description.get());
+  kept->known.description = &kept->arguments->live();
   add(kept->known);
 }
 
@@ -188,8 +188,10 @@ const known_operator& require_operator(std::string_view name) {
 std::uint32_t require_axis(const sy::operator_description& op, std::string_view name) {
   const std::uint32_t axis = sy::find_axis(op, name);
   if (axis < op.axes.size()) return axis;
-  if (const std::uint32_t condition = sy::detail::find_condition(op, name); condition < op.axes.size())
-    return condition;
+  for (const std::uint32_t added :
+       {sy::detail::find_condition(op, name), sy::detail::find_argument(op, name)}) {
+    if (added < op.axes.size()) return added;
+  }
   std::vector<std::string_view> names;
   for (const sy::axis_description& each : op.axes) names.push_back(each.name);
   throw usage_error{"operator '" + std::string{op.name} + "' has no axis '" + std::string{name} + "'" +

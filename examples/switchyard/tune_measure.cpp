@@ -202,14 +202,14 @@ void measuring_worker::set_up() {
     throw left_out{std::string{"the process died while setting it up: "} + lost.what()};
   }
   if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
-  // The worker has read its files by itself: conditions on arguments may have other numbers there.
+  // The worker has read its files by itself: axes that files add may have other numbers there.
   const auto values = answer.at("problem").get<std::vector<std::int64_t>>();
-  const auto conditions = answer.at("conditions").get<std::vector<std::string>>();
+  const auto added = answer.at("added").get<std::vector<std::string>>();
   const std::size_t own = op_.own_axes();
   const auto axis_of = [&](std::size_t axis) {
-    return axis < own ? static_cast<std::uint32_t>(axis) : require_axis(op_, conditions.at(axis - own));
+    return axis < own ? static_cast<std::uint32_t>(axis) : require_axis(op_, added.at(axis - own));
   };
-  for (const std::string& each : conditions) static_cast<void>(require_axis(op_, each));
+  for (const std::string& each : added) static_cast<void>(require_axis(op_, each));
   full_.assign(op_.axes.size(), 0);
   for (std::size_t i = 0; i < values.size(); ++i) full_.at(axis_of(i)) = values[i];
   const json& checked = answer.at("checked");

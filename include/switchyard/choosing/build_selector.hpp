@@ -85,7 +85,8 @@ class selector_builder {
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
       for (const variant& variant : each.from->variants) {
-        if (knows(variant.type)) out_->candidates.push_back(make_candidate(variant, *each.from));
+        if (knows(variant.type) && knows(variant.cost.value))
+          out_->candidates.push_back(make_candidate(variant, *each.from));
       }
     }
     std::unordered_map<std::string, std::uint32_t> classes;
@@ -101,9 +102,14 @@ class selector_builder {
     }
   }
 
-  /// Whether a type's conditions on arguments are among the operator's axes.
+  /// Whether the axes that files added, and that a type or a cost names, are among the operator's.
   [[nodiscard]] bool knows(const std::vector<axis_value>& type) const noexcept {
     return type.empty() || type.back().axis < sources_.op->axes.size();
+  }
+
+  [[nodiscard]] bool knows(const expression& cost) const noexcept {
+    const std::size_t count = sources_.op->axes.size();
+    return count >= expression::max_axes_read || cost.axes_read() >> count == 0;
   }
 
   [[nodiscard]] bool has_variant(const std::string& id) {

@@ -35,7 +35,7 @@ struct operator_files {
   std::vector<std::shared_ptr<const table_file>> overlays;
   std::vector<std::shared_ptr<const table_file>> tables;
   std::uint64_t version = 0;  ///< grows whenever one of them changes
-  /// The operator with the conditions on arguments that they name; null: as it is.
+  /// The operator with the axes that they add; null: as it is.
   const operator_description* described = nullptr;
 };
 

@@ -22,7 +22,7 @@ struct problem_kind {
 
 class problem_kinds {
  public:
-  /// Of an operator with so many axes that are no conditions.
+  /// Of an operator with so many axes of its own.
   explicit problem_kinds(std::size_t own_axes = max_axes) : own_axes_{own_axes} {}
 
   /// Makes a type's values known.

@@ -34,7 +34,7 @@
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/files/table_file.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/target.hpp>
 
@@ -46,7 +46,7 @@ struct operator_contents {
   std::vector<std::shared_ptr<const manifest>> manifests;
   std::vector<std::shared_ptr<const table>> overlays;
   std::vector<std::shared_ptr<const table>> tables;
-  /// The operator with the conditions on arguments that they name; null: as it is.
+  /// The operator with the axes that they add; null: as it is.
   const operator_description* described = nullptr;
 };
 
@@ -73,8 +73,8 @@ class rule_catalog {
     const std::scoped_lock lock{mutex_};
     known_of_operator& known = files_[std::string{op.name}];
     known.ask_for(device);
-    argument_conditions& conditions = known.conditions_of(op);
-    const operator_description& reading = conditions.reading();
+    argument_axes& arguments = known.arguments_of(op);
+    const operator_description& reading = arguments.reading();
     const auto warn = [this](const std::string& message) { said_->warn(message); };
     operator_files fresh;
     fresh.manifests = known.manifests.refresh(
@@ -101,7 +101,7 @@ class rule_catalog {
     const bool differs = differ(fresh.manifests, served.manifests) || differ(fresh.tables, served.tables) ||
                          differ(fresh.overlays, served.overlays);
     fresh.version = served.version + (differs ? 1 : 0);
-    fresh.described = &conditions.now();
+    fresh.described = &arguments.now();
     known.serving = fresh;
     return fresh;
   }
@@ -121,8 +121,8 @@ class rule_catalog {
     add(from.overlays, out.overlays);
     add(from.tables, out.tables);
     out.described = from.described;
-    if (out.described != nullptr && out.described->conditions != nullptr)
-      out.described = &out.described->conditions->now();  // with what only groups of rows name
+    if (out.described != nullptr && out.described->arguments != nullptr)
+      out.described = &out.described->arguments->now();  // with what only groups of rows name
     return out;
   }
 
@@ -198,17 +198,17 @@ class rule_catalog {
     known_files<table_file> tables;
     operator_files serving;
     bool lost_manifests = false;
-    argument_conditions* conditions = nullptr;            // what all files were read with
-    std::unique_ptr<argument_conditions> own_conditions;  // where no describer keeps them
-    std::vector<device_properties> devices;               // that were asked for
+    argument_axes* arguments = nullptr;            // what all files were read with
+    std::unique_ptr<argument_axes> own_arguments;  // where no describer keeps them
+    std::vector<device_properties> devices;        // that were asked for
     bool for_all_devices = false;
 
-    /// Where conditions on arguments are kept: by whoever described the operator, or here.
-    [[nodiscard]] argument_conditions& conditions_of(const operator_description& op) {
-      if (conditions == nullptr && op.conditions == nullptr)
-        own_conditions = std::make_unique<argument_conditions>(op);
-      if (conditions == nullptr) conditions = op.conditions != nullptr ? op.conditions : own_conditions.get();
-      return *conditions;
+    /// Where axes that files add are kept: by whoever described the operator, or here.
+    [[nodiscard]] argument_axes& arguments_of(const operator_description& op) {
+      if (arguments == nullptr && op.arguments == nullptr)
+        own_arguments = std::make_unique<argument_axes>(op);
+      if (arguments == nullptr) arguments = op.arguments != nullptr ? op.arguments : own_arguments.get();
+      return *arguments;
     }
 
     void ask_for(const device_properties* device) {

@@ -9,8 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -22,7 +20,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/outlined_file.hpp>
-#include <switchyard/files/read_condition.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/operator.hpp>
 
@@ -48,7 +46,7 @@ class manifest_file {
       (void)list.array_size();                 // throws: it is no array
     }
     file_->read_types(op, warned);
-    if (op.conditions != nullptr) find_conditions(whole);
+    if (op.arguments != nullptr) find_argument_axes(whole);
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return head_.path; }
@@ -101,9 +99,9 @@ class manifest_file {
   }
 
  private:
-  /// Makes the conditions on arguments that variants require known, before a problem is looked at. Of most
-  /// files, no `requires` names an argument, and no entry is parsed.
-  void find_conditions(const json_place& whole) const {
+  /// Adds the axes that variants' conditions and costs make of arguments, before a problem is looked at. Of
+  /// most files, none names an argument, and no entry is parsed.
+  void find_argument_axes(const json_place& whole) const {
     const detail::argument_names arguments{*op_};
     std::optional<json_place> shared;
     bool shared_names = false;
@@ -111,21 +109,23 @@ class manifest_file {
       shared.emplace(whole.at("shared"));
       if (shared->value().is_object()) {
         for (const auto& [unused, each] : shared->value().items()) {
-          if (each.is_object() && each.contains("requires"))
-            shared_names = shared_names || arguments.may_be_in(each["requires"].dump());
+          for (const char* const key : {"requires", "cost"}) {
+            if (each.is_object() && each.contains(key))
+              shared_names = shared_names || arguments.may_be_in(each[key].dump());
+          }
         }
       }
     }
-    std::unordered_map<std::string_view, bool> known;  // whether an argument may be named, by spelling
+    detail::argument_finder named{arguments};
     detail::manifest_reader reader{*op_, {}, shared ? &*shared : nullptr};
     for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
-      const std::string_view spelt = file_->spelt(file_->entries()[i].conditions);
-      const auto [found, is_new] = known.try_emplace(spelt);
-      if (is_new) found->second = spelt.empty() ? shared_names : arguments.may_be_in(spelt);
-      if (!found->second) continue;
+      const outlined_file::entry& each = file_->entries()[i];
+      const bool inherits = shared_names && (each.conditions.empty() || each.cost.empty());
+      if (!inherits && !named.in(file_->spelt(each.conditions)) && !named.in(file_->spelt(each.cost)))
+        continue;
       warnings later;  // said when the entry is read
       file_->parse_entry(i, later,
-                         [&](const json_place& place, std::size_t) { reader.find_conditions(place); });
+                         [&](const json_place& place, std::size_t) { reader.find_argument_axes(place); });
     }
   }
 

@@ -2,7 +2,7 @@
 // positions, many times faster than parsing. What is asked for later is parsed from its own text.
 //
 // The document is an object. Of one of its members, an array, each element is outlined: where it is, and
-// where its "id", its "type" and its "requires" are.
+// where its "id", "type", "requires", "cost" and "axes" are.
 #pragma once
 
 #include <bit>
@@ -39,6 +39,8 @@ struct json_outline {
     text_span id;          ///< the value as it is spelt; empty: the element has none, or is no object
     text_span type;        ///< likewise
     text_span conditions;  ///< the value of "requires", likewise
+    text_span cost;        ///< likewise
+    text_span axes;        ///< likewise
   };
 
   std::vector<member> members;
@@ -157,6 +159,8 @@ class json_outliner {
         if (name == "id") each.id = {first, position()};
         if (name == "type") each.type = {first, position()};
         if (name == "requires") each.conditions = {first, position()};
+        if (name == "cost") each.cost = {first, position()};
+        if (name == "axes") each.axes = {first, position()};
         return true;
       });
       each.whole.end = position();

@@ -29,6 +29,8 @@ class outlined_file {
     text_span id;            ///< as it is spelt, with its quotes; empty: it has none
     std::uint32_t type = 0;  ///< index into types()
     text_span conditions;    ///< `requires` as it is spelt; empty: it has none of its own
+    text_span cost;          ///< likewise
+    text_span axes;          ///< likewise
   };
 
   /// Outlines a text, whose long list is the member `list`. Throws file_error malformed_json.
@@ -74,7 +76,7 @@ class outlined_file {
       const auto [found, is_new] = known.try_emplace(each.type.in(text_));
       if (is_new || !found->second) found->second = read_type_of(i, op, same, warned);
       if (!found->second) continue;
-      entries_.push_back({each.whole, each.id, *found->second, each.conditions});
+      entries_.push_back({each.whole, each.id, *found->second, each.conditions, each.cost, each.axes});
       positions_.push_back(static_cast<std::uint32_t>(i));
     }
     outline_ = {};

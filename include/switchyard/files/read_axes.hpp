@@ -12,9 +12,9 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
-#include <switchyard/files/read_condition.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -59,16 +59,17 @@ inline void check_operator(const json_place& file, const operator_description& o
   return value;
 }
 
-/// Index of the axis with this name, or of the condition on arguments that it is. axis_at() describes either.
+/// Index of the axis with this name, or of the one that the name adds: as a type axis a condition on
+/// arguments, as a size axis an argument. axis_at() describes either.
 [[nodiscard]] inline std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
-                                                  const std::string& name) {
+                                                  const std::string& name, axis_kind kind = axis_kind::type) {
   if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
-  const std::uint32_t condition = find_condition(op, name);
-  if (condition == argument_conditions::no_room)
-    place.fail(error_code::invalid_expression, describe_no_room(op, name));
-  if (condition != argument_conditions::no_axis) return condition;
+  const std::uint32_t added = kind == axis_kind::type ? find_condition(op, name) : find_argument(op, name);
+  if (added == argument_axes::no_room)
+    place.fail(error_code::invalid_expression, describe_no_room(op, name, kind));
+  if (added != argument_axes::no_axis) return added;
   std::vector<std::string_view> names;
-  for (const axis_description& axis : op.axes) names.push_back(axis.name);
+  for (const axis_description& axis : op.axes.first(op.own_axes())) names.push_back(axis.name);
   place.fail(error_code::unknown_axis, "operator '" + std::string{op.name} + "' has no axis '" + name + "'" +
                                            text::suggestion(name, names) + " (it has " +
                                            text::join(names, 40) + ")");

@@ -18,8 +18,9 @@
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/files/read_condition.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -33,6 +34,35 @@ namespace detail {
   } catch (const expression_error& problem) {
     place.fail(error_code::invalid_expression, problem.what());
   }
+}
+
+/// The same for an expression that choices depend on: an argument that it reads becomes a size axis.
+[[nodiscard]] inline expression parse_with_arguments(const json_place& place, std::string_view text,
+                                                     const operator_description& op, const scope& names) {
+  expression out = parse_at(place, text, names);
+  if (!out.reads_fields()) return out;
+  if (op.arguments == nullptr) {
+    place.fail(error_code::invalid_expression,
+               "'" + std::string{text} +
+                   "' reads an argument that no axis holds. Read the file through a "
+                   "catalog, or give the operator a derived axis for it");
+  }
+  scope with_axes = names;
+  out.for_each_field([&](std::uint32_t field) {
+    const std::string_view name = op.fields[field].name;
+    const std::uint32_t axis = find_argument(op, name);
+    if (axis == argument_axes::no_room)
+      place.fail(error_code::invalid_expression, describe_no_room(op, name, axis_kind::size));
+    if (axis == argument_axes::no_axis) {
+      place.fail(error_code::invalid_expression,
+                 "'" + std::string{name} + "' is no integer; only integer arguments can become size axes");
+    }
+    with_axes.add(name, {symbol::source::axis, axis, 0, 0, false});
+    for (const former_name& each : op.formerly) {
+      if (each.name == name) with_axes.add(each.former, {symbol::source::axis, axis, 0, 0, false});
+    }
+  });
+  return parse_at(place, text, with_axes);
 }
 
 /// Reads the expressions of one variant after the other. A text that has the same meaning for all of them is

@@ -26,7 +26,7 @@
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/problem_key.hpp>
@@ -42,8 +42,8 @@ class binding {
           std::shared_ptr<generation_counter> generation = nullptr)
       : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
                 std::move(generation)},
-        plans_{has_conditions() ? 1 : plan_capacity},
-        conditional_plans_{has_conditions() ? plan_capacity : 1} {}
+        plans_{reads_arguments() ? 1 : plan_capacity},
+        packed_plans_{reads_arguments() ? plan_capacity : 1} {}
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
   /// No launch may be under way.
@@ -58,19 +58,19 @@ class binding {
   [[nodiscard]] const operator_description& op() const noexcept { return shared_.rules->op(); }
   [[nodiscard]] const device_properties& device() const noexcept { return shared_.rules->device(); }
   [[nodiscard]] device_driver& driver() const noexcept { return shared_.loader->driver(); }
-  /// Whether files name conditions on arguments. Plans then depend on more than a call's key.
-  [[nodiscard]] bool has_conditions() const noexcept { return op().condition_count > 0; }
+  /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
+  [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
   /// The plans by packed problems.
-  [[nodiscard]] plan_cache& plans() noexcept { return has_conditions() ? conditional_plans_ : plans_; }
-  /// The plans by calls' keys; none where there are conditions.
+  [[nodiscard]] plan_cache& plans() noexcept { return reads_arguments() ? packed_plans_ : plans_; }
+  /// The plans by calls' keys; none where plans depend on more.
   [[nodiscard]] plan_cache& plans_by_key() noexcept { return plans_; }
-  /// A call's problem with its conditions. `own` has the operator's own axes.
+  /// A call's problem. `own` has the operator's own axes.
   [[nodiscard]] packed_problem pack(problem_view own, const void* arguments) const noexcept {
     return {op(), own, device().attributes, arguments};
   }
   /// What a packed problem's plan is found by.
   [[nodiscard]] std::uint64_t hash_of(problem_view packed) const noexcept {
-    return has_conditions() ? hash(packed) : hash(make_key(op(), packed));
+    return reads_arguments() ? hash(packed) : hash(make_key(op(), packed));
   }
   /// For plans with tensor maps.
   [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *shared_.tensor_maps; }
@@ -165,7 +165,7 @@ class binding {
 
   binding_context shared_;
   plan_cache plans_;
-  plan_cache conditional_plans_;
+  plan_cache packed_plans_;
   std::array<std::atomic<known_kind*>, buckets> kinds_{};  // lists that only grow; owned
   mutex kinds_mutex_;
 };

@@ -27,7 +27,7 @@
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
@@ -62,8 +62,16 @@ class dispatcher_core final : public binding_user {
     plan* found = now->plans_by_key().first_of(key_hash);
     if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
       found = find_behind(*now, key_hash, call);
-    if (found != nullptr && found->direct != nullptr) [[likely]]
-      return launch_direct(*found, arguments, launch_stream);
+    if (found != nullptr && found->direct != nullptr) [[likely]] {
+      const planned_launch& only = *found->direct;
+      detail::pointer_array
+          pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+      detail::bind_parameters(only, arguments, only.image, pointers);
+      const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+      if (result != 0) [[unlikely]]
+        detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);
+      return;
+    }
     if (found != nullptr && found->single != nullptr)
       return launch_single(*now, *found, arguments, launch_stream);
     if (found != nullptr && found->mapped != nullptr &&
@@ -195,28 +203,29 @@ class dispatcher_core final : public binding_user {
     return true;
   }
 
-  /// Adds a plan's problem under a binding that may know more conditions on arguments: whether these hold is
-  /// not known without arguments, so what none and what all of them let through is made.
+  /// Adds a plan's problem under a binding for which files may have added axes. What these would be for its
+  /// calls is not known without arguments: made is what calls without and with all new conditions get.
   static void add_missing(const binding& old, binding& fresh, const plan& each,
                           std::vector<met_problem>& missing) {
-    const std::size_t own = fresh.op().own_axes();
-    const std::size_t known = old.op().condition_count;
-    const std::size_t count = fresh.op().condition_count;
+    const operator_description& before = old.op();
+    const operator_description& after = fresh.op();
     const auto add = [&](const kept_problem& problem) {
       const std::uint64_t hash = fresh.hash_of(problem);
       if (fresh.plans().find(hash, problem) == nullptr) missing.push_back({problem, hash});
     };
-    if (count == known) return add(each.problem);
-    std::array<std::int64_t, max_axes + 1> packed{};
-    const problem_view before = each.problem;
-    for (std::size_t i = 0; i < before.size(); ++i) packed[i] = before[i];
+    if (before.added_axes == after.added_axes) return add(each.problem);
+    const std::size_t own = after.own_axes();
+    std::array<std::int64_t, max_packed> packed{};
+    const problem_view known = each.problem;
+    for (std::size_t i = 0; i < known.size(); ++i) packed[i] = known[i];
     kept_problem problem;
-    problem.assign({packed.data(), own + 1});
+    problem.assign({packed.data(), own + 1 + after.added_sizes});
     add(problem);
-    const std::uint64_t new_ones =
-        (~std::uint64_t{0} >> (max_conditions - count)) & (~std::uint64_t{0} << known);
-    packed[own] |= static_cast<std::int64_t>(new_ones);
-    problem.assign({packed.data(), own + 1});
+    for (std::size_t i = before.added_axes; i < after.added_axes; ++i) {
+      if (after.axes[own + i].kind == axis_kind::type)
+        packed[own] |= static_cast<std::int64_t>(std::uint64_t{1} << i);
+    }
+    problem.assign({packed.data(), own + 1 + after.added_sizes});
     add(problem);
   }
 
@@ -257,33 +266,34 @@ class dispatcher_core final : public binding_user {
                                           const void* arguments, stream launch_stream, workspace given,
                                           const Call& call) {
     if (found == nullptr) [[unlikely]] {
-      if (now.has_conditions()) return launch_conditional(now, arguments, launch_stream, given, call);
+      const auto own = call.problem();
+      if (now.reads_arguments() && launch_packed(now, own, arguments, launch_stream, given)) return;
       require_legal([&call] { return call.check(); });
-      return launch_new(now, call.problem(), key_hash, arguments, launch_stream, given);
+      if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
+      const packed_problem packed = now.pack(own, arguments);
+      return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
     }
     launch_known(now, *found, arguments, launch_stream, given);
   }
 
-  /// A call of an operator with conditions on arguments.
-  template <class Call>
-  [[gnu::noinline]] void launch_conditional(binding& now, const void* arguments, stream launch_stream,
-                                            workspace given, const Call& call) {
-    const packed_problem problem = now.pack(call.problem(), arguments);
-    const std::uint64_t key = hash(problem);
-    plan* const found = now.plans().find(key, problem);
-    if (found == nullptr) {
-      require_legal([&call] { return call.check(); });
-      return launch_new(now, problem, key, arguments, launch_stream, given);
+  /// A call of an operator with axes that files added. False where its problem is new.
+  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, const void* arguments,
+                                                  stream launch_stream, workspace given) {
+    const packed_problem packed = now.pack(own, arguments);
+    plan* const found = now.plans().find(now.hash_of(packed), packed);
+    if (found == nullptr) return false;
+    if (found->direct != nullptr) {
+      launch_direct(*found, arguments, launch_stream);
+    } else if (found->single != nullptr) {
+      launch_single(now, *found, arguments, launch_stream);
+    } else if (found->mapped == nullptr || !launch_mapped(now, *found, arguments, launch_stream)) {
+      launch_known(now, *found, arguments, launch_stream, given);
     }
-    if (found->direct != nullptr) return launch_direct(*found, arguments, launch_stream);
-    if (found->single != nullptr) return launch_single(now, *found, arguments, launch_stream);
-    if (found->mapped != nullptr && launch_mapped(now, *found, arguments, launch_stream)) return;
-    launch_known(now, *found, arguments, launch_stream, given);
+    return true;
   }
 
   /// The one launch of a plan for which nothing is left to compute.
-  [[gnu::always_inline]] inline void launch_direct(const plan& of, const void* arguments,
-                                                   stream launch_stream) {
+  void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
     const planned_launch& only = *of.direct;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read

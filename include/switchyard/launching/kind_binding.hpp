@@ -28,7 +28,7 @@
 #include <switchyard/launching/tensor_map_cache.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -24,6 +24,7 @@
 #include <switchyard/launching/late_program.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
@@ -82,8 +83,7 @@ class kept_problem {
   }  // NOLINT(google-explicit-constructor)
 
  private:
-  std::array<std::int64_t, max_axes + 1>
-      values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
+  std::array<std::int64_t, max_packed> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
   std::size_t count_ = 0;
 };
 

@@ -14,7 +14,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {

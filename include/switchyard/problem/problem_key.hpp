@@ -136,7 +136,8 @@ template <operator_type Operator>
   return maker.parts(std::make_index_sequence<(detail::key_words<Operator> + 1) / 2>{});
 }
 
-/// The key of an erased problem, whose flags are 0 or 1: equal to that of its calls. Without conditions.
+/// The key of an erased problem, whose flags are 0 or 1: equal to that of its calls. The operator's own axes
+/// only.
 struct erased_key {
   std::array<std::uint64_t, 2 * detail::max_key_parts> words{};
   std::size_t parts = 0;

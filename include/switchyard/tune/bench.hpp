@@ -191,12 +191,12 @@ class operator_bench final : public bench {
     }
   }
 
-  /// The operator with the conditions on arguments that its files name.
+  /// The operator with the axes that its files add.
   [[nodiscard]] const operator_description& described() const noexcept {
     return files_.described != nullptr ? *files_.described : describe<Operator>();
   }
 
-  /// A call's problem, conditions included.
+  /// A call's problem, with what files added.
   [[nodiscard]] std::vector<std::int64_t> problem_of_call(const arguments& call) const {
     const packed_problem packed{described(), make_problem<Operator>(call), device_.properties().attributes,
                                 &call};

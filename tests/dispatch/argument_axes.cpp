@@ -1,4 +1,4 @@
-// Conditions on arguments: the same problem, served by one variant or another as the arguments are.
+// Axes that files add: the same problem, served by one variant or another as its arguments are.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -194,7 +194,7 @@ TEST_CASE("the entry that goes over 64 conditions is left out with a warning, an
   CHECK(run(on, {.blocks = 64}) == 64);
   CHECK(run(on, {.blocks = 65}) == 100);
   CHECK_THAT(files.log(),
-             has_text("/variants/64/requires/0: 'blocks==65' would be condition 65 on arguments"));
+             has_text("/variants/64/requires/0: 'blocks==65' would be one condition on arguments too many"));
 }
 
 TEST_CASE("a condition may read the elements of an argument that is a small array") {
@@ -214,4 +214,54 @@ TEST_CASE("a condition may read the elements of an argument that is a small arra
   CHECK(out == 2);
   on(nullptr, {.out = &out, .w = {0.25F, 0.25F, 0.5F}});
   CHECK(out == 1);
+}
+
+TEST_CASE("rows of several values of an argument decide by it, before rows that do not tell them apart") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("few", 1), stamp_variant("many", 2), stamp_variant("other", 3)});
+  json by_blocks = stamp_group({});
+  by_blocks["axes"] = json::array({"batch", "seqlen", "blocks"});
+  by_blocks["rows"] =
+      json::array({{{"at", json::array({1, 1, 2})}, {"times_us", {{"few", 1.0}, {"many", 2.0}}}},
+                   {{"at", json::array({1, 1, 64})}, {"times_us", {{"few", 9.0}, {"many", 3.0}}}}});
+  files.put_table("stamp",
+                  {stamp_group({row(1, 1, {{"other", 1.0}, {"few", 4.0}, {"many", 4.0}})}), by_blocks});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  for (int round = 0; round < 2; ++round) {
+    CHECK(run(on, {.blocks = 2}) == 1);
+    CHECK(run(on, {.blocks = 64}) == 2);
+    CHECK(run(on, {.blocks = 3}) == 1);
+    CHECK(run(on, {.blocks = 60}) == 2);
+  }
+  const sy::explanation why = on.explain({.blocks = 64});
+  CHECK(why.chosen.why == sy::reason::exact);
+  CHECK(why.row_at == "batch=1 seqlen=1 blocks=64");
+  CHECK_THAT(why.problem, has_text("seqlen=1 blocks=64"));
+  CHECK(files.log().empty());
+}
+
+TEST_CASE("a cost may read an argument; old rows, which do not give it, go on to decide") {
+  const disk files;
+  json few = stamp_variant("few", 1);
+  few["cost"] = "blocks * blocks";
+  few["cost_us"] = 1;
+  json many = stamp_variant("many", 2);
+  many["cost"] = "8 * blocks";
+  many["cost_us"] = 1;
+  files.put_manifest("stamp", {few, many});
+  {
+    sy::catalog catalog{files.options()};
+    sy::dispatcher<stamp> on{catalog, sy::device::host()};
+    CHECK(run(on, {.blocks = 7}) == 1);
+    CHECK(run(on, {.blocks = 9}) == 2);
+    CHECK(on.explain({.blocks = 9}).chosen.why == sy::reason::heuristic);
+    on.prepare({.blocks = 9}, {{"seqlen", 1, 4}});
+  }
+  files.put_table("stamp", {stamp_group({row(1, 1, {{"few", 1.0}, {"many", 2.0}})})});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  CHECK(run(on, {.blocks = 9}) == 1);
+  CHECK(on.explain({.blocks = 9}).chosen.why == sy::reason::exact);
+  CHECK(files.log().empty());
 }

@@ -1,13 +1,16 @@
-// Reads conditions on arguments: their text without what does not change the meaning, and the axis that each
-// becomes.
+// Reads what adds axes to an operator: conditions on arguments, by their text without what does not change
+// the meaning, and arguments.
 //
 // Throws expression_error for a text that is no expression.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -18,7 +21,7 @@
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/expression/scanner.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_conditions.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -75,8 +78,9 @@ namespace detail {
     at += word.size();
     const symbol* const meaning = names.find(word);
     const symbol* const plain = without_config.find(word);
-    const bool is_config = meaning != nullptr && meaning->from == symbol::source::constant &&
-                           (plain == nullptr || plain->from != meaning->from || plain->value != meaning->value);
+    const bool is_config =
+        meaning != nullptr && meaning->from == symbol::source::constant &&
+        (plain == nullptr || plain->from != meaning->from || plain->value != meaning->value);
     if (!is_config) {
       out += current_name(op, word);
     } else if (meaning->value < 0) {
@@ -92,9 +96,9 @@ namespace detail {
 
 /// A condition from its text. One that reads an argument that is no integer, or has a number with a decimal
 /// point, is computed in double, and has no %, << and >>.
-[[nodiscard]] inline argument_condition parse_condition(const operator_description& op,
-                                                        std::string_view text, const scope& names) {
-  argument_condition out;
+[[nodiscard]] inline argument_axis parse_condition(const operator_description& op, std::string_view text,
+                                                   const scope& names) {
+  argument_axis out;
   out.is_real = text.find('.') != std::string_view::npos;
   if (!out.is_real) {
     out.value = expression::parse(text, names);
@@ -107,27 +111,45 @@ namespace detail {
   return out;
 }
 
-/// What is wrong where an operator has no room for a condition.
-[[nodiscard]] inline std::string describe_no_room(const operator_description& op, std::string_view condition) {
-  return "'" + text::shortened(condition, 60) + "' would be condition " + std::to_string(max_conditions + 1) +
-         " on arguments of operator '" + std::string{op.name} + "', whose files together may name " +
-         std::to_string(max_conditions) +
-         " different ones. Name fewer, or give the operator an axis; after files were replaced, a new process "
+/// What is wrong where an operator has no room for an axis.
+[[nodiscard]] inline std::string describe_no_room(const operator_description& op, std::string_view name,
+                                                  axis_kind kind) {
+  const bool is_size = kind == axis_kind::size;
+  return "'" + text::shortened(name, 60) + "' would be one " +
+         (is_size ? "argument" : "condition on arguments") + " too many for operator '" +
+         std::string{op.name} + "': its files together may name " + std::to_string(max_argument_axes) +
+         " conditions and arguments, of these " + std::to_string(max_argument_sizes) +
+         " arguments. Name fewer, or give the operator an axis; after files were replaced, a new process "
          "forgets those of the old ones";
 }
 
+/// The size axis of an argument, which is added if it is new; no_axis for what is no integer argument.
+/// no_room as argument_axes::add().
+[[nodiscard]] inline std::uint32_t find_argument(const operator_description& op, std::string_view name) {
+  if (op.arguments == nullptr) return argument_axes::no_axis;
+  name = current_name(op, name);
+  for (const field_description& each : op.fields) {
+    if (each.name != name) continue;
+    constexpr std::array others{value_kind::pointer, value_kind::f16, value_kind::bf16, value_kind::f32,
+                                value_kind::f64};
+    if (std::find(others.begin(), others.end(), each.kind) != others.end()) break;
+    return op.arguments->add(name, {expression::parse(name, make_scope(op)), axis_kind::size, false});
+  }
+  return argument_axes::no_axis;
+}
+
 /// The axis of a condition that a name in a file stands for, which is added if it is new; no_axis for what is
-/// none: a bare name, no expression, or one that reads no argument. no_room as argument_conditions::add().
+/// none: a bare name, no expression, or one that reads no argument. no_room as argument_axes::add().
 [[nodiscard]] inline std::uint32_t find_condition(const operator_description& op, std::string_view name) {
-  constexpr std::uint32_t none = argument_conditions::no_axis;
-  if (op.conditions == nullptr || name.find_first_of("=<>!") == std::string_view::npos) return none;
+  constexpr std::uint32_t none = argument_axes::no_axis;
+  if (op.arguments == nullptr || name.find_first_of("=<>!") == std::string_view::npos) return none;
   try {
     const scope names = make_scope(op);
     const std::string text = normalised_condition(op, name, names, names);
-    if (const std::uint32_t known = op.conditions->find(text); known != none) return known;
-    argument_condition condition = parse_condition(op, text, names);
+    if (const std::uint32_t known = op.arguments->find(text); known != none) return known;
+    argument_axis condition = parse_condition(op, text, names);
     if (!condition.value.reads_fields() || text.size() > max_condition_text) return none;
-    return op.conditions->add(text, std::move(condition));
+    return op.arguments->add(text, std::move(condition));
   } catch (const expression_error&) {
     return none;
   }
@@ -163,6 +185,24 @@ class argument_names {
 
  private:
   std::unordered_set<std::string_view> names_;
+};
+
+/// The same for many texts, most of which are alike.
+class argument_finder {
+ public:
+  /// The names outlive it.
+  explicit argument_finder(const argument_names& names) : names_{names} {}
+
+  /// The text outlives it.
+  [[nodiscard]] bool in(std::string_view spelt) {
+    const auto [found, is_new] = known_.try_emplace(spelt);
+    if (is_new) found->second = names_.may_be_in(spelt);
+    return found->second;
+  }
+
+ private:
+  const argument_names& names_;
+  std::unordered_map<std::string_view, bool> known_;
 };
 
 }  // namespace detail
