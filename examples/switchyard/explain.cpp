@@ -54,6 +54,8 @@ struct stated_problem {
   std::vector<bool> given(op.axes.size());
   for (const std::string& word : words) {
     const axis_word each = require_axis_word(op, word);
+    out.values.resize(op.axes.size());  // a word may add an axis
+    given.resize(op.axes.size());
     if (given[each.axis]) {
       throw usage_error{"axis '" + std::string{op.axes[each.axis].name} +
                         "' is given twice, the second time in '" + word + "'; give one value"};
