@@ -15,7 +15,7 @@ import tempfile
 CALLS = 1600
 IN_PLACE = 300  # the least of an operator's lists of launches, and `fifty`
 ANY = 500
-CONDITIONS = 900  # `fifty` where files name conditions on arguments
+CONDITIONS = 1000  # `fifty` where files name conditions on arguments
 
 
 def main():

@@ -70,7 +70,19 @@ class binding {
   }
   /// What a packed problem's plan is found by.
   [[nodiscard]] std::uint64_t hash_of(problem_view packed) const noexcept {
-    return reads_arguments() ? hash(packed) : hash(make_key(op(), packed));
+    return hash_of(hash(make_key(op(), packed)), packed.subspan(op().own_axes()));
+  }
+  /// The same of a call's key, by its hash, and of what a packed problem has behind the operator's own axes.
+  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t key_hash, problem_view added) noexcept {
+    return key_hash + hash(added);
+  }
+  /// What a call's packed problem has behind the operator's own axes.
+  [[nodiscard]] problem_view read_arguments(problem_view own, const void* arguments,
+                                            added_values& out) const noexcept {
+    op().arguments->evaluate(
+        op().added_axes, {own, device().attributes, op().fields, static_cast<const std::byte*>(arguments)},
+        out.data());
+    return {out.data(), 1 + op().added_sizes};
   }
   /// For plans with tensor maps.
   [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *shared_.tensor_maps; }

@@ -267,7 +267,7 @@ class dispatcher_core final : public binding_user {
                                           const Call& call) {
     if (found == nullptr) [[unlikely]] {
       const auto own = call.problem();
-      if (now.reads_arguments() && launch_packed(now, own, arguments, launch_stream, given)) return;
+      if (now.reads_arguments() && launch_packed(now, own, key_hash, arguments, launch_stream, given)) return;
       require_legal([&call] { return call.check(); });
       if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
       const packed_problem packed = now.pack(own, arguments);
@@ -277,10 +277,12 @@ class dispatcher_core final : public binding_user {
   }
 
   /// A call of an operator with axes that files added. False where its problem is new.
-  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, const void* arguments,
-                                                  stream launch_stream, workspace given) {
-    const packed_problem packed = now.pack(own, arguments);
-    plan* const found = now.plans().find(now.hash_of(packed), packed);
+  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, std::uint64_t key_hash,
+                                                  const void* arguments, stream launch_stream,
+                                                  workspace given) {
+    added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
+    const problem_view added = now.read_arguments(own, arguments, values);
+    plan* const found = now.plans().find(binding::hash_of(key_hash, added), own, added);
     if (found == nullptr) return false;
     if (found->direct != nullptr) {
       launch_direct(*found, arguments, launch_stream);

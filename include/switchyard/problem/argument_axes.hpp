@@ -36,6 +36,9 @@ inline constexpr std::size_t max_argument_sizes = 8;
 inline constexpr std::size_t max_packed = max_axes + 1 + max_argument_sizes;
 static_assert(max_packed <= detail::hash_factor_count);
 
+/// What a packed problem has behind the operator's own axes.
+using added_values = std::array<std::int64_t, 1 + max_argument_sizes>;
+
 /// A condition on arguments, or an argument, without its name.
 struct argument_axis {
   expression value;
@@ -44,6 +47,28 @@ struct argument_axis {
 
   /// A condition's value. A fault, such as a division by zero, makes it false.
   [[nodiscard]] bool holds(const evaluation& values) const noexcept {
+    const auto program = value.program();
+    if (program.size() == 2 && !is_real && program[1].from != detail::operand::stack) {
+      // Two values compared, as most conditions do: several times as fast as running the program.
+      const auto a = detail::load_operand<std::int64_t>(program[0], values);
+      const auto b = detail::load_operand<std::int64_t>(program[1], values);
+      switch (program[1].code) {
+        case detail::opcode::equal:
+          return a == b;
+        case detail::opcode::not_equal:
+          return a != b;
+        case detail::opcode::less_equal:
+          return a <= b;
+        case detail::opcode::greater_equal:
+          return a >= b;
+        case detail::opcode::less:
+          return a < b;
+        case detail::opcode::greater:
+          return a > b;
+        default:
+          break;
+      }
+    }
     if (is_real) return value.evaluate_real(values) != 0;
     const integer_result out = value.evaluate(values);
     return out.why == fault::none && out.value != 0;
