@@ -74,6 +74,19 @@ TEST_CASE("a condition is part of what is explained, and of why nothing serves")
                                                 has_text("pair (requires blocks==2)"));
 }
 
+TEST_CASE("rules that are asked for a problem without the axes that files added take them as false") {
+  const disk files;
+  put_conditional(files);
+  sy::catalog catalog{files.options()};
+  const auto rules = catalog.rules(sy::describe<stamp>(), sy::host::read_properties());
+  REQUIRE(rules->op->axes.size() == sy::axis_count<stamp> + 1);
+  const auto problem = sy::make_problem<stamp>({.blocks = 2});
+  const sy::explanation why = sy::explain(*rules, problem, rules->select(problem));
+  CHECK(why.variant == "any");
+  CHECK_THAT(why.problem, has_text("blocks==2=false"));
+  CHECK_THAT(sy::explain_failure(*rules, problem), has_text("blocks==2=false"));
+}
+
 TEST_CASE("rows may be of calls for which a condition holds, and pins and denials too") {
   const disk files;
   files.put_manifest(

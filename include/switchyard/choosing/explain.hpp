@@ -20,6 +20,7 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -113,8 +114,10 @@ namespace detail {
 }  // namespace detail
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
-[[nodiscard]] inline explanation explain(const selector& from, problem_view problem, const choice& chosen,
+[[nodiscard]] inline explanation explain(const selector& from, problem_view asked, const choice& chosen,
                                          unusable_flags unusable = {}) {
+  const padded_problem padded{*from.op, asked};
+  const problem_view problem = padded.view();
   explanation out;
   out.operator_name = from.op->name;
   out.problem = format_problem(*from.op, problem);
@@ -242,8 +245,10 @@ namespace detail {
 
 /// Why no variant serves a problem: what is missing, or which variants come nearest. `from` has those that
 /// come nearest.
-[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
+[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view asked,
                                                  unusable_flags unusable, const failure_context& context) {
+  const padded_problem padded{*from.op, asked};
+  const problem_view problem = padded.view();
   const std::size_t count = context.count;
   const std::vector<std::string>& targets = context.targets;
   const bool has_forced = from.is_forced && !from.forced.empty();  // then that is the cause

@@ -231,5 +231,24 @@ class expanded_problem {
       values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see view_
 };
 
+/// A problem with a value for each axis, from one that may lack those that files added: they are false, or 0.
+class padded_problem {
+ public:
+  padded_problem(const operator_description& op, problem_view problem) noexcept : view_{problem} {
+    if (problem.size() >= op.axes.size()) return;
+    for (std::size_t i = 0; i < op.axes.size(); ++i) values_[i] = i < problem.size() ? problem[i] : 0;
+    view_ = {values_.data(), op.axes.size()};
+  }
+  padded_problem(const padded_problem&) = delete;
+  padded_problem& operator=(const padded_problem&) = delete;
+
+  [[nodiscard]] problem_view view() const noexcept { return view_; }
+
+ private:
+  problem_view view_;
+  std::array<std::int64_t, max_axes + max_argument_axes>
+      values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see view_
+};
+
 }  // namespace v0
 }  // namespace switchyard
