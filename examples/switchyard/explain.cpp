@@ -54,6 +54,8 @@ struct stated_problem {
   std::vector<bool> given(op.axes.size());
   for (const std::string& word : words) {
     const axis_word each = require_axis_word(op, word);
+    out.values.resize(op.axes.size());  // a word may add an axis
+    given.resize(op.axes.size());
     if (given[each.axis]) {
       throw usage_error{"axis '" + std::string{op.axes[each.axis].name} +
                         "' is given twice, the second time in '" + word + "'; give one value"};
@@ -83,6 +85,18 @@ struct stated_problem {
     throw usage_error{"explain " + std::string{op.name} + ": these must be given as axis=value: " + missing};
   }
   return out;
+}
+
+/// Refuses a condition on arguments, or an argument, that no file names: it decides nothing.
+void require_named(const sy::operator_description& of_files, const sy::operator_description& op,
+                   const stated_problem& problem) {
+  if (problem.values.size() <= of_files.axes.size()) return;
+  std::vector<std::string_view> names;
+  for (const sy::axis_description& each : of_files.axes.subspan(of_files.own_axes()))
+    names.push_back(each.name);
+  throw usage_error{"no manifest or table of '" + std::string{op.name} + "' that is installed names '" +
+                    std::string{op.axes.back().name} + "' (they name " +
+                    (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};
 }
 
 /// One rule of selection and what came of it.
@@ -261,7 +275,9 @@ struct ranked_candidate {
   }
   if (named->variants.empty()) return nullptr;
   std::vector<std::string> ignored;
-  return sy::build_selector({&op, device, {named}, files.overlays, files.tables, {}}, ignored);
+  return sy::build_selector(
+      {files.described != nullptr ? files.described : &op, device, {named}, files.overlays, files.tables, {}},
+      ignored);
 }
 
 void print_text(const sy::selector& rules, const stated_problem& problem, const known_device& device,
@@ -383,9 +399,10 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
 void run(const explain_arguments& arguments, session& session) {
   sy::catalog catalog{session.options()};
   const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
-  const stated_problem problem = read_problem(known, arguments.words);
   const known_device device = require_device(catalog, arguments.device, arguments.attributes);
-  auto rules = catalog.rules(*known.description, device.properties);
+  auto rules = catalog.rules(*known.description, device.properties);  // files add axes
+  const stated_problem problem = read_problem(known, arguments.words);
+  require_named(*rules->op, *known.description, problem);
   std::string note;
   if (rules->candidates.empty()) {
     if (auto of_tables = rules_of_tables(catalog, *known.description, device.properties)) {

@@ -11,6 +11,7 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_decode.hpp>
@@ -25,6 +26,7 @@
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tool/described_operator.hpp>
@@ -45,13 +47,16 @@ template <sy::operator_type Operator>
        {axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
     defaults.push_back(each);
   }
-  return {&sy::describe<Operator>(), std::move(defaults)};
+  static sy::argument_axes arguments{sy::describe<Operator>()};
+  return {&arguments.live(), std::move(defaults)};
 }
 
 /// An operator that files describe.
 struct filed_operator {
   sy::tool::described_operator description;
   known_operator known;
+
+  std::unique_ptr<sy::argument_axes> arguments;  // once the types of arguments are known
 
   explicit filed_operator(const std::string& name)
       : description{name}, known{&description.get(), {}, true, false} {}
@@ -110,8 +115,11 @@ const std::vector<known_operator>& known_operators() {
 }
 
 void add_operators(std::span<const sy::tool::own_operator> own) {
-  for (const sy::tool::own_operator& each : own)
-    add({each.description, {{"alignment", "16"}, {"dense", "true"}}});
+  static std::vector<std::unique_ptr<sy::argument_axes>> arguments;
+  for (const sy::tool::own_operator& each : own) {
+    arguments.push_back(std::make_unique<sy::argument_axes>(*each.description));
+    add({&arguments.back()->live(), {{"alignment", "16"}, {"dense", "true"}}});
+  }
 }
 
 void add_described(const std::string& path) {
@@ -123,6 +131,8 @@ void add_described(const std::string& path) {
   kept->description.read(file);
   kept->known.is_learned = false;
   kept->known.knows_arguments = true;
+  kept->arguments = std::make_unique<sy::argument_axes>(kept->description.get());
+  kept->known.description = &kept->arguments->live();
   add(kept->known);
 }
 
@@ -178,6 +188,10 @@ const known_operator& require_operator(std::string_view name) {
 std::uint32_t require_axis(const sy::operator_description& op, std::string_view name) {
   const std::uint32_t axis = sy::find_axis(op, name);
   if (axis < op.axes.size()) return axis;
+  for (const std::uint32_t added :
+       {sy::detail::find_condition(op, name), sy::detail::find_argument(op, name)}) {
+    if (added < op.axes.size()) return added;
+  }
   std::vector<std::string_view> names;
   for (const sy::axis_description& each : op.axes) names.push_back(each.name);
   throw usage_error{"operator '" + std::string{op.name} + "' has no axis '" + std::string{name} + "'" +
@@ -202,7 +216,7 @@ std::int64_t require_value(const sy::axis_description& axis, std::string_view te
 }
 
 axis_word require_axis_word(const sy::operator_description& op, std::string_view word) {
-  const std::size_t equals = word.find('=');
+  const std::size_t equals = word.rfind('=');  // a condition on arguments has others before
   if (equals == 0 || equals == std::string_view::npos) {
     throw usage_error{"expected axis=value, got '" + std::string{word} + "'"};
   }

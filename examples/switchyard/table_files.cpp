@@ -111,7 +111,9 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
 std::shared_ptr<const sy::selector> installed_rules(sy::catalog& catalog, const sy::operator_description& op,
                                                     const sy::device_properties& device) {
   std::vector<std::string> ignored;
-  return sy::build_selector({&op, device, catalog.files(op).manifests, {}, {}, {}}, ignored);
+  const auto files = catalog.files(op);
+  return sy::build_selector(
+      {files.described != nullptr ? files.described : &op, device, files.manifests, {}, {}, {}}, ignored);
 }
 
 std::shared_ptr<const sy::selector> rules_of(const table_file& table,

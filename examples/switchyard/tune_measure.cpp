@@ -202,7 +202,16 @@ void measuring_worker::set_up() {
     throw left_out{std::string{"the process died while setting it up: "} + lost.what()};
   }
   if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
-  full_ = answer.at("problem").get<std::vector<std::int64_t>>();
+  // The worker has read its files by itself: axes that files add may have other numbers there.
+  const auto values = answer.at("problem").get<std::vector<std::int64_t>>();
+  const auto added = answer.at("added").get<std::vector<std::string>>();
+  const std::size_t own = op_.own_axes();
+  const auto axis_of = [&](std::size_t axis) {
+    return axis < own ? static_cast<std::uint32_t>(axis) : require_axis(op_, added.at(axis - own));
+  };
+  for (const std::string& each : added) static_cast<void>(require_axis(op_, each));
+  full_.assign(op_.axes.size(), 0);
+  for (std::size_t i = 0; i < values.size(); ++i) full_.at(axis_of(i)) = values[i];
   const json& checked = answer.at("checked");
   checks_ = {checked.at("rows").get<std::int64_t>(), checked.at("of").get<std::int64_t>(),
              checked.value("smaller", std::string{})};
@@ -210,7 +219,9 @@ void measuring_worker::set_up() {
   for (const json& each : answer.at("variants")) {
     serving next{each.at("id").get<std::string>(), each.at("blob").get<std::string>(), {}};
     for (const json& axis : each.at("type"))
-      next.type.push_back({axis.at(0).get<std::uint32_t>(), axis.at(1).get<std::int64_t>()});
+      next.type.push_back({axis_of(axis.at(0).get<std::uint32_t>()), axis.at(1).get<std::int64_t>()});
+    std::sort(next.type.begin(), next.type.end(),
+              [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
     serving_.push_back(std::move(next));
   }
   ready_ = true;

@@ -79,7 +79,7 @@ struct axis_values {
 };
 
 [[nodiscard]] axis_values parse_word(const sy::operator_description& op, const std::string& word) {
-  const std::size_t equals = word.find('=');
+  const std::size_t equals = word.rfind('=');  // a condition on arguments has others before
   if (equals == std::string::npos || equals == 0) {
     throw usage_error{"expected axis=value,value... or axis=first..last*factor, got '" + word + "'"};
   }

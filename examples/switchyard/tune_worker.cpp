@@ -143,11 +143,12 @@ class line_channel {
     for (const sy::axis_value& axis : each.type) type.push_back({axis.axis, axis.value});
     variants.push_back({{"id", each.id}, {"blob", each.blob}, {"type", type}});
   }
-  return {{"problem", made.problem},
-          {"variants", variants},
-          {"bytes", made.bytes},
-          {"flops", made.flops},
-          {"checked", extent_to_json(made.checked)}};
+  json added = json::array();
+  const sy::operator_description& op = bench.description();
+  for (const sy::axis_description& each : op.axes.subspan(op.own_axes()))
+    added.push_back(std::string{each.name});
+  return {{"problem", made.problem}, {"added", added},      {"variants", variants},
+          {"bytes", made.bytes},     {"flops", made.flops}, {"checked", extent_to_json(made.checked)}};
 }
 
 [[nodiscard]] json time(sy::tune::bench& bench, const json& request, const sy::tune::state_reader& state) {

@@ -65,14 +65,14 @@ class dispatcher {
   /// What would run, and why, as data; to_string gives the sentence. Loads nothing.
   [[nodiscard]] explanation explain(const arguments& call) { return explain({}, call); }
   [[nodiscard]] explanation explain(stream launch_stream, const arguments& call) {
-    return core_of(launch_stream).explain(make_problem<Operator>(call));
+    return core_of(launch_stream).explain(make_problem<Operator>(call), &call);
   }
 
   /// Loads what a call needs, so that the call itself loads nothing: before a stream capture, or before
   /// traffic. With a stream, on that stream's device, as the call will be.
   void prepare(const arguments& call) { prepare(stream{}, call); }
   void prepare(stream launch_stream, const arguments& call) {
-    core_of(launch_stream).prepare(make_problem<Operator>(call), [&call] { return check(call); });
+    core_of(launch_stream).prepare(make_problem<Operator>(call), &call, [&call] { return check(call); });
   }
 
   /// The same for every call whose axes lie in ranges and are else those of `call`.
@@ -80,13 +80,14 @@ class dispatcher {
     prepare(stream{}, call, ranges);
   }
   void prepare(stream launch_stream, const arguments& call, std::initializer_list<axis_span> ranges) {
-    core_of(launch_stream).prepare(make_problem<Operator>(call), std::span{ranges.begin(), ranges.size()});
+    core_of(launch_stream)
+        .prepare(make_problem<Operator>(call), &call, std::span{ranges.begin(), ranges.size()});
   }
 
   /// Bytes of workspace that a call takes; 0 for most.
   [[nodiscard]] std::size_t workspace_bytes(const arguments& call) { return workspace_bytes(stream{}, call); }
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call) {
-    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call));
+    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call), &call);
   }
 
   /// The device that serves a stream's calls.

@@ -74,13 +74,22 @@ struct former_name {
   std::string_view name;
 };
 
-/// An operator without its C++ type. The views are valid for the life of the program.
+class argument_axes;  // problem/argument_axes.hpp
+
+/// An operator without its C++ type. The views are valid for the life of the program or, where files
+/// added axes, of what keeps these.
 struct operator_description {
   std::string_view name;
   std::span<const axis_description> axes;
   std::span<const field_description> fields;
   std::size_t argument_bytes = 0;
   std::span<const former_name> formerly;
+  std::size_t added_axes = 0;          ///< how many of the last axes files added: see argument_axes
+  std::size_t added_sizes = 0;         ///< how many of them are size axes
+  argument_axes* arguments = nullptr;  ///< keeps those that files add; null: files may add none
+
+  /// Axes that are the operator's own.
+  [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }
 };
 
 namespace detail {
@@ -362,7 +371,7 @@ template <operator_type Operator>
         const auto* member = reinterpret_cast<const std::byte*>(&(probe.*Member));
         detail::add_fields<Member>(next, static_cast<std::uint32_t>(member - base));
       });
-      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}};
+      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}, 0, 0, nullptr};
       if constexpr (requires { Operator::formerly; }) {
         static_assert(detail::former_names_are_sound<Operator>(),
                       "`formerly` maps a name that no axis and no argument has to one that exists");

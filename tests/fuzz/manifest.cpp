@@ -19,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                  {"at": [4, 128], "times_us": {"good": 12, "bad": 13}}]}]})",
         "table.json", rotary(), warned));
   }();
+  begin_run();
   try {
     sy::warnings warned;
     const auto kernels = std::make_shared<const sy::manifest>(

@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             launches + "]}",
         "manifest.json", rotary(), warned));
   }();
+  begin_run();
   try {
     sy::warnings warned;
     const auto read = std::make_shared<const sy::table>(

@@ -13,6 +13,7 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 #include "../environment.hpp"
 #include "../unit/sample_operator.hpp"
@@ -45,7 +46,8 @@ nlohmann::json completed(nlohmann::json file, const std::string& kind) {
 
 std::string answer(const nlohmann::json& asked) {
   sy::selector_sources sources;
-  sources.op = &sample::description();
+  sy::argument_axes axes{sample::description()};
+  sources.op = &axes.live();
   for (const auto& [name, value] : asked.at("device").items()) {
     if (name == "backend") {
       sources.device.backend = value;

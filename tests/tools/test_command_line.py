@@ -116,6 +116,39 @@ def main():
         checks.contains(out, part, "a table without kernels")
     shutil.rmtree(bare.folder)
 
+    # Conditions on arguments that manifests require are given like axes, and taken as false where they are not.
+    dense = Tree(folder + "-dense")
+    dense.manifest["variants"][0]["requires"].append("q_stride_head == head_dim")
+    dense.manifest["variants"][0]["cost"] = "batch * seqlen + offset"
+    dense.write()
+
+    def explain_dense(*words):
+        return run(program, "--root", dense.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=1024", "--device", DEVICE,
+                   *words)
+
+    status, out, problem = explain_dense("q_stride_head==head_dim=true", "offset=0")
+    checks.equal((status, problem), (0, ""), "a condition")
+    for part in ("q_stride_head==head_dim=true offset=0}", ": large {tokens=64}", "exact: row 1"):
+        checks.contains(out, part, "a condition that holds")
+    status, out, problem = explain_dense("offset=0")
+    checks.equal((status, problem), (0, ""), "no condition")
+    for part in ("q_stride_head==head_dim=false offset=0}", ": small {tokens=4}", "not now: requires q_stride_head==head_dim",
+                 "alignment=16, q_stride_head==head_dim=false"):
+        checks.contains(out, part, "a condition that does not hold")
+    for word, part in (("q_stride_head == 1=true", "names 'q_stride_head==1' (they name q_stride_head==head_dim, offset)"),
+                       ("q_stride_hed==1=true", "has no axis 'q_stride_hed==1'"),
+                       ("q_stride_head==head_dim=2", "has no value '2'")):
+        status, out, problem = explain_dense("offset=0", word)
+        checks.equal((status, out), (64, ""), f"status of {word}")
+        checks.contains(problem, part, f"message of {word}")
+    status, out, problem = run(program, "--root", dense.folder, "list", "rotary")
+    checks.equal((status, problem), (0, ""), "list with a condition")
+    checks.contains(out, "alignment q_stride_head==head_dim\n", "list with a condition")
+    status, out, _ = run(program, "check", dense.folder)
+    checks.equal(status, 0, f"check with a condition: {out}")
+    checks.contains(out, "0 errors, 0 warnings", "check with a condition")
+    shutil.rmtree(dense.folder)
+
     # What it is, and an example for each command.
     status, out, _ = run(program, "--version")
     checks.equal(status, 0, "--version")

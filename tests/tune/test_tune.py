@@ -411,6 +411,37 @@ def test_recording():
     check("operator 'soft' of the recording cannot be measured" in done.stderr, done.stderr)
 
 
+def test_axes_that_files_add():
+    """Conditions on arguments are measured as the workload's calls have them, and recorded; arguments are size axes."""
+    root = make_root("conditions", ["right", "slow"])
+    path = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    manifest = read_json(path)
+    manifest["variants"][0]["requires"] = ["x_stride_row == columns"]
+    manifest["variants"][1]["requires"] = ["x_stride_row > 4 * columns"]
+    manifest["variants"].append({**manifest["variants"][1], "id": "any", "requires": [], "cost": "out_stride_row * rows"})
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+    table = os.path.join(FOLDER, "conditions.json")
+    run(root, "softmax", "dtype=f32", "rows=8", "columns=64,128", "-o", table, *LOOSE)
+    found = read_table(table)
+    check(len(found["groups"]) == 1, f"one group: {found}")
+    group = found["groups"][0]
+    check(group["axes"] == ["rows", "columns", "out_stride_row"], f"axes {group['axes']}")
+    check(rows(found).keys() == {(8, 64, 64), (8, 128, 128)}, f"rows {rows(found).keys()}")
+    check(all(set(row["times_us"]) == {"right", "any"} for row in rows(found).values()), f"variants {found}")
+    measured = group["measured_with"]
+    check(measured.get("x_stride_row==columns") is True and measured.get("x_stride_row>4*columns") is False,
+          f"measured with {measured}")
+    # The same again measures nothing; a call of another layout is none that the workload makes.
+    before = read_json(table)
+    run(root, "softmax", "dtype=f32", "rows=8", "columns=64,128", "-o", table, *LOOSE)
+    check(rows(read_json(table)) == rows(before), "the rows are kept")
+    done = run(root, "softmax", "dtype=f32", "rows=8", "columns=64", "x_stride_row==columns=false", "-o",
+               os.path.join(FOLDER, "other.json"), *LOOSE, status=2)
+    check("the tuner's calls have x_stride_row==columns=true where false is asked for" in done.stdout + done.stderr,
+          f"a layout that is not made: {done.stdout}{done.stderr}")
+
+
 def test_progress_in_a_log():
     root = make_root("log", ["right", "off"])
     words = ["softmax", "dtype=f32", "rows=1..6+1", "columns=16", "--drift", "90%"]

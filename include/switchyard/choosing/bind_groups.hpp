@@ -50,6 +50,7 @@ class group_binder {
                             " axes; it is not used");
           continue;
         }
+        if (!knows(rows)) continue;
         bound_group* into = nullptr;
         std::size_t number = groups_.size();
         if (ranked.rank == table_rank::this_device)
@@ -68,8 +69,10 @@ class group_binder {
           into->envelope = ranked.source->match.envelope;
           add_dimensions(*into, ranked.source->match);
         }
-        for (const measured_values& each : rows.measured_with)
-          add_measured(into->measured_with, each.axis, each.values);
+        for (const measured_values& each : rows.measured_with) {
+          // A condition that was added after these rules excludes none of their variants.
+          if (each.axis < set_.op->axes.size()) add_measured(into->measured_with, each.axis, each.values);
+        }
         add_rows(*into, known_[number], rows, *ranked.source, t);
       }
     }
@@ -88,6 +91,7 @@ class group_binder {
       if (a.rank != b.rank) return a.rank < b.rank;
       if (table_a != table_b) return table_a < table_b;
       if (a.type.size() != b.type.size()) return a.type.size() > b.type.size();
+      if (adds_axes(a) != adds_axes(b)) return adds_axes(a);
       return a.timed && !b.timed;
     });
     for (bound_group& each : groups_) {
@@ -104,21 +108,48 @@ class group_binder {
   [[nodiscard]] std::vector<silent_group> take_silent() { return std::move(silent_); }
 
  private:
+  /// Whether the axes that files added, and that a group names, are among the operator's. Else they were
+  /// added after these rules.
+  [[nodiscard]] bool knows(const row_group& rows) const noexcept {
+    const std::size_t count = set_.op->axes.size();
+    return (rows.type.empty() || rows.type.back().axis < count) &&
+           std::all_of(rows.axes.begin(), rows.axes.end(),
+                       [count](std::uint32_t each) { return each < count; });
+  }
+
+  [[nodiscard]] bool is_known(const expression& value) const noexcept {
+    const std::size_t count = set_.op->axes.size();
+    return count >= expression::max_axes_read || value.axes_read() >> count == 0;
+  }
+
+  /// Whether a group's rows tell arguments apart: then they say more than rows that do not.
+  [[nodiscard]] bool adds_axes(const bound_group& group) const noexcept {
+    const std::size_t own = set_.op->own_axes();
+    return std::any_of(group.axes.begin(), group.axes.end(),
+                       [own](std::uint32_t each) { return each >= own; });
+  }
+
+  /// How a table compares values of an axis. It may not know an axis that files added.
+  [[nodiscard]] static axis_rule rule_of(const match_rule& match, std::uint32_t axis) {
+    return axis < match.axes.size() ? match.axes[axis] : axis_rule{};
+  }
+
   /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
   void add_dimensions(bound_group& into, const match_rule& match) {
     for (const std::uint32_t axis : into.axes) {
-      if (match.axes[axis].metric != axis_metric::ignore)
-        into.dimensions.push_back({match.axes[axis], axis, {}, {}});
+      if (rule_of(match, axis).metric != axis_metric::ignore)
+        into.dimensions.push_back({rule_of(match, axis), axis, {}, {}});
     }
     for (const match_feature& each : match.features) {
       if (into.dimensions.size() == max_dimensions) break;
-      if (each.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, each.value))
+      if (each.rule.metric != axis_metric::ignore && is_known(each.value) &&
+          is_said(into.type, into.axes, each.value))
         into.dimensions.push_back(
             {each.rule, no_index, each.value.fold(into.type, set_.device.attributes), {}});
     }
     // If all are ignored, every row is equally near; an index still needs one dimension.
     if (into.dimensions.empty() && !into.axes.empty())
-      into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), {}, {}});
+      into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), {}, {}});
   }
 
   /// Tells kinds of groups apart: their type and axes, and whether they have times.

@@ -20,6 +20,7 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -65,6 +66,8 @@ namespace detail {
   for (const axis_value& wanted : each.variant->type) {
     if (problem[wanted.axis] == wanted.value) continue;
     const axis_description& axis = from.op->axes[wanted.axis];
+    if (wanted.axis >= from.op->own_axes())
+      return "requires " + std::string{axis.name} + (wanted.value != 0 ? "" : " to be false");
     return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
            format_value(axis, problem[wanted.axis]);
   }
@@ -111,8 +114,10 @@ namespace detail {
 }  // namespace detail
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
-[[nodiscard]] inline explanation explain(const selector& from, problem_view problem, const choice& chosen,
+[[nodiscard]] inline explanation explain(const selector& from, problem_view asked, const choice& chosen,
                                          unusable_flags unusable = {}) {
+  const padded_problem padded{*from.op, asked};
+  const problem_view problem = padded.view();
   explanation out;
   out.operator_name = from.op->name;
   out.problem = format_problem(*from.op, problem);
@@ -240,8 +245,10 @@ namespace detail {
 
 /// Why no variant serves a problem: what is missing, or which variants come nearest. `from` has those that
 /// come nearest.
-[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
+[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view asked,
                                                  unusable_flags unusable, const failure_context& context) {
+  const padded_problem padded{*from.op, asked};
+  const problem_view problem = padded.view();
   const std::size_t count = context.count;
   const std::vector<std::string>& targets = context.targets;
   const bool has_forced = from.is_forced && !from.forced.empty();  // then that is the cause

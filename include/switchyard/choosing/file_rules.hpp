@@ -35,6 +35,8 @@ struct operator_files {
   std::vector<std::shared_ptr<const table_file>> overlays;
   std::vector<std::shared_ptr<const table_file>> tables;
   std::uint64_t version = 0;  ///< grows whenever one of them changes
+  /// The operator with the axes that they add; null: as it is.
+  const operator_description* described = nullptr;
 };
 
 class file_rules final : public rule_book {
@@ -51,7 +53,11 @@ class file_rules final : public rule_book {
   /// `force`: SWITCHYARD_FORCE's part for the operator; empty: none.
   file_rules(const operator_description& op, device_properties running, const operator_files& files,
              std::string force, listener told)
-      : rule_book{op, std::move(running)}, files_{files}, force_{std::move(force)}, told_{std::move(told)} {
+      : rule_book{files.described != nullptr ? *files.described : op, std::move(running)},
+        files_{files},
+        force_{std::move(force)},
+        told_{std::move(told)},
+        kinds_{op.own_axes()} {
     for (const auto& each : files_.manifests) {
       if (!each->is_read() || !target_fit(device(), each->target().backend, each->target().arch)) continue;
       fitting_.push_back(each);

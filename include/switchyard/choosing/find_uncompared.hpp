@@ -31,7 +31,7 @@ class measured_types {
     for (const axis_value& each : type) values_[each.axis] = {each.value};
     for (const measured_values& each : recorded) values_[each.axis] = each.values;
     for (std::size_t axis = 0; axis < op.axes.size(); ++axis) {
-      if (!values_[axis].empty()) known_ |= std::uint32_t{1} << axis;
+      if (axis < expression::max_axes_read && !values_[axis].empty()) known_ |= std::uint64_t{1} << axis;
     }
   }
 
@@ -51,11 +51,11 @@ class measured_types {
 
   /// Whether a condition holds for some combination of the values, or cannot be decided by them.
   [[nodiscard]] bool may_hold(const expression& asked, const attribute_values& attributes) const {
-    const std::uint32_t axes = asked.axes_read();
+    const std::uint64_t axes = asked.axes_read();
     if ((axes & ~known_) != 0 || asked.reads_fields()) return true;
     std::vector<std::size_t> read;
     std::size_t combinations = 1;
-    for (std::uint32_t axis = 0; axis < op_.axes.size(); ++axis) {
+    for (std::uint32_t axis = 0; axes >> axis != 0 && axis < expression::max_axes_read; ++axis) {
       if ((axes >> axis & 1U) == 0) continue;
       read.push_back(axis);
       combinations *= values_[axis].size();
@@ -76,7 +76,7 @@ class measured_types {
 
   const operator_description& op_;
   std::vector<std::vector<std::int64_t>> values_;  // by axis; none: not known
-  std::uint32_t known_ = 0;                        // the axes that have values here, a bit each
+  std::uint64_t known_ = 0;                        // the axes that have values here, a bit each
 };
 
 /// The candidates of a type that rows do not compare. `listed`: those that rows have times of.

@@ -34,6 +34,7 @@
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/files/table_file.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/target.hpp>
 
@@ -45,6 +46,8 @@ struct operator_contents {
   std::vector<std::shared_ptr<const manifest>> manifests;
   std::vector<std::shared_ptr<const table>> overlays;
   std::vector<std::shared_ptr<const table>> tables;
+  /// The operator with the axes that they add; null: as it is.
+  const operator_description* described = nullptr;
 };
 
 class rule_catalog {
@@ -70,24 +73,26 @@ class rule_catalog {
     const std::scoped_lock lock{mutex_};
     known_of_operator& known = files_[std::string{op.name}];
     known.ask_for(device);
+    argument_axes& arguments = known.arguments_of(op);
+    const operator_description& reading = arguments.reading();
     const auto warn = [this](const std::string& message) { said_->warn(message); };
     operator_files fresh;
     fresh.manifests = known.manifests.refresh(
         list_manifests(path_, op.name),
         [&](const std::string& path, const std::shared_ptr<const manifest_file>& same) {
-          return read_manifest(path, op, known, same);
+          return read_manifest(path, reading, known, same);
         },
         report, warn);
     fresh.tables = known.tables.refresh(
         list_tables(path_, op.name),
         [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
-          return read_table(path, op, known, same);
+          return read_table(path, reading, known, same);
         },
         report, warn);
     fresh.overlays = known.overlays.refresh(
         list_overlays(path_, op.name),
         [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
-          return read_overlay(path, op, known, same);
+          return read_overlay(path, reading, known, same);
         },
         report, warn);
     keep_last_manifests(op, known, fresh);
@@ -96,6 +101,7 @@ class rule_catalog {
     const bool differs = differ(fresh.manifests, served.manifests) || differ(fresh.tables, served.tables) ||
                          differ(fresh.overlays, served.overlays);
     fresh.version = served.version + (differs ? 1 : 0);
+    fresh.described = &arguments.now();
     known.serving = fresh;
     return fresh;
   }
@@ -114,6 +120,9 @@ class rule_catalog {
     add(from.manifests, out.manifests);
     add(from.overlays, out.overlays);
     add(from.tables, out.tables);
+    out.described = from.described;
+    if (out.described != nullptr && out.described->arguments != nullptr)
+      out.described = &out.described->arguments->now();  // with what only groups of rows name
     return out;
   }
 
@@ -141,8 +150,9 @@ class rule_catalog {
                                                               const device_properties& device,
                                                               const operator_contents& from) const {
     std::vector<std::string> warned;
-    auto out = build_selector({&op, device, from.manifests, from.overlays, from.tables, forced_for_(op.name)},
-                              warned);
+    const operator_description& described = from.described != nullptr ? *from.described : op;
+    auto out = build_selector(
+        {&described, device, from.manifests, from.overlays, from.tables, forced_for_(op.name)}, warned);
     said_->add_once(warned);
     return out;
   }
@@ -188,8 +198,18 @@ class rule_catalog {
     known_files<table_file> tables;
     operator_files serving;
     bool lost_manifests = false;
-    std::vector<device_properties> devices;  // that were asked for
+    argument_axes* arguments = nullptr;            // what all files were read with
+    std::unique_ptr<argument_axes> own_arguments;  // where no describer keeps them
+    std::vector<device_properties> devices;        // that were asked for
     bool for_all_devices = false;
+
+    /// Where axes that files add are kept: by whoever described the operator, or here.
+    [[nodiscard]] argument_axes& arguments_of(const operator_description& op) {
+      if (arguments == nullptr && op.arguments == nullptr)
+        own_arguments = std::make_unique<argument_axes>(op);
+      if (arguments == nullptr) arguments = op.arguments != nullptr ? op.arguments : own_arguments.get();
+      return *arguments;
+    }
 
     void ask_for(const device_properties* device) {
       if (device == nullptr) {

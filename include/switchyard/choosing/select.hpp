@@ -17,6 +17,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -33,8 +34,10 @@ class selector : public candidate_set {
   bool is_forced = false;
   std::string force_text;
 
-  /// Chooses a variant for a problem.
-  [[nodiscard]] choice select(problem_view problem, unusable_flags unusable = {}) const noexcept {
+  /// Chooses a variant for a problem. Axes that files added, and that it lacks, are false, or 0.
+  [[nodiscard]] choice select(problem_view asked, unusable_flags unusable = {}) const noexcept {
+    const padded_problem padded{*op, asked};
+    const problem_view problem = padded.view();
     if (is_forced) return first_of(forced, problem, unusable, reason::forced);
     for (std::size_t i = 0; i < pins.size(); ++i) {
       if (!pins[i].applies(problem)) continue;

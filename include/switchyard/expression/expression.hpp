@@ -77,12 +77,15 @@ class expression {
     }
     return false;
   }
+  /// Expressions read none but the first so many axes.
+  static constexpr std::size_t max_axes_read = 64;
+
   /// The axes that it reads, a bit each.
-  [[nodiscard]] std::uint32_t axes_read() const noexcept {
-    static_assert(max_axes <= 32);
-    std::uint32_t out = 0;
+  [[nodiscard]] std::uint64_t axes_read() const noexcept {
+    static_assert(max_axes <= max_axes_read);
+    std::uint64_t out = 0;
     for (const detail::instruction& step : program_) {
-      if (step.from == detail::operand::axis) out |= std::uint32_t{1} << step.index;
+      if (step.from == detail::operand::axis) out |= std::uint64_t{1} << step.index;
     }
     return out;
   }

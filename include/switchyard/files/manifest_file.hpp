@@ -3,6 +3,7 @@
 // Immutable but for what it keeps of earlier reading. Any thread may read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/outlined_file.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/operator.hpp>
 
@@ -44,6 +46,7 @@ class manifest_file {
       (void)list.array_size();                 // throws: it is no array
     }
     file_->read_types(op, warned);
+    if (op.arguments != nullptr) find_argument_axes(whole);
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return head_.path; }
@@ -96,6 +99,36 @@ class manifest_file {
   }
 
  private:
+  /// Adds the axes that variants' conditions and costs make of arguments, before a problem is looked at. Of
+  /// most files, none names an argument, and no entry is parsed.
+  void find_argument_axes(const json_place& whole) const {
+    const detail::argument_names arguments{*op_};
+    std::optional<json_place> shared;
+    bool shared_names = false;
+    if (whole.has("shared")) {
+      shared.emplace(whole.at("shared"));
+      if (shared->value().is_object()) {
+        for (const auto& [unused, each] : shared->value().items()) {
+          for (const char* const key : {"requires", "cost"}) {
+            if (each.is_object() && each.contains(key))
+              shared_names = shared_names || arguments.may_be_in(each[key].dump());
+          }
+        }
+      }
+    }
+    detail::argument_finder named{arguments};
+    detail::manifest_reader reader{*op_, {}, shared ? &*shared : nullptr};
+    for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
+      const outlined_file::entry& each = file_->entries()[i];
+      const bool inherits = shared_names && (each.conditions.empty() || each.cost.empty());
+      if (!inherits && !named.in(file_->spelt(each.conditions)) && !named.in(file_->spelt(each.cost)))
+        continue;
+      warnings later;  // said when the entry is read
+      file_->parse_entry(i, later,
+                         [&](const json_place& place, std::size_t) { reader.find_argument_axes(place); });
+    }
+  }
+
   void add_ids(const outlined_file& of) const {
     of.for_each_id([this](std::string id) { ids_.insert(std::move(id)); });
   }

@@ -2,7 +2,7 @@
 // positions, many times faster than parsing. What is asked for later is parsed from its own text.
 //
 // The document is an object. Of one of its members, an array, each element is outlined: where it is, and
-// where its "id" and its "type" are.
+// where its "id", "type", "requires", "cost" and "axes" are.
 #pragma once
 
 #include <bit>
@@ -36,8 +36,11 @@ struct json_outline {
   };
   struct element {
     text_span whole;
-    text_span id;    ///< the value as it is spelt; empty: the element has none, or is no object
-    text_span type;  ///< likewise
+    text_span id;          ///< the value as it is spelt; empty: the element has none, or is no object
+    text_span type;        ///< likewise
+    text_span conditions;  ///< the value of "requires", likewise
+    text_span cost;        ///< likewise
+    text_span axes;        ///< likewise
   };
 
   std::vector<member> members;
@@ -155,6 +158,9 @@ class json_outliner {
         if (!skip_value(3)) return false;
         if (name == "id") each.id = {first, position()};
         if (name == "type") each.type = {first, position()};
+        if (name == "requires") each.conditions = {first, position()};
+        if (name == "cost") each.cost = {first, position()};
+        if (name == "axes") each.axes = {first, position()};
         return true;
       });
       each.whole.end = position();

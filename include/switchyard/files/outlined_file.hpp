@@ -28,6 +28,9 @@ class outlined_file {
     text_span whole;
     text_span id;            ///< as it is spelt, with its quotes; empty: it has none
     std::uint32_t type = 0;  ///< index into types()
+    text_span conditions;    ///< `requires` as it is spelt; empty: it has none of its own
+    text_span cost;          ///< likewise
+    text_span axes;          ///< likewise
   };
 
   /// Outlines a text, whose long list is the member `list`. Throws file_error malformed_json.
@@ -73,7 +76,7 @@ class outlined_file {
       const auto [found, is_new] = known.try_emplace(each.type.in(text_));
       if (is_new || !found->second) found->second = read_type_of(i, op, same, warned);
       if (!found->second) continue;
-      entries_.push_back({each.whole, each.id, *found->second});
+      entries_.push_back({each.whole, each.id, *found->second, each.conditions, each.cost, each.axes});
       positions_.push_back(static_cast<std::uint32_t>(i));
     }
     outline_ = {};
@@ -82,6 +85,9 @@ class outlined_file {
   [[nodiscard]] const std::vector<entry>& entries() const noexcept { return entries_; }
   /// The types that entries have, each once.
   [[nodiscard]] const std::vector<std::vector<axis_value>>& types() const noexcept { return types_; }
+
+  /// A part of the text.
+  [[nodiscard]] std::string_view spelt(text_span part) const noexcept { return part.in(text_); }
 
   /// The id of an entry; empty: it has none.
   [[nodiscard]] std::string id_of(const entry& each) const { return string_in(each.id); }

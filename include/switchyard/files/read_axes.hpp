@@ -12,7 +12,9 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -57,12 +59,17 @@ inline void check_operator(const json_place& file, const operator_description& o
   return value;
 }
 
-/// Index of the axis with this name.
+/// Index of the axis with this name, or of the one that the name adds: as a type axis a condition on
+/// arguments, as a size axis an argument. axis_at() describes either.
 [[nodiscard]] inline std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
-                                                  const std::string& name) {
+                                                  const std::string& name, axis_kind kind = axis_kind::type) {
   if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
+  const std::uint32_t added = kind == axis_kind::type ? find_condition(op, name) : find_argument(op, name);
+  if (added == argument_axes::no_room)
+    place.fail(error_code::invalid_expression, describe_no_room(op, name, kind));
+  if (added != argument_axes::no_axis) return added;
   std::vector<std::string_view> names;
-  for (const axis_description& axis : op.axes) names.push_back(axis.name);
+  for (const axis_description& axis : op.axes.first(op.own_axes())) names.push_back(axis.name);
   place.fail(error_code::unknown_axis, "operator '" + std::string{op.name} + "' has no axis '" + name + "'" +
                                            text::suggestion(name, names) + " (it has " +
                                            text::join(names, 40) + ")");
@@ -89,13 +96,13 @@ inline void check_given_once(const json_place& object, const operator_descriptio
   check_given_once(place, op);
   for (const auto& [name, unused] : place.object()) {
     const std::uint32_t axis = read_axis_name(place, op, name);
-    if (op.axes[axis].kind != axis_kind::type) {
+    if (axis_at(op, axis).kind != axis_kind::type) {
       place.fail(error_code::unknown_axis,
                  "'" + name +
                      "' is a size axis; 'type' takes type axes only. Put a condition on it into 'requires'");
     }
     const auto entry = place.at(name.c_str());
-    const axis_value value{axis, read_axis_value(entry, op.axes[axis])};
+    const axis_value value{axis, read_axis_value(entry, axis_at(op, axis))};
     std::size_t at = type.size();
     while (at > 0 && type[at - 1].axis > axis) --at;
     type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);

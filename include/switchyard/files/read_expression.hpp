@@ -12,47 +12,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 namespace detail {
-
-/// Every name that an operator's expressions may use, without a variant's config.
-[[nodiscard]] inline scope make_scope(const operator_description& op) {
-  scope names;
-  names.add("pi", {symbol::source::real_constant, 0, 0, 3.14159265358979323846, false});
-  names.add("log2e", {symbol::source::real_constant, 0, 0, 1.44269504088896340736, false});
-  names.add("ln2", {symbol::source::real_constant, 0, 0, 0.69314718055994530942, false});
-  for (const axis_description& axis : op.axes) {
-    if (axis.value_names.data() == enumerator_names<bool>.data()) continue;
-    for (std::size_t i = 0; i < axis.value_names.size(); ++i) {
-      names.add_enumerator(axis.value_names[i], static_cast<std::int64_t>(i));
-    }
-  }
-  names.add_constant("true", 1);
-  names.add_constant("false", 0);
-  for (std::size_t i = 0; i < attribute_names.size(); ++i) {
-    names.add(attribute_names[i], {symbol::source::attribute, static_cast<std::uint32_t>(i), 0, 0, false});
-  }
-  for (std::size_t i = 0; i < op.fields.size(); ++i) {
-    names.add(op.fields[i].name, {symbol::source::field, static_cast<std::uint32_t>(i), 0, 0, false});
-  }
-  for (std::size_t i = 0; i < op.axes.size(); ++i) {
-    names.add(op.axes[i].name, {symbol::source::axis, static_cast<std::uint32_t>(i), 0, 0, false});
-  }
-  for (const former_name& each : op.formerly) names.add_former(each.former, each.name);
-  return names;
-}
 
 /// Parses an integer expression that `place` holds.
 [[nodiscard]] inline expression parse_at(const json_place& place, std::string_view text, const scope& names) {
@@ -63,12 +36,41 @@ namespace detail {
   }
 }
 
+/// The same for an expression that choices depend on: an argument that it reads becomes a size axis.
+[[nodiscard]] inline expression parse_with_arguments(const json_place& place, std::string_view text,
+                                                     const operator_description& op, const scope& names) {
+  expression out = parse_at(place, text, names);
+  if (!out.reads_fields()) return out;
+  if (op.arguments == nullptr) {
+    place.fail(error_code::invalid_expression,
+               "'" + std::string{text} +
+                   "' reads an argument that no axis holds. Read the file through a "
+                   "catalog, or give the operator a derived axis for it");
+  }
+  scope with_axes = names;
+  out.for_each_field([&](std::uint32_t field) {
+    const std::string_view name = op.fields[field].name;
+    const std::uint32_t axis = find_argument(op, name);
+    if (axis == argument_axes::no_room)
+      place.fail(error_code::invalid_expression, describe_no_room(op, name, axis_kind::size));
+    if (axis == argument_axes::no_axis) {
+      place.fail(error_code::invalid_expression,
+                 "'" + std::string{name} + "' is no integer; only integer arguments can become size axes");
+    }
+    with_axes.add(name, {symbol::source::axis, axis, 0, 0, false});
+    for (const former_name& each : op.formerly) {
+      if (each.name == name) with_axes.add(each.former, {symbol::source::axis, axis, 0, 0, false});
+    }
+  });
+  return parse_at(place, text, with_axes);
+}
+
 /// Reads the expressions of one variant after the other. A text that has the same meaning for all of them is
 /// parsed once: variants of a file repeat each other's conditions and parameters.
 class expression_reader {
  public:
   explicit expression_reader(const operator_description& op)
-      : names_{make_scope(op)}, own_begin_{names_.size()} {}
+      : plain_{make_scope(op)}, names_{plain_}, own_begin_{names_.size()} {}
 
   /// Goes on to a variant with this config. Whether what was read for the one before is still true: their
   /// configs have the same names.
@@ -84,6 +86,8 @@ class expression_reader {
   }
 
   [[nodiscard]] const scope& names() const noexcept { return names_; }
+  /// The same without the config.
+  [[nodiscard]] const scope& plain_names() const noexcept { return plain_; }
 
   /// Whether a text may read the config. It does not where this says that it does not.
   [[nodiscard]] bool may_read_config(std::string_view text) const noexcept {
@@ -120,6 +124,7 @@ class expression_reader {
   }
 
  private:
+  scope plain_;
   scope names_;
   std::size_t own_begin_;  // of the config's names
   std::vector<config_entry> config_;

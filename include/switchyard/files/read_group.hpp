@@ -16,6 +16,7 @@
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -33,18 +34,7 @@ class group_reader {
   [[nodiscard]] row_group read(const json_place& place) {
     row_group out;
     out.type = read_type(place, op_);
-    const auto axes = place.at("axes");
-    for (std::size_t i = 0; i < axes.array_size(); ++i) {
-      const auto entry = axes.at(i);
-      const std::uint32_t axis = read_axis_name(entry, op_, entry.string());
-      if (op_.axes[axis].kind != axis_kind::size) {
-        entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
-      }
-      if (std::find(out.axes.begin(), out.axes.end(), axis) != out.axes.end())
-        entry.fail("axis '" + std::string{op_.axes[axis].name} +
-                   "' is listed twice, perhaps under a former name; remove one of the two");
-      out.axes.push_back(axis);
-    }
+    out.axes = read_axes(place, op_);
     if (place.has("measured_with")) read_measured_with(place.at("measured_with"), out);
     const auto rows = place.at("rows");
     const std::size_t count = rows.array_size();
@@ -74,6 +64,25 @@ class group_reader {
     return out;
   }
 
+  /// The size axes of a group's rows. Throws file_error.
+  [[nodiscard]] static std::vector<std::uint32_t> read_axes(const json_place& place,
+                                                            const operator_description& op) {
+    std::vector<std::uint32_t> out;
+    const auto axes = place.at("axes");
+    for (std::size_t i = 0; i < axes.array_size(); ++i) {
+      const auto entry = axes.at(i);
+      const std::uint32_t axis = read_axis_name(entry, op, entry.string(), axis_kind::size);
+      if (axis_at(op, axis).kind != axis_kind::size) {
+        entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
+      }
+      if (std::find(out.begin(), out.end(), axis) != out.end())
+        entry.fail("axis '" + std::string{axis_at(op, axis).name} +
+                   "' is listed twice, perhaps under a former name; remove one of the two");
+      out.push_back(axis);
+    }
+    return out;
+  }
+
  private:
   /// The values, one or several, of type axes that the group's type does not name.
   void read_measured_with(const json_place& place, row_group& out) const {
@@ -81,7 +90,7 @@ class group_reader {
     for (const auto& [name, value] : place.object()) {
       const std::uint32_t axis = read_axis_name(place, op_, name);
       const auto entry = place.at(name.c_str());
-      if (op_.axes[axis].kind != axis_kind::type)
+      if (axis_at(op_, axis).kind != axis_kind::type)
         entry.fail(error_code::unknown_axis, "'" + name + "' is a size axis; the rows give its values");
       if (std::any_of(out.type.begin(), out.type.end(),
                       [axis](const axis_value& each) { return each.axis == axis; }))
@@ -89,10 +98,10 @@ class group_reader {
       std::vector<std::int64_t> values;
       if (value.is_array()) {
         for (std::size_t i = 0; i < entry.array_size(); ++i)
-          values.push_back(read_axis_value(entry.at(i), op_.axes[axis]));
+          values.push_back(read_axis_value(entry.at(i), axis_at(op_, axis)));
         if (values.empty()) entry.fail("expected a value, or a list of at least one");
       } else {
-        values.push_back(read_axis_value(entry, op_.axes[axis]));
+        values.push_back(read_axis_value(entry, axis_at(op_, axis)));
       }
       add_measured(out.measured_with, axis, values);
     }
@@ -157,7 +166,8 @@ class group_reader {
     for (std::size_t i = 0; i < out.axes.size(); ++i) {
       const auto entry = at.at(i);
       const std::int64_t value = entry.integer();
-      if (value < 0) entry.fail("a size must not be negative, got " + std::to_string(value));
+      if (value < 0 && out.axes[i] < op_.own_axes())
+        entry.fail("a size must not be negative, got " + std::to_string(value));
       out.at.push_back(value);
     }
     const bool timed = !place.has("winners");

@@ -2,6 +2,7 @@
 // and becomes a warning.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +22,12 @@
 #include <switchyard/files/inherited_place.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_parameters.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -46,28 +49,11 @@ class manifest_reader {
     out.type = read_type(own, op_);
     read_config(place, out);
     if (!expressions_.set_config(out.config)) known_.clear();
-    if (place.has("requires")) {
-      const auto list = place.at("requires");
-      for (std::size_t i = 0; i < list.array_size(); ++i) {
-        const auto entry = list.at(i);
-        entry.check_text(entry.string());
-        condition each{entry.string(), expressions_.parse(entry)};
-        if (each.value.reads_fields()) {
-          entry.fail(error_code::invalid_expression, "'" + each.text +
-                                                         "' reads an argument that no axis holds, so a "
-                                                         "choice could not depend on it. Condition on an "
-                                                         "axis, or give the operator a derived axis for it");
-        }
-        out.conditions.push_back(std::move(each));
-      }
-    }
+    read_conditions(place, out);
     if (place.has("cost")) {
       const auto entry = place.at("cost");
       entry.check_text(entry.string());
-      out.cost = {entry.string(), expressions_.parse(entry)};
-      if (out.cost.value.reads_fields()) {
-        entry.fail(error_code::invalid_expression, "'cost' may read axes, config and device attributes only");
-      }
+      read_cost(entry, out);
     }
     if (place.has("cost_us")) {
       const auto entry = place.at("cost_us");
@@ -98,7 +84,73 @@ class manifest_reader {
     return out;
   }
 
+  /// Adds the axes that a variant's conditions and cost make of arguments, as far as it can be read.
+  void find_argument_axes(const json_place& own) {
+    const inherited_place place{own, shared_};
+    variant out;
+    read_config(place, out);
+    if (!expressions_.set_config(out.config)) known_.clear();
+    read_conditions(place, out);
+    if (place.has("cost")) read_cost(place.at("cost"), out);
+  }
+
  private:
+  void read_cost(const json_place& entry, variant& out) {
+    out.cost = {entry.string(), expressions_.parse(entry)};
+    if (out.cost.value.reads_fields())
+      out.cost.value = parse_with_arguments(entry, entry.string(), op_, expressions_.names());
+  }
+
+  void read_conditions(const inherited_place& place, variant& out) {
+    if (!place.has("requires")) return;
+    const auto list = place.at("requires");
+    for (std::size_t i = 0; i < list.array_size(); ++i) {
+      const auto entry = list.at(i);
+      const std::string& text = entry.string();
+      entry.check_text(text);
+      // Only what reads an argument may have decimal numbers.
+      if (op_.arguments != nullptr && text.find('.') != std::string::npos &&
+          read_argument_condition(entry, out))
+        continue;
+      condition each{text, expressions_.parse(entry)};
+      if (!each.value.reads_fields()) {
+        out.conditions.push_back(std::move(each));
+      } else if (op_.arguments == nullptr) {
+        entry.fail(error_code::invalid_expression,
+                   "'" + text +
+                       "' reads an argument that no axis holds, so a "
+                       "choice could not depend on it. Read the file through a "
+                       "catalog, or give the operator a derived axis for it");
+      } else {
+        (void)read_argument_condition(entry, out);
+      }
+    }
+  }
+
+  /// Adds a condition on arguments to the variant's type. False for one that reads no argument.
+  [[nodiscard]] bool read_argument_condition(const json_place& entry, variant& out) const {
+    try {
+      const std::string text =
+          normalised_condition(op_, entry.string(), expressions_.names(), expressions_.plain_names());
+      argument_axis condition = parse_condition(op_, text, expressions_.plain_names());
+      if (!condition.value.reads_fields()) return false;
+      if (text.size() > max_condition_text) {
+        entry.fail(error_code::invalid_expression, "a condition on arguments has at most " +
+                                                       std::to_string(max_condition_text) +
+                                                       " characters, got " + std::to_string(text.size()));
+      }
+      const std::uint32_t axis = op_.arguments->add(text, std::move(condition));
+      if (axis == argument_axes::no_room)
+        entry.fail(error_code::invalid_expression, describe_no_room(op_, text, axis_kind::type));
+      const auto at = std::find_if(out.type.begin(), out.type.end(),
+                                   [axis](const axis_value& each) { return each.axis >= axis; });
+      if (at == out.type.end() || at->axis != axis) out.type.insert(at, {axis, 1});
+      return true;
+    } catch (const expression_error& problem) {
+      entry.fail(error_code::invalid_expression, problem.what());
+    }
+  }
+
   void read_config(const inherited_place& place, variant& out) {
     if (!place.has("config")) return;
     const auto config = place.at("config");

@@ -20,6 +20,7 @@
 #include <switchyard/files/read_group.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/former_names.hpp>
 
 namespace switchyard {
@@ -139,11 +140,10 @@ class table_reader {
 
   [[nodiscard]] match_feature read_feature(const json_place& entry, const std::string& text) const {
     match_feature out{with_current_names(op_, text), {}, read_rule(entry)};
-    out.value = parse_at(entry, text, make_scope(op_));
-    if (out.value.reads_fields() || out.value.reads_attributes()) {
-      entry.fail(
-          error_code::invalid_expression,
-          "'" + text + "' reads an argument or a device attribute; a quantity to match by reads axes alone");
+    out.value = parse_with_arguments(entry, text, op_, make_scope(op_));
+    if (out.value.reads_attributes()) {
+      entry.fail(error_code::invalid_expression,
+                 "'" + text + "' reads a device attribute; a quantity to match by reads axes alone");
     }
     return out;
   }
@@ -156,7 +156,8 @@ class table_reader {
       for (const auto& [name, unused] : place.object()) {
         const auto entry = place.at(name.c_str());
         if (is_name(name)) {
-          const std::uint32_t axis = read_axis_name(place, op_, name);
+          const std::uint32_t axis = read_axis_name(place, op_, name, axis_kind::size);
+          if (axis >= rule.axes.size()) rule.axes.resize(std::size_t{axis} + 1);
           rule.axes[axis] = read_rule(entry);
         } else {
           rule.features.push_back(read_feature(entry, name));
@@ -200,10 +201,14 @@ class table_reader {
     const auto at = place.at("at");
     check_given_once(at, op_);
     for (const auto& [name, value] : at.object()) {
-      const std::uint32_t axis = read_axis_name(at, op_, name);
+      if (find_condition(op_, name) < argument_axes::no_room) {
+        at.at(name.c_str())
+            .fail(error_code::unknown_axis, "'" + name + "' is a condition on arguments; put it into 'type'");
+      }
+      const std::uint32_t axis = read_axis_name(at, op_, name, axis_kind::size);
       const auto entry = at.at(name.c_str());
       if (!value.is_array()) {
-        const std::int64_t only = read_axis_value(entry, op_.axes[axis]);
+        const std::int64_t only = read_axis_value(entry, axis_at(op_, axis));
         out.at.push_back({axis, only, only});
         continue;
       }

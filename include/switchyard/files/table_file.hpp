@@ -16,6 +16,8 @@
 #include <switchyard/files/entry_cache.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/outlined_file.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_group.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
@@ -42,6 +44,7 @@ class table_file {
       (void)list.array_size();  // throws: it is no array
     }
     file_->read_types(op, warned);
+    if (op.arguments != nullptr) find_argument_axes();
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return head_.path; }
@@ -76,6 +79,19 @@ class table_file {
   }
 
  private:
+  /// Adds the axes that groups make of arguments, before a problem is looked at.
+  void find_argument_axes() const {
+    const detail::argument_names arguments{*op_};
+    detail::argument_finder named{arguments};
+    for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
+      if (!named.in(file_->spelt(file_->entries()[i].axes))) continue;
+      warnings later;  // said when the entry is read
+      file_->parse_entry(i, later, [&](const json_place& place, std::size_t) {
+        (void)detail::group_reader::read_axes(place, *op_);
+      });
+    }
+  }
+
   const operator_description* op_ = nullptr;
   std::optional<outlined_file> file_;
   table head_;

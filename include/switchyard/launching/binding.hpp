@@ -26,8 +26,10 @@
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -40,12 +42,13 @@ class binding {
           std::shared_ptr<generation_counter> generation = nullptr)
       : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
                 std::move(generation)},
-        plans_{plan_capacity} {}
+        plans_{reads_arguments() ? 1 : plan_capacity},
+        packed_plans_{reads_arguments() ? plan_capacity : 1} {}
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
   /// No launch may be under way.
   ~binding() {
-    plans_.for_each([this](plan& each) { discard(&each); });
+    plans().for_each([this](plan& each) { discard(&each); });
     for (std::atomic<known_kind*>& bucket : kinds_) {
       for (known_kind* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
         delete std::exchange(each, each->next);  // NOLINT(cppcoreguidelines-owning-memory): see kinds_
@@ -55,7 +58,32 @@ class binding {
   [[nodiscard]] const operator_description& op() const noexcept { return shared_.rules->op(); }
   [[nodiscard]] const device_properties& device() const noexcept { return shared_.rules->device(); }
   [[nodiscard]] device_driver& driver() const noexcept { return shared_.loader->driver(); }
-  [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
+  /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
+  [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
+  /// The plans by packed problems.
+  [[nodiscard]] plan_cache& plans() noexcept { return reads_arguments() ? packed_plans_ : plans_; }
+  /// The plans by calls' keys; none where plans depend on more.
+  [[nodiscard]] plan_cache& plans_by_key() noexcept { return plans_; }
+  /// A call's problem. `own` has the operator's own axes.
+  [[nodiscard]] packed_problem pack(problem_view own, const void* arguments) const noexcept {
+    return {op(), own, device().attributes, arguments};
+  }
+  /// What a packed problem's plan is found by.
+  [[nodiscard]] std::uint64_t hash_of(problem_view packed) const noexcept {
+    return hash_of(hash(make_key(op(), packed)), packed.subspan(op().own_axes()));
+  }
+  /// The same of a call's key, by its hash, and of what a packed problem has behind the operator's own axes.
+  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t key_hash, problem_view added) noexcept {
+    return key_hash + hash(added);
+  }
+  /// What a call's packed problem has behind the operator's own axes.
+  [[nodiscard]] problem_view read_arguments(problem_view own, const void* arguments,
+                                            added_values& out) const noexcept {
+    op().arguments->evaluate(
+        op().added_axes, {own, device().attributes, op().fields, static_cast<const std::byte*>(arguments)},
+        out.data());
+    return {out.data(), 1 + op().added_sizes};
+  }
   /// For plans with tensor maps.
   [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *shared_.tensor_maps; }
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
@@ -82,9 +110,9 @@ class binding {
     return switchyard::explain(*rules, problem, rules->select(problem));
   }
 
-  /// Chooses, loads and lays out; throws as kind_binding::make_plan() and kind_of() do.
-  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view problem, std::uint64_t hash, loading may_load) {
-    return kind_of(problem).make_plan(problem, hash, may_load);
+  /// Chooses, loads and lays out for a packed problem; throws as kind_binding::make_plan() and kind_of() do.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
+    return kind_of(expanded_problem{op(), packed}.view()).make_plan(packed, hash, may_load);
   }
 
   /// Called before calls use it. Until then what cannot be loaded changes no call's choice.
@@ -108,7 +136,8 @@ class binding {
   }
 
   void note(const plan& each, std::uint64_t count) const noexcept {
-    if (shared_.record != nullptr) shared_.record->note(op(), device(), each.problem, count);
+    if (shared_.record != nullptr)
+      shared_.record->note(op(), device(), expanded_problem{op(), each.problem}.view(), count);
   }
 
  private:
@@ -121,6 +150,7 @@ class binding {
   [[nodiscard]] static std::size_t bucket_of(const problem_kind& kind) noexcept {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < kind.values.size(); ++i) sum += kind.values[i] * detail::hash_factors[i];
+    sum += kind.conditions * detail::hash_factors[max_axes];
     return (sum >> 32U) % buckets;
   }
 
@@ -147,6 +177,7 @@ class binding {
 
   binding_context shared_;
   plan_cache plans_;
+  plan_cache packed_plans_;
   std::array<std::atomic<known_kind*>, buckets> kinds_{};  // lists that only grow; owned
   mutex kinds_mutex_;
 };

@@ -27,6 +27,8 @@
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
@@ -57,7 +59,7 @@ class dispatcher_core final : public binding_user {
     binding* const now = current_.load(std::memory_order_seq_cst);
     const auto key = call.key();  // behind what may call a function, else it would be kept in memory
     const std::uint64_t key_hash = hash(key);
-    plan* found = now->plans().first_of(key_hash);
+    plan* found = now->plans_by_key().first_of(key_hash);
     if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
       found = find_behind(*now, key_hash, call);
     if (found != nullptr && found->direct != nullptr) [[likely]] {
@@ -79,14 +81,16 @@ class dispatcher_core final : public binding_user {
     launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
   }
 
-  /// Makes sure that everything a problem needs is loaded, and keeps its plan.
+  /// Makes sure that everything a call needs is loaded, and keeps its plan. `own` are the values of the
+  /// operator's own axes, here as below.
   template <class Check>
-  void prepare(problem_view problem, const Check& check) {
-    const std::uint64_t key = hash(make_key(op_, problem));
+  void prepare(problem_view own, const void* arguments, const Check& check) {
     bool is_new = true;
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
       binding* const now = current_.load(std::memory_order_seq_cst);
+      const packed_problem problem = now->pack(own, arguments);
+      const std::uint64_t key = now->hash_of(problem);
       const plan* const found = now->plans().find(key, problem);
       if (found == nullptr || (found->is_provisional && found->kind->may_decide_again())) {
         if (std::exchange(is_new, false)) require_legal(check);
@@ -100,9 +104,9 @@ class dispatcher_core final : public binding_user {
 
   /// Loads every kernel that may be chosen when axes run over ranges, now and after each replacement of
   /// files.
-  void prepare(problem_view problem, std::span<const axis_span> ranges) {
+  void prepare(problem_view own, const void* arguments, std::span<const axis_span> ranges) {
     const auto fresh =
-        std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, problem, ranges));
+        std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
       binding* const now = current_.load(std::memory_order_seq_cst);
@@ -113,16 +117,18 @@ class dispatcher_core final : public binding_user {
     }
   }
 
-  [[nodiscard]] explanation explain(problem_view problem) {
-    const reclaimer::guard guard{reclaimer_};
-    return current_.load(std::memory_order_seq_cst)->explain(problem);
-  }
-
-  /// Bytes of workspace that a call of this problem takes.
-  [[nodiscard]] std::size_t workspace_bytes(problem_view problem) {
+  [[nodiscard]] explanation explain(problem_view own, const void* arguments) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    const std::uint64_t key = hash(make_key(op_, problem));
+    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view());
+  }
+
+  /// Bytes of workspace that a call takes.
+  [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    const packed_problem problem = now->pack(own, arguments);
+    const std::uint64_t key = now->hash_of(problem);
     if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
     return now->make_plan(problem, key, loading::allowed)->workspace_bytes;
   }
@@ -175,10 +181,7 @@ class dispatcher_core final : public binding_user {
         const reclaimer::guard guard{reclaimer_};
         binding* const old = current_.load(std::memory_order_seq_cst);
         if (old == nullptr) return true;
-        old->plans().for_each([&](const plan& each) {
-          if (fresh.plans().find(each.hash, each.problem) == nullptr)
-            missing.push_back({each.problem, each.hash});
-        });
+        old->plans().for_each([&](const plan& each) { add_missing(*old, fresh, each, missing); });
       }
       std::size_t made = 0;
       for (const met_problem& each : missing) {
@@ -198,6 +201,32 @@ class dispatcher_core final : public binding_user {
       if (made == 0) break;
     }
     return true;
+  }
+
+  /// Adds a plan's problem under a binding for which files may have added axes. What these would be for its
+  /// calls is not known without arguments: made is what calls without and with all new conditions get.
+  static void add_missing(const binding& old, binding& fresh, const plan& each,
+                          std::vector<met_problem>& missing) {
+    const operator_description& before = old.op();
+    const operator_description& after = fresh.op();
+    const auto add = [&](const kept_problem& problem) {
+      const std::uint64_t hash = fresh.hash_of(problem);
+      if (fresh.plans().find(hash, problem) == nullptr) missing.push_back({problem, hash});
+    };
+    if (before.added_axes == after.added_axes) return add(each.problem);
+    const std::size_t own = after.own_axes();
+    std::array<std::int64_t, max_packed> packed{};
+    const problem_view known = each.problem;
+    for (std::size_t i = 0; i < known.size(); ++i) packed[i] = known[i];
+    kept_problem problem;
+    problem.assign({packed.data(), own + 1 + after.added_sizes});
+    add(problem);
+    for (std::size_t i = before.added_axes; i < after.added_axes; ++i) {
+      if (after.axes[own + i].kind == axis_kind::type)
+        packed[own] |= static_cast<std::int64_t>(std::uint64_t{1} << i);
+    }
+    problem.assign({packed.data(), own + 1 + after.added_sizes});
+    add(problem);
   }
 
   /// Loads what was prepared; returns how many ranges that were.
@@ -229,7 +258,7 @@ class dispatcher_core final : public binding_user {
   template <class Call>
   [[nodiscard, gnu::noinline]] static plan* find_behind(binding& now, std::uint64_t key_hash,
                                                         const Call& call) noexcept {
-    return now.plans().find(key_hash, call.key());
+    return now.plans_by_key().find(key_hash, call.key());
   }
 
   template <class Call>
@@ -237,10 +266,43 @@ class dispatcher_core final : public binding_user {
                                           const void* arguments, stream launch_stream, workspace given,
                                           const Call& call) {
     if (found == nullptr) [[unlikely]] {
+      const auto own = call.problem();
+      if (now.reads_arguments() && launch_packed(now, own, key_hash, arguments, launch_stream, given)) return;
       require_legal([&call] { return call.check(); });
-      return launch_new(now, call.problem(), key_hash, arguments, launch_stream, given);
+      if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
+      const packed_problem packed = now.pack(own, arguments);
+      return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
     }
     launch_known(now, *found, arguments, launch_stream, given);
+  }
+
+  /// A call of an operator with axes that files added. False where its problem is new.
+  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, std::uint64_t key_hash,
+                                                  const void* arguments, stream launch_stream,
+                                                  workspace given) {
+    added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
+    const problem_view added = now.read_arguments(own, arguments, values);
+    plan* const found = now.plans().find(binding::hash_of(key_hash, added), own, added);
+    if (found == nullptr) return false;
+    if (found->direct != nullptr) {
+      launch_direct(*found, arguments, launch_stream);
+    } else if (found->single != nullptr) {
+      launch_single(now, *found, arguments, launch_stream);
+    } else if (found->mapped == nullptr || !launch_mapped(now, *found, arguments, launch_stream)) {
+      launch_known(now, *found, arguments, launch_stream, given);
+    }
+    return true;
+  }
+
+  /// The one launch of a plan for which nothing is left to compute.
+  void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
+    const planned_launch& only = *of.direct;
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    detail::bind_parameters(only, arguments, only.image, pointers);
+    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
   }
 
   template <class Check>

@@ -28,6 +28,7 @@
 #include <switchyard/launching/tensor_map_cache.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -77,7 +78,10 @@ class kind_binding {
   /// nothing else serves. Throws what refuse() does when nothing is left, the load's own driver_error where
   /// that may pass or where the context is broken, and driver_error load_during_capture when a blob would
   /// have to be loaded and may not be.
-  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view problem, std::uint64_t hash, loading may_load) {
+  /// The problem is a packed one.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
+    const expanded_problem expanded{*rules_->op, packed};
+    const problem_view problem = expanded.view();
     if (may_load == loading::allowed) return_to_service(retry_due_now());
     std::unique_ptr<const driver_error> passing;  // the last failure that may pass
     bool retried = false;
@@ -100,7 +104,7 @@ class kind_binding {
       const std::vector<loaded_kernel>* kernels = load(chosen.variant, may_load, passing);
       if (kernels == nullptr) continue;
       auto out = std::make_unique<plan>();
-      out->problem.assign(problem);
+      out->problem.assign(packed);
       out->hash = hash;
       out->chosen = chosen;
       out->kind = this;
@@ -340,9 +344,10 @@ class kind_binding {
   }
 
   void report(const plan& made, const detail::plan_cost& cost) const {
-    explanation why = switchyard::explain(*rules_, made.problem, made.chosen, unusable_);
+    const expanded_problem problem{*rules_->op, made.problem};
+    explanation why = switchyard::explain(*rules_, problem.view(), made.chosen, unusable_);
     if (why.chosen.why == reason::heuristic)
-      shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, made.problem));
+      shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, problem.view()));
     detail::add_geometry(made, why);
     shared_.messages->line(shared_.messages->json() ? detail::format_json(why, cost)
                                                     : detail::format_line(why, cost));

@@ -24,6 +24,7 @@
 #include <switchyard/launching/late_program.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
@@ -69,7 +70,7 @@ struct workspace_buffer {
   std::size_t bytes = 0;
 };
 
-/// A problem, kept inside what it belongs to.
+/// A packed problem, kept inside what it belongs to.
 class kept_problem {
  public:
   void assign(problem_view from) noexcept {
@@ -82,7 +83,7 @@ class kept_problem {
   }  // NOLINT(google-explicit-constructor)
 
  private:
-  std::array<std::int64_t, max_axes> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
+  std::array<std::int64_t, max_packed> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
   std::size_t count_ = 0;
 };
 

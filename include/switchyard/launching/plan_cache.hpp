@@ -59,13 +59,16 @@ class plan_cache {
     return equal(each, key);
   }
 
-  [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem) const noexcept {
+  /// By a packed problem, whose last values may lie elsewhere.
+  [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem, problem_view last = {}) const noexcept {
     for (plan* each = bucket_of(hash).load(std::memory_order_seq_cst); each != nullptr;
          each = each->next.load(std::memory_order_seq_cst)) {
       if (each->hash != hash) continue;
-      bool same = true;
-      for (std::size_t i = 0; i < problem.size(); ++i) same = same && each->problem.data()[i] == problem[i];
-      if (same) return each;
+      const std::int64_t* const values = each->problem.data();
+      if (__builtin_memcmp(values, problem.data(), problem.size_bytes()) == 0 &&
+          (last.empty() || __builtin_memcmp(values + problem.size(), last.data(), last.size_bytes()) == 0)) {
+        return each;
+      }
     }
     return nullptr;
   }

@@ -14,6 +14,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -57,12 +58,13 @@ struct swept_axis {
 
 /// A problem and the axes that run over ranges; checked, and kept to be prepared again after a replacement.
 struct prepared_ranges {
-  std::vector<std::int64_t> problem;
+  std::vector<std::int64_t> problem;  ///< of the operator's own axes
+  std::vector<std::byte> arguments;   ///< of the call, for conditions on them
   std::vector<swept_axis> axes;
   bool is_exhaustive = false;  ///< every problem of the ranges is tried
 
   friend bool operator==(const prepared_ranges& a, const prepared_ranges& b) noexcept {
-    if (a.problem != b.problem || a.axes.size() != b.axes.size()) return false;
+    if (a.problem != b.problem || a.arguments != b.arguments || a.axes.size() != b.axes.size()) return false;
     for (std::size_t i = 0; i < a.axes.size(); ++i) {
       if (a.axes[i].axis != b.axes[i].axis || a.axes[i].values != b.axes[i].values) return false;
     }
@@ -75,8 +77,9 @@ inline constexpr std::size_t most_prepared_problems = 65536;
 
 /// Throws call_error invalid_argument for what is no range of a size axis.
 [[nodiscard]] inline prepared_ranges read_ranges(const operator_description& op, problem_view problem,
-                                                 std::span<const axis_span> ranges) {
-  prepared_ranges out{{problem.begin(), problem.end()}, {}, true};
+                                                 const void* arguments, std::span<const axis_span> ranges) {
+  const auto* const bytes = static_cast<const std::byte*>(arguments);
+  prepared_ranges out{{problem.begin(), problem.end()}, {bytes, bytes + op.argument_bytes}, {}, true};
   double problems = 1;
   for (const axis_span& range : ranges) {
     const std::uint32_t axis = find_axis(op, range.axis);
@@ -102,7 +105,7 @@ inline constexpr std::size_t most_prepared_problems = 65536;
 
 /// Whether a problem that differs from the ranges' own in swept axes alone lies within the ranges.
 [[nodiscard]] inline bool lies_within(const prepared_ranges& ranges, problem_view problem) {
-  for (std::size_t i = 0; i < problem.size(); ++i) {
+  for (std::size_t i = 0; i < ranges.problem.size(); ++i) {
     const swept_axis* swept = nullptr;
     for (const swept_axis& each : ranges.axes) {
       if (each.axis == i) swept = &each;
@@ -118,7 +121,10 @@ inline constexpr std::size_t most_prepared_problems = 65536;
 /// Loads what may be chosen: each problem is decided where there are at most 65,536, else a sample of them
 /// that is dense in ratio, and every problem that a table measured. Throws what binding::refuse does.
 inline void load_ranges(binding& into, const prepared_ranges& ranges) {
-  const auto decide = [&](problem_view problem) {
+  const auto decide = [&](problem_view own) {
+    const packed_problem packed = into.pack(own, ranges.arguments.data());
+    const expanded_problem expanded{into.op(), packed};
+    const problem_view problem = expanded.view();
     kind_binding& kind = into.kind_of(problem);
     std::unique_ptr<const driver_error> passing;  // the last failure that may pass
     for (;;) {
@@ -141,8 +147,10 @@ inline void load_ranges(binding& into, const prepared_ranges& ranges) {
     }
   }
   if (ranges.is_exhaustive) return;
-  for (const bound_group& group : into.kind_of(ranges.problem).rules().groups) {
-    if (!matches(group.type, ranges.problem)) continue;
+  const packed_problem packed = into.pack(ranges.problem, ranges.arguments.data());
+  const expanded_problem expanded{into.op(), packed};
+  for (const bound_group& group : into.kind_of(expanded.view()).rules().groups) {
+    if (!matches(group.type, expanded.view())) continue;
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       problem = ranges.problem;
       for (std::size_t i = 0; i < group.axes.size(); ++i)

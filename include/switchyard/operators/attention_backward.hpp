@@ -64,6 +64,8 @@ struct attention_backward {
     std::int64_t seqlen_k = 0;
     std::int64_t head_dim = 0;
     std::int64_t head_dim_v = 0;
+    std::int64_t tokens_q = 0;  ///< of all sequences, with cu_seqlens_q; 0: not known
+    std::int64_t tokens_k = 0;  ///< of all sequences, with cu_seqlens_k; 0: not known
 
     std::int64_t q_stride_batch = unset, q_stride_head = unset, q_stride_token = unset;
     std::int64_t k_stride_batch = unset, k_stride_head = unset, k_stride_token = unset;
@@ -118,20 +120,20 @@ struct attention_backward {
       &arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q, &arguments::seqused_k,
       &arguments::dropout_state, &arguments::dbias, &arguments::batch, &arguments::heads,
       &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k, &arguments::head_dim,
-      &arguments::head_dim_v, &arguments::q_stride_batch, &arguments::q_stride_head,
-      &arguments::q_stride_token, &arguments::k_stride_batch, &arguments::k_stride_head,
-      &arguments::k_stride_token, &arguments::v_stride_batch, &arguments::v_stride_head,
-      &arguments::v_stride_token, &arguments::out_stride_batch, &arguments::out_stride_head,
-      &arguments::out_stride_token, &arguments::dout_stride_batch, &arguments::dout_stride_head,
-      &arguments::dout_stride_token, &arguments::dq_stride_batch, &arguments::dq_stride_head,
-      &arguments::dq_stride_token, &arguments::dk_stride_batch, &arguments::dk_stride_head,
-      &arguments::dk_stride_token, &arguments::dv_stride_batch, &arguments::dv_stride_head,
-      &arguments::dv_stride_token, &arguments::bias_stride_batch, &arguments::bias_stride_head,
-      &arguments::bias_stride_row, &arguments::dbias_stride_batch, &arguments::dbias_stride_head,
-      &arguments::dbias_stride_row, &arguments::lse_stride_batch, &arguments::lse_stride_head,
-      &arguments::scale, &arguments::soft_cap, &arguments::dropout_p, &arguments::window_left,
-      &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset, &arguments::dtype,
-      &arguments::mask, &arguments::deterministic>;
+      &arguments::head_dim_v, &arguments::tokens_q, &arguments::tokens_k, &arguments::q_stride_batch,
+      &arguments::q_stride_head, &arguments::q_stride_token, &arguments::k_stride_batch,
+      &arguments::k_stride_head, &arguments::k_stride_token, &arguments::v_stride_batch,
+      &arguments::v_stride_head, &arguments::v_stride_token, &arguments::out_stride_batch,
+      &arguments::out_stride_head, &arguments::out_stride_token, &arguments::dout_stride_batch,
+      &arguments::dout_stride_head, &arguments::dout_stride_token, &arguments::dq_stride_batch,
+      &arguments::dq_stride_head, &arguments::dq_stride_token, &arguments::dk_stride_batch,
+      &arguments::dk_stride_head, &arguments::dk_stride_token, &arguments::dv_stride_batch,
+      &arguments::dv_stride_head, &arguments::dv_stride_token, &arguments::bias_stride_batch,
+      &arguments::bias_stride_head, &arguments::bias_stride_row, &arguments::dbias_stride_batch,
+      &arguments::dbias_stride_head, &arguments::dbias_stride_row, &arguments::lse_stride_batch,
+      &arguments::lse_stride_head, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
+      &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
+      &arguments::dtype, &arguments::mask, &arguments::deterministic>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),

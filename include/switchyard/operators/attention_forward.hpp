@@ -67,6 +67,8 @@ struct attention_forward {
     std::int64_t head_dim_v = 0;
     std::int64_t page_size = 0;
     std::int64_t block_table_stride = unset;
+    std::int64_t tokens_q = 0;  ///< of all sequences, with cu_seqlens_q; 0: not known
+    std::int64_t tokens_k = 0;  ///< of all sequences, with cu_seqlens_k; 0: not known
 
     std::int64_t q_stride_batch = unset, q_stride_head = unset, q_stride_token = unset;
     std::int64_t k_stride_batch = unset, k_stride_head = unset, k_stride_token = unset;
@@ -111,14 +113,15 @@ struct attention_forward {
       &arguments::seqused_q, &arguments::seqused_k, &arguments::block_table, &arguments::dropout_state,
       &arguments::batch, &arguments::heads, &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k,
       &arguments::head_dim, &arguments::head_dim_v, &arguments::page_size, &arguments::block_table_stride,
-      &arguments::q_stride_batch, &arguments::q_stride_head, &arguments::q_stride_token,
-      &arguments::k_stride_batch, &arguments::k_stride_head, &arguments::k_stride_token,
-      &arguments::v_stride_batch, &arguments::v_stride_head, &arguments::v_stride_token,
-      &arguments::out_stride_batch, &arguments::out_stride_head, &arguments::out_stride_token,
-      &arguments::bias_stride_batch, &arguments::bias_stride_head, &arguments::bias_stride_row,
-      &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::scale, &arguments::soft_cap,
-      &arguments::dropout_p, &arguments::window_left, &arguments::window_right, &arguments::dropout_seed,
-      &arguments::dropout_offset, &arguments::dtype, &arguments::mask>;
+      &arguments::tokens_q, &arguments::tokens_k, &arguments::q_stride_batch, &arguments::q_stride_head,
+      &arguments::q_stride_token, &arguments::k_stride_batch, &arguments::k_stride_head,
+      &arguments::k_stride_token, &arguments::v_stride_batch, &arguments::v_stride_head,
+      &arguments::v_stride_token, &arguments::out_stride_batch, &arguments::out_stride_head,
+      &arguments::out_stride_token, &arguments::bias_stride_batch, &arguments::bias_stride_head,
+      &arguments::bias_stride_row, &arguments::lse_stride_batch, &arguments::lse_stride_head,
+      &arguments::scale, &arguments::soft_cap, &arguments::dropout_p, &arguments::window_left,
+      &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset, &arguments::dtype,
+      &arguments::mask>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),

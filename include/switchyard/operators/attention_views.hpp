@@ -50,7 +50,7 @@ struct query_views<A, false> {
 template <class A>
 struct query_views<A, true> {
   template <auto Tensor, auto Dim, auto StrideBatch, auto StrideToken, auto StrideHead>
-  using like_q = packed_view<Tensor, &A::dtype, named("tokens_q"), &A::heads, Dim, StrideToken, StrideHead>;
+  using like_q = packed_view<Tensor, &A::dtype, &A::tokens_q, &A::heads, Dim, StrideToken, StrideHead>;
 };
 
 template <class A, auto Type, bool Packed>
@@ -64,7 +64,7 @@ struct key_views<A, Type, false> {
 template <class A, auto Type>
 struct key_views<A, Type, true> {
   template <auto Tensor, auto Dim, auto StrideBatch, auto StrideToken, auto StrideHead>
-  using like_k = packed_view<Tensor, Type, named("tokens_k"), &A::heads_kv, Dim, StrideToken, StrideHead>;
+  using like_k = packed_view<Tensor, Type, &A::tokens_k, &A::heads_kv, Dim, StrideToken, StrideHead>;
 };
 
 /// q as the forward operators have it.
@@ -104,9 +104,8 @@ struct lse_views<A, false> {
 };
 template <class A>
 struct lse_views<A, true> {
-  using optional =
-      optional_view<&A::lse, dtype::f32, dim<&A::heads, &A::lse_stride_head>, dim<named("tokens_q")>>;
-  using required = view<&A::lse, dtype::f32, dim<&A::heads, &A::lse_stride_head>, dim<named("tokens_q")>>;
+  using optional = optional_view<&A::lse, dtype::f32, dim<&A::heads, &A::lse_stride_head>, dim<&A::tokens_q>>;
+  using required = view<&A::lse, dtype::f32, dim<&A::heads, &A::lse_stride_head>, dim<&A::tokens_q>>;
 };
 
 /// [batch, heads, seqlen_q, seqlen_k]; an extent of 1 is shared by all but in the last.

@@ -14,8 +14,11 @@ inline namespace v0 {
 
 namespace detail {
 
-[[nodiscard]] constexpr std::array<std::uint64_t, max_axes> make_hash_factors() noexcept {
-  std::array<std::uint64_t, max_axes> factors{};
+// More than axes: for what packed problems have behind them.
+inline constexpr std::size_t hash_factor_count = max_axes + 9;
+
+[[nodiscard]] constexpr std::array<std::uint64_t, hash_factor_count> make_hash_factors() noexcept {
+  std::array<std::uint64_t, hash_factor_count> factors{};
   std::uint64_t state = 0x9e3779b97f4a7c15;
   for (auto& factor : factors) {  // SplitMix64 (Steele, Lea, Flood)
     state += 0x9e3779b97f4a7c15;
@@ -27,7 +30,7 @@ namespace detail {
   return factors;
 }
 
-inline constexpr std::array<std::uint64_t, max_axes> hash_factors = make_hash_factors();
+inline constexpr std::array<std::uint64_t, hash_factor_count> hash_factors = make_hash_factors();
 
 }  // namespace detail
 

@@ -136,7 +136,8 @@ template <operator_type Operator>
   return maker.parts(std::make_index_sequence<(detail::key_words<Operator> + 1) / 2>{});
 }
 
-/// The key of an erased problem, whose flags are 0 or 1: equal to that of its calls.
+/// The key of an erased problem, whose flags are 0 or 1: equal to that of its calls. The operator's own axes
+/// only.
 struct erased_key {
   std::array<std::uint64_t, 2 * detail::max_key_parts> words{};
   std::size_t parts = 0;
@@ -147,7 +148,7 @@ struct erased_key {
   std::size_t word = 0;
   std::uint32_t flags = 0;
   bool has_flags = false;
-  for (std::size_t axis = 0; axis < problem.size(); ++axis) {
+  for (std::size_t axis = 0; axis < op.own_axes(); ++axis) {
     if (op.axes[axis].is_flag) {
       flags = flags + flags + (problem[axis] == 0 ? 1U : 0U);
       has_flags = true;

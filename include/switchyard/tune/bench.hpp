@@ -87,13 +87,10 @@ class operator_bench final : public bench {
         modules_{std::make_shared<module_store>(device_.driver())} {
     std::vector<std::string> ignored;
     // Tables take no part: what they deny is measured like the rest, and left to whoever denied it.
-    rules_ =
-        build_selector({&describe<Operator>(), device_.properties(), files_.manifests, {}, {}, {}}, ignored);
+    rules_ = build_selector({&described(), device_.properties(), files_.manifests, {}, {}, {}}, ignored);
   }
 
-  [[nodiscard]] const operator_description& description() const noexcept override {
-    return describe<Operator>();
-  }
+  [[nodiscard]] const operator_description& description() const noexcept override { return described(); }
 
   bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
     judge_.reset();
@@ -105,8 +102,8 @@ class operator_bench final : public bench {
     if (const std::string wrong = illegal(calls_[0].arguments); !wrong.empty())
       throw call_error{error_code::invalid_argument, wrong};
     bench_problem out;
-    const auto problem = make_problem<Operator>(calls_[0].arguments);
-    out.problem.assign(problem.begin(), problem.end());
+    const auto problem = problem_of_call(calls_[0].arguments);
+    out.problem = problem;
     out.bytes = size;
     out.flops = calls_[0].flops;
     std::vector<std::string> seen;
@@ -135,7 +132,7 @@ class operator_bench final : public bench {
     if (reduced_ && !serves(variant, call.arguments)) {
       return "cannot be checked: the problem is too large for the reference, and the variant does not serve "
              "the smaller one, " +
-             format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
+             format_problem(described(), problem_of_call(call.arguments));
     }
     dispatcher<Operator>& run = forced(variant);
     for (std::size_t i = 0; i < runs; ++i) {
@@ -194,8 +191,21 @@ class operator_bench final : public bench {
     }
   }
 
+  /// The operator with the axes that its files add.
+  [[nodiscard]] const operator_description& described() const noexcept {
+    return files_.described != nullptr ? *files_.described : describe<Operator>();
+  }
+
+  /// A call's problem, with what files added.
+  [[nodiscard]] std::vector<std::int64_t> problem_of_call(const arguments& call) const {
+    const packed_problem packed{described(), make_problem<Operator>(call), device_.properties().attributes,
+                                &call};
+    const expanded_problem expanded{described(), packed};
+    return {expanded.view().begin(), expanded.view().end()};
+  }
+
   [[nodiscard]] bool serves(const std::string& id, const arguments& call) const {
-    const auto problem = make_problem<Operator>(call);
+    const auto problem = problem_of_call(call);
     for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
       if (rules_->candidates[i].variant->id == id && rules_->admissible(i, problem, {})) return true;
     }
@@ -264,7 +274,7 @@ class operator_bench final : public bench {
     workload<Operator>::expect(on_host, sample, wanted);
     judge_ = std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted));
     checked_extent out{static_cast<std::int64_t>(sample.rows().size()), rows, {}};
-    if (reduced_) out.smaller = format_problem(describe<Operator>(), make_problem<Operator>(call.arguments));
+    if (reduced_) out.smaller = format_problem(described(), problem_of_call(call.arguments));
     return out;
   }
 

@@ -49,9 +49,10 @@ class forced_source final : public binding_source {
 
   void attach(const operator_description& op, const switchyard::device& device, binding_user& user) override {
     std::vector<std::string> ignored;
+    const operator_description& described = files_.described != nullptr ? *files_.described : op;
     (void)user.adopt(std::make_unique<binding>(
         std::make_shared<const fixed_rules>(
-            build_selector({&op, device.properties(), files_.manifests, {}, {}, variant_}, ignored)),
+            build_selector({&described, device.properties(), files_.manifests, {}, {}, variant_}, ignored)),
         modules_, std::make_shared<log>(), nullptr, std::size_t{16}));
   }
   void detach(binding_user& /*user*/) noexcept override {}

@@ -78,7 +78,7 @@ struct row_entry {
 /// Records with which values of the type axes that a group does not name one of its rows is
 /// measured.
 inline void record_type(row_group& group, const operator_description& op, problem_view problem) {
-  for (std::uint32_t axis = 0; axis < op.axes.size(); ++axis) {
+  for (std::uint32_t axis = 0; axis < op.axes.size() && axis < problem.size(); ++axis) {
     const bool is_named = std::any_of(group.type.begin(), group.type.end(),
                                       [axis](const axis_value& each) { return each.axis == axis; });
     if (op.axes[axis].kind == axis_kind::type && !is_named)

@@ -16,6 +16,7 @@
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table_file.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 #include "../temporary.hpp"
 #include "sanitized.hpp"
@@ -27,7 +28,8 @@ namespace {
 const std::string corpus = SWITCHYARD_CORPUS;
 
 const sy::operator_description& rotary() {
-  return sy::describe<sy::operators::rotary>();
+  static sy::argument_axes axes{sy::describe<sy::operators::rotary>()};  // as a catalog reads files
+  return axes.live();
 }
 
 const std::string good_manifest =

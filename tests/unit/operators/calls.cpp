@@ -122,6 +122,8 @@ TEST_CASE("attention is called with packed tensors and pages") {
   const attention_forward::options packed{
       .lse = lse, .cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 20, .longest_k = 40};
   const auto call = attention_forward::call(q, k, k, q, packed);
+  CHECK(call.tokens_q == q.extent(0));
+  CHECK(call.tokens_k == k.extent(0));
   calls::check_legal<attention_forward>(call);
   CHECK(call.batch == 3);
   CHECK(call.seqlen_q == 20);
