@@ -62,28 +62,24 @@ class invocation {
     auto& to = dispatchers<Operator>::at(where_);
     if (current_purpose() != purpose::launch) [[unlikely]]
       return run_otherwise(to, call);
-    const std::size_t bytes = to.workspace_bytes(call);
-    if (bytes == 0) return launch(to, call, {});
-    const Tensor memory = empty({static_cast<std::int64_t>(bytes + workspace_alignment)}, dtype_bytes());
-    const auto address = reinterpret_cast<std::uintptr_t>(memory.data_ptr());
-    const std::uintptr_t aligned = (address + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
-    launch(to, call, {reinterpret_cast<void*>(aligned), bytes});
+    try {
+      const std::size_t bytes = to.workspace_bytes(where_.stream, call);
+      if (bytes == 0) return to(where_.stream, call);
+      const Tensor memory = empty({static_cast<std::int64_t>(bytes + workspace_alignment)}, dtype_bytes());
+      const auto address = reinterpret_cast<std::uintptr_t>(memory.data_ptr());
+      const std::uintptr_t aligned =
+          (address + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+      to(where_.stream, call, {reinterpret_cast<void*>(aligned), bytes});
+    } catch (const switchyard::error& problem) {
+      explain_failure(problem);
+      throw;
+    }
   }
 
   [[nodiscard]] const char* op() const noexcept { return op_; }
 
  private:
   static constexpr std::size_t workspace_alignment = 256;
-
-  template <class Dispatcher>
-  void launch(Dispatcher& to, const typename Dispatcher::arguments& call, switchyard::workspace given) const {
-    try {
-      to(where_.stream, call, given);
-    } catch (const switchyard::error& problem) {
-      explain_failure(problem);
-      throw;
-    }
-  }
 
   template <class Dispatcher>
   void run_otherwise(Dispatcher& to, const typename Dispatcher::arguments& call) const {
