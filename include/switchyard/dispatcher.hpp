@@ -87,8 +87,9 @@ class dispatcher {
   /// inside a stream capture, where a call that is not prepared throws driver_error load_during_capture.
   [[nodiscard]] std::size_t workspace_bytes(const arguments& call) { return workspace_bytes(stream{}, call); }
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call) {
-    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call), launch_stream,
-                                                  [&call] { return check(call); });
+    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call), launch_stream, [&call] {
+      return check(call);
+    });
   }
 
   /// The device that serves a stream's calls.

@@ -12,9 +12,10 @@
 
 namespace switchyard_torch {
 
-/// [batch, heads, seqlen, dim] as PyTorch has it, or [tokens, heads, dim] when packed, as the operator has it.
-[[nodiscard]] inline switchyard::tensor view_heads(const invocation& call, const Tensor& tensor, const char* name,
-                                                   bool packed) {
+/// [batch, heads, seqlen, dim] as PyTorch has it, or [tokens, heads, dim] when packed, as the operator has
+/// it.
+[[nodiscard]] inline switchyard::tensor view_heads(const invocation& call, const Tensor& tensor,
+                                                   const char* name, bool packed) {
   return packed ? call.view(tensor, name, {0, 1, 2}) : call.view(tensor, name, {0, 2, 1, 3});
 }
 
@@ -25,7 +26,8 @@ namespace switchyard_torch {
 }
 
 /// A result beside queries or keys, with `dim` columns: memory is [batch, seqlen, heads, dim], or packed.
-[[nodiscard]] inline Tensor empty_heads(const invocation& call, const Tensor& like, std::int64_t dim, bool packed) {
+[[nodiscard]] inline Tensor empty_heads(const invocation& call, const Tensor& like, std::int64_t dim,
+                                        bool packed) {
   const auto sizes = like.sizes();
   if (packed) return call.empty({sizes[0], sizes[1], dim}, dtype_of(like));
   const std::array<std::int64_t, 4> extents{sizes[0], sizes[1], sizes[2], dim};
@@ -40,8 +42,8 @@ namespace switchyard_torch {
 }
 
 /// Throws call_error where q, k or v has another number of dimensions than the layout.
-inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q, const Tensor& k, const Tensor& v,
-                          bool packed_k) {
+inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q, const Tensor& k,
+                          const Tensor& v, bool packed_k) {
   if (q.dim() != (packed_q ? 3 : 4))
     refuse(call.op(), packed_q ? "q must be [tokens, heads, head_dim] with cu_seqlens_q"
                                : "q must be [batch, heads, seqlen_q, head_dim]");
@@ -50,7 +52,8 @@ inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q
                                : "k and v must have 4 dimensions");
 }
 
-[[nodiscard]] inline switchyard::operators::attention_mask mask_of(const invocation& call, std::int64_t mask) {
+[[nodiscard]] inline switchyard::operators::attention_mask mask_of(const invocation& call,
+                                                                   std::int64_t mask) {
   if (mask < 0 || mask > 2) refuse(call.op(), "mask must be 0 (none), 1 (top left) or 2 (bottom right)");
   return static_cast<switchyard::operators::attention_mask>(mask);
 }

@@ -1,6 +1,6 @@
-#include <switchyard/operators/attention_backward.hpp>
-
 #include <tuple>
+
+#include <switchyard/operators/attention_backward.hpp>
 
 #include "attention.hpp"
 #include "invocation.hpp"
@@ -15,10 +15,11 @@ namespace ops = switchyard::operators;
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
     const Tensor& lse, const optional_tensor& bias, const optional_tensor& alibi_slopes,
-    const optional_tensor& cu_seqlens_q, const optional_tensor& cu_seqlens_k, const optional_tensor& seqused_q,
-    const optional_tensor& seqused_k, const optional_tensor& dropout_state, std::int64_t longest_q,
-    std::int64_t longest_k, std::int64_t mask, std::int64_t window_left, std::int64_t window_right,
-    std::optional<double> scale, double soft_cap, double dropout_p, bool deterministic, bool with_grad_bias) {
+    const optional_tensor& cu_seqlens_q, const optional_tensor& cu_seqlens_k,
+    const optional_tensor& seqused_q, const optional_tensor& seqused_k, const optional_tensor& dropout_state,
+    std::int64_t longest_q, std::int64_t longest_k, std::int64_t mask, std::int64_t window_left,
+    std::int64_t window_right, std::optional<double> scale, double soft_cap, double dropout_p,
+    bool deterministic, bool with_grad_bias) {
   const invocation call{"attention_backward", q};
   const bool packed = cu_seqlens_q.has_value();
   const bool packed_k = cu_seqlens_k.has_value();
@@ -26,9 +27,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   Tensor grad_q = empty_heads(call, q, q.size(q.dim() - 1), packed);
   Tensor grad_k = empty_heads(call, k, k.size(k.dim() - 1), packed_k);
   Tensor grad_v = empty_heads(call, v, v.size(v.dim() - 1), packed_k);
-  if (with_grad_bias && !bias.has_value()) refuse(call.op(), "the gradient of a bias is wanted, but there is none");
-  Tensor grad_bias = with_grad_bias ? call.empty({bias->sizes().data(), bias->sizes().size()}, dtype_of(*bias))
-                                    : call.nothing(dtype_of(q));
+  if (with_grad_bias && !bias.has_value())
+    refuse(call.op(), "the gradient of a bias is wanted, but there is none");
+  Tensor grad_bias = with_grad_bias
+                         ? call.empty({bias->sizes().data(), bias->sizes().size()}, dtype_of(*bias))
+                         : call.nothing(dtype_of(q));
   const bool is_empty = grad_q.numel() == 0 || grad_k.numel() == 0;
   if (seqused_q.has_value() || is_empty) torch::stable::zero_(grad_q);  // kernels leave the rest alone
   if (seqused_k.has_value() || is_empty) {

@@ -1,6 +1,6 @@
-#include <switchyard/operators/attention_decode.hpp>
-
 #include <tuple>
+
+#include <switchyard/operators/attention_decode.hpp>
 
 #include "attention.hpp"
 #include "invocation.hpp"
@@ -15,9 +15,10 @@ namespace ops = switchyard::operators;
 std::tuple<Tensor, Tensor> attention_decode(const Tensor& q, const Tensor& k, const Tensor& v,
                                             const optional_tensor& k_scale, const optional_tensor& v_scale,
                                             const optional_tensor& alibi_slopes, const optional_tensor& sinks,
-                                            const optional_tensor& seqused_k, const optional_tensor& block_table,
-                                            std::int64_t mask, std::int64_t window_left,
-                                            std::optional<double> scale, double soft_cap, bool with_lse) {
+                                            const optional_tensor& seqused_k,
+                                            const optional_tensor& block_table, std::int64_t mask,
+                                            std::int64_t window_left, std::optional<double> scale,
+                                            double soft_cap, bool with_lse) {
   const invocation call{"attention_decode", q};
   require_ranks(call, q, false, k, v, false);
   Tensor out = empty_heads(call, q, v.size(3), false);

@@ -10,8 +10,8 @@ namespace {
 
 namespace ops = switchyard::operators;
 
-Tensor attention_dropout_mask(const Tensor& state, std::int64_t batch, std::int64_t heads, std::int64_t seqlen_q,
-                              std::int64_t seqlen_k, double dropout_p) {
+Tensor attention_dropout_mask(const Tensor& state, std::int64_t batch, std::int64_t heads,
+                              std::int64_t seqlen_q, std::int64_t seqlen_k, double dropout_p) {
   const invocation call{"attention_dropout_mask", state};
   Tensor mask = call.empty({batch, heads, seqlen_q, seqlen_k}, dtype_f32());
   if (mask.numel() == 0) return mask;

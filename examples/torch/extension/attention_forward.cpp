@@ -1,7 +1,7 @@
-#include <switchyard/operators/attention_forward.hpp>
-
 #include <limits>
 #include <tuple>
+
+#include <switchyard/operators/attention_forward.hpp>
 
 #include "attention.hpp"
 #include "invocation.hpp"

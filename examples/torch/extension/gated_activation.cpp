@@ -1,7 +1,6 @@
-#include <switchyard/operators/gated_activation.hpp>
-
 #include <tuple>
 
+#include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
 
 #include "invocation.hpp"

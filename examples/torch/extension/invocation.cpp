@@ -12,9 +12,9 @@ namespace {
 /// torch's numbers of the element types that Switchyard knows, at the index of sy::dtype.
 [[nodiscard]] const std::array<std::int32_t, 9>& dtypes() {
   static const std::array<std::int32_t, 9> all{
-      aoti_torch_dtype_float16(),       aoti_torch_dtype_bfloat16(),     aoti_torch_dtype_float32(),
-      aoti_torch_dtype_float64(),       aoti_torch_dtype_float8_e4m3fn(), aoti_torch_dtype_float8_e5m2(),
-      aoti_torch_dtype_int8(),          aoti_torch_dtype_int32(),        aoti_torch_dtype_int64()};
+      aoti_torch_dtype_float16(), aoti_torch_dtype_bfloat16(),      aoti_torch_dtype_float32(),
+      aoti_torch_dtype_float64(), aoti_torch_dtype_float8_e4m3fn(), aoti_torch_dtype_float8_e5m2(),
+      aoti_torch_dtype_int8(),    aoti_torch_dtype_int32(),         aoti_torch_dtype_int64()};
   return all;
 }
 
@@ -26,7 +26,9 @@ std::int32_t dtype_of(const Tensor& tensor) {
   return out;
 }
 
-std::int32_t dtype_f32() noexcept { return dtypes()[static_cast<std::size_t>(sy::dtype::f32)]; }
+std::int32_t dtype_f32() noexcept {
+  return dtypes()[static_cast<std::size_t>(sy::dtype::f32)];
+}
 
 std::int32_t dtype_bytes() noexcept {
   static const std::int32_t type = aoti_torch_dtype_uint8();
@@ -73,15 +75,15 @@ sy::tensor invocation::view(const Tensor& tensor, const char* name, std::initial
     extents[i] = sizes[from];
     steps[i] = strides[from];
   }
-  return sy::tensor::from_spans(tensor.data_ptr(), type, {extents.data(), rank},
-                                {steps.data(), rank});
+  return sy::tensor::from_spans(tensor.data_ptr(), type, {extents.data(), rank}, {steps.data(), rank});
 }
 
 Tensor invocation::empty(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides,
                          std::int32_t dtype) const {
   AtenTensorHandle out = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(sizes.size()), sizes.data(),
-                                                         strides.data(), dtype, where_.type, where_.index, &out));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(sizes.size()),
+                                                         sizes.data(), strides.data(), dtype, where_.type,
+                                                         where_.index, &out));
   return Tensor{out};
 }
 

@@ -31,7 +31,9 @@ std::vector<std::string> wheel_roots;  // guarded by roots_mutex
 
 }  // namespace
 
-sy::binding_source& kernels() { return open_catalog(); }
+sy::binding_source& kernels() {
+  return open_catalog();
+}
 
 sy::device device_of(const place& where) {
   if (where.is_cpu) return sy::device::host();

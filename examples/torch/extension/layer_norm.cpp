@@ -1,7 +1,6 @@
-#include <switchyard/operators/layer_norm.hpp>
-
 #include <tuple>
 
+#include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/layer_norm_backward.hpp>
 
 #include "invocation.hpp"

@@ -1,6 +1,6 @@
-// The ops of torch.ops.switchyard. Each is functional: it writes new tensors only. A result that was not asked
-// for is a tensor of no elements. The Python package adds fake kernels and gradients, and says what arguments
-// mean.
+// The ops of torch.ops.switchyard. Each is functional: it writes new tensors only. A result that was not
+// asked for is a tensor of no elements. The Python package adds fake kernels and gradients, and says what
+// arguments mean.
 #include "stable.hpp"
 
 STABLE_TORCH_LIBRARY(switchyard, m) {
@@ -32,7 +32,8 @@ STABLE_TORCH_LIBRARY(switchyard, m) {
       "(Tensor q_out, Tensor k_out)");
   m.def(
       "rms_norm(Tensor x, Tensor? weight=None, Tensor? residual=None, float epsilon=1e-06, "
-      "float weight_offset=0.0, bool with_statistics=False) -> (Tensor out, Tensor residual_out, Tensor rstd)");
+      "float weight_offset=0.0, bool with_statistics=False) -> (Tensor out, Tensor residual_out, Tensor "
+      "rstd)");
   m.def(
       "rms_norm_backward(Tensor grad_out, Tensor h, Tensor rstd, Tensor? weight=None, "
       "Tensor? grad_residual=None, float weight_offset=0.0, bool with_grad_weight=False) -> "

@@ -1,7 +1,6 @@
 #include "place.hpp"
 
 #include <dlfcn.h>
-
 #include <stdexcept>
 
 namespace switchyard_torch {

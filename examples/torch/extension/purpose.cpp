@@ -1,6 +1,7 @@
 #include "purpose.hpp"
 
 #include <nlohmann/json.hpp>
+
 #include <switchyard/choosing/explain.hpp>
 
 namespace switchyard_torch {

@@ -1,7 +1,6 @@
-#include <switchyard/operators/rms_norm.hpp>
-
 #include <tuple>
 
+#include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rms_norm_backward.hpp>
 
 #include "invocation.hpp"
@@ -39,8 +38,9 @@ std::tuple<Tensor, Tensor, Tensor> rms_norm(const Tensor& x, const optional_tens
 }
 
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad_out, const Tensor& h, const Tensor& rstd,
-                                             const optional_tensor& weight, const optional_tensor& grad_residual,
-                                             double weight_offset, bool with_grad_weight) {
+                                             const optional_tensor& weight,
+                                             const optional_tensor& grad_residual, double weight_offset,
+                                             bool with_grad_weight) {
   const invocation call{"rms_norm_backward", h};
   const rows of{call, h};
   Tensor grad_x = of.empty(dtype_of(h));
@@ -57,9 +57,9 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad_out, const Tenso
   with.gamma = call.view(weight, "weight");
   with.grad_residual = of.view(past, "grad_residual");
   if (with_grad_weight) with.grad_gamma = call.view(grad_weight, "grad_weight");
-  call.run<ops::rms_norm_backward>(ops::rms_norm_backward::call(
-      of.view(gradient, "grad_out"), of.view(saved, "h"), of.view_per_row(rstd, "rstd"),
-      of.view(grad_x, "grad_x"), with));
+  call.run<ops::rms_norm_backward>(
+      ops::rms_norm_backward::call(of.view(gradient, "grad_out"), of.view(saved, "h"),
+                                   of.view_per_row(rstd, "rstd"), of.view(grad_x, "grad_x"), with));
   return {grad_x, grad_weight};
 }
 

@@ -1,6 +1,6 @@
-#include <switchyard/operators/rotary.hpp>
-
 #include <tuple>
+
+#include <switchyard/operators/rotary.hpp>
 
 #include "invocation.hpp"
 #include "register.hpp"
@@ -52,9 +52,9 @@ std::tuple<Tensor, Tensor> rotary(const Tensor& q, const optional_tensor& k, con
   const auto view = [&](const Tensor& x, const char* name) {
     return packed ? call.view(x, name, {0, 1, 2}) : call.view(x, name, {0, 2, 1, 3});
   };
-  call.run<ops::rotary>(ops::rotary::call(view(q_in, "q"), k.has_value() ? view(*k_in, "k") : switchyard::tensor{},
-                                          view(q_out, "q_out"),
-                                          k.has_value() ? view(k_out, "k_out") : switchyard::tensor{}, with));
+  call.run<ops::rotary>(ops::rotary::call(
+      view(q_in, "q"), k.has_value() ? view(*k_in, "k") : switchyard::tensor{}, view(q_out, "q_out"),
+      k.has_value() ? view(k_out, "k_out") : switchyard::tensor{}, with));
   return {q_out, k_out};
 }
 

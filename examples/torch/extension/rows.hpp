@@ -1,8 +1,8 @@
 // Tensors of any shape as rows of columns, for operators on rows.
 //
-// The last dimension is the columns. The others are walked in the order of the first tensor's strides, so that
-// a transposed tensor needs no copy: results have that order too. A tensor whose rows do not follow each other
-// at one distance in this order, or whose columns are strided, is copied.
+// The last dimension is the columns. The others are walked in the order of the first tensor's strides, so
+// that a transposed tensor needs no copy: results have that order too. A tensor whose rows do not follow each
+// other at one distance in this order, or whose columns are strided, is copied.
 #pragma once
 
 #include <array>
@@ -29,7 +29,9 @@ class rows {
 
   /// The tensor, or a copy that is rows in this order. Throws call_error where its shape differs.
   [[nodiscard]] Tensor fit(const Tensor& tensor, const char* name, std::int64_t columns) const;
-  [[nodiscard]] Tensor fit(const Tensor& tensor, const char* name) const { return fit(tensor, name, columns_); }
+  [[nodiscard]] Tensor fit(const Tensor& tensor, const char* name) const {
+    return fit(tensor, name, columns_);
+  }
   [[nodiscard]] optional_tensor fit(const optional_tensor& tensor, const char* name) const;
 
   /// [rows, columns] of a tensor that fits.

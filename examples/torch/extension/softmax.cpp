@@ -1,5 +1,4 @@
 #include <switchyard/operators/softmax.hpp>
-
 #include <switchyard/operators/softmax_backward.hpp>
 
 #include "invocation.hpp"

@@ -119,7 +119,8 @@ class dispatcher_core final : public binding_user {
   }
 
   /// Bytes of workspace that a call of this problem takes. What the call needs is loaded, and its plan kept,
-  /// so that a caller who asks before each call pays for a new problem once. Inside a capture nothing is loaded.
+  /// so that a caller who asks before each call pays for a new problem once. Inside a capture nothing is
+  /// loaded.
   template <class Check>
   [[nodiscard]] std::size_t workspace_bytes(problem_view problem, stream launch_stream, const Check& check) {
     const reclaimer::guard guard{reclaimer_};
