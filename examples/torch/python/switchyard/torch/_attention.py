@@ -4,6 +4,8 @@ import torch
 
 from ._library import ops
 
+_forward = ops.attention_forward
+
 MASKS = {"none": 0, "causal_top_left": 1, "causal_bottom_right": 2}
 
 
@@ -14,7 +16,9 @@ def _mask(causal: bool | str) -> int:
 
 
 def _needs_gradient(*tensors) -> bool:
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+    if not torch.is_grad_enabled():
+        return False
+    return any(each is not None and each.requires_grad for each in tensors)
 
 
 def _scores(bias: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
@@ -70,10 +74,33 @@ def attention(
     f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks.
     """
     scores = _scores(bias, q)
-    out, lse = ops.attention_forward(
-        q, k, v, scores, alibi_slopes, sinks, None, None, seqused_q, seqused_k, block_table,
-        _state(dropout_p, dropout_state, q.device), -1, longest_k, _mask(causal), *window, scale, soft_cap, dropout_p,
-        return_lse or _needs_gradient(q, k, v, scores, sinks))  # fmt: skip
+    # Arguments that have their defaults are left out: each costs the host time.
+    given = {"mask": _mask(causal)}
+    if return_lse or _needs_gradient(q, k, v, scores, sinks):
+        given["with_lse"] = True
+    if scale is not None:
+        given["scale"] = scale
+    if window != (-1, -1):
+        given["window_left"], given["window_right"] = window
+    if soft_cap:
+        given["soft_cap"] = soft_cap
+    if dropout_p:
+        given["dropout_p"], given["dropout_state"] = dropout_p, _state(dropout_p, dropout_state, q.device)
+    if scores is not None:
+        given["bias"] = scores
+    if sinks is not None:
+        given["sinks"] = sinks
+    if alibi_slopes is not None:
+        given["alibi_slopes"] = alibi_slopes
+    if seqused_q is not None:
+        given["seqused_q"] = seqused_q
+    if seqused_k is not None:
+        given["seqused_k"] = seqused_k
+    if block_table is not None:
+        given["block_table"] = block_table
+    if longest_k >= 0:
+        given["longest_k"] = longest_k
+    out, lse = _forward(q, k, v, **given)
     return (out, lse) if return_lse else out
 
 

@@ -9,7 +9,18 @@ from .._roots import roots
 
 _file = Path(__file__).absolute().parent.parent / "lib" / "_torch.so"
 torch.ops.load_library(str(_file))
-ops = torch.ops.switchyard
+
+
+class _Overloads:
+    """The ops' only overloads: calls of these need no search for one."""
+
+    def __getattr__(self, name: str):
+        overload = getattr(torch.ops.switchyard, name).default
+        setattr(self, name, overload)
+        return overload
+
+
+ops = _Overloads()
 
 library = ctypes.CDLL(str(_file))
 library.switchyard_torch_add_root.argtypes = [ctypes.c_char_p]
