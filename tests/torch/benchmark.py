@@ -29,7 +29,7 @@ MODELS = {
 }  # fmt: skip
 PREFILL, TRAIN, BATCHES, CONTEXT = (512, 2048, 8192, 32768), 4096, (1, 8, 32), 4096
 MATRIX = re.compile(r"gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|matmul|_mm_", re.I)
-NOT_MATRIX = re.compile(r"flash|sdpa|fmha|attention|softmax|norm", re.I)
+NOT_MATRIX = re.compile(r"flash|sdpa|fmha|attention|decode|softmax|norm", re.I)
 
 
 def build(config, implementation):

@@ -57,8 +57,9 @@ def attention(
     right = -1
     if not causal and left >= 0:
         right = left  # a bidirectional window
-    # As many queries as keys: the sequence begins here, and padding is on the right. Else queries are the last.
-    diagonal = "causal_top_left" if q_length == kv_length else "causal_bottom_right"
+    # Lengths of as many queries as keys are those of padding on the right: query i is at position i. Else queries are
+    # a sequence's last.
+    diagonal = "causal_top_left" if used is not None and q_length == kv_length else "causal_bottom_right"
     out = dense_attention(query, key, value, causal=diagonal if causal else "none", bias=bias, scale=scaling,
                           window=(left, right), soft_cap=soft_cap, sinks=sinks, dropout_p=dropout,
                           seqused_k=used)  # fmt: skip

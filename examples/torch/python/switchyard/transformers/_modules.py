@@ -44,8 +44,18 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     batch, seqlen, width = cos.shape
     if width not in (half, 2 * half):
         raise RuntimeError(f"switchyard.transformers: cos has {width} columns for heads of {q.shape[-1]}")
-    offsets = None
-    if batch > 1:  # sequence b begins at row b * seqlen
-        offsets = torch.arange(batch, dtype=torch.int32, device=q.device) * seqlen
-    table = [each.reshape(batch * seqlen, width)[:, :half] for each in (cos, sin)]
-    return rotary(q, k, *table, sequence_offsets=offsets)
+    cos, sin = [each.reshape(batch * seqlen, width)[:, :half] for each in (cos, sin)]
+    if batch == 1:  # all sequences have the same positions
+        return rotary(q, k, cos, sin)
+    turned = rotary(_as_one_sequence(q), _as_one_sequence(k), cos, sin)
+    return tuple(_as_batch(each, batch, seqlen) for each in turned)
+
+
+def _as_one_sequence(x: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, seqlen, dim] as [1, heads, batch * seqlen, dim]: a token's index is its row of the table."""
+    return x.transpose(1, 2).flatten(0, 1)[None].transpose(1, 2)
+
+
+def _as_batch(x: torch.Tensor, batch: int, seqlen: int) -> torch.Tensor:
+    """Undoes _as_one_sequence."""
+    return x[0].transpose(0, 1).unflatten(0, (batch, seqlen)).transpose(1, 2)
