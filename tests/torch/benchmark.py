@@ -161,7 +161,9 @@ def train(model, length):
 
 def decode(model, batch):
     """A step of decoding at a context of 4096, replayed from a CUDA graph. The static cache is filled with noise."""
-    cache = StaticCache(config=model.config, max_cache_len=CONTEXT + 64)
+    config = model.config
+    cache = StaticCache(config=config, max_cache_len=CONTEXT + 64)
+    cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, torch.bfloat16, torch.device("cuda"))
     ids = torch.randint(0, 1000, (batch, 1), device="cuda")
     positions = torch.full((batch, 1), CONTEXT, device="cuda")
 
@@ -169,11 +171,13 @@ def decode(model, batch):
         return model(ids, past_key_values=cache, position_ids=positions, use_cache=True).logits
 
     with torch.no_grad():
-        run()
         for layer in cache.layers:
             layer.keys.normal_()
             layer.values.normal_()
             layer.cumulative_length.fill_(CONTEXT)
+        run()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
