@@ -177,6 +177,20 @@ def test_compiles_without_graph_breaks(name):
         close(grads[f"_orig_mod.{each}"], grad)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_compiled_padding(side):
+    """Compiled code must not look at the mask's values."""
+    torch._dynamo.reset()
+    ids, mask = tokens(), torch.ones(2, 11, dtype=torch.long)
+    mask[0, 7:] = 0
+    mask = mask if side == "right" else mask.flip(1)
+    compiled = torch.compile(sy.patch(make("llama")), fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        got = compiled(ids, attention_mask=mask, use_cache=False).logits
+        want = make("llama")(ids, attention_mask=mask, use_cache=False).logits
+    close(got * mask[..., None], want * mask[..., None])
+
+
 def test_compiled_code_calls_our_rotary():
     """Its name is looked up in the patched function, not in the model's module."""
     torch._dynamo.reset()
