@@ -84,10 +84,12 @@ class dispatcher {
         .prepare(make_problem<Operator>(call), &call, std::span{ranges.begin(), ranges.size()});
   }
 
-  /// Bytes of workspace that a call takes; 0 for most.
+  /// Bytes of workspace that a call takes; 0 for most. Loads what the call needs, as prepare does, but not
+  /// inside a stream capture, where a call that is not prepared throws driver_error load_during_capture.
   [[nodiscard]] std::size_t workspace_bytes(const arguments& call) { return workspace_bytes(stream{}, call); }
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call) {
-    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call), &call);
+    return core_of(launch_stream)
+        .workspace_bytes(make_problem<Operator>(call), &call, launch_stream, [&call] { return check(call); });
   }
 
   /// The device that serves a stream's calls.

@@ -116,6 +116,24 @@ TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was
   CHECK(files.log() == "");
 }
 
+TEST_CASE("asking for the workspace prepares the call, but loads nothing inside a capture") {
+  const disk files;
+  put_ranges(files);
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->is_capturing = true;
+  CHECK_THROWS_WITH(on.workspace_bytes({.seqlen = 256}), has_text("[switchyard.212]"));
+  CHECK(driver->loads == 0);
+  driver->is_capturing = false;
+  CHECK(on.workspace_bytes({.seqlen = 256}) == 0);
+  CHECK(driver->loads == 1);
+  driver->is_capturing = true;  // the plan was kept
+  CHECK(on.workspace_bytes({.seqlen = 256}) == 0);
+  CHECK(run(on, {.seqlen = 256}) == 2);
+  CHECK(driver->loads == 1);
+}
+
 TEST_CASE("a replaced catalog has loaded what the running problems need before it serves them") {
   const disk files;
   put_ranges(files);

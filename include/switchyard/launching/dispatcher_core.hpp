@@ -123,14 +123,21 @@ class dispatcher_core final : public binding_user {
     return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view());
   }
 
-  /// Bytes of workspace that a call takes.
-  [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments) {
+  /// Bytes of workspace that a call takes. What the call needs is loaded, and its plan kept, so that a caller
+  /// who asks before each call pays for a new problem once. Inside a capture nothing is loaded.
+  template <class Check>
+  [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments, stream launch_stream,
+                                            const Check& check) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
     const packed_problem problem = now->pack(own, arguments);
     const std::uint64_t key = now->hash_of(problem);
     if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
-    return now->make_plan(problem, key, loading::allowed)->workspace_bytes;
+    require_legal(check);
+    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
+    std::unique_ptr<plan> fresh = now->make_plan(problem, key, may_load);
+    const plan* const published = publish(*now, fresh);
+    return (published != nullptr ? published : fresh.get())->workspace_bytes;
   }
 
   [[nodiscard]] const device& target() const noexcept { return device_; }

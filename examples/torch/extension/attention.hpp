@@ -1,0 +1,70 @@
+// What the attention ops share: layouts of their tensors.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <switchyard/operators/attention.hpp>
+#include <switchyard/tensor.hpp>
+
+#include "invocation.hpp"
+
+namespace switchyard_torch {
+
+/// [batch, heads, seqlen, dim] as PyTorch has it, or [tokens, heads, dim] when packed, as the operator has
+/// it.
+[[nodiscard]] inline switchyard::tensor view_heads(const invocation& call, const Tensor& tensor,
+                                                   const char* name, bool packed) {
+  return packed ? call.view(tensor, name, {0, 1, 2}) : call.view(tensor, name, {0, 2, 1, 3});
+}
+
+/// Keys or values: packed, [pages, page_size, heads_kv, dim] when paged, else as queries.
+[[nodiscard]] inline switchyard::tensor view_pages(const invocation& call, const Tensor& tensor,
+                                                   const char* name) {
+  return call.view(tensor, name, {0, 1, 2, 3});
+}
+
+/// A result beside queries or keys, with `dim` columns: memory is [batch, seqlen, heads, dim], or packed.
+[[nodiscard]] inline Tensor empty_heads(const invocation& call, const Tensor& like, std::int64_t dim,
+                                        bool packed) {
+  const auto sizes = like.sizes();
+  if (packed) return call.empty({sizes[0], sizes[1], dim}, dtype_of(like));
+  const std::array<std::int64_t, 4> extents{sizes[0], sizes[1], sizes[2], dim};
+  const std::array<std::int64_t, 4> strides{sizes[1] * sizes[2] * dim, dim, sizes[1] * dim, 1};
+  return call.empty(extents, strides, dtype_of(like));
+}
+
+/// The LSE beside queries: f32 [batch, heads, seqlen_q], packed [heads, tokens].
+[[nodiscard]] inline Tensor empty_lse(const invocation& call, const Tensor& q, bool packed) {
+  return packed ? call.empty({q.size(1), q.size(0)}, dtype_f32())
+                : call.empty({q.size(0), q.size(1), q.size(2)}, dtype_f32());
+}
+
+/// Throws call_error where q, k or v has another number of dimensions than the layout.
+inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q, const Tensor& k,
+                          const Tensor& v, bool packed_k) {
+  if (q.dim() != (packed_q ? 3 : 4))
+    refuse(call.op(), packed_q ? "q must be [tokens, heads, head_dim] with cu_seqlens_q"
+                               : "q must be [batch, heads, seqlen_q, head_dim]");
+  if (k.dim() != (packed_k ? 3 : 4) || v.dim() != k.dim())
+    refuse(call.op(), packed_k ? "k and v must be [tokens, heads_kv, dim] with cu_seqlens_k"
+                               : "k and v must have 4 dimensions");
+}
+
+[[nodiscard]] inline switchyard::operators::attention_mask mask_of(const invocation& call,
+                                                                   std::int64_t mask) {
+  if (mask < 0 || mask > 2) refuse(call.op(), "mask must be 0 (none), 1 (top left) or 2 (bottom right)");
+  return static_cast<switchyard::operators::attention_mask>(mask);
+}
+
+/// The seed and offset of dropout: i64 [2] on the call's device, read by the kernel.
+[[nodiscard]] inline const std::uint64_t* state_of(const invocation& call, const optional_tensor& state) {
+  if (!state.has_value()) return nullptr;
+  const switchyard::tensor view = call.view(*state, "dropout_state");
+  if (!view.has(switchyard::dtype::i64, 1) || view.extent(0) != 2 || view.stride(0) != 1)
+    refuse(call.op(), "dropout_state must be i64 [2]: the seed and the offset");
+  return static_cast<const std::uint64_t*>(view.data());
+}
+
+}  // namespace switchyard_torch

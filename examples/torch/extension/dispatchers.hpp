@@ -1,0 +1,51 @@
+// The dispatchers of an operator, one for each device, made by the first call there.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include <switchyard/dispatcher.hpp>
+
+#include "kernels.hpp"
+#include "place.hpp"
+
+namespace switchyard_torch {
+
+template <class Operator>
+class dispatchers {
+ public:
+  /// Throws error where the device or the operator's files cannot be used; the next call tries again.
+  [[nodiscard]] static switchyard::dispatcher<Operator>& at(const place& where) {
+    static dispatchers all;
+    const std::size_t index = where.is_cpu ? 0 : static_cast<std::size_t>(where.index) + 1;
+    if (index >= all.known_.size()) throw std::runtime_error{"switchyard: more than 64 devices"};
+    if (auto* const known = all.known_[index].load(std::memory_order_acquire)) return *known;
+    return all.make(where, index);
+  }
+
+ private:
+  using dispatcher = switchyard::dispatcher<Operator>;
+
+  // The catalog is made before any dispatcher, hence destroyed after them.
+  dispatchers() : kernels_{kernels()} {}
+
+  [[nodiscard]] dispatcher& make(const place& where, std::size_t index) {
+    const std::scoped_lock lock{mutex_};
+    if (owned_[index] == nullptr) {
+      owned_[index] = std::make_unique<dispatcher>(kernels_, device_of(where));
+      known_[index].store(owned_[index].get(), std::memory_order_release);
+    }
+    return *owned_[index];
+  }
+
+  switchyard::binding_source& kernels_;
+  std::mutex mutex_;
+  std::array<std::unique_ptr<dispatcher>, 65> owned_;
+  std::array<std::atomic<dispatcher*>, 65> known_{};
+};
+
+}  // namespace switchyard_torch

@@ -1,0 +1,97 @@
+// One call of an op: views of its tensors, new tensors beside them, and the launch on torch's stream with a
+// workspace of torch's allocator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include <switchyard/error.hpp>
+#include <switchyard/tensor.hpp>
+
+#include "dispatchers.hpp"
+#include "place.hpp"
+#include "purpose.hpp"
+#include "stable.hpp"
+
+namespace switchyard_torch {
+
+/// torch's number of an element type that new tensors have.
+[[nodiscard]] std::int32_t dtype_of(const Tensor& tensor);
+[[nodiscard]] std::int32_t dtype_f32() noexcept;
+[[nodiscard]] std::int32_t dtype_bytes() noexcept;
+
+/// Throws call_error invalid_argument.
+[[noreturn]] void refuse(const char* op, const std::string& text);
+
+/// The tensor, or a contiguous copy where its last dimension is strided.
+[[nodiscard]] Tensor with_dense_rows(const Tensor& tensor);
+
+class invocation {
+ public:
+  /// Throws where the tensor's device has no backend.
+  invocation(const char* op, const Tensor& first) : op_{op}, where_{place::of(first)} {}
+
+  /// Views. `order` lists the tensor's dimensions as the operator has them; empty: as they are. Throws
+  /// call_error where the tensor is on another device than the call, or has another number of dimensions.
+  [[nodiscard]] switchyard::tensor view(const Tensor& tensor, const char* name,
+                                        std::initializer_list<int> order = {}) const;
+  [[nodiscard]] switchyard::tensor view(const optional_tensor& tensor, const char* name,
+                                        std::initializer_list<int> order = {}) const {
+    return tensor.has_value() ? view(*tensor, name, order) : switchyard::tensor{};
+  }
+
+  /// A tensor's element type. Throws call_error where it has none of Switchyard's, or is on another device.
+  [[nodiscard]] switchyard::dtype type_of(const Tensor& tensor, const char* name) const;
+
+  /// A new tensor on the call's device: contiguous, or with strides in elements.
+  [[nodiscard]] Tensor empty(std::span<const std::int64_t> sizes, std::int32_t dtype) const;
+  [[nodiscard]] Tensor empty(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides,
+                             std::int32_t dtype) const;
+  [[nodiscard]] Tensor empty(std::initializer_list<std::int64_t> sizes, std::int32_t dtype) const {
+    return empty(std::span{sizes.begin(), sizes.size()}, dtype);
+  }
+  /// In place of a result that is not wanted.
+  [[nodiscard]] Tensor nothing(std::int32_t dtype) const { return empty({0}, dtype); }
+
+  /// Launches, explains or prepares, as the thread's purpose is.
+  template <class Operator>
+  void run(const typename Operator::arguments& call) const {
+    auto& to = dispatchers<Operator>::at(where_);
+    if (current_purpose() != purpose::launch) [[unlikely]]
+      return run_otherwise(to, call);
+    try {
+      const std::size_t bytes = to.workspace_bytes(where_.stream, call);
+      if (bytes == 0) return to(where_.stream, call);
+      const Tensor memory = empty({static_cast<std::int64_t>(bytes + workspace_alignment)}, dtype_bytes());
+      const auto address = reinterpret_cast<std::uintptr_t>(memory.data_ptr());
+      const std::uintptr_t aligned =
+          (address + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+      to(where_.stream, call, {reinterpret_cast<void*>(aligned), bytes});
+    } catch (const switchyard::error& problem) {
+      explain_failure(problem);
+      throw;
+    }
+  }
+
+  [[nodiscard]] const char* op() const noexcept { return op_; }
+
+ private:
+  static constexpr std::size_t workspace_alignment = 256;
+
+  template <class Dispatcher>
+  void run_otherwise(Dispatcher& to, const typename Dispatcher::arguments& call) const {
+    if (current_purpose() == purpose::prepare) return to.prepare(where_.stream, call);
+    keep_explanation(to.explain(where_.stream, call));
+  }
+
+  /// Throws the error with what to do in PyTorch, where there is something.
+  void explain_failure(const switchyard::error& problem) const;
+
+  const char* op_;
+  place where_;
+};
+
+}  // namespace switchyard_torch

@@ -1,0 +1,19 @@
+// The kernels and tables of this process: one catalog, opened by the first call.
+#pragma once
+
+#include <string>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/launching/binding_source.hpp>
+
+#include "place.hpp"
+
+namespace switchyard_torch {
+
+/// Opens the catalog once; its roots are SWITCHYARD_PATH, those of the installed wheels, then the usual ones.
+[[nodiscard]] switchyard::binding_source& kernels();
+
+/// The device of a place. Throws driver_error.
+[[nodiscard]] switchyard::device device_of(const place& where);
+
+}  // namespace switchyard_torch

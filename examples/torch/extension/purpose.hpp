@@ -1,0 +1,18 @@
+// What a thread's calls do: launch, as a rule; else explain the choice, or load what a launch will need.
+#pragma once
+
+#include <string>
+
+#include <switchyard/choosing/explain.hpp>
+
+namespace switchyard_torch {
+
+enum class purpose : int { launch = 0, explain = 1, prepare = 2 };
+
+/// The calling thread's purpose.
+[[nodiscard]] purpose& current_purpose() noexcept;
+
+/// Keeps an explanation, as JSON, until the calling thread asks for it.
+void keep_explanation(const switchyard::explanation& why);
+
+}  // namespace switchyard_torch

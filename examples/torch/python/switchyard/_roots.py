@@ -1,0 +1,19 @@
+"""Where the installed wheels keep kernels and tables."""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+GROUP = "switchyard.roots"
+
+
+def roots() -> list[str]:
+    """The folders of kernels and tables: this wheel's, then those of the data wheels, sorted by entry point.
+
+    A data wheel has an entry point in the group `switchyard.roots`: a function without arguments that returns
+    its folders. One that fails is an error, because its kernels would be missed without a word.
+    """
+    own = Path(__file__).absolute().parent / "share" / "switchyard"
+    out = [str(own)] if own.is_dir() else []
+    for each in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        out += [str(folder) for folder in each.load()()]
+    return out

@@ -1,0 +1,17 @@
+"""The program `switchyard` of the wheel."""
+
+import os
+import sys
+from pathlib import Path
+
+from ._roots import roots
+
+
+def main() -> None:
+    """Replaces this process by the command-line tool, with the data wheels' kernels and tables on its path."""
+    program = Path(__file__).absolute().parent / "bin" / "switchyard"
+    if not program.exists():
+        sys.exit(f"switchyard: this installation was built without the tool ({program})")
+    path = [each for each in os.environ.get("SWITCHYARD_PATH", "").split(":") if each]
+    os.environ["SWITCHYARD_PATH"] = ":".join(path + roots())
+    os.execv(program, [str(program), *sys.argv[1:]])

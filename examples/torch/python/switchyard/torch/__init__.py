@@ -1,0 +1,28 @@
+"""Switchyard's operators as PyTorch ops.
+
+Each function is one op of `torch.ops.switchyard`: functional, with a fake kernel and, where it has a gradient,
+autograd. A call that no kernel serves raises RuntimeError `[switchyard.302]`, which names the nearest kernels and
+what excludes them; nothing falls back to another implementation.
+"""
+
+from . import _fake, _gradients  # noqa: F401: registers fake kernels and gradients
+from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
+from ._explain import explain, generation, prepare, reload
+from ._rotary import rotary
+from ._rows import gated_activation, layer_norm, rms_norm, softmax
+
+__all__ = [
+    "attention",
+    "attention_decode",
+    "attention_dropout_mask",
+    "attention_varlen",
+    "explain",
+    "gated_activation",
+    "generation",
+    "layer_norm",
+    "prepare",
+    "reload",
+    "rms_norm",
+    "rotary",
+    "softmax",
+]

@@ -1,0 +1,56 @@
+"""Which kernel serves a call, and why; loading it ahead of the call."""
+
+import json
+from collections.abc import Callable
+from contextlib import contextmanager
+
+from ._library import library
+
+_LAUNCH, _EXPLAIN, _PREPARE = range(3)
+
+
+@contextmanager
+def _purpose(value: int):
+    library.switchyard_torch_set_purpose(value)
+    try:
+        yield
+    finally:
+        library.switchyard_torch_set_purpose(_LAUNCH)
+
+
+def explain(op: Callable, *args, **kwargs) -> dict:
+    """Returns what would serve `op(*args, **kwargs)`, without running it.
+
+    `op` is a function of `switchyard.torch` or an op of `torch.ops.switchyard`; the arguments are those of the
+    call, with tensors on the device in question. The dict has: `operator`, `problem` (the call's axes), `device`,
+    `variant`, `config`, `target`, `reason` (exact, interpolated, extrapolated, other_device, heuristic, forced,
+    pinned, or none where nothing serves), `sentence`, `microseconds` (measured or predicted; 0: unknown),
+    `manifest`, `table`, `row`, `launches`, and `candidates`, each with `admissible` and the `obstacle` that
+    excludes it. Raises RuntimeError for an illegal call, ValueError where `op` calls no operator.
+    """
+    with _purpose(_EXPLAIN):
+        op(*args, **kwargs)
+        lines = library.switchyard_torch_explanations().decode().splitlines()
+    if not lines:
+        raise ValueError(f"{op} called no operator of Switchyard with these arguments")
+    return json.loads(lines[-1])
+
+
+def prepare(op: Callable, *args, **kwargs) -> None:
+    """Loads what `op(*args, **kwargs)` needs, without running it: before a CUDA graph is captured, or traffic.
+
+    A call that was run once is prepared. Raises as the call does.
+    """
+    with _purpose(_PREPARE):
+        op(*args, **kwargs)
+
+
+def generation() -> int:
+    """A number that changes when CUDA graphs should be captured again, because other kernels serve now."""
+    return library.switchyard_torch_generation()
+
+
+def reload() -> None:
+    """Reads kernels and tables that changed on disk. Raises RuntimeError where some cannot be used."""
+    if library.switchyard_torch_reload() != 0:
+        raise RuntimeError("some files could not be used: their previous versions stay active, see the warnings")

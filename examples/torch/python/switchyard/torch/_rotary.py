@@ -1,0 +1,38 @@
+"""Rotary position embedding."""
+
+import torch
+
+from ._library import ops
+
+STYLES = ("half", "interleaved")
+
+
+def rotary(
+    q: torch.Tensor,
+    k: torch.Tensor | None = None,
+    cos: torch.Tensor | None = None,
+    sin: torch.Tensor | None = None,
+    *,
+    positions: torch.Tensor | None = None,
+    sequence_offsets: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
+    longest: int = -1,
+    offset: int = 0,
+    rotary_dim: int = -1,
+    base: float = 10000.0,
+    scaling: float = 1.0,
+    style: str = "half",
+    inverse: bool = False,
+):
+    """Turns pairs of each head's first `rotary_dim` elements by their position's angle.
+
+    q: [batch, heads, seqlen, head_dim], k likewise with its own heads; with cu_seqlens (i32 [batch + 1], and
+    `longest`, the longest sequence) both are [tokens, heads, head_dim]. cos and sin: [positions, rotary_dim / 2],
+    of q's type or f32, rows at any stride; without them, angles are position * scaling * base^(-2i / rotary_dim).
+    A token's position is positions[token] (i64), or sequence_offsets[b] (i32) or `offset` plus its index in the
+    sequence. style: pairs (i, i + rotary_dim / 2) for half, (2i, 2i + 1) for interleaved. `inverse` turns back.
+    Returns q, or (q, k). Gradients reach q and k; cos and sin have none, and a backward that asks for one raises.
+    """
+    values = (longest, offset, rotary_dim, base, scaling, STYLES.index(style), inverse)
+    q_out, k_out = ops.rotary(q, k, cos, sin, positions, sequence_offsets, cu_seqlens, *values)
+    return q_out if k is None else (q_out, k_out)

@@ -1,0 +1,19 @@
+"""Switchyard's kernels in Hugging Face models, transformers 5.
+
+    import switchyard.transformers
+    model = switchyard.transformers.patch(model)     # attention, rotary, norms and gated activations
+    model = AutoModel.from_pretrained(name, attn_implementation="switchyard")     # attention alone
+
+Importing this module registers the attention implementation "switchyard" and its masks.
+"""
+
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from ._attention import attention
+from ._masks import mask
+from ._patch import patch, report, unpatch
+
+AttentionInterface.register("switchyard", attention)
+AttentionMaskInterface.register("switchyard", mask)
+
+__all__ = ["patch", "report", "unpatch"]

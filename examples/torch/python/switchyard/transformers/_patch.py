@@ -1,0 +1,93 @@
+"""patch and unpatch: instances of modules get another forward; classes and other models stay as they are."""
+
+import types
+
+import torch
+
+from . import _modules
+
+_RMS_NORMS = {
+    "LlamaRMSNorm": _modules.plain_rms_norm,
+    "Qwen3RMSNorm": _modules.plain_rms_norm,
+    "GptOssRMSNorm": _modules.plain_rms_norm,
+    "Gemma3RMSNorm": _modules.offset_rms_norm,
+}
+_FEED_FORWARDS = {"LlamaMLP": "hidden_act", "Qwen3MLP": "hidden_act", "Gemma3MLP": "hidden_activation"}
+_ROTARY = {"LlamaAttention", "Qwen3Attention", "Gemma3Attention", "GptOssAttention"}
+_FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
+_STATE = "_switchyard"
+
+
+def _with_rotary(forward):
+    """A copy of an attention's forward that calls our rotary embedding; the model's module stays as it is.
+
+    Its globals have no __name__: with one, torch.compile would look names up in the module instead.
+    """
+    names = {key: value for key, value in forward.__globals__.items() if key != "__name__"}
+    names["apply_rotary_pos_emb"] = _modules.apply_rotary_pos_emb
+    copy = types.FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__, forward.__closure__)
+    copy.__kwdefaults__ = forward.__kwdefaults__
+    return copy
+
+
+def _replacement(module: torch.nn.Module):
+    """The forward that replaces a module's, and what it is; or None."""
+    name = type(module).__name__
+    if name in _RMS_NORMS:
+        return _RMS_NORMS[name], "rms_norm"
+    if name in _FEED_FORWARDS:
+        activation = getattr(module.config, _FEED_FORWARDS[name])
+        if activation not in _modules.ACTIVATIONS:
+            raise RuntimeError(f"switchyard.transformers: no gated activation for {activation!r}; there are "
+                               f"{', '.join(_modules.ACTIVATIONS)}")  # fmt: skip
+        return _modules.gated_feed_forward(_modules.ACTIVATIONS[activation]), "gated_activation"
+    if name in _ROTARY:
+        return _with_rotary(type(module).forward), "rotary"
+    if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
+        return _modules.plain_layer_norm, "layer_norm"
+    return None
+
+
+def patch(model):
+    """Makes a model run on Switchyard: attention, rotary embedding, RMSNorm, LayerNorm, SwiGLU and GEGLU.
+
+    For Llama, Qwen3, Gemma 3, gpt-oss and ViT of transformers 5, on any device with kernels. Only this instance
+    changes. The experts of gpt-oss, and feed-forward blocks without a gate (ViT), stay as they are. Returns the
+    model. Raises RuntimeError for another architecture or activation, and for a model that is patched already.
+    """
+    if hasattr(model, _STATE):
+        raise RuntimeError("switchyard.transformers: the model is patched already")
+    kind = model.config.model_type
+    if kind not in _FAMILIES:
+        raise RuntimeError(f"switchyard.transformers: no patch for {kind!r}; there are {', '.join(_FAMILIES)}. "
+                           "attn_implementation='switchyard' may still serve its attention")  # fmt: skip
+    found = [(name, module, _replacement(module)) for name, module in model.named_modules()]
+    before = model.config._attn_implementation
+    model.set_attn_implementation("switchyard")
+    done = {}
+    for name, module, replacement in found:
+        if replacement is None:
+            continue
+        forward, what = replacement
+        module.forward = types.MethodType(forward, module)
+        done[name] = what
+    object.__setattr__(model, _STATE, (before, done))
+    return model
+
+
+def unpatch(model):
+    """Undoes patch. Returns the model. Raises RuntimeError for a model that is not patched."""
+    if not hasattr(model, _STATE):
+        raise RuntimeError("switchyard.transformers: the model is not patched")
+    before, done = getattr(model, _STATE)
+    modules = dict(model.named_modules())
+    for name in done:
+        vars(modules[name]).pop("forward", None)
+    model.set_attn_implementation(before)
+    object.__delattr__(model, _STATE)
+    return model
+
+
+def report(model) -> dict[str, str]:
+    """Which modules of a patched model call Switchyard: module name to operator. Attention is the whole model's."""
+    return dict(getattr(model, _STATE, (None, {}))[1])

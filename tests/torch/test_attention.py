@@ -1,0 +1,235 @@
+"""Attention and its gradients on the shipped f32 CPU kernels against float64."""
+
+import pytest
+import reference
+import torch
+
+import switchyard.torch as sy
+
+CASES = {
+    "full": {},
+    "causal": {"causal": True},
+    "top_left": {"causal": "causal_top_left"},
+    "window": {"causal": True, "window": (5, -1)},
+    "two_sided_window": {"window": (4, 3)},
+    "soft_cap": {"causal": True, "soft_cap": 7.0},
+    "scale": {"scale": 0.3},
+}
+MASKS = {True: "causal_bottom_right", False: "none"}
+
+
+def tensors(b=2, h=4, h_kv=2, n=13, m=19, d=24, dv=24, dtype=torch.float32):
+    shapes = (b, h, n, d), (b, h_kv, m, d), (b, h_kv, m, dv)
+    return [torch.randn(each, dtype=dtype, requires_grad=True) for each in shapes]
+
+
+def compare(got, want, tolerance=3e-6):
+    scale = max(1.0, want.abs().max().item())
+    assert (got.double() - want).abs().max().item() <= tolerance * scale
+
+
+def judged(options):
+    out = dict(options)
+    causal = out.pop("causal", False)
+    out["mask"] = MASKS.get(causal, causal)
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("sizes", [{}, {"h_kv": 4}, {"h_kv": 1, "n": 1}, {"n": 33, "m": 33, "d": 64, "dv": 32}])
+def test_gradients(name, sizes):
+    q, k, v = tensors(**sizes)
+    options = CASES[name]
+    out, lse = sy.attention(q, k, v, **options, return_lse=True)
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    want, want_lse = reference.attention(*wide, **judged(options))
+    compare(out, want)
+    compare(lse, want_lse)
+    grad = torch.randn_like(out)
+    got = torch.autograd.grad(out, (q, k, v), grad)
+    for mine, theirs in zip(got, torch.autograd.grad(want, wide, grad.double())):
+        compare(mine, theirs)
+
+
+def test_strides_need_no_order():
+    q, k, v = tensors(n=9, m=9)
+    parts = torch.randn(2, 9, 3, 4, 24).unbind(2)  # a fused projection's [batch, seqlen, 3, heads, dim]
+    q, k, v = [each.transpose(1, 2) for each in parts]
+    compare(sy.attention(q, k, v), reference.attention(q.double(), k.double(), v.double())[0])
+    odd = torch.randn(2, 4, 24, 9).transpose(2, 3)  # the innermost dimension is strided: copied
+    compare(sy.attention(odd, k, v), reference.attention(odd.double(), k.double(), v.double())[0])
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 13, 19), (1, 4, 13, 19), (2, 1, 1, 19), (19,)])
+def test_bias_has_a_gradient(shape):
+    q, k, v = tensors()
+    bias = torch.randn(shape, requires_grad=True)
+    out = sy.attention(q, k, v, bias=bias)
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v, bias)]
+    want, _ = reference.attention(*wide[:3], bias=wide[3])
+    compare(out, want)
+    grad = torch.randn_like(out)
+    for mine, theirs in zip(torch.autograd.grad(out, (q, k, v, bias), grad), torch.autograd.grad(want, wide, grad.double())):
+        compare(mine, theirs, 1e-5)
+
+
+def test_boolean_mask_that_hides_a_row():
+    q, k, v = tensors()
+    seen = torch.rand(2, 1, 13, 19) < 0.5
+    seen[1, 0, 4] = False
+    bias = torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, -torch.inf)
+    compare(sy.attention(q, k, v, bias=seen), reference.attention(q.double(), k.double(), v.double(), bias=bias)[0])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_sinks_have_a_gradient(causal):
+    q, k, v = tensors()
+    sinks = torch.randn(4, requires_grad=True)
+    out = sy.attention(q, k, v, causal=causal, sinks=sinks)
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v, sinks)]
+    want, _ = reference.attention(*wide[:3], mask=MASKS[causal], sinks=wide[3])
+    compare(out, want)
+    grad = torch.randn_like(out)
+    for mine, theirs in zip(torch.autograd.grad(out, (q, k, v, sinks), grad), torch.autograd.grad(want, wide, grad.double())):
+        compare(mine, theirs, 1e-5)
+
+
+def test_alibi():
+    q, k, v = tensors()
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+    want, _ = reference.attention(q.double(), k.double(), v.double(), mask="causal_bottom_right", alibi=slopes.double())
+    compare(sy.attention(q, k, v, causal=True, alibi_slopes=slopes), want)
+
+
+def test_dropout_drops_what_the_mask_says():
+    q, k, v = tensors()
+    state = torch.tensor([11, 22])
+    out = sy.attention(q, k, v, dropout_p=0.3, dropout_state=state)
+    kept = sy.attention_dropout_mask(state, 2, 4, 13, 19, 0.3)
+    assert 0.1 < (kept == 0).double().mean() < 0.5
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    want, _ = reference.attention(*wide, kept=kept.double())
+    compare(out, want)
+    grad = torch.randn_like(out)
+    for mine, theirs in zip(torch.autograd.grad(out, (q, k, v), grad), torch.autograd.grad(want, wide, grad.double())):
+        compare(mine, theirs, 1e-5)
+
+
+def test_dropout_follows_torchs_generator():
+    q, k, v = tensors()
+    draw = lambda: sy.attention(q, k, v, dropout_p=0.5)  # noqa: E731
+    torch.manual_seed(5)
+    first, second = draw(), draw()
+    torch.manual_seed(5)
+    assert torch.equal(first, draw()) and not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("lengths", [[7, 1, 12], [0, 5]])
+def test_packed_sequences(lengths):
+    total = sum(lengths)
+    cu = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+    q, k, v = [torch.randn(total, h, 16, requires_grad=True) for h in (4, 2, 2)]
+    out = sy.attention_varlen(q, k, v, cu, cu, max(lengths), max(lengths), causal=True)
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    parts, begin = [], 0
+    for each in lengths:
+        one = [x[begin : begin + each].transpose(0, 1)[None] for x in wide]
+        if each:
+            parts.append(reference.attention(*one, mask="causal_bottom_right")[0][0].transpose(0, 1))
+        begin += each
+    want = torch.cat(parts)
+    compare(out, want)
+    grad = torch.randn_like(out)
+    for mine, theirs in zip(torch.autograd.grad(out, (q, k, v), grad), torch.autograd.grad(want, wide, grad.double())):
+        compare(mine, theirs)
+
+
+def test_keys_in_use():
+    q, k, v = tensors(n=3)
+    used = torch.tensor([5, 19], dtype=torch.int32)
+    out = sy.attention(q, k, v, causal=True, seqused_k=used)
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    each = [reference.attention(*(x[b : b + 1, :, : (None if i == 0 else n)] for i, x in enumerate(wide)),
+                                mask="causal_bottom_right")[0] for b, n in enumerate(used.tolist())]  # fmt: skip
+    want = torch.cat(each)
+    compare(out, want)
+    grad = torch.randn_like(out)
+    for mine, theirs in zip(torch.autograd.grad(out, (q, k, v), grad), torch.autograd.grad(want, wide, grad.double())):
+        compare(mine, theirs)
+
+
+def pages_of(x, size):
+    """[B, H, M, D] in pages in another order than they were: [pages, size, H, D] and the block table."""
+    b, h, m, d = x.shape
+    count = -(-m // size)
+    padded = torch.zeros(b, h, count * size, d, dtype=x.dtype)
+    padded[:, :, :m] = x.detach()
+    pages = padded.reshape(b, h, count, size, d).permute(0, 2, 3, 1, 4).reshape(b * count, size, h, d)
+    order = torch.randperm(b * count)
+    out = torch.empty_like(pages)
+    out[order] = pages
+    return out, order.reshape(b, count).to(torch.int32)
+
+
+def test_pages():
+    q, k, v = tensors(n=2)
+    torch.manual_seed(1)
+    k_pages, table = pages_of(k, 8)
+    torch.manual_seed(1)
+    v_pages, _ = pages_of(v, 8)
+    used = torch.tensor([11, 19], dtype=torch.int32)
+    with torch.no_grad():
+        out = sy.attention(q, k_pages, v_pages, causal=True, block_table=table, seqused_k=used)
+        for b, n in enumerate(used.tolist()):
+            one = [x[b : b + 1].double() for x in (q, k[:, :, :n], v[:, :, :n])]
+            compare(out[b : b + 1], reference.attention(*one, mask="causal_bottom_right")[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("paged", [False, True])
+def test_decode(dtype, paged):
+    q, k, v = [x.detach() for x in tensors(n=2, m=40, d=64, dv=64, dtype=dtype)]
+    used = torch.tensor([17, 40], dtype=torch.int32)
+    torch.manual_seed(1)
+    keys, table = pages_of(k, 16) if paged else (k, None)
+    torch.manual_seed(1)
+    values = pages_of(v, 16)[0] if paged else v
+    out = sy.attention_decode(q, keys, values, seqused_k=used, block_table=table, soft_cap=9.0)
+    for b, n in enumerate(used.tolist()):
+        one = [x[b : b + 1].double() for x in (q, k[:, :, :n], v[:, :, :n])]
+        want = reference.attention(*one, mask="causal_bottom_right", soft_cap=9.0)[0]
+        compare(out[b : b + 1], want, 1e-2)
+
+
+def test_decode_from_eight_bits():
+    q, k, v = [x.detach() for x in tensors(n=1, m=40, d=64, dv=64, dtype=torch.bfloat16)]
+    k8, v8 = k.to(torch.float8_e4m3fn), v.to(torch.float8_e4m3fn)
+    scale = torch.tensor([0.5])
+    want = reference.attention(q.double(), 0.5 * k8.double(), v8.double())[0]
+    compare(sy.attention_decode(q, k8, v8, k_scale=scale), want, 1e-2)
+
+
+def test_a_call_that_nothing_serves_says_what_would():
+    q, k, v = [x.detach().double() for x in tensors()]
+    with pytest.raises(RuntimeError, match=r"\[switchyard.30[12]\] attention_forward.*f32"):
+        sy.attention(q, k, v)
+
+
+def test_disagreeing_shapes_are_named():
+    q, k, v = tensors()
+    with pytest.raises(RuntimeError, match=r"\[switchyard.301\] attention_forward: .*seqlen_k"):
+        sy.attention(q, k, v[:, :, :5])
+
+
+def test_pages_have_no_gradient():
+    q, k, v = tensors(n=2)
+    pages, table = pages_of(k, 8)
+    out = sy.attention(q, pages, pages, block_table=table, seqused_k=torch.tensor([11, 19], dtype=torch.int32))
+    with pytest.raises(RuntimeError, match="pages"):
+        out.sum().backward()
+
+
+def test_decode_has_no_gradient():
+    q, k, v = tensors(n=1, m=40, d=64, dv=64, dtype=torch.bfloat16)
+    with pytest.raises(RuntimeError, match="no gradient"):
+        sy.attention_decode(q, k, v).sum().backward()

@@ -1,0 +1,250 @@
+"""The ops on a GPU, in f16 and bf16: a grid as FlashAttention's tests have it, each call against float64, with
+their tolerance: at most twice the error that PyTorch makes in the same element type, and a rounding step.
+
+Also what a GPU adds: streams, CUDA graphs, no synchronisation, opcheck on the device.
+"""
+
+import pytest
+import reference
+import torch
+
+import switchyard.torch as sy
+
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+DTYPES = [torch.float16, torch.bfloat16]
+LENGTHS = [(113, 203), (128, 217), (113, 211), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024), (1, 239),
+           (3, 799), (64, 128)]  # fmt: skip
+KINDS = {
+    "full": {},
+    "causal": {"mask": "causal_bottom_right"},
+    "local": {"window": (37, 21)},
+    "causal_local": {"mask": "causal_bottom_right", "window": (45, -1)},
+    "soft_cap": {"mask": "causal_bottom_right", "soft_cap": 15.0},
+}
+
+
+def random(*shape, dtype):
+    return torch.randn(shape, dtype=dtype, device="cuda", requires_grad=True)
+
+
+def ours(options):
+    out = {"causal" if key == "mask" else key: value for key, value in options.items()}
+    return out
+
+
+def within(got, low, want, factor=2.0):
+    """FlashAttention's rule."""
+    step = 2 * (want.to(got.dtype).double() - want).abs().max().item()
+    limit = factor * (low.double() - want).abs().max().item() + step + 1e-5
+    error = (got.double() - want).abs().max().item()
+    assert torch.isfinite(got).all() and error <= limit, f"error {error:.3g}, limit {limit:.3g}"
+
+
+def judge(inputs, grad, **options):
+    """The result and gradients in float64 and in the inputs' element type."""
+    out = []
+    for dtype in (torch.float64, inputs[0].dtype):
+        leaves = [x.detach().to(dtype).requires_grad_() for x in inputs]
+        result, _ = reference.attention(*leaves, **options)
+        out.append([result, *torch.autograd.grad(result, leaves, grad.to(dtype))])
+    return out
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [(32, 32), (64, 64), (80, 80), (96, 96), (128, 128), (192, 128), (256, 256)])
+@pytest.mark.parametrize("heads_kv", [6, 2, 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_dense(dtype, dim, heads_kv, kind):
+    for n, m in LENGTHS:
+        inputs = [random(2, 6, n, dim[0], dtype=dtype), random(2, heads_kv, m, dim[0], dtype=dtype),
+                  random(2, heads_kv, m, dim[1], dtype=dtype)]  # fmt: skip
+        out = sy.attention(*inputs, **ours(KINDS[kind]))
+        grad = torch.randn_like(out)
+        grads = torch.autograd.grad(out, inputs, grad)
+        want, low = judge(inputs, grad, **KINDS[kind])
+        within(out, low[0], want[0])
+        for mine, theirs, exact in zip(grads, low[1:], want[1:], strict=True):
+            within(mine, theirs, exact, 3.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("heads_kv", [6, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed(dtype, dim, heads_kv, kind):
+    lengths = [113, 1, 512, 250, 77]
+    cu = torch.tensor([0, *lengths], device="cuda").cumsum(0).to(torch.int32)
+    total, longest = sum(lengths), max(lengths)
+    inputs = [random(total, h, dim, dtype=dtype) for h in (6, heads_kv, heads_kv)]
+    out = sy.attention_varlen(*inputs, cu, cu, longest, longest, **ours(KINDS[kind]))
+    grad = torch.randn_like(out)
+    grads = torch.autograd.grad(out, inputs, grad)
+    begin = 0
+    for each in lengths:
+        here = slice(begin, begin + each)
+        one = [x[here].transpose(0, 1)[None] for x in inputs]
+        want, low = judge(one, grad[here].transpose(0, 1)[None], **KINDS[kind])
+        mine = [x[here].transpose(0, 1)[None] for x in (out, *grads)]
+        for index, (a, b, c) in enumerate(zip(mine, low, want, strict=True)):
+            within(a, b, c, 2.0 if index == 0 else 3.0)
+        begin += each
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("queries", [1, 4])
+def test_decode(dtype, dim, queries):
+    q = random(3, 8, queries, dim, dtype=dtype).detach()
+    k, v = [random(3, 2, 1031, dim, dtype=dtype).detach() for _ in range(2)]
+    used = torch.tensor([77, 1031, 512], dtype=torch.int32, device="cuda")
+    out = sy.attention_decode(q, k, v, seqused_k=used)
+    for b, n in enumerate(used.tolist()):
+        one = [x[b : b + 1] for x in (q, k[:, :, :n], v[:, :, :n])]
+        want = reference.attention(*(x.double() for x in one), mask="causal_bottom_right")[0]
+        low = reference.attention(*one, mask="causal_bottom_right")[0]
+        within(out[b : b + 1], low, want)
+
+
+def row_cases(dtype):
+    x, y = random(4, 33, 8, 1024, dtype=dtype), random(4, 33, 8, 1024, dtype=dtype)
+    w, b = random(1024, dtype=dtype), random(1024, dtype=dtype)
+    norm = torch.nn.functional
+    return {
+        "rms_norm": (lambda x, w: sy.rms_norm(x, w), lambda x, w: norm.rms_norm(x, (1024,), w, 1e-6), (x, w)),
+        "layer_norm": (sy.layer_norm, lambda x, w, b: norm.layer_norm(x, (1024,), w, b, 1e-5), (x, w, b)),
+        "swiglu": (sy.gated_activation, lambda x, y: norm.silu(x) * y, (x, y)),
+        "softmax": (sy.softmax, lambda x: torch.softmax(x, -1), (x,)),
+    }
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "swiglu", "softmax"])
+def test_rows(dtype, name):
+    mine, theirs, inputs = row_cases(dtype)[name]
+    out = mine(*inputs)
+    grad = torch.randn_like(out)
+    results = [[out, *torch.autograd.grad(out, inputs, grad)]]
+    for kind in (dtype, torch.float64):
+        leaves = [x.detach().to(kind).requires_grad_() for x in inputs]
+        result = theirs(*leaves)
+        results.append([result, *torch.autograd.grad(result, leaves, grad.to(kind))])
+    for a, b, c in zip(*results, strict=True):
+        within(a, b, c)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rotary(dtype):
+    q, k = [random(2, 65, h, 128, dtype=dtype).transpose(1, 2) for h in (8, 2)]
+    angle = torch.randn(65, 64, device="cuda")
+    got = sy.rotary(q, k, angle.cos(), angle.sin())
+    for x, y in zip((q, k), got):
+        a, b = x.double().chunk(2, -1)
+        cos, sin = angle.double().cos(), angle.double().sin()
+        want = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        assert (y.double() - want).abs().max() <= want.abs().max() * torch.finfo(dtype).eps
+    back = torch.autograd.grad(got, (q, k), got)
+    for x, y in zip((q, k), back):  # turned there and back
+        assert (x - y).abs().max() <= 4 * torch.finfo(dtype).eps * x.abs().max()
+
+
+@pytest.mark.parametrize("name", ["attention_forward", "rms_norm", "layer_norm", "gated_activation", "softmax", "rotary"])
+def test_opcheck(name):
+    bf16 = torch.bfloat16
+    q, k = random(2, 4, 32, 64, dtype=bf16), random(2, 2, 32, 64, dtype=bf16)
+    x, angle = random(6, 256, dtype=bf16), torch.randn(32, 32, device="cuda")
+    args, kwargs = {
+        "attention_forward": ((q, k, k), {"mask": 2, "with_lse": True}),
+        "rms_norm": ((x,), {"with_statistics": True}),
+        "layer_norm": ((x,), {"with_statistics": True}),
+        "gated_activation": ((x, x), {}),
+        "softmax": ((x,), {}),
+        "rotary": ((q, k, angle.cos(), angle.sin()), {}),
+    }[name]
+    torch.library.opcheck(getattr(torch.ops.switchyard, name).default, args, kwargs)
+
+
+def step(q, k, v, w, cos, sin):
+    q, k = sy.rotary(sy.rms_norm(q, w), sy.rms_norm(k, w), cos, sin)
+    return sy.attention(q, k, v, causal=True)
+
+
+def inputs_of_step():
+    bf16 = torch.bfloat16
+    angle = torch.randn(256, 64, device="cuda")
+    return [random(1, 8, 256, 128, dtype=bf16), random(1, 2, 256, 128, dtype=bf16), random(1, 2, 256, 128, dtype=bf16),
+            random(128, dtype=bf16), angle.cos(), angle.sin()]  # fmt: skip
+
+
+def test_cuda_graph():
+    inputs = inputs_of_step()
+
+    def both():
+        out = step(*inputs)
+        return [out, *torch.autograd.grad(out, inputs[:4], torch.ones_like(out))]
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        both()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = both()
+    with torch.no_grad():
+        for each in inputs[:4]:
+            each.copy_(torch.randn_like(each))
+    graph.replay()
+    for mine, theirs in zip(captured, both(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=2e-2)
+
+
+def test_a_capture_says_what_to_prepare():
+    x = torch.randn(3, 12352, device="cuda", dtype=torch.bfloat16)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            sy.softmax(x)
+    except RuntimeError as problem:
+        assert "[switchyard.212]" in str(problem) and "switchyard.torch.prepare" in str(problem)
+    sy.prepare(sy.softmax, x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = sy.softmax(x)
+    graph.replay()
+    torch.testing.assert_close(out, torch.softmax(x, -1), rtol=2e-2, atol=1e-3)
+
+
+def test_no_synchronisation():
+    inputs = inputs_of_step()
+    step(*inputs).sum().backward()
+    used = torch.tensor([200], dtype=torch.int32, device="cuda")
+    sy.attention(*inputs[:3], seqused_k=used, dropout_p=0.1)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = step(*inputs)
+        torch.autograd.grad(out, inputs[:4], torch.ones_like(out))
+        sy.attention(*inputs[:3], seqused_k=used, dropout_p=0.1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_streams():
+    """A call runs on torch's current stream: a long one before it on that stream is waited for."""
+    x = torch.zeros(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        x.fill_(1)
+        out = sy.gated_activation(x, x)
+    stream.synchronize()
+    torch.testing.assert_close(out, torch.nn.functional.silu(x) * x)
+
+
+def test_compile():
+    inputs = inputs_of_step()
+    torch._dynamo.reset()
+    compiled = torch.compile(step, fullgraph=True)
+    torch.testing.assert_close(compiled(*inputs), step(*inputs), rtol=2e-2, atol=2e-2)

@@ -1,0 +1,251 @@
+"""Tiny models with random weights against transformers' eager attention and modules: logits, gradients, and which
+calls each layer makes."""
+
+import copy
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3TextConfig,
+    GptOssConfig,
+    LlamaConfig,
+    Qwen3Config,
+    StaticCache,
+    ViTConfig,
+    ViTForImageClassification,
+)
+
+import switchyard.transformers as sy
+
+LAYERS = 4
+SMALL = {
+    "vocab_size": 97,
+    "hidden_size": 64,
+    "intermediate_size": 112,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+}
+MIXED = ["sliding_attention", "full_attention"] * (LAYERS // 2)
+CONFIGS = {
+    "llama": LlamaConfig(**SMALL),
+    "qwen3": Qwen3Config(**SMALL),
+    "gemma3": Gemma3TextConfig(**SMALL, layer_types=MIXED, sliding_window=5, query_pre_attn_scalar=16,
+                               attn_logit_softcapping=20.0),
+    "gpt_oss": GptOssConfig(**SMALL, layer_types=MIXED, sliding_window=5, num_local_experts=4, num_experts_per_tok=2),
+}  # fmt: skip
+# Calls of a forward pass: attention and rotary once a layer; norms as the family has them, and one at the end.
+NORMS = {"llama": 2, "qwen3": 4, "gemma3": 6, "gpt_oss": 2}
+
+
+def make(name, implementation="eager", seed=3):
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), attn_implementation=implementation).eval()
+    with torch.no_grad():  # norms and sinks are constant at first
+        for each, parameter in model.named_parameters():
+            if "norm" in each or "sinks" in each:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def tokens(batch=2, seqlen=11):
+    return torch.randint(1, 97, (batch, seqlen))
+
+
+def close(got, want, tolerance=2e-5):
+    assert (got - want).abs().max() <= tolerance * max(1.0, want.abs().max())
+
+
+def judged(model, ids, mask=None, **kwargs):
+    """Logits, and gradients of all parameters of a loss over tokens that are not padding."""
+    logits = model(ids, attention_mask=mask, use_cache=False, **kwargs).logits
+    seen = logits if mask is None else logits * mask[..., None]
+    model.zero_grad()
+    seen.square().mean().backward()
+    return seen.detach(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+def compare(name, ids, mask=None):
+    want, want_grads = judged(make(name), ids, mask)
+    got, grads = judged(sy.patch(make(name)), ids, mask)
+    close(got, want)
+    assert grads.keys() == want_grads.keys()
+    for each, grad in grads.items():
+        close(grad, want_grads[each])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_logits_and_gradients(name):
+    compare(name, tokens())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding(name, side):
+    mask = torch.ones(2, 11, dtype=torch.long)
+    mask[0, 7:] = 0
+    compare(name, tokens(), mask if side == "right" else mask.flip(1))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_layer_calls_us(name, counted):
+    model = sy.patch(make(name))
+    with torch.no_grad(), counted() as mode:
+        model(tokens(), use_cache=False)
+    ours = {key: value for key, value in mode.calls.items() if "::" not in key}
+    want = {"attention_forward": LAYERS, "rotary": LAYERS, "rms_norm": NORMS[name] * LAYERS + 1}
+    if name != "gpt_oss":  # whose experts are no SwiGLU
+        want["gated_activation"] = LAYERS
+    assert ours == want
+    assert not any("softmax" in key and name != "gpt_oss" or "rsqrt" in key for key in mode.calls)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_attn_implementation_alone(name, counted):
+    ids = tokens()
+    with torch.no_grad():
+        want = make(name)(ids, use_cache=False).logits
+        with counted() as mode:
+            close(make(name, "switchyard")(ids, use_cache=False).logits, want)
+    assert mode.calls["attention_forward"] == LAYERS and mode.calls["rms_norm"] == 0
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_unpatch(name, counted):
+    ids, other = tokens(), make(name)
+    model = sy.patch(make(name))
+    assert sy.report(model)
+    with pytest.raises(RuntimeError, match="patched already"):
+        sy.patch(model)
+    with torch.no_grad():
+        with counted() as mode:
+            want = other(ids).logits  # another model of the class is not affected
+            assert torch.equal(sy.unpatch(model)(ids).logits, want)
+    assert not any("::" not in key for key in mode.calls)
+    with pytest.raises(RuntimeError, match="not patched"):
+        sy.unpatch(model)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_generation(name, cache, padded):
+    ids = tokens(2, 9)
+    mask = torch.ones_like(ids)
+    if padded:
+        mask[1, :4] = 0
+        ids[1, :4] = 0
+    options = {"max_new_tokens": 8, "do_sample": False, "attention_mask": mask, "disable_compile": True,
+               "cache_implementation": None if cache == "dynamic" else cache, "pad_token_id": 0}  # fmt: skip
+    want = make(name).generate(ids, **options)
+    assert torch.equal(sy.patch(make(name)).generate(ids, **options), want)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_static_cache_gives_lengths(name, counted):
+    """Prefill and steps of decoding with a static cache: no mask of queries times keys is made."""
+    model = sy.patch(make(name))
+    ids = tokens(2, 12)
+    with torch.no_grad():
+        want = make(name)(ids, use_cache=False).logits
+        cache = StaticCache(config=model.config, max_cache_len=20)
+        got = [model(ids[:, :9], past_key_values=cache).logits]
+        with counted() as mode:
+            for i in range(9, 12):
+                got.append(model(ids[:, i : i + 1], past_key_values=cache).logits)
+        close(torch.cat(got, 1), want)
+    assert mode.calls["attention_forward"] == 3 * LAYERS
+    assert not any("masked_fill" in key for key in mode.calls)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
+def test_compiles_without_graph_breaks(name):
+    torch._dynamo.reset()
+    ids = tokens()
+    model = sy.patch(make(name))
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        close(compiled(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
+    got, grads = judged(compiled, ids)
+    want, want_grads = judged(make(name), ids)
+    close(got, want)
+    for each, grad in want_grads.items():
+        close(grads[f"_orig_mod.{each}"], grad)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_compiled_padding(side):
+    """Compiled code must not look at the mask's values."""
+    torch._dynamo.reset()
+    ids, mask = tokens(), torch.ones(2, 11, dtype=torch.long)
+    mask[0, 7:] = 0
+    mask = mask if side == "right" else mask.flip(1)
+    compiled = torch.compile(sy.patch(make("llama")), fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        got = compiled(ids, attention_mask=mask, use_cache=False).logits
+        want = make("llama")(ids, attention_mask=mask, use_cache=False).logits
+    close(got * mask[..., None], want * mask[..., None])
+
+
+def test_compiled_code_calls_our_rotary():
+    """Its name is looked up in the patched function, not in the model's module."""
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    with torch.no_grad():
+        torch.compile(sy.patch(make("llama")), fullgraph=True, backend=backend)(tokens(), use_cache=False)
+    calls = [str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"]
+    assert sum("switchyard.rotary" in each for each in calls) == LAYERS
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_decode_in_half_precision_uses_the_decode_operator(name, counted):
+    model = sy.patch(make(name)).bfloat16()
+    with torch.no_grad():
+        out = model(tokens(2, 8))
+        with counted() as mode:
+            model(tokens(2, 1), past_key_values=out.past_key_values)
+    assert mode.calls["attention_decode"] == LAYERS and mode.calls["attention_forward"] == 0
+
+
+def vit(implementation="eager"):
+    torch.manual_seed(4)
+    config = ViTConfig(hidden_size=64, num_hidden_layers=LAYERS, num_attention_heads=4, intermediate_size=112,
+                       image_size=32, patch_size=8, num_labels=5)  # fmt: skip
+    return ViTForImageClassification._from_config(config, attn_implementation=implementation).eval()
+
+
+def test_vit(counted):
+    pixels = torch.randn(2, 3, 32, 32)
+    results = []
+    with counted() as mode:
+        for model in (vit(), sy.patch(vit())):
+            logits = model(pixels).logits
+            logits.square().mean().backward()
+            results.append([logits, *(p.grad for p in model.parameters() if p.grad is not None)])
+    for want, got in zip(*results, strict=True):
+        close(got, want)
+    assert mode.calls["attention_forward"] == LAYERS and mode.calls["attention_backward"] == LAYERS
+    assert mode.calls["layer_norm"] == 2 * LAYERS + 1
+
+
+def test_another_architecture_is_refused():
+    from transformers import GPT2Config
+
+    model = AutoModelForCausalLM.from_config(GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=11))
+    with pytest.raises(RuntimeError, match="no patch for 'gpt2'"):
+        sy.patch(model)
+
+
+def test_attention_weights_are_refused():
+    model = make("llama", "switchyard")
+    with pytest.raises((RuntimeError, ValueError)):
+        model(tokens(), output_attentions=True)
