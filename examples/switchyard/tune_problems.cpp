@@ -63,10 +63,12 @@ void add_range(const std::string& text, const std::string& word, std::vector<std
       throw usage_error{"in '" + word + "', the factor must be a number above 1, got '" + by + "'"};
     }
     if (first < 1) throw usage_error{"in '" + word + "', a range with a factor begins at 1 or more"};
-    for (auto at = static_cast<double>(first); at < static_cast<double>(last) - 0.5; at *= factor) {
+    auto at = static_cast<double>(first);
+    while (at < static_cast<double>(last) - 0.5) {
       const auto value = static_cast<std::int64_t>(std::llround(at));
       if (values.empty() || value != values.back()) values.push_back(value);
       if (values.size() > most_problems) break;
+      at *= factor;
     }
   }
   values.push_back(last);
@@ -91,9 +93,11 @@ struct axis_values {
     const std::size_t before = out.values.size();
     if (text.find("..") != std::string::npos) {
       add_range(text, word, out.values);
-      if (out.values.back() < 0 || out.values[before] < 0)
-        throw usage_error{"in '" + word + "', the range '" + text +
-                          "' has negative values; a size is 0 or more"};
+      if (out.values.back() < 0 || out.values[before] < 0) {
+        std::string wrong = "in '";
+        wrong.append(word).append("', the range '").append(text);
+        throw usage_error{wrong.append("' has negative values; a size is 0 or more")};
+      }
     } else {
       out.values.push_back(require_value(op.axes[out.axis], text));
     }
