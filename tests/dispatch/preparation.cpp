@@ -113,7 +113,7 @@ TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was
   CHECK_THROWS_AS(run(on, {.seqlen = 4096}), sy::driver_error);
   driver->is_capturing = false;
   CHECK(run(on, {.seqlen = 4096}) == 3);
-  CHECK(files.log() == "");
+  CHECK(files.log().empty());
 }
 
 TEST_CASE("asking for the workspace prepares the call, but loads nothing inside a capture") {

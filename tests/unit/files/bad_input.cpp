@@ -90,7 +90,7 @@ outcome read(const std::string& path, bool is_table, reading how = reading::whol
 
 /// The path of a case's file; where the case says `grow`, of a copy in the folder that has been grown.
 std::string path_of(const nlohmann::json& each, const temporary_folder& folder) {
-  const std::string path = corpus + "/" + each.at("file").get<std::string>();
+  std::string path = corpus + "/" + each.at("file").get<std::string>();
   if (!each.contains("grow")) return path;
   const auto& grow = each.at("grow");
   auto document = nlohmann::json::parse(slurp(path));

@@ -235,7 +235,7 @@ TEST_CASE("a shared list means for each variant what its config and workspace ma
     const auto number = static_cast<std::size_t>(variant);
     CHECK(out.variants[number].launches[0].parameters[0].from == parameter::source::field);
     CHECK(value(number, 1) == 100);
-    CHECK(value(number, 2) == block * 2);
+    CHECK(value(number, 2) == std::int64_t{block} * 2);
     CHECK(value(number, 3) == 100);
     CHECK(at(out.variants[number].launches[0].grid[0], {{"rows", 100}}) == (100 + block - 1) / block);
     CHECK(at(out.variants[number].conditions.at(0).value, {{"rows", 7}}) == 0);
