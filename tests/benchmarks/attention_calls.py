@@ -13,6 +13,7 @@ import argparse
 import ctypes
 import json
 import math
+import os
 import statistics
 import sys
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from dataclasses import dataclass, field
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "c_api"))
+from binding import Tensor, arguments, load  # noqa: E402
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 NUMBERS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 7}
@@ -153,41 +157,10 @@ def make(call, dtype):
     return out
 
 
-class View(ctypes.Structure):
-    """switchyard_tensor of c_api.h."""
-
-    _fields_ = [("size", ctypes.c_uint64), ("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("extents", ctypes.c_int64 * 5), ("strides", ctypes.c_int64 * 5)]
-
-
-class Argument(ctypes.Structure):
-    """switchyard_argument of c_api.h."""
-
-    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32), ("reserved", ctypes.c_int32),
-                ("tensor", ctypes.POINTER(View)), ("integer", ctypes.c_int64), ("real", ctypes.c_double),
-                ("pointer", ctypes.c_void_p), ("text", ctypes.c_char_p)]
-
-
 def view(tensor):
-    out = View(ctypes.sizeof(View), tensor.data_ptr(), NUMBERS[tensor.dtype], tensor.dim())
+    out = Tensor(ctypes.sizeof(Tensor), tensor.data_ptr(), NUMBERS[tensor.dtype], tensor.dim())
     for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride())):
         out.extents[i], out.strides[i] = extent, stride
-    return out
-
-
-def arguments(**given):
-    given = {name: value for name, value in given.items() if value is not None}
-    out = (Argument * len(given))()
-    for each, (name, value) in zip(out, given.items()):
-        each.size, each.name = ctypes.sizeof(Argument), name.encode()
-        if isinstance(value, torch.Tensor):
-            each.kind, each.tensor = 0, ctypes.pointer(view(value))
-        elif isinstance(value, int):
-            each.kind, each.integer = 1, value
-        elif isinstance(value, float):
-            each.kind, each.real = 2, value
-        else:
-            each.kind, each.text = 4, value.encode()
     return out
 
 
@@ -197,11 +170,7 @@ class Switchyard:
     name = "Switchyard"
 
     def __init__(self, path):
-        library = ctypes.CDLL(path)
-        library.switchyard_last_error_text.restype = ctypes.c_char_p
-        library.switchyard_call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Argument), ctypes.c_size_t]
-        library.switchyard_explain.argtypes = [*library.switchyard_call.argtypes, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
-        library.switchyard_operator_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
+        library = load(path)
         self.library, catalog, self.op = library, ctypes.c_void_p(), ctypes.c_void_p()
         self.require(library.switchyard_open(None, ctypes.byref(catalog)))
         self.require(library.switchyard_operator_open(catalog, b"attention_forward", None, ctypes.byref(self.op)))
@@ -226,7 +195,8 @@ class Switchyard:
             given["window_left"] = call.window
         if call.soft_cap:
             given["soft_cap"] = call.soft_cap
-        made = arguments(**given)
+        made = arguments(**{name: view(value) if isinstance(value, torch.Tensor) else value
+                            for name, value in given.items() if value is not None})
         t.kept.append(given)
 
         def run():

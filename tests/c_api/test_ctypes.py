@@ -10,26 +10,7 @@ import random
 import sys
 import unittest
 
-
-class Tensor(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("extents", ctypes.c_int64 * 5), ("strides", ctypes.c_int64 * 5)]
-
-
-class Argument(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32), ("reserved", ctypes.c_int32),
-                ("tensor", ctypes.POINTER(Tensor)), ("integer", ctypes.c_int64), ("real", ctypes.c_double),
-                ("pointer", ctypes.c_void_p), ("text", ctypes.c_char_p)]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("roots", ctypes.POINTER(ctypes.c_char_p)), ("root_count", ctypes.c_uint64),
-                ("default_roots", ctypes.c_int32), ("reserved", ctypes.c_int32)]
-
-
-class Description(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("argument_bytes", ctypes.c_uint64),
-                ("field_count", ctypes.c_uint64), ("axis_count", ctypes.c_uint64)]
+from binding import Description, Options, Tensor, arguments, load
 
 
 F32 = 2
@@ -38,41 +19,12 @@ OPERATORS = {"attention_forward": 21, "attention_decode": 19, "attention_backwar
              "layer_norm_backward": None, "gated_activation": None, "gated_activation_backward": None}
 
 
-def load(path):
-    library = ctypes.CDLL(path)
-    library.switchyard_last_error_text.restype = ctypes.c_char_p
-    library.switchyard_generation.restype = ctypes.c_uint64
-    library.switchyard_generation.argtypes = [ctypes.c_void_p]
-    calls = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Argument), ctypes.c_size_t]
-    library.switchyard_call.argtypes = calls
-    library.switchyard_prepare.argtypes = calls
-    library.switchyard_operator_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
-    library.switchyard_operator_close.argtypes = [ctypes.c_void_p]
-    library.switchyard_close.argtypes = [ctypes.c_void_p]
-    return library
-
-
 def tensor(values, *extents):
     out = Tensor(ctypes.sizeof(Tensor), values.buffer_info()[0], F32, len(extents))
     stride = 1
     for i in reversed(range(len(extents))):
         out.extents[i], out.strides[i] = extents[i], stride
         stride *= extents[i]
-    return out
-
-
-def arguments(**given):
-    out = (Argument * len(given))()
-    for each, (name, value) in zip(out, given.items()):
-        each.size, each.name = ctypes.sizeof(Argument), name.encode()
-        if isinstance(value, Tensor):
-            each.kind, each.tensor = 0, ctypes.pointer(value)
-        elif isinstance(value, int):
-            each.kind, each.integer = 1, value
-        elif isinstance(value, float):
-            each.kind, each.real = 2, value
-        else:
-            each.kind, each.text = 4, value.encode()
     return out
 
 

@@ -1,0 +1,54 @@
+"""The structs of switchyard/c_api.h in ctypes, the library's functions, and a call's arguments by name."""
+
+import ctypes
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint64), ("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("extents", ctypes.c_int64 * 5), ("strides", ctypes.c_int64 * 5)]
+
+
+class Argument(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("tensor", ctypes.POINTER(Tensor)), ("integer", ctypes.c_int64), ("real", ctypes.c_double),
+                ("pointer", ctypes.c_void_p), ("text", ctypes.c_char_p)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint64), ("roots", ctypes.POINTER(ctypes.c_char_p)), ("root_count", ctypes.c_uint64),
+                ("default_roots", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+class Description(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("argument_bytes", ctypes.c_uint64),
+                ("field_count", ctypes.c_uint64), ("axis_count", ctypes.c_uint64)]
+
+
+def load(path):
+    library = ctypes.CDLL(path)
+    library.switchyard_last_error_text.restype = ctypes.c_char_p
+    library.switchyard_generation.restype = ctypes.c_uint64
+    library.switchyard_generation.argtypes = [ctypes.c_void_p]
+    calls = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Argument), ctypes.c_size_t]
+    library.switchyard_call.argtypes = calls
+    library.switchyard_prepare.argtypes = calls
+    library.switchyard_explain.argtypes = [*calls, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
+    library.switchyard_operator_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
+    library.switchyard_operator_close.argtypes = [ctypes.c_void_p]
+    library.switchyard_close.argtypes = [ctypes.c_void_p]
+    return library
+
+
+def arguments(**given):
+    out = (Argument * len(given))()
+    for each, (name, value) in zip(out, given.items()):
+        each.size, each.name = ctypes.sizeof(Argument), name.encode()
+        if isinstance(value, Tensor):
+            each.kind, each.tensor = 0, ctypes.pointer(value)
+        elif isinstance(value, int):
+            each.kind, each.integer = 1, value
+        elif isinstance(value, float):
+            each.kind, each.real = 2, value
+        else:
+            each.kind, each.text = 4, value.encode()
+    return out
