@@ -23,6 +23,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -112,14 +113,8 @@ class group_binder {
   /// added after these rules.
   [[nodiscard]] bool knows(const row_group& rows) const noexcept {
     const std::size_t count = set_.op->axes.size();
-    return (rows.type.empty() || rows.type.back().axis < count) &&
-           std::all_of(rows.axes.begin(), rows.axes.end(),
-                       [count](std::uint32_t each) { return each < count; });
-  }
-
-  [[nodiscard]] bool is_known(const expression& value) const noexcept {
-    const std::size_t count = set_.op->axes.size();
-    return count >= expression::max_axes_read || value.axes_read() >> count == 0;
+    return has_axes(*set_.op, rows.type) && std::all_of(rows.axes.begin(), rows.axes.end(),
+                                                        [count](std::uint32_t each) { return each < count; });
   }
 
   /// Whether a group's rows tell arguments apart: then they say more than rows that do not.
@@ -142,7 +137,7 @@ class group_binder {
     }
     for (const match_feature& each : match.features) {
       if (into.dimensions.size() == max_dimensions) break;
-      if (each.rule.metric != axis_metric::ignore && is_known(each.value) &&
+      if (each.rule.metric != axis_metric::ignore && has_axes(*set_.op, each.value) &&
           is_said(into.type, into.axes, each.value))
         into.dimensions.push_back(
             {each.rule, no_index, each.value.fold(into.type, set_.device.attributes), {}});

@@ -24,6 +24,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/target.hpp>
 
@@ -85,7 +86,7 @@ class selector_builder {
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
       for (const variant& variant : each.from->variants) {
-        if (knows(variant.type) && knows(variant.cost.value))
+        if (has_axes(*sources_.op, variant.type) && has_axes(*sources_.op, variant.cost.value))
           out_->candidates.push_back(make_candidate(variant, *each.from));
       }
     }
@@ -100,16 +101,6 @@ class selector_builder {
       if (is_new) out_->classes.push_back({variant.type, {}});
       out_->classes[found->second].candidates.push_back(i);
     }
-  }
-
-  /// Whether the axes that files added, and that a type or a cost names, are among the operator's.
-  [[nodiscard]] bool knows(const std::vector<axis_value>& type) const noexcept {
-    return type.empty() || type.back().axis < sources_.op->axes.size();
-  }
-
-  [[nodiscard]] bool knows(const expression& cost) const noexcept {
-    const std::size_t count = sources_.op->axes.size();
-    return count >= expression::max_axes_read || cost.axes_read() >> count == 0;
   }
 
   [[nodiscard]] bool has_variant(const std::string& id) {
@@ -142,7 +133,7 @@ class selector_builder {
     for (const ranked_table& each : ranked) {
       if (each.rank != table_rank::this_device) continue;
       for (const denial& denied : each.source->denials) {
-        if (!knows(denied.type)) continue;
+        if (!has_axes(*sources_.op, denied.type)) continue;
         const auto* const found = ids.find(denied.variant);
         if (found == nullptr) {
           ids.warn_unknown(each.source->path, denied.variant, "a denial");
@@ -153,7 +144,7 @@ class selector_builder {
         for (const std::uint32_t i : *found) out_->candidates[i].denials.push_back(index);
       }
       for (const pin& pinned : each.source->pins) {
-        if (!knows(pinned.type)) continue;
+        if (!has_axes(*sources_.op, pinned.type)) continue;
         const auto* const found = ids.find(pinned.variant);
         if (found == nullptr) {
           ids.warn_unknown(each.source->path, pinned.variant, "a pin");

@@ -182,6 +182,17 @@ class argument_axes {
   return axis < op.axes.size() ? op.axes[axis] : op.arguments->at(axis);
 }
 
+/// Whether an operator has the axes that a type names, in ascending order, or that an expression reads. It
+/// lacks those that files added after it was described.
+[[nodiscard]] inline bool has_axes(const operator_description& op,
+                                   std::span<const axis_value> type) noexcept {
+  return type.empty() || type.back().axis < op.axes.size();
+}
+[[nodiscard]] inline bool has_axes(const operator_description& op, const expression& value) noexcept {
+  const std::size_t count = op.axes.size();
+  return count >= expression::max_axes_read || value.axes_read() >> count == 0;
+}
+
 /// A problem as calls keep it.
 class packed_problem {
  public:
