@@ -124,7 +124,7 @@ class binder {
 
   [[gnu::always_inline]] inline void skip(std::size_t groups) noexcept {
     offsets_ += groups * launch_layout::group;
-    masks_ += groups * launch_layout::group;
+    if constexpr (IsMixed) masks_ += groups * launch_layout::group;  // else null
     to_ += groups * launch_layout::group;
   }
 

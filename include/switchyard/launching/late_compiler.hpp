@@ -60,7 +60,7 @@ class late_compiler {
   /// else.
   [[nodiscard]] static std::uint32_t field_alone(const expression& folded) noexcept {
     const auto program = folded.program();
-    if (program[0].from != operand::field || program[0].code != opcode::push) return no_index;
+    if (program[0].from != operand::field) return no_index;  // which it pushes, being the first
     for (const instruction& step : program.subspan(1)) {
       const bool is_one = step.from == operand::constant && step.integer == 1;
       if (!is_one || (step.code != opcode::divide && step.code != opcode::multiply)) return no_index;

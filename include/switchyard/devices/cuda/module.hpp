@@ -4,6 +4,7 @@
 // cause.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -70,9 +71,12 @@ struct loaded_module {
     }
     for (auto* const log : {&errors, &information}) {
       log->back() = '\0';
-      std::string_view lines{log->data()};
-      while (lines.ends_with('\n')) lines.remove_suffix(1);
-      if (!lines.empty()) (text += '\n') += lines;
+      // An error is one line.
+      for (std::string_view rest{log->data()}; !rest.empty();) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        if (!line.empty()) (text += "; ") += line;
+      }
     }
     const load_failure failure = classify_load_failure(code);
     throw driver_error{failure.code, text, failure.kind};

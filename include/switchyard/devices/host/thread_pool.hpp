@@ -3,6 +3,9 @@
 // A launch's own thread always works too, so a pool without workers is a plain loop, and launches from
 // several threads at once do not wait for each other. Blocks are handed out one by one, in order. Each thread
 // has its floating-point mode back when its share of a launch is done.
+//
+// Waiting threads watch a counter for some tens of microseconds before they sleep: an engine launches
+// hundreds of small kernels one after the other, and waking a thread takes longer than most of them.
 #pragma once
 
 #include <atomic>
@@ -54,6 +57,7 @@ class thread_pool {
     {
       const std::scoped_lock lock{mutex_};
       jobs_.push_back(&mine);
+      posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     if (count - 1 < workers_.size()) {
       for (std::uint64_t i = 1; i < count; ++i) wake_.notify_one();
@@ -67,6 +71,10 @@ class thread_pool {
       jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
+    if (mine.helpers == 0) return;  // none comes any more
+    lock.unlock();
+    if (watch([&mine] { return mine.helpers == 0; })) return;
+    lock.lock();
     done_.wait(lock, [&mine] { return mine.helpers == 0; });
   }
 
@@ -76,7 +84,7 @@ class thread_pool {
     std::uint64_t count = 0;
     const void* function = nullptr;
     void (*call)(const void*, std::uint64_t) = nullptr;
-    std::size_t helpers = 0;  // workers inside; guarded by the pool's mutex
+    std::atomic<std::size_t> helpers{0};  // workers inside; changed under the pool's mutex
 
     void work() {
       const floating_point_guard mode;
@@ -94,17 +102,39 @@ class thread_pool {
     return nullptr;
   }
 
+  /// Whether a condition became true while it was watched.
+  template <class Condition>
+  [[nodiscard]] static bool watch(const Condition& holds) noexcept {
+    constexpr int pauses = 1000;
+    for (int i = 0; i < pauses; ++i) {
+      if (holds()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      asm volatile("isb");  // as long as a pause; `yield` does nothing on most processors
+#endif
+    }
+    return false;
+  }
+
   void work() {
     std::unique_lock lock{mutex_};
     for (;;) {
-      job* found = nullptr;
-      wake_.wait(lock, [&] { return stopping_ || (found = find_job()) != nullptr; });
+      job* found = stopping_ ? nullptr : find_job();
+      if (found == nullptr && !stopping_) {
+        const std::uint64_t met = posted_.load(std::memory_order_relaxed);
+        lock.unlock();
+        static_cast<void>(watch([&] { return posted_.load(std::memory_order_acquire) != met; }));
+        lock.lock();
+        wake_.wait(lock, [&] { return stopping_ || (found = find_job()) != nullptr; });
+      }
       if (stopping_) return;
-      ++found->helpers;
+      found->helpers.fetch_add(1, std::memory_order_relaxed);
       lock.unlock();
       found->work();
       lock.lock();
-      if (--found->helpers == 0) done_.notify_all();
+      // The launch may return, and its job be gone, as soon as no helper is left.
+      if (found->helpers.fetch_sub(1, std::memory_order_release) == 1) done_.notify_all();
     }
   }
 
@@ -112,6 +142,7 @@ class thread_pool {
   std::condition_variable wake_;
   std::condition_variable done_;
   std::vector<job*> jobs_;
+  std::atomic<std::uint64_t> posted_{0};  // jobs so far
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

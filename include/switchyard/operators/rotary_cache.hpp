@@ -1,0 +1,258 @@
+// What lies between the projections of attention and attention itself, in one launch: optional RMS
+// normalisation of each head's queries and keys, their rotary position embedding, and the keys and values
+// written to a paged cache. For a token at position p:
+//
+//   n(x)    = x / sqrt(mean(x^2) + epsilon) * gamma      over the head's elements, where a gamma is given
+//   q       = turn(n(q), p)                              in place
+//   k_cache = turn(n(k), p) / k_scale                    in the token's slot
+//   v_cache = v / v_scale                                in the token's slot
+//
+// turn() is that of the operator rotary: pairs of the first rotary_dim elements by the angles whose cosines
+// and sines the table has. Slot s is element s % page_size of page s / page_size. A token whose slot is
+// negative is not cached: padding. Its queries are turned all the same. Evaluated in f32 and rounded once;
+// what f8_e4m3 cannot hold becomes its largest value.
+//
+// Sources: Su et al., RoFormer, arXiv:2104.09864; Henry et al., Query-Key Normalization, arXiv:2010.04245;
+// Kwon et al., PagedAttention, arXiv:2309.06180.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/operators/rotary.hpp>
+#include <switchyard/tensor.hpp>
+#include <switchyard/tensor_call.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace operators {
+
+struct rotary_cache {
+  static constexpr std::string_view name = "rotary_cache";
+
+  /// Strides are in elements of their tensor; the innermost dimension is contiguous.
+  struct arguments {
+    void* q = nullptr;                        ///< [tokens, heads, head_dim]: turned in place
+    const void* k = nullptr;                  ///< [tokens, heads_kv, head_dim]
+    const void* v = nullptr;                  ///< [tokens, heads_kv, head_dim]
+    void* k_cache = nullptr;                  ///< [pages, page_size, heads_kv, head_dim] of kv_dtype
+    void* v_cache = nullptr;                  ///< the same
+    const float* cos = nullptr;               ///< [positions, rotary_dim / 2], row stride table_stride
+    const float* sin = nullptr;               ///< as cos
+    const std::int64_t* positions = nullptr;  ///< [tokens]
+    const std::int64_t* slots = nullptr;      ///< [tokens]; negative: not cached
+    const float* q_gamma = nullptr;           ///< [head_dim]; null: queries are not normalised
+    const float* k_gamma = nullptr;           ///< [head_dim]; null: keys are not normalised
+    const float* k_scale = nullptr;           ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
+    const float* v_scale = nullptr;
+
+    std::int64_t tokens = 0;
+    std::int64_t heads = 0;
+    std::int64_t heads_kv = 0;
+    std::int64_t head_dim = 0;
+    std::int64_t rotary_dim = 0;  ///< even, at most head_dim
+    std::int64_t page_size = 0;
+
+    std::int64_t q_stride_token = unset, q_stride_head = unset;
+    std::int64_t k_stride_token = unset, k_stride_head = unset;
+    std::int64_t v_stride_token = unset, v_stride_head = unset;
+    std::int64_t k_cache_stride_page = unset, k_cache_stride_token = unset, k_cache_stride_head = unset;
+    std::int64_t v_cache_stride_page = unset, v_cache_stride_token = unset, v_cache_stride_head = unset;
+    std::int64_t table_stride = unset;
+    std::int64_t k_scale_stride = 0, v_scale_stride = 0;  ///< 0: one scale for all heads; 1: one a KV head
+
+    float epsilon = 1e-6F;
+    switchyard::dtype dtype = switchyard::dtype::f32;     ///< of q, k and v: f32, f16 or bf16
+    switchyard::dtype kv_dtype = switchyard::dtype::f32;  ///< of the cache: f16, bf16 or f8_e4m3
+    rotary_style style = rotary_style::half;
+
+    /// Bytes, 1 to 16, that divide q, k, v, both caches and every stride of theirs; 0 when a required pointer
+    /// is null, or a stride that matters is not set.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
+      const std::int64_t aligned = alignment_as_set();
+      return aligned != 0 ? aligned : alignment_without_unused(*this);
+    }
+
+    /// The same where every stride counts.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
+      const std::int64_t strides =
+          q_stride_token | q_stride_head | k_stride_token | k_stride_head | v_stride_token | v_stride_head;
+      const std::int64_t cached = k_cache_stride_page | k_cache_stride_token | k_cache_stride_head |
+                                  v_cache_stride_page | v_cache_stride_token | v_cache_stride_head;
+      // The cache may have another dtype: the bytes of its strides join as an address does.
+      const void* const cache_bytes = reinterpret_cast<const void*>(
+          static_cast<std::uintptr_t>(cached * detail::size_of_legal(kv_dtype)));
+      return alignment_of_strided(dtype, strides,
+                                  cached | table_stride | count_null(cos, sin, positions, slots), q, k, v,
+                                  k_cache, v_cache, optional_tensors(cache_bytes));
+    }
+
+    /// A call with 0 for strides that are not set and do not matter, because no two elements lie that far
+    /// apart.
+    [[nodiscard, gnu::cold, gnu::noinline]] friend arguments without_unused_strides(arguments a) noexcept {
+      ignore_unless(a.tokens > 1, a.q_stride_token, a.k_stride_token, a.v_stride_token);
+      ignore_unless(a.heads > 1, a.q_stride_head);
+      ignore_unless(a.heads_kv > 1, a.k_stride_head, a.v_stride_head, a.k_cache_stride_head,
+                    a.v_cache_stride_head);
+      ignore_unless(a.page_size > 1, a.k_cache_stride_token, a.v_cache_stride_token);
+      return a;
+    }
+  };
+
+  static constexpr auto fields = switchyard::fields<
+      &arguments::q, &arguments::k, &arguments::v, &arguments::k_cache, &arguments::v_cache, &arguments::cos,
+      &arguments::sin, &arguments::positions, &arguments::slots, &arguments::q_gamma, &arguments::k_gamma,
+      &arguments::k_scale, &arguments::v_scale, &arguments::tokens, &arguments::heads, &arguments::heads_kv,
+      &arguments::head_dim, &arguments::rotary_dim, &arguments::page_size, &arguments::q_stride_token,
+      &arguments::q_stride_head, &arguments::k_stride_token, &arguments::k_stride_head,
+      &arguments::v_stride_token, &arguments::v_stride_head, &arguments::k_cache_stride_page,
+      &arguments::k_cache_stride_token, &arguments::k_cache_stride_head, &arguments::v_cache_stride_page,
+      &arguments::v_cache_stride_token, &arguments::v_cache_stride_head, &arguments::table_stride,
+      &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::epsilon, &arguments::dtype,
+      &arguments::kv_dtype, &arguments::style>;
+
+  static constexpr auto axes = switchyard::axes(
+      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
+      switchyard::type_axis<&arguments::style>(), switchyard::type_axis<&arguments::head_dim>(),
+      switchyard::type_axis<&arguments::rotary_dim>(),
+      switchyard::type_axis("q_norm", [](const arguments& a) noexcept { return a.q_gamma != nullptr; }),
+      switchyard::type_axis("k_norm", [](const arguments& a) noexcept { return a.k_gamma != nullptr; }),
+      switchyard::type_axis("scaled",
+                            [](const arguments& a) noexcept { return any_given(a.k_scale, a.v_scale); }),
+      switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
+      switchyard::size_axis<&arguments::tokens>(), switchyard::size_axis<&arguments::heads>(),
+      switchyard::size_axis<&arguments::heads_kv>());
+
+  /// What is wrong with a call; empty when it is legal.
+  [[nodiscard]] static std::string check(const arguments& a) {
+    if (a.tokens < 0 || a.heads < 0 || a.heads_kv < 0)
+      return "tokens, heads and heads_kv must not be negative";
+    if (a.head_dim < 1) return "head_dim must be positive";
+    if (a.page_size < 1) return "page_size must be positive";
+    if (a.rotary_dim < 2 || a.rotary_dim > a.head_dim || a.rotary_dim % 2 != 0)
+      return "rotary_dim must be even, at least 2 and at most head_dim";
+    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16)
+      return "dtype must be f32, f16 or bf16";
+    if (a.kv_dtype != dtype::f16 && a.kv_dtype != dtype::bf16 && a.kv_dtype != dtype::f8_e4m3)
+      return "kv_dtype must be f16, bf16 or f8_e4m3";
+    if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1)
+      return "k_scale_stride and v_scale_stride must be 0 or 1";
+    if (std::string wrong = check_strides(without_unused_strides(a)); !wrong.empty()) return wrong;
+    const std::int64_t aligned = a.alignment();
+    if (aligned == 0) return "q, k, v, k_cache, v_cache, cos, sin, positions and slots must not be null";
+    if (alignment_of_strided(a.dtype, 0, 0, a.q, a.k, a.v) < size_of(a.dtype) ||
+        aligned < size_of(a.kv_dtype))
+      return "q, k, v, k_cache and v_cache must be aligned to their element size";
+    return {};
+  }
+
+  /// What a call may have besides.
+  struct options {
+    const_tensor q_gamma{};  ///< f32 [head_dim]
+    const_tensor k_gamma{};  ///< f32 [head_dim]
+    const_tensor k_scale{};  ///< f32 [1] or [heads_kv]
+    const_tensor v_scale{};  ///< f32 [1] or [heads_kv]
+    float epsilon = 1e-6F;
+    rotary_style style = rotary_style::half;
+  };
+
+  /// The angles and places of the tokens.
+  struct places {
+    const_tensor cos;        ///< f32 [positions, rotary_dim / 2]
+    const_tensor sin;        ///< as cos
+    const_tensor positions;  ///< i64 [tokens]
+    const_tensor slots;      ///< i64 [tokens]
+  };
+
+  /// The arguments of a call: q is [tokens, heads, head_dim], k and v are [tokens, heads_kv, head_dim] with
+  /// any strides but the innermost, the caches are [pages, page_size, heads_kv, head_dim]. Throws call_error
+  /// where they disagree.
+  [[nodiscard, gnu::always_inline]] inline static arguments call(const tensor& q, const const_tensor& k,
+                                                                 const const_tensor& v, const tensor& k_cache,
+                                                                 const tensor& v_cache, const places& at,
+                                                                 const options& with) {
+    arguments a = default_arguments<arguments>(fields);
+    bind_views(call_views{}, name, a, false, q, k, v, k_cache, v_cache, at.cos, at.sin, at.positions,
+               at.slots, with.q_gamma, with.k_gamma, with.k_scale, with.v_scale);
+    a.rotary_dim = 2 * at.cos.extent(1);
+    a.epsilon = with.epsilon;
+    a.style = with.style;
+    return a;
+  }
+
+  /// The same for queries, keys and values side by side, as one projection leaves them: qkv is
+  /// [tokens, heads + 2 * heads_kv, head_dim], and heads_kv is the cache's.
+  [[nodiscard]] static arguments call_packed(const tensor& qkv, const tensor& k_cache, const tensor& v_cache,
+                                             const places& at, const options& with) {
+    const std::int64_t heads_kv = k_cache.rank() == 4 ? k_cache.extent(2) : 0;
+    const std::int64_t heads = qkv.rank() == 3 ? qkv.extent(1) - 2 * heads_kv : -1;
+    if (heads < 0) fail_packed(heads_kv);
+    const auto part = [&](std::int64_t first, std::int64_t count) {
+      auto* const from = static_cast<std::byte*>(qkv.data()) + first * qkv.stride(1) * size_of(qkv.dtype());
+      return tensor{from,
+                    qkv.dtype(),
+                    {qkv.extent(0), count, qkv.extent(2)},
+                    {qkv.stride(0), qkv.stride(1), qkv.stride(2)}};
+    };
+    return call(part(0, heads), part(heads, heads_kv), part(heads + heads_kv, heads_kv), k_cache, v_cache, at,
+                with);
+  }
+
+ private:
+  template <auto Tensor, auto Heads, auto StrideToken, auto StrideHead>
+  using token_view = view<Tensor, &arguments::dtype, dim<&arguments::tokens, StrideToken>,
+                          dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
+  template <auto Tensor, auto StridePage, auto StrideToken, auto StrideHead>
+  using cache_view = view<Tensor, &arguments::kv_dtype, dim<named("pages"), StridePage>,
+                          dim<&arguments::page_size, StrideToken>, dim<&arguments::heads_kv, StrideHead>,
+                          dim<&arguments::head_dim>>;
+  template <auto Tensor>
+  using table_view =
+      view<Tensor, dtype::f32, dim<named("table_positions"), &arguments::table_stride>, dim<named("pairs")>>;
+  template <auto Tensor>
+  using gamma_view = optional_view<Tensor, dtype::f32, dim<&arguments::head_dim>>;
+  static constexpr dim_form one_for_all{.factor = 1, .more = 0, .may_be_one = true};
+
+  using call_views = views<
+      token_view<&arguments::q, &arguments::heads, &arguments::q_stride_token, &arguments::q_stride_head>,
+      token_view<&arguments::k, &arguments::heads_kv, &arguments::k_stride_token, &arguments::k_stride_head>,
+      token_view<&arguments::v, &arguments::heads_kv, &arguments::v_stride_token, &arguments::v_stride_head>,
+      cache_view<&arguments::k_cache, &arguments::k_cache_stride_page, &arguments::k_cache_stride_token,
+                 &arguments::k_cache_stride_head>,
+      cache_view<&arguments::v_cache, &arguments::v_cache_stride_page, &arguments::v_cache_stride_token,
+                 &arguments::v_cache_stride_head>,
+      table_view<&arguments::cos>, table_view<&arguments::sin>,
+      view<&arguments::positions, dtype::i64, dim<&arguments::tokens>>,
+      view<&arguments::slots, dtype::i64, dim<&arguments::tokens>>, gamma_view<&arguments::q_gamma>,
+      gamma_view<&arguments::k_gamma>,
+      optional_view<&arguments::k_scale, dtype::f32,
+                    dim<&arguments::heads_kv, &arguments::k_scale_stride, one_for_all>>,
+      optional_view<&arguments::v_scale, dtype::f32,
+                    dim<&arguments::heads_kv, &arguments::v_scale_stride, one_for_all>>>;
+
+  [[nodiscard]] static std::string check_strides(const arguments& a) {
+    return wrong_strides<&arguments::q_stride_token, &arguments::q_stride_head, &arguments::k_stride_token,
+                         &arguments::k_stride_head, &arguments::v_stride_token, &arguments::v_stride_head,
+                         &arguments::k_cache_stride_page, &arguments::k_cache_stride_token,
+                         &arguments::k_cache_stride_head, &arguments::v_cache_stride_page,
+                         &arguments::v_cache_stride_token, &arguments::v_cache_stride_head,
+                         &arguments::table_stride>(a);
+  }
+
+  [[noreturn, gnu::cold, gnu::noinline]] static void fail_packed(std::int64_t heads_kv) {
+    throw call_error{error_code::invalid_argument,
+                     "rotary_cache: qkv must be [tokens, heads + 2 * heads_kv, head_dim] and the caches "
+                     "[pages, page_size, heads_kv, head_dim], with heads_kv = " +
+                         std::to_string(heads_kv)};
+  }
+};
+
+}  // namespace operators
+
+}  // namespace v0
+}  // namespace switchyard
