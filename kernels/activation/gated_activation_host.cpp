@@ -6,6 +6,7 @@
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
 
+#include "../host/instantiate.hpp"
 #include "../host/row.hpp"
 
 namespace {
@@ -93,9 +94,3 @@ void gated_backward(const block& this_block, switchyard::operators::gated_activa
 }
 
 }  // namespace
-
-#define SWITCHYARD_HOST_KERNEL(name, ...)                                              \
-  extern "C" {                                                                         \
-  extern __attribute__((visibility("default"))) const switchyard::host::kernel name;   \
-  const switchyard::host::kernel name = switchyard::host::make_kernel<&__VA_ARGS__>(); \
-  }

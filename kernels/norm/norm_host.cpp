@@ -10,6 +10,7 @@
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rms_norm_backward.hpp>
 
+#include "../host/instantiate.hpp"
 #include "../host/row.hpp"
 
 namespace {
@@ -143,9 +144,3 @@ void sum_partials(const block& this_block, const float* partial, void* grad_gamm
 }
 
 }  // namespace
-
-#define SWITCHYARD_HOST_KERNEL(name, ...)                                              \
-  extern "C" {                                                                         \
-  extern __attribute__((visibility("default"))) const switchyard::host::kernel name;   \
-  const switchyard::host::kernel name = switchyard::host::make_kernel<&__VA_ARGS__>(); \
-  }

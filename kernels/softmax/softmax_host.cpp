@@ -6,6 +6,7 @@
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 
+#include "../host/instantiate.hpp"
 #include "../host/row.hpp"
 
 namespace {
@@ -61,9 +62,3 @@ void softmax_backward(const block& this_block, switchyard::operators::softmax_ba
 }
 
 }  // namespace
-
-#define SWITCHYARD_HOST_KERNEL(name, ...)                                              \
-  extern "C" {                                                                         \
-  extern __attribute__((visibility("default"))) const switchyard::host::kernel name;   \
-  const switchyard::host::kernel name = switchyard::host::make_kernel<&__VA_ARGS__>(); \
-  }
