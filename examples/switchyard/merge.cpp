@@ -144,13 +144,12 @@ class gathered_group {
         if (is_new) out.ids.push_back(id);
         out.times.push_back({found->second, static_cast<float>(median(samples))});
         const auto [low, high] = std::minmax_element(samples.begin(), samples.end());
-        if (*high / *low > counted.widest) {
+        if (timed_ && *high / *low > counted.widest) {  // else they are made up
           counted.widest = *high / *low;
           sy::row_group one;
           one.type = type_;
           one.axes = axes_;
           one.at = at;
-          one.first_time.push_back(0);
           counted.widest_at = id + " at " + format_row(op_, one, 0);
         }
       }
@@ -168,7 +167,6 @@ class gathered_group {
         out.uncertainty.push_back(static_cast<float>(row.uncertainty));
       }
       out.first_time.push_back(static_cast<std::uint32_t>(out.times.size()));
-      out.source_row.push_back(static_cast<std::uint32_t>(out.source_row.size()));
       ++counted.rows;
       if (row.tables > 1) ++counted.repeated;
     }

@@ -17,13 +17,16 @@
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/embedding.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
 #include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/matmul_quantized.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/rotary_cache.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 #include <switchyard/problem/argument_axes.hpp>
@@ -78,13 +81,16 @@ namespace {
                                    {"seqlen_q", "1"}}),
       know<ops::attention_dropout_mask>(),
       know<ops::attention_forward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
+      know<ops::embedding>({{"table_alignment", "16"}}),
       know<ops::gated_activation>(),
       know<ops::gated_activation_backward>(),
       know<ops::layer_norm>({{"with_gamma", "true"}, {"with_beta", "true"}}),
       know<ops::layer_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
+      know<ops::matmul_quantized>({{"out_dtype", "=dtype"}, {"weight_alignment", "16"}}),
       know<ops::rms_norm>({{"with_gamma", "true"}}),
       know<ops::rms_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
       know<ops::rotary>({{"rotary_dim", "=head_dim"}, {"heads_kv", "=heads"}, {"table_dtype", "f32"}}),
+      know<ops::rotary_cache>({{"rotary_dim", "=head_dim"}, {"kv_dtype", "=dtype"}, {"heads_kv", "=heads"}}),
       know<ops::softmax>(),
       know<ops::softmax_backward>(),
   };

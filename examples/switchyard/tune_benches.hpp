@@ -29,6 +29,7 @@ template <switchyard::operator_type Operator>
 // A list for each source file: what they instantiate is slow to compile.
 [[nodiscard]] std::span<const known_bench> attention_benches();
 [[nodiscard]] std::span<const known_bench> element_benches();
+[[nodiscard]] std::span<const known_bench> engine_benches();
 [[nodiscard]] std::span<const known_bench> norm_benches();
 
 /// Adds those of a program's own operators that have a workload.

@@ -38,7 +38,7 @@ namespace {
 [[nodiscard]] std::vector<known_bench>& all_benches() {
   static std::vector<known_bench> all = [] {
     std::vector<known_bench> out;
-    for (const auto list : {attention_benches(), element_benches(), norm_benches()})
+    for (const auto list : {attention_benches(), element_benches(), engine_benches(), norm_benches()})
       out.insert(out.end(), list.begin(), list.end());
     return out;
   }();
