@@ -1,8 +1,13 @@
 // The cuda backend without a device: over a fake driver, whose path the program is given in
 // FAKE_CUDA_LIBRARY.
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <switchyard/devices/cuda/open.hpp>
@@ -21,6 +26,16 @@ std::vector<std::byte> ptx() {
   const std::string text = ".version 8.0\n.target sm_80\n";
   const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
   return {bytes, bytes + text.size()};
+}
+
+/// The fake driver's entry points, some of which a test replaces.
+std::shared_ptr<sy::cuda::api> entry_points() {
+  return std::make_shared<sy::cuda::api>(*sy::cuda::open_library(fake_options()));
+}
+
+/// A device in its primary context over such entry points.
+std::unique_ptr<sy::cuda::driver> device_over(std::shared_ptr<const sy::cuda::api> table, int ordinal = 0) {
+  return std::make_unique<sy::cuda::driver>(std::move(table), ordinal, primary(ordinal), false);
 }
 
 }  // namespace
@@ -293,6 +308,27 @@ TEST_CASE("loading") {
   CHECK(memory.code() == sy::error_code::out_of_memory);
 }
 
+TEST_CASE("the thread's capture mode is again what it was behind what may be done while others capture") {
+  const auto table = entry_points();
+  const auto device = device_over(table);
+  const auto image = ptx();
+  int mode = 1;  // of threads that capture by themselves
+  REQUIRE(table->thread_exchange_stream_capture_mode(&mode) == 0);
+  const int before = mode;
+  auto* const module = device->load(image, "text.ptx");
+  CHECK(notes().load_mode == sy::cuda::capture::relaxed);
+  device->configure(device->find(module, "kernel"), {});
+  device->unload(module);
+  CHECK(table->thread_exchange_stream_capture_mode(&mode) == 0);
+  CHECK(mode == 1);
+  CHECK(before == 0);
+  // A driver that refuses to change it is not asked to change it back.
+  static int exchanges = 0;
+  table->thread_exchange_stream_capture_mode = [](int*) { return ++exchanges; };
+  device->unload(device->load(image, "text.ptx"));
+  CHECK(exchanges == 2);
+}
+
 TEST_CASE("capturing") {
   const auto device = sy::cuda::open(0, fake_options());
   const fake_stream idle{primary(0)};
@@ -321,6 +357,8 @@ TEST_CASE("memory") {
   device->release(address, nullptr);
   CHECK(device->allocate(std::size_t{1} << 40U, nullptr) == nullptr);
   CHECK(device->fill(nullptr, 1, 0, nullptr) == 0);
+  alignas(64) std::array<std::byte, sy::tensor_map_bytes> map{};
+  CHECK(device->encode({.rank = 5}, map.data()) == 0);
   CHECK(device->encode({.rank = 6}, nullptr) == sy::cuda::result::invalid_value);
   CHECK(device->encode({.rank = 0}, nullptr) == sy::cuda::result::invalid_value);
 }
@@ -341,10 +379,302 @@ TEST_CASE("copies and events") {
   CHECK(device->record(second, nullptr) == 0);
   CHECK(device->elapsed(first, second, microseconds) == 0);
   CHECK(microseconds == 1000);  // the fake's clock ticks once a record
+  CHECK(device->record(second, nullptr) == 0);
+  CHECK(device->elapsed(first, second, microseconds) == 0);
+  CHECK(microseconds == 2000);
   device->destroy_event(first);
   device->destroy_event(second);
   device->destroy_event(nullptr);
   CHECK(notes().events == 0);
+}
+
+TEST_CASE("nothing is done in a context that cannot be made current") {
+  const auto sound = device_over(entry_points());
+  const auto table = entry_points();
+  table->ctx_push_current = [](CUctx_st*) { return sy::cuda::result::invalid_context; };
+  const auto device = device_over(table);
+  constexpr int gone = sy::cuda::result::invalid_context;
+  const auto image = ptx();
+  auto* const module = sound->load(image, "text.ptx");
+  auto* const kernel = sound->find(module, "kernel");
+  auto* const event = sound->create_event();
+  const int modules = notes().modules;
+  set_current(nullptr);
+
+  int number = 1;
+  double microseconds = -1;
+  CHECK(device->launch(kernel, {}, nullptr, nullptr) == gone);
+  CHECK(device->fill(&number, 0, 4, nullptr) == gone);
+  CHECK(device->copy(&number, &microseconds, 4, nullptr) == gone);
+  CHECK(device->synchronize(nullptr) == gone);
+  CHECK(device->record(event, nullptr) == gone);
+  CHECK(device->elapsed(event, event, microseconds) == gone);
+  CHECK(device->encode({.rank = 1}, nullptr) == gone);
+  CHECK(device->allocate(8, nullptr) == nullptr);
+  CHECK(number == 1);
+  CHECK(microseconds == -1);
+
+  std::vector<sy::parameter_slot> slots;
+  const auto refused = [](const sy::driver_error& problem) {
+    CHECK(problem.code() == sy::error_code::driver_failed);
+    CHECK(problem.kind() == sy::failure_kind::context);
+    CHECK(contains(problem.what(), "Fake A: cannot make the context current: CUDA_ERROR_OF_SOME_KIND (201)"));
+  };
+  refused(error_of([&] { (void)device->load(image, "text.ptx"); }));
+  refused(error_of([&] { (void)device->find(module, "kernel"); }));
+  refused(error_of([&] { (void)device->parameters(kernel, slots); }));
+  refused(error_of([&] { device->configure(kernel, {}); }));
+  refused(error_of([&] { (void)device->create_event(); }));
+
+  device->destroy_event(event);
+  CHECK(notes().events == 1);
+  sound->destroy_event(event);
+  CHECK(notes().events == 0);
+  CHECK(notes().modules == modules);
+  sound->unload(module);
+  CHECK(notes().modules == modules - 1);
+  auto* const another = sound->load(image, "text.ptx");
+  device->unload(another);
+  CHECK(notes().modules == modules);
+  --notes().modules;  // it went with its context
+}
+
+TEST_CASE("a launch is refused beforehand where the kernel or the device could never run it") {
+  set_current(nullptr);
+  const auto table = entry_points();
+  const auto device = device_over(table);
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  auto* const kernel = device->find(module, "kernel");
+  const auto refusal = [&](const sy::launch_geometry& geometry) -> std::string {
+    try {
+      device->configure(kernel, geometry);
+    } catch (const sy::driver_error& problem) {
+      return problem.what();
+    }
+    return {};
+  };
+  CHECK(refusal({.block = {4, 8, 8}}).empty());
+  CHECK(contains(refusal({.block = {4, 8, 9}}),
+                 "kernel 'fake_kernel' takes at most 256 threads a block, not 288, on Fake A"));
+  CHECK(contains(refusal({.block = {257}}), "not 257"));
+  CHECK(contains(refusal({.block = {1U << 31U, 2, 1U << 31U}}), "not 9223372036854775808"));
+  CHECK(refusal({.shared_bytes = 99 * 1024}).empty());
+  CHECK(contains(refusal({.shared_bytes = 99 * 1024 + 1}),
+                 "needs 1024 + 101377 bytes of shared memory a block; there are 102400 on Fake A"));
+  CHECK(refusal({.cluster = {2, 2, 2}, .cooperative = true}).empty());
+
+  // What the driver does not set is an error that says what for.
+  table->func_set_attribute = [](CUfunc_st*, int, int) { return sy::cuda::result::invalid_value; };
+  auto* const fresh = device->find(module, "another");
+  const auto unset = [&](const sy::launch_geometry& geometry) {
+    return std::string{error_of([&] { device->configure(fresh, geometry); }).what()};
+  };
+  CHECK(contains(unset({.shared_bytes = 47 * 1024 + 1}),
+                 "kernel 'fake_kernel' cannot have 48129 bytes of shared memory a block"));
+  CHECK(contains(unset({.cluster = {3, 3}}), "cannot have clusters of 9 blocks"));
+  device->configure(fresh, {.cluster = {8}, .shared_bytes = 47 * 1024});  // sets nothing
+  table->func_get_attribute = [](int*, int, CUfunc_st*) { return sy::cuda::result::invalid_value; };
+  CHECK(contains(unset({}), "does not report an attribute"));
+  device->unload(module);
+}
+
+TEST_CASE("a device without cooperative launches, clusters or overlaps says so, or does without") {
+  const auto table = entry_points();
+  static int (*const attribute_of)(int*, int, int) = table->device_get_attribute;
+  table->device_get_attribute = [](int* value, int attribute, int device) {
+    if (attribute == sy::cuda::device_query::l2_bytes) return sy::cuda::result::invalid_value;  // not known
+    if (attribute != sy::cuda::device_query::cooperative_launch)
+      return attribute_of(value, attribute, device);
+    *value = 0;
+    return sy::cuda::result::success;
+  };
+  const auto device = device_over(table, 1);
+  CHECK(device->properties().attribute("cooperative_launch") == 0);
+  CHECK(device->properties().attribute("cluster_launch") == 0);
+  CHECK(device->properties().attribute("l2_bytes") == 0);
+  CHECK(device->properties().attribute("compute_capability") == 80);
+  CHECK(device->compute_capability() == 80);
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  auto* const kernel = device->find(module, "kernel");
+  CHECK(contains(error_of([&] { device->configure(kernel, {.cooperative = true}); }).what(),
+                 "needs cooperative launches, which the device or its driver does not support on Fake B"));
+  CHECK(contains(error_of([&] {
+                   device->configure(kernel, {.cluster = {1, 1, 2}});
+                 }).what(),
+                 "needs clusters, which the device or its driver does not support on Fake B"));
+  device->configure(kernel, {});
+  set_current(primary(1));
+  REQUIRE(device->launch(kernel, {.programmatic_dependent_launch = true}, nullptr, nullptr) == 0);
+  CHECK(notes().launch_attributes == 0);
+  set_current(nullptr);
+  device->unload(module);
+}
+
+TEST_CASE("a kernel's parameters are those that the driver tells, if it does") {
+  set_current(nullptr);
+  const auto table = entry_points();
+  const auto device = device_over(table);
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  std::vector<sy::parameter_slot> slots(3);
+  CHECK_FALSE(device->parameters(device->find(module, "untold"), slots));
+  CHECK(slots.empty());
+  CHECK(device->parameters(device->find(module, "take"), slots));
+  CHECK(slots.empty());
+  CHECK(device->parameters(device->find(module, "take_4_8_128"), slots));
+  REQUIRE(slots.size() == 3);
+  CHECK(slots[1].offset == 8);
+  CHECK(slots[2].bytes == 128);
+  table->func_get_param_info = [](CUfunc_st*, std::size_t, std::size_t*, std::size_t*) {
+    return sy::cuda::result::out_of_memory;
+  };
+  table->func_get_name = [](const char** name, CUfunc_st*) {
+    *name = "stale";
+    return sy::cuda::result::invalid_value;
+  };
+  CHECK(contains(error_of([&] { (void)device->parameters(device->find(module, "kernel"), slots); }).what(),
+                 "Fake A: a kernel does not report its parameters"));
+  table->func_get_name = nullptr;  // as with drivers before CUDA 12.3
+  CHECK(contains(error_of([&] { (void)device->parameters(device->find(module, "kernel"), slots); }).what(),
+                 "Fake A: a kernel does not report its parameters: CUDA_ERROR_OF_SOME_KIND (2)"));
+  device->unload(module);
+}
+
+TEST_CASE("a blob that the driver refuses is named with the device and what the driver says of it") {
+  set_current(nullptr);
+  const auto table = entry_points();
+  table->module_load_data_ex = [](CUmod_st**, const void*, unsigned count, int* names, void** values) {
+    for (unsigned i = 0; i < count; ++i) {
+      if (names[i] == sy::cuda::load_option::error_log)
+        std::strcpy(static_cast<char*>(values[i]), "line 7: no such\n\ninstruction\n");
+      if (names[i] == sy::cuda::load_option::info_log)
+        std::strcpy(static_cast<char*>(values[i]), "for sm_90");
+    }
+    return 209;  // CUDA_ERROR_NO_BINARY_FOR_GPU
+  };
+  const auto device = device_over(table);
+  const auto refused = error_of([&] { (void)device->load(ptx(), "text.ptx"); });
+  CHECK(refused.code() == sy::error_code::blob_not_loadable);
+  CHECK_THAT(std::string{refused.message()},
+             Catch::Matchers::Equals(
+                 "text.ptx: CUDA_ERROR_OF_SOME_KIND (209): as the fake has it; the device is sm_90 "
+                 "(Fake A, CUDA 13.0); line 7: no such; instruction; for sm_90"));
+  CHECK(current() == nullptr);
+  const auto broken = error_of([&] { (void)device->load({}, "empty.ptx"); });
+  CHECK(broken.code() == sy::error_code::blob_not_loadable);
+  CHECK(contains(broken.what(), "empty.ptx: 0 bytes that are neither a whole cubin, nor a fatbin, nor PTX"));
+}
+
+TEST_CASE("a kernel's code is on the device once it is found, with drivers of every age") {
+  set_current(nullptr);
+  const auto table = entry_points();
+  const auto device = device_over(table);
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  table->func_load = [](CUfunc_st*) { return sy::cuda::result::out_of_memory; };
+  const auto full = error_of([&] { (void)device->find(module, "kernel"); });
+  CHECK(full.code() == sy::error_code::out_of_memory);
+  CHECK(full.kind() == sy::failure_kind::transient);
+  CHECK(contains(full.what(), "text.ptx: kernel 'kernel' cannot be loaded: CUDA_ERROR_OF_SOME_KIND (2)"));
+  table->func_load = nullptr;  // before CUDA 12.4 asking for an attribute loads it
+  static int asked = 0;
+  table->func_get_attribute = [](int*, int, CUfunc_st*) {
+    ++asked;
+    return sy::cuda::result::success;
+  };
+  CHECK(device->find(module, "kernel") != nullptr);
+  CHECK(asked == 1);
+  table->func_get_attribute = [](int*, int, CUfunc_st*) { return 700; };
+  CHECK(error_of([&] { (void)device->find(module, "kernel"); }).kind() == sy::failure_kind::context);
+  table->module_get_function = [](CUfunc_st**, CUmod_st*, const char*) { return 700; };
+  CHECK(error_of([&] { (void)device->find(module, "kernel"); }).code() == sy::error_code::driver_failed);
+  device->unload(module);
+}
+
+TEST_CASE("times that cannot be measured are refused, and leave what was there") {
+  const auto table = entry_points();
+  const auto device = device_over(table);
+  auto* const event = device->create_event();
+  double microseconds = 5;
+  table->event_elapsed_time = [](float* milliseconds, CUevent_st*, CUevent_st*) {
+    *milliseconds = 9;
+    return sy::cuda::result::not_ready;
+  };
+  CHECK(device->elapsed(event, event, microseconds) == sy::cuda::result::not_ready);
+  table->event_synchronize = [](CUevent_st*) { return 719; };
+  CHECK(device->elapsed(event, event, microseconds) == 719);
+  CHECK(microseconds == 5);
+  table->event_create = [](CUevent_st**, unsigned) { return sy::cuda::result::out_of_memory; };
+  CHECK(contains(error_of([&] { (void)device->create_event(); }).what(), "Fake A: cannot create an event"));
+  device->destroy_event(event);
+}
+
+TEST_CASE("memory of no bytes is one byte, and nothing is freed that was not given") {
+  const auto table = entry_points();
+  static std::size_t asked = 0;
+  static int freed = 0;
+  table->mem_alloc_async = [](unsigned long long* address, std::size_t bytes, CUstream_st*) {
+    asked = bytes;
+    *address = 0x2000;
+    return bytes < 100 ? sy::cuda::result::success : sy::cuda::result::out_of_memory;
+  };
+  table->mem_free_async = [](unsigned long long address, CUstream_st*) {
+    freed += address == 0x2000 ? 1 : 100;
+    return sy::cuda::result::success;
+  };
+  const auto device = device_over(table);
+  CHECK(device->allocate(0, nullptr) == reinterpret_cast<void*>(0x2000));
+  CHECK(asked == 1);
+  CHECK(device->allocate(17, nullptr) != nullptr);
+  CHECK(asked == 17);
+  CHECK(device->allocate(100, nullptr) == nullptr);
+  device->release(nullptr, nullptr);
+  CHECK(freed == 0);
+  device->release(reinterpret_cast<void*>(0x2000), nullptr);
+  CHECK(freed == 1);
+}
+
+TEST_CASE("a stream that cannot tell its context is not refused as another device's") {
+  const auto table = entry_points();
+  const auto device = device_over(table);
+  const fake_stream mine{primary(0)};
+  const fake_stream foreign{primary(1)};
+  CHECK(device->owns(mine.get()));
+  CHECK_FALSE(device->owns(foreign.get()));
+  for (const std::uintptr_t handle : {0U, 1U, 2U}) CHECK(device->owns(reinterpret_cast<void*>(handle)));
+  table->stream_get_ctx_v2 = nullptr;  // as with drivers before CUDA 12.5
+  CHECK_FALSE(device->owns(foreign.get()));
+  table->stream_get_ctx = [](CUstream_st*, CUctx_st**) { return sy::cuda::result::invalid_handle; };
+  CHECK(device->owns(foreign.get()));
+}
+
+TEST_CASE("results are told by name and text as far as the driver has them") {
+  const auto table = entry_points();
+  CHECK(sy::cuda::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7): as the fake has it");
+  table->get_error_string = [](int, const char**) { return sy::cuda::result::invalid_value; };
+  CHECK(sy::cuda::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7)");
+  table->get_error_string = [](int, const char** text) {
+    *text = nullptr;
+    return sy::cuda::result::success;
+  };
+  CHECK(sy::cuda::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7)");
+  table->get_error_name = [](int, const char** text) {
+    *text = nullptr;
+    return sy::cuda::result::success;
+  };
+  CHECK(sy::cuda::describe(*table, 7) == "CUDA error 7");
+  table->get_error_name = [](int, const char** text) {
+    *text = "stale";
+    return sy::cuda::result::invalid_value;
+  };
+  CHECK(sy::cuda::describe(*table, 7) == "CUDA error 7");
+  table->get_error_name = nullptr;
+  CHECK(sy::cuda::describe(*table, 7) == "CUDA error 7");
+  CHECK(sy::cuda::version_text(12040) == "12.4");
+  CHECK(sy::cuda::version_text(11080) == "11.8");
+  CHECK(sy::cuda::version_text(13000) == "13.0");
 }
 
 TEST_CASE("threads open and close devices at once") {

@@ -13,8 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +56,16 @@ fake_cuda::record notes;
 std::array<CUctx_st, 2> primary{{{0, 1, {}}, {1, 2, {}}}};
 thread_local std::vector<CUctx_st*> stack;
 thread_local int capture_mode = 0;
+
+// What is loaded stays reachable: a module goes with its context where nobody unloads it.
+std::mutex& modules_mutex() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+std::set<CUmod_st*>& loaded_modules() {
+  static auto& all = *new std::set<CUmod_st*>;
+  return all;
+}
 
 bool misbehaves(std::string_view how) {
   const char* const value = switchyard::test::variable("FAKE_CUDA");
@@ -242,10 +254,16 @@ const cuda::api functions = [] {
     notes.image_text = static_cast<const char*>(image);
     ++notes.modules;
     *module = new CUmod_st{current()};
+    const std::scoped_lock lock{modules_mutex()};
+    loaded_modules().insert(*module);
     return cuda::result::success;
   };
   table.module_unload = [](CUmod_st* module) {
     --notes.modules;
+    {
+      const std::scoped_lock lock{modules_mutex()};
+      loaded_modules().erase(module);
+    }
     delete module;
     return cuda::result::success;
   };
@@ -301,9 +319,9 @@ const cuda::api functions = [] {
     unsigned seen = 0;
     for (unsigned i = 0; i < config->attribute_count; ++i) {
       const cuda::launch_attribute& each = config->attributes[i];
-      seen |= 1U << each.id;
-      if (each.id == cuda::launch_attribute_id::cluster_dimension)
-        notes.cluster = {each.value.cluster.x, each.value.cluster.y, each.value.cluster.z};
+      const bool is_cluster = each.id == cuda::launch_attribute_id::cluster_dimension;
+      if (is_cluster || each.value.flag == 1) seen |= 1U << each.id;
+      if (is_cluster) notes.cluster = {each.value.cluster.x, each.value.cluster.y, each.value.cluster.z};
     }
     return start(function, config->stream, seen, parameters);
   };
@@ -381,12 +399,63 @@ const cuda::api functions = [] {
   return table;
 }();
 
+/// The versions of the functions' signatures, as cudaTypedefs.h has them.
+constexpr std::pair<std::string_view, int> versions[]{
+    // NOLINT(modernize-avoid-c-arrays): a table
+    {"cuInit", 2000},
+    {"cuDriverGetVersion", 2020},
+    {"cuGetErrorName", 6000},
+    {"cuGetErrorString", 6000},
+    {"cuDeviceGet", 2000},
+    {"cuDeviceGetCount", 2000},
+    {"cuDeviceGetName", 2000},
+    {"cuDeviceGetAttribute", 2000},
+    {"cuDeviceTotalMem", 3020},
+    {"cuDevicePrimaryCtxRetain", 7000},
+    {"cuDevicePrimaryCtxRelease", 11000},
+    {"cuDevicePrimaryCtxGetState", 7000},
+    {"cuCtxGetCurrent", 4000},
+    {"cuCtxGetDevice", 2000},
+    {"cuCtxPushCurrent", 4000},
+    {"cuCtxPopCurrent", 4000},
+    {"cuCtxGetId", 12000},
+    {"cuStreamGetCtx", 9020},
+    {"cuStreamGetCtx", 12050},
+    {"cuStreamIsCapturing", 10000},
+    {"cuStreamSynchronize", 2000},
+    {"cuThreadExchangeStreamCaptureMode", 10010},
+    {"cuModuleLoadDataEx", 2010},
+    {"cuModuleUnload", 2000},
+    {"cuModuleGetFunction", 2000},
+    {"cuFuncGetAttribute", 2020},
+    {"cuFuncSetAttribute", 9000},
+    {"cuFuncGetName", 12030},
+    {"cuFuncGetParamInfo", 12040},
+    {"cuFuncLoad", 12040},
+    {"cuLaunchKernel", 4000},
+    {"cuLaunchKernelEx", 11060},
+    {"cuEventCreate", 2000},
+    {"cuEventDestroy", 4000},
+    {"cuEventRecord", 2000},
+    {"cuEventSynchronize", 2000},
+    {"cuEventElapsedTime", 2000},
+    {"cuMemcpyAsync", 4000},
+    {"cuMemsetD8Async", 3020},
+    {"cuMemAllocAsync", 11020},
+    {"cuMemFreeAsync", 11020},
+    {"cuTensorMapEncodeTiled", 12000},
+};
+
 int find(const char* symbol, void** address, int version, int* found) {
   *address = nullptr;
   const bool eleven = misbehaves("eleven");
+  const bool is_known = std::any_of(std::begin(versions), std::end(versions), [&](const auto& each) {
+    return each.first == symbol && each.second == version;
+  });
   auto table = functions;
   cuda::for_each_entry(table, [&](auto& pointer, const char* name, int since, cuda::presence) {
-    if (std::string_view{name} == symbol && since == version && !lacks(name) && (!eleven || since <= 11080))
+    if (is_known && std::string_view{name} == symbol && since == version && !lacks(name) &&
+        (!eleven || since <= 11080))
       *address = reinterpret_cast<void*>(pointer);
   });
   if (found != nullptr) *found = *address == nullptr ? 1 : 0;

@@ -194,6 +194,27 @@ TEST_CASE("files that name new conditions, and no conditions any more, are taken
   CHECK(run(on, {.blocks = 9}) == 1);
 }
 
+TEST_CASE("a replacement loads what known problems need without its new conditions, and with them") {
+  const disk files;
+  const auto in_own_blob = [&files](json variant, const std::string& blob) {
+    files.write(files.kernels("stamp") / blob, read_text(disk::built("stamp.so")) + blob);
+    variant["launches"][0]["blob"] = blob;
+    return variant;
+  };
+  const json triple = in_own_blob(requiring("triple", 3, {"blocks == 3"}), "triple.so");
+  files.put_manifest("stamp", {triple, stamp_variant("any", 1)});
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  CHECK(run(on, {.blocks = 1}) == 1);
+  const json pair = in_own_blob(requiring("pair", 2, {"blocks == 2"}), "pair.so");
+  files.put_manifest("stamp", {triple, pair, stamp_variant("any", 1)});
+  CHECK(catalog.reload().refused.empty());
+  driver->is_capturing = true;  // nothing is loaded from now on
+  CHECK(run(on, {.blocks = 1}) == 1);
+  CHECK(run(on, {.blocks = 2}) == 2);
+}
+
 TEST_CASE("the entry that goes over 64 conditions is left out with a warning, and the rest serves") {
   const disk files;
   std::vector<json> variants;

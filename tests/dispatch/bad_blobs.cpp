@@ -1,4 +1,5 @@
 // Blobs that cannot be used: each costs its variant only, with one warning that says what to do.
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -106,8 +107,10 @@ TEST_CASE("a variant whose blob cannot be used gives way to the next, with one w
       sy::catalog catalog{files.options()};
       sy::dispatcher<stamp> on{catalog, fresh_host()};
       CHECK(on.explain({}).variant == "broken");
+      const std::uint64_t before = catalog.generation();
       for (int i = 1; i < 4; ++i) CHECK(run(on, {.seqlen = i}) == 2);
       CHECK(on.explain({}).variant == "sound");
+      CHECK(catalog.generation() != before);
       CHECK_THAT(on.explain({}).candidates.at(0).obstacle, has_text("could not be loaded"));
       const std::string log = files.log();
       INFO(log);

@@ -1,10 +1,13 @@
 // What SWITCHYARD_DEBUG prints, and what explain() returns.
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
 #include "catch.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -94,6 +97,20 @@ TEST_CASE("level 1 prints a line for each new choice, and a summary at the end")
                            has_text("heuristic 0") && has_text("failed 1"));
 }
 
+TEST_CASE("the summary counts calls that no variant of their kind serves") {
+  const disk files;
+  json variant = stamp_variant("short", 1);
+  variant["requires"] = {"seqlen < 100"};
+  files.put_manifest("stamp", {variant});
+  {
+    sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
+    sy::dispatcher<stamp> on{catalog, sy::device::host()};
+    CHECK(run(on, {.seqlen = 99}) == 1);
+    for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(run(on, {.seqlen = 100}), sy::call_error);
+  }
+  CHECK_THAT(files.log(), has_text("heuristic 1") && has_text("failed 2"));
+}
+
 TEST_CASE("level 2 prints a line for each launch, the first after the line of its choice") {
   const disk files;
   put_two(files);
@@ -134,6 +151,24 @@ TEST_CASE("json prints the same as JSON lines") {
   CHECK(summary["event"] == "summary");
   CHECK(summary["exact"] == 1);
   CHECK(summary["failed"] == 0);
+}
+
+TEST_CASE("what a choice and a load took is no more than the call took") {
+  const disk files;
+  put_two(files);
+  sy::catalog catalog{with_debug(files, sy::debug_level::choices, true)};
+  const auto driver = std::make_shared<faulty_driver>();
+  driver->load_delay_ms = 20;
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(run(on, {.seqlen = 1024}) == 2);
+  const std::chrono::duration<double, std::micro> call = std::chrono::steady_clock::now() - begin;
+  const json line = json::parse(lines_of(files.log()).at(0));
+  const double selected = line["select_ns"].get<double>() / 1000;
+  const auto loaded = line["load_us"].get<double>();
+  CHECK(selected >= 0);
+  CHECK(loaded >= 20'000);
+  CHECK(selected + loaded <= call.count() + 1);  // what is printed is rounded
 }
 
 TEST_CASE("a debug file may hold the process id in its name") {
@@ -263,6 +298,9 @@ TEST_CASE("illegal arguments are refused before anything runs") {
     }
     return text;
   };
+  const axpy::arguments without_x{.a = 1, .x = nullptr, .y = memory.data(), .n = 8};
+  CHECK_THROWS_WITH(on.workspace_bytes(without_x), has_text("axpy: x and y must not be null"));
+  CHECK_THROWS_WITH(on.prepare(without_x), has_text("axpy: x and y must not be null"));
   CHECK_THAT(message({.a = 1, .x = nullptr, .y = memory.data(), .n = 8}),
              has_text("axpy: x and y must not be null"));
   CHECK_THAT(message({.a = 1, .x = misaligned, .y = memory.data(), .n = 8}), has_text("aligned to 4 bytes"));

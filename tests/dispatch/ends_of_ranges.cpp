@@ -104,4 +104,9 @@ TEST_CASE("a driver is told of a launch with another cluster, or more shared mem
   CHECK(told(4, 32) == 0);  // less of it
   CHECK(told(4, 65) == 1);
   CHECK(told(2, 65) == 1);
+
+  sy::dispatcher<stamp> another{catalog, sy::device{driver}};
+  const int before = driver->configurations;
+  CHECK(run(another, {.batch = 1, .seqlen = 8}) == 1);  // shared memory, and no cluster
+  CHECK(driver->configurations == before + 1);
 }

@@ -1,6 +1,11 @@
 // The host backend by itself: what a kernel or a shared object does to its thread ends with it.
+#include <array>
 #include <cfenv>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +23,61 @@ using namespace test;
   return std::fegetround() == FE_TONEAREST && tiny != 0;
 }
 
+[[nodiscard]] std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
+}
+
+/// How many pieces of shared objects that the driver loaded are mapped.
+[[nodiscard]] std::size_t mapped_pieces() {
+  return count_of(read_text("/proc/self/maps"), "/memfd:switchyard");
+}
+
 }  // namespace
+
+TEST_CASE("each load is a module of its own, which leaves nothing behind when it is unloaded") {
+  sy::host::driver driver{1};
+  const std::array<std::string, 2> images{read_text(disk::built("stamp.so")),
+                                          read_text(disk::built("stamp_other.so"))};
+  const std::ptrdiff_t descriptors = open_descriptors();
+  const std::size_t mapped = mapped_pieces();
+  std::vector<sy::module_handle> modules;
+  for (std::size_t i = 0; i < 40; ++i)
+    modules.push_back(driver.load(std::as_bytes(std::span{images[i / 3 % 2]}), "stamp.so"));
+  CHECK(open_descriptors() == descriptors);
+  CHECK(mapped_pieces() > mapped);
+  CHECK(std::set<sy::module_handle>(modules.begin(), modules.end()).size() == modules.size());
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    std::int32_t written = 0;
+    std::int32_t* out = &written;
+    auto value = static_cast<std::int32_t>(i);
+    std::array<void*, 2> parameters{&out, &value};
+    REQUIRE(driver.launch(driver.find(modules[i], "stamp"), {}, parameters.data(), {}) == 0);
+    CHECK(written == value + (i / 3 % 2 == 0 ? 0 : 1000));
+  }
+  for (sy::module_handle const module : modules) driver.unload(module);
+  CHECK(mapped_pieces() == mapped);
+}
+
+TEST_CASE("a load that fails leaves no descriptor and no mapping behind") {
+  sy::host::driver driver{1};
+  const std::string image = read_text(disk::built("unresolved.so"));
+  const std::ptrdiff_t descriptors = open_descriptors();
+  const std::size_t mapped = mapped_pieces();
+  CHECK_THROWS_WITH(driver.load(std::as_bytes(std::span{image}), "unresolved.so"),
+                    has_text("unresolved.so: cannot be loaded as a shared object") &&
+                        has_text("switchyard_function_that_nobody_has"));
+  CHECK(open_descriptors() == descriptors);
+  CHECK(mapped_pieces() == mapped);
+}
+
+TEST_CASE("a kernel without code is refused when it is found, not when it is launched") {
+  sy::host::driver driver{1};
+  const std::string image = read_text(disk::built("future.so"));
+  const sy::module_handle module = driver.load(std::as_bytes(std::span{image}), "future.so");
+  CHECK_THROWS_WITH(driver.find(module, "hollow"), has_text("Build the kernels anew"));
+  CHECK_THROWS_WITH(driver.find(module, "stamp"), has_text("version 2"));
+  driver.unload(module);
+}
 
 TEST_CASE("the floating-point mode that loading or a kernel sets does not stay") {
   constexpr std::size_t threads = 3;

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
@@ -71,6 +73,71 @@ TEST_CASE("it waits twice as long after each failure") {
   CHECK(run(on, {}) == 1002);
   std::this_thread::sleep_for(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("the wait doubles up to 64 s, and only the first failure is a warning") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog_options options = files.options();
+  options.settings.debug = sy::debug_level::choices;
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 1000;
+  for (int i = 0; i < 8; ++i) CHECK_THROWS_AS(run(on, {}), sy::driver_error);  // the first tries twice
+  std::vector<std::string> waits;
+  for (const std::string& line : lines_of(files.log())) {
+    constexpr std::string_view before = "is tried again in ";
+    if (const std::size_t at = line.find(before); at != std::string::npos)
+      waits.push_back(line.substr(at + before.size(), line.find(" s;") - at - before.size()));
+  }
+  CHECK(waits == std::vector<std::string>{"1", "2", "4", "8", "16", "32", "64", "64", "64"});
+  CHECK(count_of(files.log(), "warning") == 1);
+  driver->loads_that_fail = 0;
+  CHECK(run(on, {}) == 1);
+  CHECK_THAT(files.log(), has_text("variant 'one' of stamp was loaded after 9 failures and serves again"));
+}
+
+TEST_CASE("retries are told in debug output only") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 3;
+  for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(run(on, {}), sy::driver_error);
+  CHECK(lines_of(files.log()).size() == 1);
+  CHECK(run(on, {}) == 1);
+  CHECK(lines_of(files.log()).size() == 1);
+}
+
+TEST_CASE("of several variants that wait, each is tried again when its own time has come") {
+  const disk files;
+  put_two_blobs(files);
+  files.write(files.kernels("stamp") / "third.so", read_text(disk::built("stamp.so")) + "third");
+  json two = stamp_variant("two", 2);
+  two["launches"][0]["blob"] = "other.so";
+  json three = stamp_variant("three", 3);
+  three["launches"][0]["blob"] = "third.so";
+  files.put_manifest("stamp", {stamp_variant("one", 1), two, three});
+  files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 2.0}, {"three", 3.0}})})});
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  driver->loads_that_fail = 2;
+  CHECK(run(on, {}) == 3);
+  CHECK(run(on, {}) == 3);
+  CHECK(driver->loads == 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  driver->loads_that_fail = 1;  // the first one again
+  CHECK(run(on, {}) == 1002);
+  CHECK(driver->loads == 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  CHECK(run(on, {}) == 1002);
+  CHECK(driver->loads == 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  CHECK(run(on, {}) == 1);
+  CHECK(driver->loads == 3);
 }
 
 TEST_CASE("where nothing else serves, the call fails with the cause, and the next call tries at once") {
@@ -162,6 +229,28 @@ TEST_CASE("a thread that has a plan does not wait while another tries a variant 
   CHECK_FALSE(is_done);
   tries.join();
   CHECK(run(on, {}) == 1);
+}
+
+TEST_CASE("a watching catalog tries what it could not take again after a second, not at each look") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  CHECK(run(on, {}) == 1);
+  files.put_blob("stamp", "stamp_other.so", "stamp.so");
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  driver->loads_that_fail = 1000;
+  catalog.watch(std::chrono::milliseconds{10});
+  std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  const int tries = 1000 - driver->loads_that_fail;
+  CHECK(tries >= 1);
+  CHECK(tries <= 2);  // a variant that nothing can stand in for is tried twice
+  CHECK(run(on, {}) == 1);
+  driver->loads_that_fail = 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds{900});
+  catalog.stop_watching();
+  CHECK(run(on, {}) == 1001);
 }
 
 TEST_CASE("new files whose kernels cannot be loaded leave those in use that serve") {

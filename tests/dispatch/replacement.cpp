@@ -1,10 +1,13 @@
 // Files that change under a running catalog.
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
@@ -274,4 +277,45 @@ TEST_CASE("dispatchers on several devices have tables, choices and blobs of thei
   (void)catalog.reload();
   CHECK(run(on_right, {}) == 1);
   CHECK(run(on_left, {}) == 1);
+}
+
+namespace {
+
+/// For an API that cannot number its devices: each stream is asked about at each call.
+class numberless_router final : public sy::stream_router {
+ public:
+  explicit numberless_router(std::vector<sy::device> devices) : devices_{std::move(devices)} {}
+  [[nodiscard]] sy::device of(sy::stream on) override {
+    return devices_.at(reinterpret_cast<std::uintptr_t>(on.handle()) % devices_.size());
+  }
+  [[nodiscard]] std::uintptr_t key(sy::stream /*on*/) noexcept override { return 0; }
+  [[nodiscard]] bool refuses_foreign_streams() const noexcept override { return false; }
+
+ private:
+  std::vector<sy::device> devices_;
+};
+
+}  // namespace
+
+TEST_CASE("devices that have no number are served for any number of calls, each by one dispatcher's core") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const auto left = std::make_shared<faulty_driver>("left");
+  const auto right = std::make_shared<faulty_driver>("right");
+  sy::catalog_options options = files.options();
+  options.streams =
+      std::make_shared<numberless_router>(std::vector<sy::device>{sy::device{left}, sy::device{right}});
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog};
+  for (std::uintptr_t i = 0; i < 600; ++i) {  // more than a dispatcher has routes
+    std::int32_t out = -1;
+    stamp::arguments call;
+    call.out = &out;
+    on(reinterpret_cast<void*>(16 + i % 2), call);
+    REQUIRE(out == 1);
+  }
+  CHECK(left->launches == 300);
+  CHECK(right->launches == 300);
+  CHECK(left->loads == 1);
+  CHECK(right->loads == 1);
 }

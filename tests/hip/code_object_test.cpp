@@ -276,6 +276,49 @@ TEST_CASE("bundles give the entry that fits") {
   }
 }
 
+TEST_CASE(
+    "a bundle is whole where all of its entries are, and a compressed one where it has more than a header") {
+  const std::string sound = code_object_file(metadata());
+  const std::string cut = sound.substr(0, sound.size() - 8);
+  const auto kind_of_both = [](const std::string& first, const std::string& second) {
+    const std::string bundle =
+        bundle_of({{"hipv4-amdgcn-amd-amdhsa--gfx90a", first}, {"hipv4-amdgcn-amd-amdhsa--gfx942", second}});
+    return hip::kind_of(bytes_of(bundle));
+  };
+  CHECK(kind_of_both(sound, sound) == hip::image_kind::bundle);
+  CHECK(kind_of_both(cut, sound) == hip::image_kind::broken);
+  CHECK(kind_of_both(sound, cut) == hip::image_kind::broken);
+  CHECK(hip::kind_of(bytes_of("CCOB" + std::string(20, 'x'))) == hip::image_kind::broken);
+  const std::string compressed = "CCOB" + std::string(21, 'x');
+  CHECK(hip::kind_of(bytes_of(compressed)) == hip::image_kind::compressed_bundle);
+  CHECK_FALSE(hip::code_object_for(bytes_of(compressed), device("gfx942")));
+}
+
+TEST_CASE("numbers of every size are read, and negative ones refused") {
+  const auto warp_size = [](const std::vector<unsigned>& number) -> std::int64_t {
+    message out;
+    out.map(1).text("amdhsa.kernels").array(1).map(1).text(".wavefront_size");
+    for (const unsigned each : number) out.byte(each);
+    const auto object = hip::read_code_object(bytes_of(code_object_file(out.bytes())));
+    return object ? std::int64_t{object->kernels.at(0).warp_size} : -1;
+  };
+  CHECK(warp_size({0x40}) == 64);
+  CHECK(warp_size({0xcc, 0xff}) == 255);
+  CHECK(warp_size({0xcd, 0x12, 0x34}) == 0x1234);
+  CHECK(warp_size({0xce, 0xff, 0xff, 0xff, 0xff}) == 0xffffffff);
+  CHECK(warp_size({0xcf, 0, 0, 0, 0, 0, 0, 0, 7}) == 7);
+  CHECK(warp_size({0xcf, 0, 0, 0, 1, 0, 0, 0, 0}) == -1);
+  CHECK(warp_size({0xd0, 0x7f}) == 127);
+  CHECK(warp_size({0xd0, 0x80}) == -1);
+  CHECK(warp_size({0xd1, 0x40, 0x80}) == 0x4080);
+  CHECK(warp_size({0xd1, 0x80, 0}) == -1);
+  CHECK(warp_size({0xd2, 0x40, 0x80, 0x80, 0x80}) == 0x40808080);
+  CHECK(warp_size({0xd2, 0xff, 0xff, 0xff, 0xff}) == -1);
+  CHECK(warp_size({0xd3, 0, 0, 0, 0, 0x80, 0, 0, 0}) == 0x80000000);
+  CHECK(warp_size({0xd3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) == -1);
+  CHECK(warp_size({0xff}) == -1);
+}
+
 TEST_CASE("of entries that fit equally well the first one is taken, and a better one wherever it stands") {
   const auto image_of = [](const std::string& name) {
     return code_object_file(metadata("amdgcn-amd-amdhsa--" + name));

@@ -3,12 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/hip/library.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/devices/hip/router.hpp>
 #include <switchyard/problem/target.hpp>
@@ -55,6 +58,38 @@ std::vector<std::byte> image() {
   return file;
 }
 
+/// The library's entry points over the fake CUDA driver, some of which a test replaces.
+std::shared_ptr<sy::hip::api> entry_points() {
+  return std::make_shared<sy::hip::api>(*sy::hip::open_library(renamed()));
+}
+
+/// Counts what the library is asked to make current, and to forget.
+struct counted_calls {
+  static inline int set = 0;
+  static inline int forgotten = 0;
+  static inline int (*set_device)(int) = nullptr;
+  static inline int (*get_last_error)() = nullptr;
+
+  explicit counted_calls(sy::hip::api& table) {
+    set_device = table.set_device;
+    get_last_error = table.get_last_error;
+    table.set_device = [](int device) {
+      ++set;
+      return set_device(device);
+    };
+    table.get_last_error = [] {
+      ++forgotten;
+      return get_last_error();
+    };
+  }
+};
+
+int current_device(const sy::hip::api& table) {
+  int device = -1;
+  CHECK(table.get_device(&device) == 0);
+  return device;
+}
+
 }  // namespace
 
 TEST_CASE("a library that cannot be used says why") {
@@ -73,6 +108,10 @@ TEST_CASE("a library that cannot be used says why") {
     CHECK(old.code() == sy::error_code::driver_too_old);
     CHECK(contains(old.what(), "ROCm 4.5"));
     CHECK(contains(old.what(), "5.0 or newer"));
+  }
+  {
+    const setting version{"HIP_OVER_CUDA_VERSION", "50000000"};
+    CHECK(sy::hip::count(renamed()) == 2);
   }
   for (const char* const arch : {"", "gfx942\x01", "GFX 9"}) {
     const setting unreadable{"HIP_OVER_CUDA_ARCH", arch};
@@ -173,6 +212,9 @@ TEST_CASE("copies and events") {
   CHECK(device->record(second, nullptr) == 0);
   CHECK(device->elapsed(first, second, microseconds) == 0);
   CHECK(microseconds == 1000);  // the fake's clock ticks once a record
+  CHECK(device->record(second, nullptr) == 0);
+  CHECK(device->elapsed(first, second, microseconds) == 0);
+  CHECK(microseconds == 2000);
   device->destroy_event(first);
   device->destroy_event(second);
   device->destroy_event(nullptr);
@@ -202,14 +244,313 @@ TEST_CASE("a code object's kernels are known by their notes") {
   auto* const sum = device->find(module, "shared_sum");
   CHECK(sy::hip::driver::description(sum)->shared_bytes == 4096);
   device->configure(sum, {.block = {128}});
-  const auto threads = error_of([&] { device->configure(sum, {.block = {256}}); });
-  CHECK(contains(threads.what(), "at most 128 threads"));
+  device->configure(sum, {.block = {2, 8, 8}});
+  for (const sy::dim3 block : {sy::dim3{256}, sy::dim3{16, 9}, sy::dim3{2, 8, 9}}) {
+    const auto threads = error_of([&] { device->configure(sum, {.block = block}); });
+    CHECK(contains(threads.what(), "at most 128 threads"));
+  }
   const auto shared = error_of([&] { device->configure(sum, {.block = {128}, .shared_bytes = 100 * 1024}); });
   CHECK(contains(shared.what(), "4096 + 102400"));
   const auto missing = error_of([&] { (void)device->find(module, "absent"); });
   CHECK(contains(missing.what(), "it has"));
   CHECK(contains(missing.what(), "shared_sum"));
   device->unload(module);
+}
+
+TEST_CASE("another device is made current for a call, and the thread's own is current again behind it") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  const counted_calls counted{*table};
+  sy::hip::driver first{table, 0};
+  sy::hip::driver second{table, 1};
+  REQUIRE(current_device(*table) == 0);
+  const auto switches = [](const auto& work) {
+    const int before = counted_calls::set;
+    work();
+    return counted_calls::set - before;
+  };
+  int number = 0;
+  CHECK(switches([&] { CHECK(first.fill(&number, 1, 4, nullptr) == 0); }) == 0);
+  CHECK(switches([&] { CHECK(second.fill(&number, 1, 4, nullptr) == 0); }) == 2);
+  CHECK(current_device(*table) == 0);
+  CHECK(table->set_device(1) == 0);
+  CHECK(switches([&] { CHECK(second.copy(&number, &number, 4, nullptr) == 0); }) == 0);
+  CHECK(switches([&] { CHECK(first.copy(&number, &number, 4, nullptr) == 0); }) == 2);
+  CHECK(current_device(*table) == 1);
+  CHECK(table->set_device(0) == 0);
+}
+
+TEST_CASE("nothing is done on a device that cannot be made current") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  sy::hip::driver sound{entry_points(), 1};
+  auto* const module = sound.load(image(), "blob.hsaco");
+  auto* const kernel = sound.find(module, "kernel");
+  auto* const event = sound.create_event();
+  const auto table = entry_points();
+  constexpr int gone = sy::hip::result::invalid_device;
+  static int done = 0;
+  table->free_async = [](void*, ihipStream_t*) { return ++done; };
+  table->event_destroy = [](ihipEvent_t*) { return ++done; };
+  table->module_unload = [](ihipModule_t*) { return ++done; };
+  const bool set_fails = GENERATE(true, false);
+  if (set_fails) table->set_device = [](int) { return gone; };
+  sy::hip::driver device{table, 1};
+  if (!set_fails) {  // then which one is current cannot be told, nor made current
+    table->get_device = [](int*) { return gone; };
+    table->set_device = [](int) { return gone; };
+  }
+
+  int number = 1;
+  double microseconds = -1;
+  CHECK(device.launch(kernel, {}, nullptr, nullptr) == gone);
+  CHECK(device.fill(&number, 0, 4, nullptr) == gone);
+  CHECK(device.copy(&number, &microseconds, 4, nullptr) == gone);
+  CHECK(device.synchronize(nullptr) == gone);
+  CHECK(device.record(event, nullptr) == gone);
+  CHECK(device.elapsed(event, event, microseconds) == gone);
+  CHECK(device.allocate(8, nullptr) == nullptr);
+  CHECK(number == 1);
+  CHECK(microseconds == -1);
+  const auto refused = [](const sy::driver_error& problem) {
+    CHECK(problem.code() == sy::error_code::driver_failed);
+    CHECK(contains(problem.what(), "Fake B: cannot make the device current"));
+  };
+  refused(error_of([&] { (void)device.load(image(), "blob.hsaco"); }));
+  refused(error_of([&] { (void)device.find(module, "unknown"); }));
+  refused(error_of([&] { (void)device.create_event(); }));
+  CHECK(device.find(module, "kernel") == kernel);  // which needs no device
+
+  device.release(&number, nullptr);
+  device.destroy_event(event);
+  auto* const other = sound.load(image(), "blob.hsaco");
+  device.unload(other);
+  device.unload(nullptr);
+  CHECK(done == 0);
+  sound.unload(nullptr);
+  sound.destroy_event(event);
+  sound.unload(module);
+}
+
+TEST_CASE("a launch is refused beforehand where the device could never run it") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  sy::hip::driver device{table, 0};
+  auto* const module = device.load(image(), "blob.hsaco");
+  auto* const kernel = device.find(module, "kernel");
+  const auto refusal = [&](const sy::launch_geometry& geometry) -> std::string {
+    try {
+      device.configure(kernel, geometry);
+    } catch (const sy::driver_error& problem) {
+      CHECK(problem.code() == sy::error_code::launch_failed);
+      return problem.what();
+    }
+    return {};
+  };
+  CHECK(refusal({.block = {1024, 1024}}).empty());  // its blob does not tell what it takes
+  CHECK(refusal({.shared_bytes = 100 * 1024, .cooperative = true}).empty());
+  CHECK(contains(
+      refusal({.shared_bytes = 100 * 1024 + 1}),
+      "kernel 'kernel' needs 0 + 102401 bytes of shared memory a block; there are 102400 on Fake A"));
+  CHECK(contains(refusal({.cluster = {1, 1, 2}}), "needs clusters"));
+  table->module_launch_cooperative_kernel = nullptr;
+  CHECK(contains(refusal({.cooperative = true}), "needs cooperative launches"));
+  CHECK(device.launch(kernel, {.cooperative = true}, nullptr, nullptr) == sy::hip::result::not_supported);
+  CHECK(device.launch(kernel, {}, nullptr, nullptr) == 0);
+  device.unload(module);
+
+  const auto without = entry_points();
+  static int (*const attribute_of)(int*, int, int) = without->device_get_attribute;
+  without->device_get_attribute = [](int* value, int attribute, int ordinal) {
+    if (attribute == sy::hip::device_query::l2_bytes) return sy::hip::result::invalid_value;
+    const int code = attribute_of(value, attribute, ordinal);
+    if (attribute == sy::hip::device_query::cooperative_launch) *value = 0;
+    return code;
+  };
+  const counted_calls counted{*without};
+  const int forgotten = counted_calls::forgotten;
+  sy::hip::driver other{without, 0};
+  CHECK(counted_calls::forgotten == forgotten + 1);
+  CHECK(other.properties().attribute("l2_bytes") == 0);
+  CHECK(other.properties().attribute("cooperative_launch") == 0);
+  auto* const blob = other.load(image(), "blob.hsaco");
+  CHECK(contains(error_of([&] { other.configure(other.find(blob, "kernel"), {.cooperative = true}); }).what(),
+                 "needs cooperative launches, which the device or its driver does not support on Fake A"));
+  other.unload(blob);
+}
+
+TEST_CASE("the engine does not find errors that the library left behind") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  const counted_calls counted{*table};
+  sy::hip::driver device{table, 0};
+  auto* const module = device.load(image(), "blob.hsaco");
+  REQUIRE(table->get_last_error() == 0);
+  CHECK(device.allocate(std::size_t{1} << 40U, nullptr) == nullptr);
+  CHECK(table->get_last_error() == 0);
+  CHECK_THROWS(device.find(module, "absent"));
+  CHECK(table->get_last_error() == 0);
+  const auto failing = std::make_shared<sy::hip::api>(*table);
+  static int (*const memset_of)(void*, int, std::size_t, ihipStream_t*) = table->memset_async;
+  failing->module_load_data = [](ihipModule_t**, const void*) {
+    (void)memset_of(nullptr, 0, 1, reinterpret_cast<ihipStream_t*>(1));
+    return 209;
+  };
+  sy::hip::driver refusing{failing, 0};
+  const int forgotten = counted_calls::forgotten;
+  const auto refused = error_of([&] { (void)refusing.load(image(), "blob.hsaco"); });
+  CHECK(refused.code() == sy::error_code::blob_not_loadable);
+  CHECK(contains(refused.what(),
+                 "blob.hsaco: CUDA_ERROR_OF_SOME_KIND (209): as the fake has it; the device is "
+                 "sm_90a (Fake A)"));
+  CHECK(counted_calls::forgotten == forgotten + 1);
+  failing->module_get_function = [](ihipModuleSymbol_t**, ihipModule_t*, const char*) { return 2; };
+  const auto full = error_of([&] { (void)refusing.find(module, "kernel"); });
+  CHECK(full.code() == sy::error_code::out_of_memory);
+  CHECK(full.kind() == sy::failure_kind::transient);
+  CHECK(contains(full.what(), "blob.hsaco has no kernel 'kernel'"));
+  device.unload(module);
+}
+
+TEST_CASE("the thread's capture mode is again what it was behind a load") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  sy::hip::driver device{table, 0};
+  int mode = 1;
+  REQUIRE(table->thread_exchange_stream_capture_mode(&mode) == 0);
+  auto* const module = device.load(image(), "blob.hsaco");
+  CHECK(fake_cuda::notes().load_mode == sy::hip::capture::relaxed);
+  CHECK(device.find(module, "kernel") != nullptr);
+  CHECK(table->thread_exchange_stream_capture_mode(&mode) == 0);
+  CHECK(mode == 1);
+  static int exchanges = 0;
+  table->thread_exchange_stream_capture_mode = [](int*) { return ++exchanges; };
+  device.unload(module);
+  CHECK(exchanges == 1);                                 // it was refused: there is nothing to change back
+  table->thread_exchange_stream_capture_mode = nullptr;  // as in older libraries
+  device.unload(device.load(image(), "blob.hsaco"));
+}
+
+TEST_CASE("a stream captures where the library says so, or refuses to say") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  const counted_calls counted{*table};
+  static int code = 0;
+  static int state = 0;
+  table->stream_is_capturing = [](ihipStream_t*, int* capturing) {
+    *capturing = state;
+    return code;
+  };
+  const sy::hip::driver device{table, 0};
+  const auto answers = [&](int answer, int capturing) {
+    code = answer;
+    state = capturing;
+    const int before = counted_calls::forgotten;
+    const bool out = device.capturing(nullptr);
+    CHECK(counted_calls::forgotten - before == (answer == 0 ? 0 : 1));
+    return out;
+  };
+  CHECK_FALSE(answers(0, 0));
+  CHECK(answers(0, 1));
+  CHECK(answers(0, 2));
+  for (const int each : {900, 906, 907}) CHECK(answers(each, 0));
+  for (const int each : {899, 908, 1}) CHECK_FALSE(answers(each, 1));
+}
+
+TEST_CASE("times and memory that the library cannot give are refused") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  sy::hip::driver device{table, 0};
+  auto* const event = device.create_event();
+  double microseconds = 5;
+  table->event_elapsed_time = [](float* milliseconds, ihipEvent_t*, ihipEvent_t*) {
+    *milliseconds = 9;
+    return 600;
+  };
+  CHECK(device.elapsed(event, event, microseconds) == 600);
+  table->event_synchronize = [](ihipEvent_t*) { return 719; };
+  CHECK(device.elapsed(event, event, microseconds) == 719);
+  CHECK(microseconds == 5);
+  device.destroy_event(event);
+  table->event_create = [](ihipEvent_t**) { return sy::hip::result::out_of_memory; };
+  CHECK(contains(error_of([&] { (void)device.create_event(); }).what(), "Fake A: cannot create an event"));
+
+  static std::size_t asked = 0;
+  static int freed = 0;
+  table->malloc_async = [](void** address, std::size_t bytes, ihipStream_t*) {
+    asked = bytes;
+    *address = &asked;
+    return 0;
+  };
+  table->free_async = [](void*, ihipStream_t*) {
+    ++freed;
+    return 0;
+  };
+  CHECK(device.allocate(0, nullptr) == &asked);
+  CHECK(asked == 1);
+  CHECK(device.allocate(17, nullptr) == &asked);
+  CHECK(asked == 17);
+  device.release(nullptr, nullptr);
+  CHECK(freed == 0);
+  device.release(&asked, nullptr);
+  CHECK(freed == 1);
+  table->malloc_async = nullptr;  // as in libraries without stream-ordered memory
+  table->free_async = nullptr;
+  CHECK(device.allocate(8, nullptr) == nullptr);
+  device.release(&asked, nullptr);
+  CHECK(device.fill(nullptr, 1, 0, nullptr) == 0);
+}
+
+TEST_CASE("a stream's device is asked for as the library has it, and unknown where it has nothing") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  const sy::hip::driver first{table, 0};
+  const sy::hip::driver second{table, 1};
+  const fake_cuda::fake_stream stream{fake_cuda::primary(1)};
+  CHECK_FALSE(first.owns(stream.get()));
+  CHECK(second.owns(stream.get()));
+  table->stream_get_device = [](ihipStream_t*, int*) { return sy::hip::result::invalid_value; };
+  CHECK(first.owns(stream.get()));
+  table->stream_get_device = nullptr;  // as in libraries before ROCm 6.2
+  table->get_stream_device_id = [](ihipStream_t*) { return 1; };
+  CHECK_FALSE(first.owns(stream.get()));
+  CHECK(second.owns(stream.get()));
+  table->get_stream_device_id = [](ihipStream_t*) { return -1; };
+  CHECK(first.owns(stream.get()));
+  table->get_stream_device_id = nullptr;
+  CHECK(first.owns(stream.get()));
+}
+
+TEST_CASE("an architecture is read as libraries before ROCm 6 tell it, too") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  table->get_device_properties = [](void* properties, int) {
+    std::memcpy(static_cast<std::byte*>(properties) + sy::hip::property_layout::architecture_before_6,
+                "gfx90a", 7);
+    return 0;
+  };
+  CHECK(sy::hip::driver(table, 0).properties().arch == "sm_90a");  // the newer one first
+  table->get_device_properties_r0600 = nullptr;
+  CHECK(sy::hip::driver(table, 0).properties().arch == "gfx90a");
+  table->get_device_properties = [](void*, int) { return sy::hip::result::invalid_value; };
+  const auto refused = error_of([&] { (void)sy::hip::driver(table, 0); });
+  CHECK(refused.code() == sy::error_code::unsupported_device);
+  CHECK(contains(refused.what(), "HIP device 0 (Fake A, ROCm 6.0) reports no architecture"));
+}
+
+TEST_CASE("results are told by name and text as far as the library has them") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto table = entry_points();
+  CHECK(sy::hip::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7): as the fake has it");
+  table->get_error_string = [](int) -> const char* { return "CUDA_ERROR_OF_SOME_KIND"; };
+  CHECK(sy::hip::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7)");  // not twice
+  table->get_error_string = [](int) -> const char* { return nullptr; };
+  CHECK(sy::hip::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7)");
+  table->get_error_name = [](int) -> const char* { return nullptr; };
+  CHECK(sy::hip::describe(*table, 7) == "HIP error (7)");
+  table->get_error_string = [](int) -> const char* { return "text"; };
+  CHECK(sy::hip::describe(*table, 7) == "HIP error (7): text");
+  CHECK(sy::hip::version_text(50221153) == "5.2");
+  CHECK(sy::hip::version_text(60000000) == "6.0");
 }
 
 TEST_CASE("streams are told apart by their devices, at each call") {

@@ -1,4 +1,4 @@
-// A kernel whose description is of a later version than the library runs.
+// Kernels that the library cannot run: one whose description is of a later version, one that has no code.
 #include <cstdint>
 
 #include "export.hpp"
@@ -11,3 +11,5 @@ void ignore(const switchyard::host::block& /*where*/, const void* const* /*param
 
 extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel stamp;
 const switchyard::host::kernel stamp{2, 0, nullptr, &ignore};
+extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel hollow;
+const switchyard::host::kernel hollow{1, 0, nullptr, nullptr};

@@ -27,6 +27,21 @@ constexpr int clamp(int value, int most) noexcept(sizeof(int) == 4) {
 }
 static_assert(clamp(7, 3) == 3);  // still a constant
 
+template <class Value, bool IsTwice>
+class stepper {
+ public:
+  [[nodiscard]] static Value taken(Value from) { return by<2>(from); }  // stays
+
+ private:
+  template <int By>
+  [[nodiscard]] static Value by(Value from) {
+    return from + By;
+  }
+};
+inline int twice_more(int value) {
+  return stepper<int, true>::taken(value);  // stays
+}
+
 inline bool is_between(int value, int first, int last) {
   return value >= first && value <= last;
 }

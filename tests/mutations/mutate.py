@@ -156,7 +156,7 @@ class Finder:
                 self.leave_out(cursor)
             elif children[0].type.get_canonical().kind == TypeKind.BOOL and strip(children[0]).kind != CursorKind.CXX_BOOL_LITERAL_EXPR:
                 self.negate(children[0])
-        if kind == CursorKind.CXX_BOOL_LITERAL_EXPR:
+        if kind == CursorKind.CXX_BOOL_LITERAL_EXPR and not self.is_template_argument(cursor):
             self.choice(cursor, {"true": "false", "false": "true"}.get(self.text(cursor)))
         self.literal(cursor, kind)
         for child in children:
@@ -215,8 +215,15 @@ class Finder:
         if found:
             self.choice(cursor, "std::" + {"min": "max", "max": "min"}[found[1]] + text[8:])
 
+    def is_template_argument(self, cursor):
+        """Whether a literal is the first or the last one of a list like <1, 2>: operators have spaces around them."""
+        begin, end = cursor.extent.start.offset, cursor.extent.end.offset
+        return self.source[begin - 1:begin] == b"<" or self.source[end:end + 1] == b">"
+
     def literal(self, cursor, kind):
         text = self.text(cursor)
+        if self.is_template_argument(cursor):
+            return
         if kind == CursorKind.CHARACTER_LITERAL and text.startswith("'"):
             self.choice(cursor, f"static_cast<char>({text} + 1)")
         elif kind == CursorKind.INTEGER_LITERAL and re.fullmatch(r"[0-9][\w']*", text):

@@ -14,7 +14,7 @@ except ImportError:
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPECTED = [
-    "std::min(value, most) -> std::max(value, most)",
+    "std::min(value, most) -> std::max(value, most)", "from + By -> from - By",
     "value >= first: dropped from &&", "value >= first -> value > first",
     "value <= last: dropped from &&", "value <= last -> value < last",
     "value >= first && value <= last: negated",
@@ -28,8 +28,9 @@ PROGRAM = r"""
 #include <cstdio>
 int main() {
   using namespace example;
-  int out[] = {clamp(2, 5), is_between(1, 1, 3), is_between(3, 1, 3), is_between(0, 1, 3), is_between(4, 1, 3), sum_below(0),
-               sum_below(1), sum_below(4), sum_below(6), sum_below(-1), letter('a'), letter('b'), 0};
+  int out[] = {clamp(2, 5), twice_more(3), is_between(1, 1, 3), is_between(3, 1, 3), is_between(0, 1, 3), is_between(4, 1, 3), sum_below(0),
+               sum_below(1), sum_below(4), sum_below(6), sum_below(-1), letter('a'),
+               letter('b'), 0};
   for (int each : out) std::printf("%d ", each);
 }
 """

@@ -183,7 +183,7 @@ def test_merge(program, folder, checks):
     checks.equal(status, 0, f"check of what merge wrote: {problem}")
 
     # Blobs that were built anew.
-    old = folder.write("old.json", dict(table({(1, 64): {"a": 2.0, "b": 4.0}, (4, 64): {"a": 1.0, "b": 2.0}}),
+    old = folder.write("old.json", dict(table({(1, 64): {"a": 2.0, "b": 4.0}, (4, 64): {"a": 1.0, "b": 2.0}, (8, 64): {"a": 3.0}}),
                                         blobs={"a": "0" * 16, "b": "2" * 16}))
     new = folder.write("new.json", dict(table({(1, 64): {"a": 1.0}}), blobs={"a": "1" * 16}))
 
@@ -200,7 +200,7 @@ def test_merge(program, folder, checks):
     out, document = merged(old, new, "--conflict", "newest")
     checks.equal(rows(document), {(1, 64): {"a": 1}, (4, 64): {"b": 2}}, "merge: stale times are dropped")
     checks.equal(document["groups"][0]["blobs"], {"a": "1" * 16, "b": "2" * 16}, "merge: blobs")
-    checks.contains(out, "2 times of kernels that were rebuilt since were dropped", "merge: stale times")
+    checks.contains(out, "3 times of kernels that were rebuilt since were dropped", "merge: stale times")
     _, document = merged(new, "--without-blobs")
     checks.equal(("blobs" in document["groups"][0], rows(document)), (False, {(1, 64): {"a": 1}}), "merge --without-blobs")
 
@@ -257,9 +257,11 @@ def test_merge_of_notes(program, folder, checks):
         checks.equal(row(document).get("first"), kept, f"merge: a preference for {time} us")
     # A second table moves the median out of the tie.
     apart = doubtful("apart.json", 0.02, {"a": 2.0, "b": 2.2})
-    document = merged(doubtful("tied.json", 0.02, {"a": 2.0, "b": 2.06}, "b"), apart)
-    checks.equal((row(document).get("first"), row(document)["times_us"]), (None, {"a": 2, "b": 2.13}),
-                 "merge: a preference that the median contradicts")
+    tied = doubtful("tied.json", 0.02, {"a": 2.0, "b": 2.06}, "b")
+    for words in ((tied, apart), (apart, tied)):
+        document = merged(*words)
+        checks.equal((row(document).get("first"), row(document)["times_us"]), (None, {"a": 2, "b": 2.13}),
+                     f"merge: a preference that the median contradicts, {words}")
 
     # The larger uncertainty of those whose median is taken, in either order; the newest row's own.
     small, large = (doubtful(f"{share}.json", share, {"a": 2.0, "b": 3.0}) for share in (0.02, 0.05))
@@ -282,6 +284,129 @@ def test_merge_of_notes(program, folder, checks):
                      ["2026-11-20", "2026-11-13", "2026-11-12", "2026-11-10", "2026-11-09"],
                      f"merge: earlier runs of {words}")
         checks.equal(document["measured"]["date"], "2026-11-21", f"merge: the date of {words}")
+
+
+def test_merge_of_rows(program, folder, checks):
+    """Which rows meet, and what is said of those that do."""
+    def merged(*words):
+        status, out, problem = run(program, "merge", *words, "-o", folder.name("rows.json"))
+        checks.equal((status, problem), (0, ""), f"merge {words}")
+        return out, json.loads(folder.read("rows.json"))
+
+    def of_groups(name, *groups, **more):
+        return folder.write(name, dict(table({}), groups=list(groups), **more))
+
+    def group(dtype, axes, *rows):
+        return {"type": {"dtype": dtype}, "axes": axes, "rows": list(rows)}
+
+    def timed(at, **times):
+        return {"at": at, "times_us": times}
+
+    def listed(at, *winners):
+        return {"at": at, "winners": list(winners)}
+
+    def rows(document):
+        return [(each["type"]["dtype"], each["axes"], [(row["at"], row.get("times_us") or row["winners"])
+                                                       for row in each["rows"]]) for each in document["groups"]]
+
+    # Rows of other types stay apart, those whose axes come in another order do not.
+    plain = of_groups("plain.json", group("bf16", ["batch", "seqlen"], timed([1, 64], a=2.0)))
+    turned = of_groups("turned.json", group("bf16", ["seqlen", "batch"], timed([64, 1], a=4.0), timed([1, 64], a=9.0)))
+    halves = of_groups("halves.json", group("f16", ["batch", "seqlen"], timed([1, 64], a=6.0)))
+    out, document = merged(plain, turned, halves)
+    checks.equal(rows(document), [("f16", ["batch", "seqlen"], [([1, 64], {"a": 6})]),
+                                  ("bf16", ["batch", "seqlen"], [([1, 64], {"a": 3}), ([64, 1], {"a": 9})])],
+                 "merge: which rows meet")
+    checks.contains(out, "3 rows in 2 groups, 0 denials and 0 pins of 3 tables of rotary on Invented H200\n", "merge: sums")
+    checks.contains(out, "1 rows were measured more than once", "merge: sums")
+    # So do rows over other sizes.
+    wider = of_groups("wider.json", group("bf16", ["batch", "seqlen", "heads"], timed([1, 64, 8], a=5.0)))
+    checks.equal(rows(merged(plain, wider)[1]), [("bf16", ["batch", "seqlen"], [([1, 64], {"a": 2})]),
+                                                 ("bf16", ["batch", "seqlen", "heads"], [([1, 64, 8], {"a": 5})])],
+                 "merge: rows over other sizes")
+    # So do rows without times, of which nothing is said that only times could tell.
+    one = of_groups("one_list.json", group("bf16", ["batch", "seqlen"], listed([1, 64], "a", "b")))
+    two = of_groups("two_list.json", group("bf16", ["batch", "seqlen"], listed([1, 64], "b", "a"), listed([2, 64], "c")))
+    out, document = merged(one, two, plain)
+    checks.equal(rows(document), [("bf16", ["batch", "seqlen"], [([1, 64], ["a", "b"]), ([2, 64], ["c"])]),
+                                  ("bf16", ["batch", "seqlen"], [([1, 64], {"a": 2})])], "merge: lists of winners")
+    checks.contains(out, "1 rows were measured more than once: each variant's median is used\n", "merge: lists of winners")
+
+    # A table without rows adds none, and rows that say the same do not differ.
+    empty = of_groups("no_rows.json", group("bf16", ["batch", "seqlen"]))
+    out, document = merged(empty, plain)
+    checks.equal(len(document["groups"]), 1, "merge: a group without rows")
+    checks.equal(out.splitlines()[1:], [], "merge: nothing to say of rows")
+    out, _ = merged(empty)
+    checks.contains(out, "0 rows in 0 groups", "merge: no rows at all")
+    out, _ = merged(plain, plain)
+    checks.equal(out.splitlines()[1:], ["1 rows were measured more than once: each variant's median is used"],
+                 "merge: the same times")
+    anywhere = of_groups("anywhere.json", device={})
+    checks.contains(merged(anywhere)[0], "of 1 tables of rotary on any device", "merge: any device")
+
+    # Of four the mean of the middle two; the largest difference of all is shown.
+    shards = [of_groups(f"of_four_{i}.json", group("bf16", ["batch", "seqlen"], timed([1, 64], a=a, b=10.0), timed([2, 64], a=b)))
+              for i, (a, b) in enumerate(((8.0, 1.0), (4.0, 1.5), (5.0, 1.25), (7.0, 1.0)))]
+    out, document = merged(*shards)
+    checks.equal(rows(document)[0][2], [([1, 64], {"a": 6, "b": 10}), ([2, 64], {"a": 1.125})], "merge: four tables")
+    checks.contains(out, "differ by at most 100.0 % (a at dtype=bf16 batch=1 seqlen=64)", "merge: four tables")
+    out, _ = merged(*[of_groups(f"later_{i}.json", group("bf16", ["batch", "seqlen"], timed([1, 64], a=4.0, b=time),
+                                                         timed([2, 64], a=time / 2 + 2, c=time))) for i, time in enumerate((4.0, 5.0))])
+    checks.contains(out, "differ by at most 25.0 % (b at dtype=bf16 batch=1 seqlen=64)", "merge: the largest difference")
+    status, out, _ = run(program, "--json", "merge", *shards, "-o", folder.name("rows.json"))
+    checks.equal((status, json.loads(out)),
+                 (0, {"output": folder.name("rows.json"), "operator": "rotary", "device": DEVICE, "tables": 4, "groups": 1,
+                      "rows": 2, "repeated": 2, "conflict": "median", "widest_ratio": 2.0, "stale_times": 0, "denials": 0,
+                      "pins": 0}), "merge --json")
+
+    # Tables that say nothing of how they were measured are merged, too.
+    silent = [folder.write(f"silent{i}.json", {key: value for key, value in table({(i + 1, 64): {"a": 2.0}}).items() if key != "measured"})
+              for i in range(2)]
+    checks.equal(merged(*silent)[1]["measured"], {"merged": {"tables": 2}}, "merge: tables that say nothing")
+
+    # A preference is what a row says, not what comes first: a is the fastest of the newer row, b of both.
+    older = of_groups("older.json", group("bf16", ["batch", "seqlen"], dict(timed([1, 64], a=2.1, b=1.98), uncertainty=0.05)),
+                      measured={"date": "2026-11-20"})
+    newer = of_groups("newer.json", group("bf16", ["batch", "seqlen"], dict(timed([1, 64], a=2.0, b=2.02), uncertainty=0.05)))
+    row = merged(older, newer)[1]["groups"][0]["rows"][0]
+    checks.equal((row["times_us"], row.get("first")), ({"a": 2.05, "b": 2}, None), "merge: no preference")
+
+    # What only some rows say stays theirs.
+    some = of_groups("some.json", group("bf16", ["batch", "seqlen"], timed([1, 64], a=2.0), dict(timed([1, 128], a=3.0), uncertainty=0.03),
+                                        timed([1, 256], a=4.0)))
+    checks.equal([row.get("uncertainty") for row in merged(some)[1]["groups"][0]["rows"]], [None, 0.03, None],
+                 "merge: the uncertainty of one row")
+
+    # Blobs that one table names, or both alike, are kept.
+    def built(name, at, blobs):
+        return of_groups(name, group("bf16", ["batch", "seqlen"], timed(at, a=2.0, b=3.0)), blobs=blobs)
+    _, document = merged(built("b1.json", [1, 64], {"a": "0" * 16}), built("b2.json", [2, 64], {"a": "0" * 16, "b": "1" * 16}),
+                         built("b3.json", [4, 64], {}))
+    checks.equal(document["groups"][0]["blobs"], {"a": "0" * 16, "b": "1" * 16}, "merge: blobs of some tables")
+
+
+def test_merge_of_pins(program, folder, checks):
+    """Denials and pins: each once, those of other places side by side."""
+    def merged(*entries):
+        paths = [folder.write(f"pins{i}.json", dict(table({(1, 64): {"a": 2.0}}), **entry)) for i, entry in enumerate(entries)]
+        status, _, problem = run(program, "merge", *paths, "-o", folder.name("pinned.json"))
+        checks.equal((status, problem), (0, ""), f"merge {entries}")
+        return json.loads(folder.read("pinned.json"))
+
+    def pin(variant, dtype, at):
+        return {"variant": variant, "reason": "by hand", "type": {"dtype": dtype}, "at": at}
+
+    here = pin("a", "bf16", {"batch": 1, "seqlen": [1, 64]})
+    checks.equal(merged({"pin": [here]}, {"pin": [dict(here, reason="again")]})["pin"], [here], "merge: a pin of both")
+    for other in (pin("b", "f16", {"batch": 1, "seqlen": [1, 64]}), pin("b", "bf16", {"batch": 2, "seqlen": [1, 64]}),
+                  pin("b", "bf16", {"batch": 1, "seqlen": [2, 64]}), pin("b", "bf16", {"batch": 1, "seqlen": [1, 65]}),
+                  pin("b", "bf16", {"batch": 1}), pin("b", "bf16", {"batch": 1, "heads": [1, 64]})):
+        checks.equal(merged({"pin": [here]}, {"pin": [other]})["pin"], [here, other], "merge: pins of two places")
+
+    denied = {"variant": "c", "reason": "a hang", "type": {"dtype": "bf16"}}
+    for other in (dict(denied, variant="d"), dict(denied, type={"dtype": "f16"})):
+        checks.equal(merged({"deny": [denied]}, {"deny": [other, denied]})["deny"], [denied, other], "merge: denials")
 
 
 def test_measured(program, folder, checks):
@@ -429,6 +554,65 @@ def test_diff(program, folder, checks):
     checks.equal(status, 64, "diff: one table")
 
 
+def test_diff_as_data(program, folder, checks):
+    """What diff --json says of each shape, and of all of them."""
+    def diff(old, new, *words):
+        status, out, problem = run(program, "--json", "diff", folder.write("old_data.json", old), folder.write("new_data.json", new), *words)
+        checks.equal(problem, "", "diff --json")
+        return status, json.loads(out)
+
+    def shape(verdict, seqlen, **more):
+        return {"verdict": verdict, "shape": f"dtype=bf16 batch=1 seqlen={seqlen}", **more}
+
+    old = table({(1, 64): {"a": 2.0}, (1, 128): {"a": 4.0, "b": 5.0}, (1, 1 << 20): {"c": 900.0}})
+    new = table({(1, 64): {"a": 4.0}, (1, 128): {"b": 2.0, "a": 3.0}, (1, 4096): {"d": 7.0}})
+    status, found = diff(old, new, "--all")
+    checks.equal((status, {key: found[key] for key in ("status", "threshold", "shapes_in_both", "mean_ratio", "other_winners", "lost",
+                                                       "slower", "changed", "faster", "gained", "thinned", "same")}),
+                 (1, {"status": 1, "threshold": 0.05, "shapes_in_both": 2, "mean_ratio": 1.0, "other_winners": 1, "lost": 1, "slower": 1,
+                      "changed": 0, "faster": 1, "gained": 1, "thinned": 0, "same": 0}), "diff --json: sums")
+    checks.equal(found["shapes"],
+                 [shape("lost", 1 << 20, old_winner="c", old_us=900.0),
+                  shape("slower", 64, old_winner="a", new_winner="a", old_us=2.0, new_us=4.0),
+                  shape("faster", 128, old_winner="a", new_winner="b", old_us=4.0, new_us=2.0),
+                  shape("gained", 4096, new_winner="d", new_us=7.0)], "diff --json: shapes")
+
+    # A shape that nearby rows decide has a time only where the old table measured the variant there.
+    old = table({(1, 64): {"a": 2.0}, (1, 80): {"a": 2.5, "b": 2.5625}})
+    for winner, more in (("a", {"new_us": 2.5}), ("b", {"new_us": 2.5625}), ("c", {})):
+        status, found = diff(old, table({(1, 64): {winner: 2.0}}))
+        thinned = [each for each in found["shapes"] if each["verdict"] == "thinned"]
+        checks.equal((status, thinned), (0, [shape("thinned", 80, old_winner="a", new_winner=winner, old_us=2.5, **more)]),
+                     f"diff --json: thinned, decided for {winner}")
+        # At 64 there is another winner as well, unless it is a.
+        checks.equal(found["other_winners"], 0 if winner == "a" else 2, "diff --json: other winners")
+    # By exactly the threshold it is not slower.
+    for time, verdict in ((5.0, "thinned"), (5.01, "slower")):
+        old = table({(1, 64): {"b": 2.0}, (1, 80): {"a": 4.0, "b": time}})
+        checks.equal(diff(old, table({(1, 64): {"b": 2.0}}), "--threshold", "25%")[1][verdict], 1, f"diff: {time} us where 4 us were")
+
+    # Shapes that stayed the same are shown where all are asked for.
+    once = table({(1, 64): {"a": 2.0}})
+    checks.equal(diff(once, once)[1]["shapes"], [], "diff --json: nothing to show")
+    for words, count in (((), 0), (("--all",), 1)):
+        status, out, _ = run(program, "diff", folder.write("once.json", once), folder.name("once.json"), *words)
+        checks.equal((status, out.count("same     dtype=bf16 batch=1 seqlen=64: 2 us -> 2 us (+0.0 %), a\n")), (0, count),
+                     f"diff {words}: what stayed the same")
+
+    # Nothing in both: no ratio. The same in another order of axes: nothing changed.
+    status, found = diff(table({(1, 64): {"a": 2.0}}), table({(1, 1 << 20): {"a": 2.0}}))
+    checks.equal((found["shapes_in_both"], found["mean_ratio"]), (0, 1), "diff: no shape in both")
+    turned = table({})
+    turned["groups"] = [{"type": {"dtype": "bf16"}, "axes": ["seqlen", "batch"], "rows": [{"at": [64, 1], "times_us": {"a": 2.0}}]}]
+    status, found = diff(table({(1, 64): {"a": 2.0}}), turned, "--all")
+    checks.equal((status, found["same"], found["shapes_in_both"], found["shapes"]),
+                 (0, 1, 1, [shape("same", 64, old_winner="a", new_winner="a", old_us=2.0, new_us=2.0)]), "diff: axes in another order")
+    # Of two groups with a row of one shape the first speaks.
+    twice = table({(1, 64): {"a": 2.0}})
+    twice["groups"].append({"type": {"dtype": "bf16"}, "axes": ["seqlen", "batch"], "rows": [{"at": [64, 1], "times_us": {"a": 9.0}}]})
+    checks.equal(diff(twice, table({(1, 64): {"a": 2.0}}))[1]["same"], 1, "diff: a shape that a table has twice")
+
+
 def test_output(program, folder, checks):
     """However many write a table at once, and whatever stands beside it, readers find a whole one."""
     one = folder.write("left.json", table({(n, 64): {"a": 2.0, "b": 4.0} for n in range(1, 200)}))
@@ -479,9 +663,12 @@ def main():
     test_record(program, folder, checks, axes)
     test_merge(program, folder, checks)
     test_merge_of_notes(program, folder, checks)
+    test_merge_of_rows(program, folder, checks)
+    test_merge_of_pins(program, folder, checks)
     test_measured(program, folder, checks)
     test_diff(program, folder, checks)
     test_diff_of_winners(program, folder, checks)
+    test_diff_as_data(program, folder, checks)
     test_output(program, folder, checks)
     return checks.finish()
 

@@ -39,6 +39,12 @@ CALLS = [
     ["softmax", *ROWS],
     ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
     ["softmax_backward", *ROWS],
+    ["matmul_quantized", "dtype=f32,f16", "weights=f16,q8_0,q4_k", "int8_activations=true,false", "with_bias=true,false",
+     "rows=1,9", "in_features=256", "out_features=70"],
+    ["matmul_quantized", "dtype=f32", "weights=q6_k", "rows=40", "in_features=1024", "out_features=3000"],  # by parts
+    ["embedding", "dtype=f32,bf16", "weights=bf16,q4_1,q6_k", "rows=5", "columns=512"],
+    ["rotary_cache", "dtype=f16", "kv_dtype=f16,f8_e4m3", "q_norm=true,false", "k_norm=true", "scaled=true,false",
+     "page_size=16", "tokens=1,40", "heads=4", "heads_kv=2", "head_dim=64"],
     ["gated_activation", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
     ["gated_activation_backward", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
     ["rms_norm", *ROWS, "with_gamma=true,false", "with_residual=true,false", "with_rstd=true"],

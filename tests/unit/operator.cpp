@@ -12,13 +12,16 @@
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_dropout_mask.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/embedding.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/gated_activation_backward.hpp>
 #include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/matmul_quantized.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rms_norm_backward.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/rotary_cache.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 
@@ -253,14 +256,19 @@ TEST_CASE("no two fields or axes of the shipped operators share a name") {
   check_names_differ<operators::attention_decode>();
   check_names_differ<operators::attention_backward>();
   check_names_differ<operators::attention_dropout_mask>();
+  check_names_differ<operators::embedding>();
+  check_names_differ<operators::matmul_quantized>();
+  check_names_differ<operators::rotary_cache>();
 }
 
 TEST_CASE("element types are f32 where a call does not say") {
-  CHECK(all_begin_with_f32<
-        operators::attention_forward, operators::attention_backward, operators::attention_decode,
-        operators::rotary, operators::softmax, operators::softmax_backward, operators::gated_activation,
-        operators::gated_activation_backward, operators::rms_norm, operators::rms_norm_backward,
-        operators::layer_norm, operators::layer_norm_backward>());
+  CHECK(
+      all_begin_with_f32<operators::attention_forward, operators::attention_backward,
+                         operators::attention_decode, operators::rotary, operators::softmax,
+                         operators::softmax_backward, operators::gated_activation,
+                         operators::gated_activation_backward, operators::rms_norm,
+                         operators::rms_norm_backward, operators::layer_norm, operators::layer_norm_backward,
+                         operators::embedding, operators::matmul_quantized, operators::rotary_cache>());
 }
 
 TEST_CASE("rotary refuses illegal calls in words") {

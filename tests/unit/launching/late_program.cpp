@@ -1,4 +1,5 @@
 #include <array>
+#include <bit>
 #include <catch.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -361,6 +362,165 @@ TEST_CASE("limits of 32-bit arguments join the moves: as integers, or with negat
   CHECK(values_of((1 << 29) + 1) == std::array{(1 << 29) + 1, -7, 1 << 29});
 }
 
+namespace {
+
+/// The bytes that one step writes into an image of 0xcd, from arguments of which byte i is i + 1.
+std::array<std::byte, 256> written_by(const late_step& step, const std::array<std::byte, 256>& arguments) {
+  late_program program;
+  program.steps = {step};
+  std::array<std::byte, 256> image;
+  image.fill(std::byte{0xcd});
+  detail::run_late(
+      program, arguments.data(), image.data(), [](std::uint32_t) -> const void* { return nullptr; },
+      [](std::uint32_t) { FAIL("needs no interpreter"); });
+  return image;
+}
+
+}  // namespace
+
+TEST_CASE("a copy has as many bytes as it says, wherever they lie") {
+  std::array<std::byte, 256> arguments{};
+  for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = static_cast<std::byte>(i + 1);
+  for (std::uint32_t count = 0; count <= 40; ++count) {
+    for (const std::uint32_t to : {16U, 24U, 61U}) {
+      late_step step;
+      step.does = late_step::action::copy;
+      step.from = 7;
+      step.to = to;
+      step.count = count;
+      std::array<std::byte, 256> want;
+      want.fill(std::byte{0xcd});
+      for (std::uint32_t i = 0; i < count; ++i) want[to + i] = arguments[7 + i];
+      INFO(count << " bytes to " << to);
+      REQUIRE(written_by(step, arguments) == want);
+    }
+  }
+}
+
+TEST_CASE("integers are divided by a power of two toward zero, whichever of them are negative") {
+  for (std::uint32_t count = 1; count <= 7; ++count) {
+    for (std::uint32_t negative = 0; negative < 1U << count; ++negative) {
+      for (const unsigned shift : {0U, 1U, 3U, 40U}) {
+        std::array<std::int64_t, 32> numbers{};
+        std::array<std::int64_t, 32> want;
+        __builtin_memset(want.data(), 0xcd, sizeof want);
+        for (std::uint32_t i = 0; i < count; ++i) {
+          const std::int64_t positive = (std::int64_t{1} << 41) + std::int64_t{1000} * i + 13;
+          numbers[i + 2] = (negative >> i & 1U) != 0 ? -positive : positive;
+          want[i + 1] = numbers[i + 2] / (std::int64_t{1} << shift);
+        }
+        late_step step;
+        step.does = late_step::action::shift;
+        step.shift = static_cast<std::uint8_t>(shift);
+        step.from = 16;
+        step.to = 8;
+        step.count = count;
+        INFO(count << " integers over 2^" << shift << ", negative ones " << negative);
+        REQUIRE(written_by(step, std::bit_cast<std::array<std::byte, 256>>(numbers)) ==
+                std::bit_cast<std::array<std::byte, 256>>(want));
+      }
+    }
+  }
+}
+
+TEST_CASE("moves write what they say and nothing beside it") {
+  std::array<std::byte, 256> arguments{};
+  for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = static_cast<std::byte>(i + 1);
+  const std::int64_t fits = -77;
+  __builtin_memcpy(arguments.data() + 200, &fits, sizeof fits);
+  late_program program;
+  // Two of each kind: 64, 16, 8 and 4 bytes, a narrowed one, and an address.
+  program.moves.all = {{1, 0},   {70, 70}, {129, 136}, {2, 155},   {3, 174}, {4, 184},
+                       {5, 194}, {6, 200}, {200, 206}, {200, 212}, {1, 218}, {0, 228}};
+  program.moves.ends = {2, 4, 6, 8, 10, 12};
+  std::array<std::byte, 256> want;
+  want.fill(std::byte{0xcd});
+  const auto moved = [&](std::size_t from, std::size_t to, std::size_t bytes) {
+    __builtin_memcpy(want.data() + to, arguments.data() + from, bytes);
+  };
+  moved(1, 0, 64);
+  moved(70, 70, 64);
+  moved(129, 136, 16);
+  moved(2, 155, 16);
+  moved(3, 174, 8);
+  moved(4, 184, 8);
+  moved(5, 194, 4);
+  moved(6, 200, 4);
+  moved(200, 206, 4);  // little-endian: the low half
+  moved(200, 212, 4);
+  std::array<int, 2> buffers{};
+  const std::array<const void*, 2> addresses{&buffers[1], &buffers[0]};
+  __builtin_memcpy(want.data() + 218, &addresses[0], sizeof addresses[0]);
+  __builtin_memcpy(want.data() + 228, &addresses[1], sizeof addresses[1]);
+
+  std::array<std::byte, 256> image;
+  image.fill(std::byte{0xcd});
+  detail::run_late(
+      program, arguments.data(), image.data(),
+      [&buffers](std::uint32_t buffer) -> const void* { return &buffers.at(buffer); },
+      [](std::uint32_t) { FAIL("needs no interpreter"); });
+  CHECK(image == want);
+}
+
+TEST_CASE("a buffer's address is written without the interpreter") {
+  const std::vector<late_value> late{{late_value::source::workspace, value_kind::pointer, 8, 1, nullptr}};
+  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  const late_operator::arguments call;
+  std::array<const void*, 3> image{};
+  std::array<int, 2> buffers{};
+  detail::run_late(
+      *program, reinterpret_cast<const std::byte*>(&call), reinterpret_cast<std::byte*>(image.data()),
+      [&buffers](std::uint32_t buffer) -> const void* { return &buffers.at(buffer); },
+      [](std::uint32_t) { FAIL("needs no interpreter"); });
+  CHECK(image == std::array<const void*, 3>{nullptr, &buffers[1], nullptr});
+}
+
+TEST_CASE("limits alone are moves, too") {
+  const scope names = late_names();
+  const expression limit = expression::parse("min(n, 100)", names);
+  std::vector<late_value> late;
+  for (std::uint32_t i = 0; i < 8; ++i)
+    late.push_back({late_value::source::integer, value_kind::i32, 8 * i, 0, &limit});
+  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  CHECK(program->moves.all.empty());
+  CHECK(program->moves.limits.size() == 8);
+  CHECK(program->steps.empty());
+  CHECK_FALSE(program->is_empty());
+  late_operator::arguments call;
+  call.n = 2000;
+  std::array<std::int64_t, 8> image{};
+  detail::run_late(
+      *program, reinterpret_cast<const std::byte*>(&call), reinterpret_cast<std::byte*>(image.data()),
+      [](std::uint32_t) -> const void* { return nullptr; },
+      [](std::uint32_t) { FAIL("needs no interpreter"); });
+  for (const std::int64_t each : image) CHECK(each == 100);
+}
+
+TEST_CASE("where a move's value does not fit, the interpreter is asked for each value once") {
+  const scope names = late_names();
+  const expression narrow = expression::parse("b", names);
+  const expression remainder = expression::parse("a % 7", names);
+  using from = late_value::source;
+  std::vector<late_value> late{{from::integer, value_kind::i32, 0, 0, &narrow},
+                               {from::integer, value_kind::i64, 8, 0, &remainder}};
+  for (std::uint32_t i = 0; i < 8; ++i)
+    late.push_back({from::field, value_kind::i64, 16 + 16 * i, 0, nullptr});
+  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  late_operator::arguments call;
+  std::array<std::byte, 160> image{};
+  const auto interpreted_values = [&] {
+    std::vector<std::uint32_t> out;
+    detail::run_late(
+        *program, reinterpret_cast<const std::byte*>(&call), image.data(),
+        [](std::uint32_t) -> const void* { return nullptr; },
+        [&out](std::uint32_t value) { out.push_back(value); });
+    return out;
+  };
+  CHECK(interpreted_values() == std::vector<std::uint32_t>{1});
+  call.b = INT64_MAX;
+  CHECK(interpreted_values() == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+}
+
 TEST_CASE("late programs are found by the axes that they read, and their number is bounded") {
   detail::late_programs all;
   all.set_axes({1});
@@ -379,4 +539,19 @@ TEST_CASE("late programs are found by the axes that they read, and their number 
     }
   }
   CHECK(kept == 32);
+}
+
+TEST_CASE("a late program serves problems that agree in every axis that is read") {
+  detail::late_programs all;
+  all.set_axes({0, 2});
+  auto fresh = std::make_unique<late_program>();
+  fresh->axes = {4, 6};
+  const late_program* const added = all.add(fresh);
+  const auto found = [&all](std::int64_t first, std::int64_t second, std::int64_t third) {
+    return all.find(std::array<std::int64_t, 3>{first, second, third});
+  };
+  CHECK(found(4, 5, 6) == added);
+  CHECK(found(4, 0, 6) == added);
+  CHECK(found(3, 5, 6) == nullptr);
+  CHECK(found(4, 5, 7) == nullptr);
 }

@@ -138,6 +138,47 @@ TEST_CASE("a cycle that is longer than the capacity still finds some plans") {
   CHECK(found > 7 * capacity / 4);
 }
 
+TEST_CASE("problems that come from now on take the place of those that come no more") {
+  constexpr std::int64_t capacity = 256;
+  cache_of_problems all{capacity};
+  for (std::int64_t i = 0; i < capacity; ++i) all.insert(std::array<std::int64_t, 2>{i, 1});
+  std::int64_t found = 0;
+  for (int round = 0; round < 20; ++round) {
+    found = 0;
+    for (std::int64_t i = 0; i < capacity / 4; ++i) {
+      const std::array<std::int64_t, 2> problem{i, 2};
+      if (all.find(problem) != nullptr) {
+        ++found;
+      } else {
+        all.insert(problem);
+      }
+    }
+  }
+  CHECK(found == capacity / 4);
+}
+
+TEST_CASE("a cache of no plans holds one") {
+  cache_of_problems all{0};
+  const std::array<std::int64_t, 2> problem{5, 6};
+  plan* const first = all.insert(problem);
+  CHECK(all.find(problem) == first);
+  all.insert(std::array<std::int64_t, 2>{5, 7});
+  CHECK(all.displaced() == first);
+  CHECK(all.find(problem) == nullptr);
+}
+
+TEST_CASE("a problem whose last values lie elsewhere is found by all of them") {
+  cache_of_problems all{4};
+  plan* const known = all.insert(std::array<std::int64_t, 4>{1, 2, 3, 4});
+  const auto found = [&](std::array<std::int64_t, 2> first, std::array<std::int64_t, 2> last) {
+    return all.cache().find(known->hash, first, last);
+  };
+  CHECK(found({1, 2}, {3, 4}) == known);
+  CHECK(found({1, 0}, {3, 4}) == nullptr);
+  CHECK(found({1, 2}, {0, 4}) == nullptr);
+  CHECK(found({1, 2}, {3, 0}) == nullptr);
+}
+
 TEST_CASE("a plan that is replaced is found no more, and its bucket's others are") {
   cache_of_problems all{1};  // two buckets
   plan_cache& cache = all.cache();

@@ -1,7 +1,9 @@
 // What the judge of a variant's results lets through, beyond the cases of tests/tune.
+#include <algorithm>
 #include <catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -114,6 +116,11 @@ TEST_CASE("rows that are examined are the ends and some between, the same for on
   for (const std::int64_t row : some.rows()) CHECK(some.has(row));
   const std::set<std::int64_t> known(some.rows().begin(), some.rows().end());
   for (std::int64_t row = 0; row < 1000; ++row) CHECK(some.has(row) == known.contains(row));
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {  // few to draw from: the same ones are drawn again
+    const tune::row_sample most{20, 18, seed};
+    CHECK(std::is_sorted(most.rows().begin(), most.rows().end(), std::less_equal<>{}));
+    CHECK(most.rows().size() < 20);
+  }
   const tune::row_sample two{6, 2, 1};
   CHECK(two.rows() == std::vector<std::int64_t>{0, 5});
 }
@@ -154,11 +161,11 @@ TEST_CASE("pointers of a call lead to the host copies, whole tensors and their i
   operators::softmax::arguments call;
   call.x = first;
   call.out = nullptr;
-  call.rows = 3;
+  call.rows = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(first));  // a number, not an address
   const auto translated = copies.translated<operators::softmax>(call);
   CHECK(translated.x == copy);
   CHECK(translated.out == nullptr);
-  CHECK(translated.rows == 3);
+  CHECK(translated.rows == call.rows);
 }
 
 TEST_CASE("a margin is looked at from its first byte to its last, and inputs to theirs") {

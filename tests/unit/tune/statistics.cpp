@@ -10,6 +10,7 @@ TEST_CASE("the spread is the distance of the extremes over the median") {
   CHECK(tune::summarise({4, 2, 8}).spread == 1.5);
   CHECK(tune::summarise({1, 2, 4, 7}).spread == 2);
   CHECK(tune::summarise({5}).spread == 0);
+  CHECK(tune::summarise({0.25, 0.5, 0.75}).spread == 1);
   CHECK(tune::summarise({}).spread == 0);
   CHECK(tune::summarise({0, 0, 0}).spread == 0);
   CHECK(tune::summarise({-1, 0, 1}).spread == 0);
@@ -43,4 +44,7 @@ TEST_CASE("the uncertainty is half the interval over the median") {
   CHECK(nine.uncertainty() == Approx(0.6));
   CHECK(tune::timed{0, 0, 2, 0, 3}.uncertainty() == 0);
   CHECK(tune::timed{4, 3, 5, 0, 3}.uncertainty() == 0.25);
+  CHECK(tune::timed{4, 3, 5, 0, 2}.uncertainty() == 0.25);
+  CHECK(tune::timed{4, 3, 5, 0, 1}.uncertainty() == 1);
+  CHECK(tune::timed{0.5, 0.25, 0.75, 0, 3}.uncertainty() == 0.5);
 }

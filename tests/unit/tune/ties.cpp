@@ -92,6 +92,36 @@ TEST_CASE("the nearest rows have a say, as many as asked for, and the nearer one
   CHECK(first(table, 1024) == "b");
 }
 
+TEST_CASE("the nearest rows have a say wherever they stand in the table") {
+  using namespace tied_rows;
+  for (const bool far_first : {true, false}) {
+    table table = empty();
+    const auto put_far = [&table] {
+      for (const std::int64_t rows : {4, 8, 16}) put(table, rows, {{"a", 20}, {"b", 10}});
+    };
+    const auto put_near = [&table] {
+      for (const std::int64_t rows : {512, 2048}) put(table, rows, {{"a", 10}, {"b", 11}});
+    };
+    if (far_first) put_far();
+    if (!far_first) put_near();
+    put(table, 1024, {{"a", 10.1}, {"b", 10}});
+    if (far_first) put_near();
+    if (!far_first) put_far();
+    CHECK(tune::settle_ties(table, 2) == 1);
+    CHECK(first(table, 1024) == "a");
+  }
+}
+
+TEST_CASE("a size of 1 is as far from the others as its logarithm says") {
+  using namespace tied_rows;
+  table table = empty();
+  put(table, 1, {{"a", 10}, {"b", 20}});   // three doublings away
+  put(table, 32, {{"a", 20}, {"b", 10}});  // two
+  put(table, 8, {{"a", 10}, {"b", 10.1}});
+  CHECK(tune::settle_ties(table, 1) == 1);
+  CHECK(first(table, 8) == "b");
+}
+
 TEST_CASE("equal scores leave the fastest in its place, and rows of one time as they are") {
   using namespace tied_rows;
   table table = empty();
