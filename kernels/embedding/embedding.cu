@@ -1,7 +1,7 @@
 // Rows of a table, quantised or not, by their numbers. Semantics: operators/embedding.hpp.
 //
-// A thread takes `Vectors` times eight neighbours of a row of the result, `Threads` such apart, and loads them
-// all before it converts the first. Table rows of a multiple of `Align` bytes; with Wide the rows of the
+// A thread takes `Vectors` times eight neighbours of a row of the result, `Threads` such apart, and loads
+// them all before it converts the first. Table rows of a multiple of `Align` bytes; with Wide the rows of the
 // result lie at multiples of 16 bytes and of eight columns.
 #include "../gpu/split_index.hpp"
 #include "../gpu/weight_blocks.hpp"
@@ -64,11 +64,11 @@ __device__ __forceinline__ void gather(const u8* table, const i32* ids, T* out, 
 
 }  // namespace sy
 
-#define SY_EMBEDDING(name, T, format, align, wide, threads, vectors)                                       \
-  extern "C" SY_KERNEL(threads, 1)                                                                         \
-      name(const void* table, const sy::i32* ids, void* out, sy::i64 rows, sy::i64 columns,                \
-           sy::i64 table_rows, sy::i64 out_stride_row, sy::i64 table_row_bytes) {                          \
-    sy::gather<sy::T, sy::weight_format::format, align, wide, threads, vectors>(                           \
-        static_cast<const sy::u8*>(table), ids, static_cast<sy::T*>(out), rows, columns, table_rows,       \
-        out_stride_row, table_row_bytes);                                                                  \
+#define SY_EMBEDDING(name, T, format, align, wide, threads, vectors)                                 \
+  extern "C" SY_KERNEL(threads, 1)                                                                   \
+      name(const void* table, const sy::i32* ids, void* out, sy::i64 rows, sy::i64 columns,          \
+           sy::i64 table_rows, sy::i64 out_stride_row, sy::i64 table_row_bytes) {                    \
+    sy::gather<sy::T, sy::weight_format::format, align, wide, threads, vectors>(                     \
+        static_cast<const sy::u8*>(table), ids, static_cast<sy::T*>(out), rows, columns, table_rows, \
+        out_stride_row, table_row_bytes);                                                            \
   }
