@@ -57,7 +57,7 @@ __device__ __forceinline__ void dot(const matmul_call& call) {
   begin_kernel();
   constexpr int lanes = 32;
   constexpr int warps = Threads / lanes;
-  constexpr int unroll = Rows == 1 ? 2 : 1;
+  constexpr int depth = Rows == 1 ? 4 : 1;  // eights whose loads are under way together
   constexpr i64 x_bytes = X == weight_format::f32 ? 4 : 2;
   const int lane = thread_index() % lanes;
   // Blocks of the same outputs follow each other: the later ones find the weights in the L2 cache.
@@ -84,26 +84,34 @@ __device__ __forceinline__ void dot(const matmul_call& call) {
 #pragma unroll
   for (int i = 0; i < Rows * Outputs; ++i) sums[i] = 0.0F;
   const u32 eights = static_cast<u32>((call.in_features + 7) / 8);
-#pragma unroll unroll
-  for (u32 index = lane; index < eights; index += lanes) {
-    const i64 left = call.in_features - static_cast<i64>(index) * 8;
-    eight_weights<Format, Align> packed_w[Outputs];
-    eight_weights<X, XAlign> packed_x[Rows];
+  for (u32 first = lane; first < eights; first += lanes * depth) {
+    eight_weights<Format, Align> packed_w[depth][Outputs];
+    eight_weights<X, XAlign> packed_x[depth][Rows];
 #pragma unroll
-    for (int o = 0; o < Outputs; ++o) packed_w[o].load(w[o], index, left);
+    for (int d = 0; d < depth; ++d) {
+      const u32 index = first + d * lanes;
+      if (index >= eights) continue;
+      const i64 left = call.in_features - static_cast<i64>(index) * 8;
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) packed_x[r].load(x[r], index, left);
-    float weights[Outputs][8];
+      for (int o = 0; o < Outputs; ++o) packed_w[d][o].load(w[o], index, left);
 #pragma unroll
-    for (int o = 0; o < Outputs; ++o) packed_w[o].get(weights[o]);
+      for (int r = 0; r < Rows; ++r) packed_x[d][r].load(x[r], index, left);
+    }
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      float values[8];
-      packed_x[r].get(values);
+    for (int d = 0; d < depth; ++d) {
+      if (first + d * lanes >= eights) continue;
+      float weights[Outputs][8];
 #pragma unroll
-      for (int o = 0; o < Outputs; ++o) {
+      for (int o = 0; o < Outputs; ++o) packed_w[d][o].get(weights[o]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r * Outputs + o] += values[e] * weights[o][e];
+      for (int r = 0; r < Rows; ++r) {
+        float values[8];
+        packed_x[d][r].get(values);
+#pragma unroll
+        for (int o = 0; o < Outputs; ++o) {
+#pragma unroll
+          for (int e = 0; e < 8; ++e) sums[r * Outputs + o] += values[e] * weights[o][e];
+        }
       }
     }
   }

@@ -14,8 +14,11 @@
 #include <switchyard/tune/workloads/attention_decode.hpp>
 #include <switchyard/tune/workloads/attention_dropout_mask.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>
+#include <switchyard/tune/workloads/embedding.hpp>
+#include <switchyard/tune/workloads/matmul_quantized.hpp>
 #include <switchyard/tune/workloads/norm.hpp>
 #include <switchyard/tune/workloads/rotary.hpp>
+#include <switchyard/tune/workloads/rotary_cache.hpp>
 #include <switchyard/tune/workloads/softmax.hpp>
 
 #include "catch.hpp"
@@ -155,6 +158,10 @@ TEST_CASE("a graph of every operator replays the same bits while everything is r
   add(ops::attention_decode{}, attentions);
   add(ops::attention_dropout_mask{}, {{}});
   add(ops::rotary{}, {{}});
+  const sy::tune::request of_bf16{{{"dtype", static_cast<std::int64_t>(sy::dtype::bf16)}}};
+  add(ops::embedding{}, {of_bf16});
+  add(ops::matmul_quantized{}, {of_bf16});
+  add(ops::rotary_cache{}, {of_bf16});
   add(ops::gated_activation{}, {{}});
   add(ops::gated_activation_backward{}, {{}});
   add(ops::rms_norm{}, {{}});
