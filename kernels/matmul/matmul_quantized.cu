@@ -20,20 +20,21 @@ struct matmul_call {
 
 /// Sums `Count` values, a power of two up to 32, over 32 lanes. Lane l gets the sum of value l * Count / 32:
 /// while there are several, lanes keep half of them each, and pass on the other half.
-template <int Count, int Mask = 16>
-__device__ __forceinline__ float sum_to_lanes(float* values, int lane) {
+template <int Mask = 16, int Count>
+__device__ __forceinline__ float sum_to_lanes(const float (&values)[Count], int lane) {
   if constexpr (Count > 1) {
     const bool is_upper = (lane & Mask) != 0;
+    float half[Count / 2];
 #pragma unroll
     for (int i = 0; i < Count / 2; ++i) {
       const float kept = is_upper ? values[i + Count / 2] : values[i];
       const float passed = is_upper ? values[i] : values[i + Count / 2];
-      values[i] = kept + shuffle_xor(passed, Mask);
+      half[i] = kept + shuffle_xor(passed, Mask);
     }
-    return sum_to_lanes<Count / 2, Mask / 2>(values, lane);
+    return sum_to_lanes<Mask / 2>(half, lane);
   } else if constexpr (Mask > 0) {
-    values[0] += shuffle_xor(values[0], Mask);
-    return sum_to_lanes<1, Mask / 2>(values, lane);
+    const float both[1] = {values[0] + shuffle_xor(values[0], Mask)};
+    return sum_to_lanes<Mask / 2>(both, lane);
   } else {
     return values[0];
   }
@@ -117,7 +118,7 @@ __device__ __forceinline__ void dot(const matmul_call& call) {
   }
 
   constexpr int copies = lanes / (Rows * Outputs);  // lanes with the same sum
-  const float sum = sum_to_lanes<Rows * Outputs>(sums, lane);
+  const float sum = sum_to_lanes(sums, lane);
   const i64 row = first_row + lane / copies / Outputs;
   const i64 output = first_output + lane / copies % Outputs;
   if (lane % copies == 0 && row < call.rows && output < call.out_features) {
