@@ -22,6 +22,7 @@ using sy::ptx::arrive_expecting;
 using sy::ptx::exp2_approximate;
 using sy::ptx::fence_barrier_init;
 using sy::ptx::init_barrier;
+using sy::ptx::named_sync;
 using sy::ptx::pack;
 using sy::ptx::shared_address;
 using sy::ptx::wait;
@@ -38,10 +39,6 @@ __device__ __forceinline__ bool elect_one() {
 }
 
 // Named barriers of the block.
-
-__device__ __forceinline__ void named_sync(u32 id, u32 threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
 
 __device__ __forceinline__ void named_arrive(u32 id, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");

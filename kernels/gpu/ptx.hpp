@@ -175,6 +175,11 @@ __device__ __forceinline__ void wait(u32 barrier, u32 parity) {
       : "memory");
 }
 
+/// Waits for so many threads at one of the block's named barriers, 1 to 15.
+__device__ __forceinline__ void named_sync(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // Clusters; sm_90 and newer.
 
 __device__ __forceinline__ u32 cluster_rank() {

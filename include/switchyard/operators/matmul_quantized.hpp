@@ -48,6 +48,9 @@ struct matmul_quantized {
     switchyard::dtype out_dtype = switchyard::dtype::f32;  ///< f32, f16 or bf16
     weight_format weights = weight_format::f32;
     bool int8_activations = false;  ///< whether x may be rounded to 8 bits: faster, and less exact
+    /// Whether w was complete before the launch ahead of this call began. A kernel may then read it while
+    /// that launch still runs.
+    bool w_is_constant = false;
 
     /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, or a stride is
     /// not set.
@@ -74,7 +77,8 @@ struct matmul_quantized {
       switchyard::fields<&arguments::x, &arguments::w, &arguments::bias, &arguments::out, &arguments::rows,
                          &arguments::in_features, &arguments::out_features, &arguments::x_stride_row,
                          &arguments::out_stride_row, &arguments::w_row_bytes, &arguments::dtype,
-                         &arguments::out_dtype, &arguments::weights, &arguments::int8_activations>;
+                         &arguments::out_dtype, &arguments::weights, &arguments::int8_activations,
+                         &arguments::w_is_constant>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::out_dtype>(),
@@ -120,6 +124,7 @@ struct matmul_quantized {
   struct options {
     const_tensor bias{};  ///< f32 [out_features]
     bool int8_activations = false;
+    bool w_is_constant = false;
   };
 
   /// The arguments of a call: x is [rows, in_features], out is [rows, out_features]. Throws call_error where
@@ -133,6 +138,7 @@ struct matmul_quantized {
     a.weights = w.format;
     a.w_row_bytes = w.stride();
     a.int8_activations = with.int8_activations;
+    a.w_is_constant = with.w_is_constant;
     if (w.rows != a.out_features || w.columns != a.in_features) [[unlikely]]
       fail_weights(w, a);
     return a;
