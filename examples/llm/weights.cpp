@@ -1,6 +1,7 @@
 #include "weights.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -84,8 +85,8 @@ const gguf_tensor& model_weights::find(const shape& wanted) const {
 }
 
 std::byte* model_weights::allocate(std::size_t bytes) {
-  buffers_.emplace_back(device_.driver(), bytes);
-  return buffers_.back().data<std::byte>();
+  buffers_.emplace_back(device_, bytes);
+  return buffers_.back().data();
 }
 
 const void* model_weights::place(std::span<const std::byte> bytes) {

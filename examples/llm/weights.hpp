@@ -11,8 +11,8 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
-#include <switchyard/tune/memory.hpp>
 
+#include "device_memory.hpp"
 #include "gguf.hpp"
 #include "model_config.hpp"
 
@@ -75,7 +75,7 @@ class model_weights {
 
   const gguf_file& file_;
   switchyard::device device_;
-  std::vector<switchyard::tune::device_buffer> buffers_;
+  std::vector<device_memory> buffers_;
   switchyard::operators::weight_matrix embedding_;
   std::vector<layer_weights> layers_;
   switchyard::const_tensor output_norm_;
