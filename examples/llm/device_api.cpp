@@ -28,7 +28,7 @@ std::shared_ptr<const device_api> device_api::of(const sy::device& device) {
   const auto* const cuda = dynamic_cast<const sy::cuda::driver*>(device.driver().get());
   const auto* const hip = dynamic_cast<const sy::hip::driver*>(device.driver().get());
   if (cuda == nullptr && hip == nullptr) return nullptr;
-  const std::shared_ptr<device_api> out{new device_api{device}};
+  auto out = std::make_shared<device_api>(device);
   void* library = nullptr;
   if (cuda != nullptr) {
     library = open_one_of({"libcuda.so.1"});

@@ -18,6 +18,9 @@ class device_api {
   /// driver_too_old where the library lacks a function.
   [[nodiscard]] static std::shared_ptr<const device_api> of(const switchyard::device& device);
 
+  /// Without functions: tests put theirs in.
+  explicit device_api(const switchyard::device& device) : device_{device} {}
+
   // Results are those of the API; 0 is success. Flags and modes have the same values in both.
   int (*stream_create)(void** stream, unsigned flags) = nullptr;
   int (*stream_destroy)(void* stream) = nullptr;
@@ -36,8 +39,6 @@ class device_api {
 
  private:
   friend class device_scope;
-
-  explicit device_api(const switchyard::device& device) : device_{device} {}
 
   switchyard::device device_;
   const switchyard::cuda::api* cuda_ = nullptr;

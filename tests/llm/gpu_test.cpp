@@ -157,8 +157,9 @@ TEST_CASE("captured steps give what plain ones give", "[gpu]") {
   const auto prompt = prompt_of(9, 3);
   const auto answer = answers(captured, {prompt}, 100);
   CHECK(answer == answers(plain, {prompt}, 100));
-  CHECK(is_greedy(files.made, prompt, answer[0], bound_of(sy::dtype::bf16)));
   REQUIRE(answer[0].size() == 100);
+  const std::vector<llm::token_id> first(answer[0].begin(), answer[0].begin() + 30);  // more take long
+  CHECK(is_greedy(files.made, prompt, first, bound_of(sy::dtype::bf16)));
   CHECK(captured.model().graphs().captures == 2);  // one for each number of pages
   CHECK(captured.model().graphs().replays == 97);  // of 99 steps, the first of each ran plainly
   CHECK(plain.model().graphs().captures == 0);
