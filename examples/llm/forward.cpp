@@ -240,7 +240,8 @@ std::span<const float> forward::run(const batch& step) {
   is_pending_ = true;
   inputs_.upload(step, stream_);
   if (!probe_ && tokens_of_each(step) == 1) {
-    graphs_.run({step.sequences(), static_cast<std::int64_t>(step.wanted.size()), longest_of(step)},
+    graphs_.run({step.sequences(), static_cast<std::int64_t>(step.wanted.size()), longest_of(step),
+                 step.pages_stride},
                 stream_.get(), [&] { run_layers(step); });
   } else {
     run_layers(step);

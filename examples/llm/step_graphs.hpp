@@ -29,6 +29,7 @@ class step_graphs {
     std::int64_t sequences = 0;
     std::int64_t wanted = 0;
     std::int64_t longest = 0;
+    std::int64_t pages_stride = 0;
 
     friend bool operator==(const shape&, const shape&) = default;
   };

@@ -68,14 +68,14 @@ TEST_CASE("a step runs plainly, is captured, and is replayed", "[graphs]") {
   const auto work = [&] { ++(seen.is_capturing ? captured : plain); };
   {
     llm::step_graphs graphs{catalog, counting_api()};
-    for (int i = 0; i < 4; ++i) graphs.run({1, 1, 64}, {}, work);
+    for (int i = 0; i < 4; ++i) graphs.run({1, 1, 64, 8}, {}, work);
     CHECK(plain == 1);
     CHECK(captured == 1);
     CHECK(seen.launched == std::vector<std::uintptr_t>{1, 1, 1});
-    for (int i = 0; i < 3; ++i) graphs.run({2, 2, 64}, {}, work);
+    for (int i = 0; i < 3; ++i) graphs.run({2, 2, 64, 8}, {}, work);
     CHECK(plain == 2);
     CHECK(seen.launched == std::vector<std::uintptr_t>{1, 1, 1, 2, 2});
-    graphs.run({1, 1, 64}, {}, work);
+    graphs.run({1, 1, 64, 8}, {}, work);
     CHECK(seen.launched.back() == 1);
     CHECK(graphs.totals().captures == 2);
     CHECK(graphs.totals().replays == 6);
@@ -84,12 +84,12 @@ TEST_CASE("a step runs plainly, is captured, and is replayed", "[graphs]") {
     // The shapes that were used least are given up.
     const auto most = static_cast<std::int64_t>(llm::step_graphs::most);
     for (std::int64_t i = 0; i < most; ++i) {
-      graphs.run({3, 3, 64 * i}, {}, work);
-      graphs.run({3, 3, 64 * i}, {}, work);
+      graphs.run({3, 3, 64 * i, 8}, {}, work);
+      graphs.run({3, 3, 64 * i, 8}, {}, work);
     }
     CHECK(seen.destroyed == 2);
     const int before = plain;
-    graphs.run({1, 1, 64}, {}, work);
+    graphs.run({1, 1, 64, 8}, {}, work);
     CHECK(plain == before + 1);
   }
   CHECK(seen.destroyed == static_cast<int>(seen.executables));
@@ -99,7 +99,7 @@ TEST_CASE("without an API every step runs plainly", "[graphs]") {
   const sy::catalog catalog;
   llm::step_graphs graphs{catalog, nullptr};
   int plain = 0;
-  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64}, {}, [&] { ++plain; });
+  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64, 8}, {}, [&] { ++plain; });
   CHECK(plain == 3);
   CHECK(graphs.totals().captures == 0);
 }
@@ -114,20 +114,20 @@ TEST_CASE("a step that would have to load in a capture runs plainly", "[graphs]"
     if (seen.is_capturing && !is_loaded)
       throw sy::driver_error{sy::error_code::load_during_capture, "a kernel is not loaded"};
   };
-  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64}, {}, work);
+  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64, 8}, {}, work);
   CHECK(plain == 3);
   CHECK_FALSE(seen.is_capturing);
   CHECK(seen.graphs == 0);
   is_loaded = true;
-  graphs.run({1, 1, 64}, {}, work);
+  graphs.run({1, 1, 64, 8}, {}, work);
   CHECK(plain == 3);
   CHECK(graphs.totals().captures == 1);
   // Other errors are the caller's; the capture has ended.
   const auto fails = [] {
     if (seen.is_capturing) throw std::runtime_error{"of the step"};
   };
-  graphs.run({2, 1, 64}, {}, fails);
-  CHECK_THROWS_WITH(graphs.run({2, 1, 64}, {}, fails), "of the step");
+  graphs.run({2, 1, 64, 8}, {}, fails);
+  CHECK_THROWS_WITH(graphs.run({2, 1, 64, 8}, {}, fails), "of the step");
   CHECK_FALSE(seen.is_capturing);
 }
 
@@ -150,12 +150,12 @@ TEST_CASE("files that are replaced lead to new captures", "[graphs]") {
   llm::step_graphs graphs{catalog, counting_api()};
   int plain = 0;
   const auto work = [&] { plain += seen.is_capturing ? 0 : 1; };
-  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64}, {}, work);
+  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64, 8}, {}, work);
   const std::uint64_t generation = catalog.generation();
   write("another");
   catalog.reload();
   REQUIRE(catalog.generation() != generation);
-  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64}, {}, work);
+  for (int i = 0; i < 3; ++i) graphs.run({1, 1, 64, 8}, {}, work);
   CHECK(plain == 2);
   CHECK(graphs.totals().captures == 2);
   CHECK(seen.launched == std::vector<std::uintptr_t>{1, 1, 2, 2});
