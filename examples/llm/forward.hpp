@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,14 +15,19 @@
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/embedding.hpp>
 #include <switchyard/operators/gated_activation.hpp>
-#include <switchyard/operators/matmul_quantized.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rotary_cache.hpp>
-#include <switchyard/tune/memory.hpp>
 
 #include "batch.hpp"
+#include "device_memory.hpp"
+#include "device_stream.hpp"
 #include "kv_cache.hpp"
 #include "model_config.hpp"
+#include "products.hpp"
+#include "step_graphs.hpp"
+#include "step_inputs.hpp"
+#include "step_limits.hpp"
+#include "step_workspace.hpp"
 #include "weights.hpp"
 
 namespace llm {
@@ -33,11 +39,10 @@ struct precision {
   bool int8_activations = false;                         ///< whether products may round activations to 8 bits
 };
 
-/// The most that a step takes.
-struct step_limits {
-  std::int64_t tokens = 512;
-  std::int64_t sequences = 16;
-  std::int64_t pages = 0;  ///< of one sequence
+/// What a GPU may use besides Switchyard's kernels.
+struct gpu_features {
+  bool graphs = true;    ///< decode steps are captured and replayed
+  bool cublaslt = true;  ///< products of many rows, where the library is there
 };
 
 class forward {
@@ -48,45 +53,61 @@ class forward {
   /// All arguments but the angles must outlive the object. Throws driver_error out_of_memory.
   forward(switchyard::catalog& catalog, const switchyard::device& device, const model_config& config,
           std::span<const double> angles, const model_weights& weights, kv_cache& cache, precision numbers,
-          step_limits limits);
+          step_limits limits, gpu_features with);
+  forward(const forward&) = delete;
+  forward& operator=(const forward&) = delete;
+  ~forward();
 
   /// The logits of the wanted tokens, [wanted, vocabulary], in host memory; valid until the next call. Throws
   /// std::invalid_argument for a step beyond the limits, and what dispatchers throw.
   [[nodiscard]] std::span<const float> run(const batch& step);
 
+  /// Steps are not captured while there is one.
   void set_probe(probe observer) { probe_ = std::move(observer); }
 
- private:
-  using buffer = switchyard::tune::device_buffer;
+  /// Waits for the steps whose logits nobody wanted.
+  void wait() { stream_.wait(); }
 
+  [[nodiscard]] const step_graphs::counts& graphs() const noexcept { return graphs_.totals(); }
+  /// Why products of many rows are not cuBLASLt's; empty: they are.
+  [[nodiscard]] const std::string& why_no_cublaslt() const noexcept { return products_.why_no_cublaslt(); }
+  /// Null on the CPU.
+  [[nodiscard]] const std::shared_ptr<const device_api>& api() const noexcept { return api_; }
+
+ private:
   void require_fits(const batch& step) const;
-  void upload(const batch& step);
+  void run_layers(const batch& step);
   void run_layer(std::size_t index, const batch& step);
   void run_attention(std::size_t index, const batch& step);
-  void multiply(const switchyard::const_tensor& x, const projection& with, const switchyard::tensor& out);
+  void run_output(const batch& step);
   void normalise(const switchyard::const_tensor& gamma, std::int64_t tokens, bool adds);
-  [[nodiscard]] switchyard::tensor hidden_rows(const buffer& of, std::int64_t tokens) const;
+  [[nodiscard]] std::int64_t longest_of(const batch& step) const;
+  [[nodiscard]] switchyard::tensor hidden_rows(const device_memory& of, std::int64_t tokens) const;
 
   const model_config& config_;
   const model_weights& weights_;
   kv_cache& cache_;
   precision numbers_;
   step_limits limits_;
-  switchyard::stream stream_;
+  std::shared_ptr<const device_api> api_;
+  device_stream stream_;
+  step_workspace calls_;
+  step_graphs graphs_;
   probe probe_;
 
+  products products_;
   switchyard::dispatcher<switchyard::operators::embedding> embedding_;
   switchyard::dispatcher<switchyard::operators::rms_norm> rms_norm_;
-  switchyard::dispatcher<switchyard::operators::matmul_quantized> matmul_;
   switchyard::dispatcher<switchyard::operators::rotary_cache> rotary_cache_;
   switchyard::dispatcher<switchyard::operators::attention_forward> attention_;
   switchyard::dispatcher<switchyard::operators::attention_decode> decode_;
   switchyard::dispatcher<switchyard::operators::gated_activation> gated_;
 
-  buffer residual_, normed_, added_, qkv_, attended_, inner_, activated_, gathered_, logits_;
-  buffer cos_, sin_;
-  buffer ids_, positions_, slots_, starts_, used_, pages_, wanted_;
-  std::vector<float> on_host_;
+  device_memory residual_, normed_, added_, qkv_, attended_, inner_, activated_, gathered_, logits_;
+  device_memory cos_, sin_;
+  step_inputs inputs_;
+  host_memory on_host_;  // the logits
+  bool is_pending_ = false;
 };
 
 }  // namespace llm

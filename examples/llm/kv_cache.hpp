@@ -8,8 +8,8 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/tensor.hpp>
-#include <switchyard/tune/memory.hpp>
 
+#include "device_memory.hpp"
 #include "model_config.hpp"
 
 namespace llm {
@@ -39,6 +39,8 @@ class kv_cache {
   /// Takes `count` pages, which free_pages() must hold.
   [[nodiscard]] std::vector<std::int32_t> take(std::int64_t count);
   void give_back(const std::vector<std::int32_t>& pages);
+  /// Makes zeros of all keys and values.
+  void clear();
 
  private:
   [[nodiscard]] switchyard::tensor view(std::size_t index) const;
@@ -47,7 +49,7 @@ class kv_cache {
   std::int64_t pages_;
   std::int64_t heads_kv_;
   std::int64_t head_dim_;
-  std::vector<switchyard::tune::device_buffer> memory_;  ///< keys, then values, of each layer
+  std::vector<device_memory> memory_;  ///< keys, then values, of each layer
   std::vector<std::int32_t> free_;
 };
 

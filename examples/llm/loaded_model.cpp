@@ -36,11 +36,17 @@ namespace {
   throw std::invalid_argument{std::string{name} + " must be positive, not " + std::to_string(value)};
 }
 
-[[nodiscard]] step_limits limits_of(const load_options& options, std::int64_t context) {
+/// Longer pieces keep a GPU busy, and each piece reads the weights once.
+[[nodiscard]] std::int64_t step_tokens_of(const load_options& options, const sy::device& device) {
+  if (options.step_tokens == 0) return is_host(device) ? 512 : 2048;
+  return positive(options.step_tokens, "the number of tokens of a step");
+}
+
+[[nodiscard]] step_limits limits_of(const load_options& options, const sy::device& device,
+                                    std::int64_t context) {
   const std::int64_t sequences = positive(options.sequences, "the number of sequences");
   // A step holds a token of each sequence that generates.
-  return {std::max(positive(options.step_tokens, "the number of tokens of a step"), sequences), sequences,
-          kv_cache::pages_for(context)};
+  return {std::max(step_tokens_of(options, device), sequences), sequences, kv_cache::pages_for(context)};
 }
 
 }  // namespace
@@ -52,7 +58,7 @@ loaded_model::loaded_model(sy::catalog& catalog, sy::device device, const std::s
       text_{file_},
       context_{std::min(positive(options.context, "the context"), config_.context)},
       weights_{file_, config_, device, progress},
-      limits_{limits_of(options, context_)},
+      limits_{limits_of(options, device, context_)},
       cache_{config_, device, kv_dtype_of(options, device),
              options.cache_tokens > 0 ? std::max(options.cache_tokens, context_)
                                       : limits_.sequences * limits_.pages * kv_cache::page_size},
@@ -63,6 +69,7 @@ loaded_model::loaded_model(sy::catalog& catalog, sy::device device, const std::s
              weights_,
              cache_,
              precision_of(options, device),
-             limits_} {}
+             limits_,
+             options.gpu} {}
 
 }  // namespace llm

@@ -23,9 +23,11 @@ struct load_options {
   std::optional<switchyard::dtype> kv_dtype;  ///< f16, bf16 or f8_e4m3; none: f16 on the CPU, else bf16
   std::int64_t context = 4096;                ///< tokens of a sequence; at most the model's
   std::int64_t cache_tokens = 0;              ///< of all sequences, at least a context; 0: a context for each
-  std::int64_t step_tokens = 512;             ///< most tokens of a step: prompts are run in such pieces
-  std::int64_t sequences = 16;                ///< most sequences that generate at a time
+  std::int64_t step_tokens =
+      0;  ///< most tokens of a step, the pieces of prompts; 0: 512 on the CPU, else 2048
+  std::int64_t sequences = 16;  ///< most sequences that generate at a time
   bool int8_activations = false;
+  gpu_features gpu;
 };
 
 class loaded_model {

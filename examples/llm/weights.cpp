@@ -1,6 +1,7 @@
 #include "weights.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -41,6 +42,8 @@ namespace {
 model_weights::model_weights(const gguf_file& file, const model_config& config, sy::device device,
                              const load_progress& progress)
     : file_{file}, device_{std::move(device)} {
+  if (const auto api = device_api::of(device_); api != nullptr)
+    upload_ = std::make_unique<staged_upload>(device_, api);
   const std::int64_t queries = config.heads * config.head_dim;
   const std::int64_t keys = config.heads_kv * config.head_dim;
   embedding_ = matrix({"token_embd.weight", config.width, config.vocabulary});
@@ -68,6 +71,8 @@ model_weights::model_weights(const gguf_file& file, const model_config& config, 
   } else {
     output_ = join("", {{"output", config.width, config.vocabulary}});
   }
+  if (upload_ != nullptr) upload_->wait();
+  upload_.reset();
 }
 
 bool model_weights::reads_file() const {
@@ -83,16 +88,22 @@ const gguf_tensor& model_weights::find(const shape& wanted) const {
                     std::to_string(wanted.rows) + "]");
 }
 
-std::byte* model_weights::allocate(std::size_t bytes) {
-  buffers_.emplace_back(device_.driver(), bytes);
-  return buffers_.back().data<std::byte>();
+device_memory& model_weights::allocate(std::size_t bytes) {
+  buffers_.emplace_back(device_, bytes);
+  return buffers_.back();
+}
+
+void model_weights::copy(const device_memory& to, const void* from, std::size_t bytes,
+                         std::size_t first) const {
+  if (upload_ != nullptr) return upload_->copy(to.data() + first, static_cast<const std::byte*>(from), bytes);
+  std::memcpy(to.data() + first, from, bytes);
 }
 
 const void* model_weights::place(std::span<const std::byte> bytes) {
   if (reads_file()) return bytes.data();
-  std::byte* const out = allocate(bytes.size());
-  buffers_.back().upload(bytes.data(), bytes.size());
-  return out;
+  const device_memory& out = allocate(bytes.size());
+  copy(out, bytes.data(), bytes.size());
+  return out.data();
 }
 
 weight_matrix model_weights::matrix(const shape& wanted) {
@@ -146,8 +157,9 @@ projection model_weights::join(const std::string& prefix, const std::vector<shap
   }
   const float* bias = nullptr;
   if (has_bias) {
-    bias = reinterpret_cast<const float*>(allocate(biases.size() * sizeof(float)));
-    buffers_.back().upload(biases.data(), biases.size() * sizeof(float));
+    const device_memory& to = allocate(biases.size() * sizeof(float));
+    copy(to, biases.data(), to.bytes());
+    bias = reinterpret_cast<const float*>(to.data());
   }
   const auto bias_at = [bias](std::int64_t first, std::int64_t count) -> sy::const_tensor {
     if (bias == nullptr) return {};
@@ -159,13 +171,13 @@ projection model_weights::join(const std::string& prefix, const std::vector<shap
     const void* const data = place({tensors.front()->data.data(), bytes});
     out.parts.push_back({{data, format, out.outputs, columns}, bias_at(0, out.outputs), 0});
   } else if (are_alike) {
-    std::byte* const data = allocate(bytes);
+    const device_memory& joined = allocate(bytes);
     std::size_t first = 0;
     for (const gguf_tensor* const each : tensors) {
-      buffers_.back().upload(each->data.data(), each->data.size(), first);
+      copy(joined, each->data.data(), each->data.size(), first);
       first += each->data.size();
     }
-    out.parts.push_back({{data, format, out.outputs, columns}, bias_at(0, out.outputs), 0});
+    out.parts.push_back({{joined.data(), format, out.outputs, columns}, bias_at(0, out.outputs), 0});
   } else {
     std::int64_t first = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -11,10 +11,11 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
-#include <switchyard/tune/memory.hpp>
 
+#include "device_memory.hpp"
 #include "gguf.hpp"
 #include "model_config.hpp"
+#include "staged_upload.hpp"
 
 namespace llm {
 
@@ -70,12 +71,14 @@ class model_weights {
   [[nodiscard]] switchyard::const_tensor optional_vector(const std::string& name, std::int64_t count);
   [[nodiscard]] projection join(const std::string& prefix, const std::vector<shape>& shapes);
   [[nodiscard]] const void* place(std::span<const std::byte> bytes);
-  [[nodiscard]] std::byte* allocate(std::size_t bytes);
+  [[nodiscard]] device_memory& allocate(std::size_t bytes);
+  void copy(const device_memory& to, const void* from, std::size_t bytes, std::size_t first = 0) const;
   [[nodiscard]] bool reads_file() const;
 
   const gguf_file& file_;
   switchyard::device device_;
-  std::vector<switchyard::tune::device_buffer> buffers_;
+  std::unique_ptr<staged_upload> upload_;  // while loading for a GPU
+  std::vector<device_memory> buffers_;
   switchyard::operators::weight_matrix embedding_;
   std::vector<layer_weights> layers_;
   switchyard::const_tensor output_norm_;

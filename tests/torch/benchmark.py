@@ -159,13 +159,13 @@ def train(model, length):
     return measure(run, 8)
 
 
-def decode(model, batch):
-    """A step of decoding at a context of 4096, replayed from a CUDA graph. The static cache is filled with noise."""
+def decode(model, batch, context=CONTEXT):
+    """A step of decoding behind so many tokens, replayed from a CUDA graph. The static cache is filled with noise."""
     config = model.config
-    cache = StaticCache(config=config, max_cache_len=CONTEXT + 64)
+    cache = StaticCache(config=config, max_cache_len=context + 64)
     cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, torch.bfloat16, torch.device("cuda"))
     ids = torch.randint(0, 1000, (batch, 1), device="cuda")
-    positions = torch.full((batch, 1), CONTEXT, device="cuda")
+    positions = torch.full((batch, 1), context, device="cuda")
 
     def run():
         return model(ids, past_key_values=cache, position_ids=positions, use_cache=True).logits
@@ -174,7 +174,7 @@ def decode(model, batch):
         for layer in cache.layers:
             layer.keys.normal_()
             layer.values.normal_()
-            layer.cumulative_length.fill_(CONTEXT)
+            layer.cumulative_length.fill_(context)
         run()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -188,7 +188,7 @@ def decode(model, batch):
         with torch.cuda.graph(graph):
             run()
         for layer in cache.layers:
-            layer.cumulative_length.fill_(CONTEXT)
+            layer.cumulative_length.fill_(context)
 
         def replay():  # a replay lengthens the cache by one; 64 more fit
             graph.replay()

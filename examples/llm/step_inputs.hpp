@@ -1,0 +1,34 @@
+// The vectors of a batch where kernels read them: packed behind one another and copied to the device at once.
+// Their addresses depend on the sizes of the step alone, so that captured calls find them again.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <switchyard/tensor.hpp>
+
+#include "batch.hpp"
+#include "device_memory.hpp"
+#include "device_stream.hpp"
+#include "step_limits.hpp"
+
+namespace llm {
+
+class step_inputs {
+ public:
+  /// `api` is null for the CPU, which reads what is packed in place.
+  step_inputs(const switchyard::device& device, const std::shared_ptr<const device_api>& api,
+              const step_limits& limits);
+
+  /// The last step's copy must be complete. Batches within the limits only.
+  void upload(const batch& step, const device_stream& on);
+
+  // Of the last batch, as batch.hpp has them; their addresses are multiples of 16.
+  switchyard::const_tensor ids, positions, slots, starts, used, wanted, pages;
+
+ private:
+  host_memory packed_;
+  device_memory copied_;
+};
+
+}  // namespace llm
