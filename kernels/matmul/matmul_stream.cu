@@ -191,7 +191,8 @@ struct pipeline {
   static constexpr int chunk_groups = Chunk / group_elements<Format>;
   static constexpr int sums_bytes = has_sums ? chunk_groups * most_rows * 4 : 0;  ///< of a chunk
   static constexpr int scratch_bytes = block<Format, Tiles>::scratch_bytes;
-  static constexpr int results_pitch = outputs + 4;
+  static constexpr int results_pitch = Groups > 1 ? outputs + 4 : 0;  ///< floats; one group stores its sums
+  static constexpr int largest_bytes = 128;                           ///< a float of each warp
   static constexpr int x_padding = 64;  ///< bytes behind each row: eight threads read different banks
   static_assert(Stages >= 2 && Chunk % block<Format, Tiles>::inputs == 0);
   static_assert(WPitch % 16 == 0);
@@ -237,7 +238,8 @@ struct pipeline {
   }
   /// Behind all that: scales of the rows, and where x stays its sums and its units.
   __device__ __forceinline__ operand_memory operands() const {
-    char* const scales = reinterpret_cast<char*>(results() + 2 * Groups * rows * results_pitch);
+    char* const scales =
+        reinterpret_cast<char*>(results() + 2 * Groups * rows * results_pitch) + largest_bytes;
     char* const sums = scales + 4 * most_rows;
     char* const units =
         sums +
@@ -316,7 +318,8 @@ struct pipeline {
     for (int row = 0; row < rows; ++row) {
       const auto* const x = reinterpret_cast<const Number*>(a.x) + (first_row + row) * a.x_stride_row;
       if constexpr (has_sums && Mode == rows_mode::made) {
-        make_operands<Format, Number, threads>(x, a.in_features, to, row, most_rows, results());
+        make_operands<Format, Number, threads>(x, a.in_features, to, row, most_rows,
+                                               results() + 2 * Groups * rows * results_pitch);
       } else {
         const char* const from =
             has_sums ? a.operands + 2 * (first_row + row) * a.in_features : reinterpret_cast<const char*>(x);
@@ -495,7 +498,8 @@ __device__ __forceinline__ void prepare_operands(const arguments& a) {
 }  // namespace sy::stream
 
 #define SY_MATMUL_STREAM(NAME, FORMAT, NUMBER, MODE, WARPS, GROUPS, STAGES, TILES, CHUNK, W_PITCH, COPY)     \
-  extern "C" __global__ void __launch_bounds__(32 * WARPS * GROUPS)                                          \
+  extern "C" __global__ void __launch_bounds__(32 * WARPS * GROUPS,                                          \
+                                               WARPS * GROUPS <= 8 && TILES <= 4 ? 2 : 1)                    \
       NAME(const __grid_constant__ sy::stream::arguments a) {                                                \
     extern __shared__ __align__(128) char memory[];                                                          \
     sy::stream::pipeline<sy::stream::format::FORMAT, sy::stream::NUMBER, sy::stream::rows_mode::MODE, WARPS, \

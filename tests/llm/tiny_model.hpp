@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -85,9 +87,26 @@ class tiny_model {
     return types[static_cast<std::size_t>(format)];
   }
 
+  /// Of f32, f16 or bf16, between -1/2 and 1/2.
+  [[nodiscard]] std::vector<std::byte> random_numbers(operators::weight_format format, std::int64_t count) {
+    std::uniform_real_distribution<float> any{-0.5F, 0.5F};
+    const auto size = static_cast<std::size_t>(operators::block_bytes(format));
+    std::vector<std::byte> out(static_cast<std::size_t>(count) * size);
+    for (std::size_t at = 0; at < out.size(); at += size) {
+      const float value = any(generator_);
+      const std::uint16_t bits = format == operators::weight_format::f16
+                                     ? f16_from(value)
+                                     : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+      std::memcpy(out.data() + at, size == sizeof value ? static_cast<const void*>(&value) : &bits, size);
+    }
+    return out;
+  }
+
   void add_matrix(const std::string& name, operators::weight_format format, std::int64_t rows,
                   std::int64_t columns) {
-    const std::vector<std::byte> bytes = tune::random_blocks(format, rows * columns, generator_());
+    const std::vector<std::byte> bytes = operators::block_elements(format) == 1
+                                             ? random_numbers(format, rows * columns)
+                                             : tune::random_blocks(format, rows * columns, generator_());
     matrix made{format, rows, columns, {}};
     for (std::int64_t i = 0; i < rows * columns; ++i)
       made.values.push_back(reference::weight_at(format, bytes.data(), i));

@@ -37,7 +37,8 @@ struct workload<operators::matmul_quantized> {
     out.memory.require_room(out_type, {rows, out_features});
     const operators::weight_matrix w =
         random_weights(out.memory, format, out_features, in_features, seed ^ 0x77656967U);
-    operators::matmul_quantized::options with{.int8_activations = want.flag("int8_activations")};
+    operators::matmul_quantized::options with{
+        .bias = {}, .int8_activations = want.flag("int8_activations"), .w_is_constant = true};
     if (want.flag("with_bias")) with.bias = out.memory.input(dtype::f32, {out_features});
     out.arguments =
         operators::matmul_quantized::call(out.memory.input(type, {rows, in_features}), w,

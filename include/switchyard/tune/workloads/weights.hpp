@@ -60,8 +60,9 @@ struct block_factors {
   std::uniform_real_distribution<double> part{0.1, 1.0};
   for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(bytes)) {
     for (std::int64_t i = 0; i < factors.count; ++i) {
-      const std::uint16_t bits =
-          f16_from(part(generator) * factors.largest * (i == 1 && bytes == 20 ? -8 : 1));
+      // The second factor of Q4_1 is added, that of Q4_K subtracted: half of the integers' range.
+      const double middle = format == operators::weight_format::q4_1 ? -8 : 8;
+      const std::uint16_t bits = f16_from(part(generator) * factors.largest * (i == 1 ? middle : 1));
       std::memcpy(out.data() + at + factors.first + 2 * i, &bits, sizeof bits);
     }
   }
