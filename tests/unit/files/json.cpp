@@ -4,6 +4,8 @@
 
 #include <switchyard/files/json.hpp>
 
+#include "sanitized.hpp"
+
 using namespace switchyard;
 
 namespace {
