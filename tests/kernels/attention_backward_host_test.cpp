@@ -18,7 +18,7 @@
 
 TEST_CASE("attention backward on the CPU: random calls by every variant", "[attention]") {
   every_variant<attention_backward> variants{sy::device::host()};
-  const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", 120);
+  const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", 60);
   const std::uint32_t seed = sy::test::fresh_seed();
   constexpr std::array<const char*, 4> names{"dq", "dk", "dv", "dbias"};
   std::size_t launches = 0;

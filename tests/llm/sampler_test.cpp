@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "catch.hpp"
 #include "environment.hpp"
 #include "message.hpp"
+#include "sanitized.hpp"
 
 namespace {
 
@@ -20,11 +22,13 @@ using namespace switchyard::test;
 using llm::sampler;
 using llm::sampling_options;
 
+constexpr int many_draws = ::test::sanitized ? 10'000 : 40'000;
+constexpr double margin = ::test::sanitized ? 0.03 : 0.015;  // six standard deviations of a share
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// How often each token came, as shares.
 [[nodiscard]] std::map<std::int32_t, double> shares(const sampling_options& options,
-                                                    std::span<const float> logits, int draws = 40'000) {
+                                                    std::span<const float> logits, int draws = many_draws) {
   sampler from{options};
   std::map<std::int32_t, double> out;
   for (int i = 0; i < draws; ++i) out[from.sample(logits)] += 1.0 / draws;
@@ -53,13 +57,13 @@ TEST_CASE("draws have the probabilities of the softmax") {
   const std::vector<float> logits{std::log(1.0F), std::log(2.0F), std::log(3.0F), std::log(4.0F), -infinity};
   const auto plain = shares({.temperature = 1}, logits);
   CHECK(plain.size() == 4);
-  for (const auto& [token, share] : plain) CHECK(share == Approx((token + 1) / 10.0).margin(0.015));
+  for (const auto& [token, share] : plain) CHECK(share == Approx((token + 1) / 10.0).margin(margin));
   const auto sharp = shares({.temperature = 0.5F}, logits);  // squares them
   for (const auto& [token, share] : sharp)
-    CHECK(share == Approx((token + 1) * (token + 1) / 30.0).margin(0.015));
+    CHECK(share == Approx((token + 1) * (token + 1) / 30.0).margin(margin));
   const auto two = shares({.temperature = 1, .top_k = 2}, logits);
   CHECK(two.size() == 2);
-  CHECK(two.at(3) == Approx(4 / 7.0).margin(0.015));
+  CHECK(two.at(3) == Approx(4 / 7.0).margin(margin));
   CHECK(shares({.temperature = 1, .top_p = 0.39F}, logits).size() == 1);
   CHECK(shares({.temperature = 1, .top_p = 0.69F}, logits).size() == 2);
   CHECK(shares({.temperature = 1, .top_p = 0.75F}, logits).size() == 3);
@@ -71,6 +75,7 @@ TEST_CASE("draws have the probabilities of the softmax") {
 TEST_CASE("top_p keeps what a full sort keeps, in a large vocabulary") {
   std::mt19937_64 generator{seed_or(1)};
   std::normal_distribution<float> normal{0, 1};
+  constexpr int draws = ::test::at_scale(2'000);
   std::size_t kept = 0;
   for (const float top_p : {0.001F, 0.1F, 0.5F, 0.9F, 0.999F}) {
     std::vector<float> logits(5000);
@@ -87,14 +92,14 @@ TEST_CASE("top_p keeps what a full sort keeps, in a large vocabulary") {
       reached += std::exp(static_cast<double>(logit(order[count++])));
     std::vector<std::int32_t> allowed{order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count)};
     std::sort(allowed.begin(), allowed.end());
-    const auto drawn = shares({.temperature = 1, .top_p = top_p}, logits, 2'000);
+    const auto drawn = shares({.temperature = 1, .top_p = top_p}, logits, draws);
     for (const auto& [token, share] : drawn) {
       INFO("top_p " << top_p << ", token " << token << ", share " << share);
       REQUIRE(std::binary_search(allowed.begin(), allowed.end(), token));
     }
     kept += drawn.size();
   }
-  CHECK(kept > 500);
+  CHECK(kept > static_cast<std::size_t>(draws) / 4);
 }
 
 TEST_CASE("one seed gives one sequence") {

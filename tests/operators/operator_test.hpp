@@ -10,8 +10,8 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,11 +25,23 @@
 
 namespace switchyard::test {
 
-/// The device that this program tests: SWITCHYARD_TEST_DEVICE. Ends the program as skipped where there is
-/// none.
+/// What to test: the variable SWITCHYARD_TEST_DEVICE, which is host, cuda or hip; host where it is not set.
+[[nodiscard]] inline const std::string& tested_kind() {
+  static const std::string kind = [] {
+    const char* const given = variable("SWITCHYARD_TEST_DEVICE");
+    const std::string wanted = given == nullptr ? "host" : given;
+    if (wanted != "host" && wanted != "cuda" && wanted != "hip") {
+      throw std::runtime_error{"SWITCHYARD_TEST_DEVICE=" + wanted + " is none of host, cuda and hip"};
+    }
+    return wanted;
+  }();
+  return kind;
+}
+
+/// The device that is tested. Ends the program as skipped where there is none.
 [[nodiscard]] inline const device& tested_device() {
   static const device chosen = [] {
-    constexpr std::string_view wanted = SWITCHYARD_TEST_DEVICE;
+    const std::string& wanted = tested_kind();
     try {
       if (wanted == "cuda") return device{cuda::current()};
       if (wanted == "hip") return device{hip::current()};
@@ -124,11 +136,13 @@ class tensor {
 };
 
 /// How many variants must serve each legal call: a small kernel set need not hold every type for a GPU.
+[[nodiscard]] inline std::size_t least_variants() {
 #ifdef SWITCHYARD_TEST_FULL_KERNELS
-inline constexpr std::size_t least_variants = 1;
+  return 1;
 #else
-inline constexpr std::size_t least_variants = std::string_view{SWITCHYARD_TEST_DEVICE} == "host" ? 1 : 0;
+  return tested_kind() == "host" ? 1 : 0;
 #endif
+}
 
 /// The tested device's variants of an operator, with no tables.
 template <operator_type Operator>

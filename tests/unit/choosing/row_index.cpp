@@ -2,7 +2,9 @@
 #include <array>
 #include <catch.hpp>
 #include <chrono>
+#include <cstddef>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include <switchyard/choosing/build_row_index.hpp>
@@ -37,8 +39,9 @@ std::vector<neighbour> by_brute_force(const cloud& all, std::span<const float> a
     }
     out.push_back({squared, static_cast<std::uint32_t>(row)});
   }
-  std::stable_sort(out.begin(), out.end(), [](const neighbour& a, const neighbour& b) {
-    return a.squared_distance < b.squared_distance;
+  const auto last = out.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, out.size()));
+  std::partial_sort(out.begin(), last, out.end(), [](const neighbour& a, const neighbour& b) {
+    return std::tie(a.squared_distance, a.row) < std::tie(b.squared_distance, b.row);
   });
   out.resize(std::min(out.size(), wanted));
   return out;

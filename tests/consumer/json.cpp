@@ -1,0 +1,3 @@
+// A second unit of the user's program: calls, and what needs the JSON library.
+#include <switchyard/dispatcher.hpp>
+#include <switchyard/files/json.hpp>
