@@ -22,28 +22,15 @@
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 
+#include "call_tensors.hpp"
+
 using namespace switchyard;
 using namespace switchyard::operators;
 
 namespace calls {
 
-alignas(64) std::array<std::byte, 4096> memory{};
-
-/// A tensor somewhere in memory; each place gives another address.
-template <std::size_t Rank>
-tensor at(std::size_t place, const std::int64_t (&extents)[Rank], dtype type = dtype::bf16) {
-  return {memory.data() + 64 * place, type, extents};
-}
-
-std::string text(const auto& make) {
-  try {
-    (void)make();
-  } catch (const call_error& problem) {
-    CHECK(problem.code() == error_code::invalid_argument);
-    return std::string{problem.message()};
-  }
-  return {};
-}
+using switchyard::test::at;
+using switchyard::test::refusal;
 
 /// What the operator says to a call; no field may be unset.
 template <class Operator>
@@ -153,29 +140,29 @@ TEST_CASE("attention is called with packed tensors and pages") {
   CHECK(paged_only.batch == 3);
   CHECK(paged_only.seqlen_k == 700);
 
-  CHECK(calls::text([&] {
+  CHECK(calls::refusal([&] {
           return attention_forward::call(q4, paged{cache, cache, table, used}, q4, {.seqused_k = used});
         }) ==
         "attention_forward: the option seqused_k is given with pages, whose `used` are the keys in use");
-  CHECK(calls::text([&] {
+  CHECK(calls::refusal([&] {
           return attention_forward::call(q4, paged{cache, cache, table}, q4, {.seqused_k = used});
         }) ==
         "attention_forward: the option seqused_k is given with pages, whose `used` are the keys in use");
 
-  CHECK_THAT(calls::text([&] {
+  CHECK_THAT(calls::refusal([&] {
                return attention_forward::call(q, k, k, q,
                                               {.cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 5});
              }),
              Catch::Matchers::Equals(
                  "attention_forward: longest_k, the length of the longest sequence, must be given with "
                  "cu_seqlens_k"));
-  CHECK_THAT(calls::text([&] {
+  CHECK_THAT(calls::refusal([&] {
                return attention_forward::call(q, k, k, q,
                                               {.cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_k = 5});
              }),
              has_text("longest_q"));
   CHECK_THAT(
-      calls::text([&] {
+      calls::refusal([&] {
         return attention_forward::call(
             q, k, k, q,
             {.cu_seqlens_q = cu, .cu_seqlens_k = at(2, {5}, dtype::i32), .longest_q = 5, .longest_k = 5});
@@ -186,12 +173,12 @@ TEST_CASE("attention is called with packed tensors and pages") {
 
 TEST_CASE("tensors of an attention call that disagree are named") {
   using calls::at;
-  using calls::text;
+  using calls::refusal;
   const tensor q = at(0, {2, 16, 32, 128});
   const tensor k = at(1, {2, 100, 8, 128});
   const auto with = [&](const const_tensor& k_, const const_tensor& v_, const tensor& out_,
                         const attention_forward::options& more = {}) {
-    return text([&] { return attention_forward::call(q, k_, v_, out_, more); });
+    return refusal([&] { return attention_forward::call(q, k_, v_, out_, more); });
   };
   CHECK_THAT(with(k, k, q), no_text());
   CHECK(with(at(1, {2, 100, 8, 64}), k, q) ==
@@ -226,7 +213,7 @@ TEST_CASE("an extent of 1 of a bias is shared, and its stride does not matter el
   CHECK(call.bias_stride_row == 16);
   calls::check_legal<attention_forward>(call);
   // The innermost extent is 1, so that its stride is free; everything is bound all the same.
-  const tensor thin{calls::memory.data(), dtype::f32, {3, 1}, {7, 5}};
+  const tensor thin{switchyard::test::call_memory.data(), dtype::f32, {3, 1}, {7, 5}};
   const auto rows = softmax::call(thin, thin, {.scale = 2});
   CHECK(rows.rows == 3);
   CHECK(rows.columns == 1);
@@ -239,7 +226,7 @@ TEST_CASE("a packed bias is compared with the longest sequences") {
   const tensor q = at(0, {50, 4, 64});
   const tensor cu = at(2, {4}, dtype::i32);
   const auto with = [&](const tensor& bias) {
-    return calls::text([&] {
+    return calls::refusal([&] {
       return attention_forward::call(
           q, q, q, q,
           {.bias = bias, .cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 20, .longest_k = 30});
@@ -270,16 +257,16 @@ TEST_CASE("decode is called with a cache of its own type") {
   calls::check_legal<attention_decode>(pages);
   CHECK(pages.page_size == 64);
   CHECK(pages.kv_dtype == dtype::bf16);
-  CHECK(calls::text([&] {
+  CHECK(calls::refusal([&] {
           return attention_decode::call(
               q, paged{cache, cache, at(5, {4, 16}, dtype::i32), at(6, {3}, dtype::i32)}, q);
         }) == "attention_decode: block_table [4, 16]: batch is 4, but 3 in q [3, 2, 32, 128]");
-  CHECK(calls::text([&] {
+  CHECK(calls::refusal([&] {
           const tensor used = at(6, {3}, dtype::i32);
           return attention_decode::call(q, paged{cache, cache, at(5, {3, 16}, dtype::i32), used}, q,
                                         {.seqused_k = used});
         }) == "attention_decode: the option seqused_k is given with pages, whose `used` are the keys in use");
-  CHECK(calls::text([&] {
+  CHECK(calls::refusal([&] {
           return attention_decode::call(q, k, k, q, {.k_scale = at(2, {4}, dtype::f32)});
         }) == "attention_decode: k_scale [4]: heads_kv is 4, but 8 in k [3, 500, 8, 128]");
 }
@@ -300,7 +287,7 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
   CHECK(call.deterministic);
   CHECK(call.heads_kv == 2);
   all.dv = q;
-  CHECK(calls::text([&] { return attention_backward::call(all); }) ==
+  CHECK(calls::refusal([&] { return attention_backward::call(all); }) ==
         "attention_backward: dv [2, 16, 4, 64]: seqlen_k is 16, but 30 in k [2, 30, 2, 64]");
 
   const tensor q3 = at(0, {40, 4, 64});
@@ -360,9 +347,9 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
   CHECK(rotary::in_place(q3, {}, {.positions = packed_ids, .cu_seqlens = cu, .longest = 20}).positions ==
         packed_ids.data());
 
-  using calls::text;
+  using calls::refusal;
   const auto with_ids = [&](const const_tensor& given) {
-    return text([&] { return rotary::in_place(q, k, {.positions = given}); });
+    return refusal([&] { return rotary::in_place(q, k, {.positions = given}); });
   };
   CHECK_THAT(with_ids(ids), no_text());
   CHECK(with_ids(at(4, {2, 7}, dtype::i32)) == "rotary: positions is i32, but must be i64");
@@ -374,25 +361,25 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
         "rotary: positions [14] has 1 dimensions instead of 2: [batch, seqlen]");
   CHECK(with_ids(const_tensor{ids.data(), dtype::i64, {2, 7}, {8, 1}}) ==
         "rotary: positions [2, 7]: the stride of batch must be 7, not 8");
-  CHECK(text([&] {
+  CHECK(refusal([&] {
           return rotary::in_place(q3, {},
                                   {.positions = at(4, {41}, dtype::i64), .cu_seqlens = cu, .longest = 20});
         }) == "rotary: positions [41]: tokens is 41, but 40 in q [40, 32, 128]");
-  CHECK(text([&] { return rotary::in_place(q, k, {.cos = cos, .sin = cos, .rotary_dim = 64}); }) ==
+  CHECK(refusal([&] { return rotary::in_place(q, k, {.cos = cos, .sin = cos, .rotary_dim = 64}); }) ==
         "rotary: rotary_dim is 64, but cos has columns for 128");
-  CHECK(text([&] { return rotary::in_place(q3, {}, {.cu_seqlens = at(3, {5}, dtype::i32)}); }) ==
+  CHECK(refusal([&] { return rotary::in_place(q3, {}, {.cu_seqlens = at(3, {5}, dtype::i32)}); }) ==
         "rotary: longest, the length of the longest sequence, must be given with cu_seqlens");
-  CHECK(text([&] {
+  CHECK(refusal([&] {
           return rotary::in_place(q, at(1, {2, 6, 8, 128}));
         }) == "rotary: k [2, 6, 8, 128]: seqlen is 6, but 7 in q [2, 7, 32, 128]");
   const tensor wide{cos.data(), dtype::f32, {4096, 64}, {128, 1}};
-  CHECK(text([&] { return rotary::in_place(q, k, {.cos = cos, .sin = wide}); }) ==
+  CHECK(refusal([&] { return rotary::in_place(q, k, {.cos = cos, .sin = wide}); }) ==
         "rotary: sin [4096, 64]: the stride of positions must be 64, not 128, as in cos");
 }
 
 TEST_CASE("operators on rows are called with tensors") {
   using calls::at;
-  using calls::text;
+  using calls::refusal;
   const tensor x = at(0, {6, 64});
   const tensor gamma = at(1, {64}, dtype::f32);
   const tensor rows = at(2, {6}, dtype::f32);
@@ -407,7 +394,7 @@ TEST_CASE("operators on rows are called with tensors") {
   CHECK(packed.packed());
   CHECK(packed.gate_stride_row == 128);
   CHECK(packed.columns == 64);
-  CHECK(text([&] {
+  CHECK(refusal([&] {
           return gated_activation::call_packed(x, at(3, {6, 127}));
         }) == "gated_activation: gate [6, 127]: 2 * columns is 127, but columns is 64 in out [6, 64]");
   calls::check_legal<gated_activation_backward>(gated_activation_backward::call_packed(x, both, both));
@@ -431,17 +418,17 @@ TEST_CASE("operators on rows are called with tensors") {
   calls::check_legal<attention_dropout_mask>(dropout);
   CHECK(dropout.seqlen_k == 5);
 
-  CHECK(text([&] { return layer_norm::call(x, x, {.gamma = gamma, .beta = at(1, {64})}); }) ==
+  CHECK(refusal([&] { return layer_norm::call(x, x, {.gamma = gamma, .beta = at(1, {64})}); }) ==
         "layer_norm: beta is bf16, but gamma is f32");
-  CHECK(text([&] {
+  CHECK(refusal([&] {
           return softmax::call(x, at(1, {6, 63}));
         }) == "softmax: out [6, 63]: columns is 63, but 64 in x [6, 64]");
-  CHECK(text([&] { return softmax::call(x, {}); }) ==
+  CHECK(refusal([&] { return softmax::call(x, {}); }) ==
         "softmax: out [] has 0 dimensions instead of 2: [rows, columns]");
-  CHECK(text([&] {
+  CHECK(refusal([&] {
           return softmax::call(x, tensor{nullptr, dtype::bf16, {6, 64}});
         }) == "softmax: out is null");
   const tensor gap{x.data(), dtype::f32, {2, 3, 4, 5}, {61, 20, 5, 1}};
-  CHECK(text([&] { return attention_dropout_mask::call(gap); }) ==
+  CHECK(refusal([&] { return attention_dropout_mask::call(gap); }) ==
         "attention_dropout_mask: mask [2, 3, 4, 5]: the stride of batch must be 60, not 61");
 }

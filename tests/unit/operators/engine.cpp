@@ -11,28 +11,16 @@
 #include <switchyard/operators/rotary_cache.hpp>
 #include <switchyard/operators/weight_format.hpp>
 
+#include "call_tensors.hpp"
+
 using namespace switchyard;
 using namespace switchyard::operators;
 
 namespace engine_calls {
 
-alignas(64) std::array<std::byte, 4096> memory{};
-
-template <std::size_t Rank>
-tensor at(std::size_t place, const std::int64_t (&extents)[Rank], dtype type) {
-  return {memory.data() + 64 * place, type, extents};
-}
-
-/// Why a call cannot be made; empty when it can.
-std::string refusal(const auto& make) {
-  try {
-    (void)make();
-  } catch (const call_error& problem) {
-    CHECK(problem.code() == error_code::invalid_argument);
-    return std::string{problem.message()};
-  }
-  return {};
-}
+using switchyard::test::at;
+using switchyard::test::call_memory;
+using switchyard::test::refusal;
 
 /// What the operator says to a legal call after a change.
 template <class Arguments>
@@ -47,7 +35,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 matmul_quantized::arguments product() {
-  return matmul_quantized::call(at(0, {3, 64}, dtype::f16), {memory.data(), weight_format::q4_1, 5, 64},
+  return matmul_quantized::call(at(0, {3, 64}, dtype::f16), {call_memory.data(), weight_format::q4_1, 5, 64},
                                 at(1, {3, 5}, dtype::f32), {.bias = at(2, {5}, dtype::f32)});
 }
 
@@ -95,7 +83,7 @@ TEST_CASE("a product's arguments follow from its tensors") {
   CHECK(call.out_dtype == dtype::f32);
   CHECK(call.alignment() == 4);
   CHECK(call.weight_alignment() == 8);
-  const weight_matrix w{engine_calls::memory.data(), weight_format::q4_1, 5, 64};
+  const weight_matrix w{engine_calls::call_memory.data(), weight_format::q4_1, 5, 64};
   CHECK(has(refusal([&] {
               return matmul_quantized::call(at(0, {3, 32}, dtype::f16), w, at(1, {3, 5}, dtype::f32));
             }),
@@ -133,9 +121,9 @@ TEST_CASE("a product refuses illegal calls in words") {
   CHECK(has(check([](auto& a) { a.x = nullptr; }), "must not be null"));
   CHECK(has(check([](auto& a) { a.out = nullptr; }), "must not be null"));
   CHECK(has(check([](auto& a) { a.w_row_bytes = 41; }), "multiples of 2"));
-  CHECK(
-      has(check([](auto& a) { a.out = engine_calls::memory.data() + 2; }), "aligned to their element size"));
-  CHECK(check([](auto& a) { a.x = engine_calls::memory.data() + 2; }).empty());  // aligned for f16
+  CHECK(has(check([](auto& a) { a.out = engine_calls::call_memory.data() + 2; }),
+            "aligned to their element size"));
+  CHECK(check([](auto& a) { a.x = engine_calls::call_memory.data() + 2; }).empty());  // aligned for f16
   CHECK(check([](auto& a) {
           a.rows = 1;  // no second row, no stride
           a.x_stride_row = a.out_stride_row = unset;
@@ -143,7 +131,7 @@ TEST_CASE("a product refuses illegal calls in words") {
 }
 
 TEST_CASE("rows of a table: arguments, and what is refused") {
-  const weight_matrix table{engine_calls::memory.data(), weight_format::q6_k, 7, 256};
+  const weight_matrix table{engine_calls::call_memory.data(), weight_format::q6_k, 7, 256};
   const auto ids = at(1, {3}, dtype::i32);
   const auto call = embedding::call(table, ids, at(2, {3, 256}, dtype::bf16));
   CHECK(embedding::check(call).empty());
@@ -167,8 +155,9 @@ TEST_CASE("rows of a table: arguments, and what is refused") {
   CHECK(has(check([](auto& a) { a.table_row_bytes = unset; }), "table_row_bytes"));
   CHECK(has(check([](auto& a) { a.ids = nullptr; }), "must not be null"));
   CHECK(has(check([](auto& a) { a.table = nullptr; }), "must not be null"));
-  CHECK(has(check([](auto& a) { a.out = engine_calls::memory.data() + 1; }), "aligned to its element size"));
-  CHECK(has(check([](auto& a) { a.table = engine_calls::memory.data() + 1; }), "multiples of 2"));
+  CHECK(has(check([](auto& a) { a.out = engine_calls::call_memory.data() + 1; }),
+            "aligned to its element size"));
+  CHECK(has(check([](auto& a) { a.table = engine_calls::call_memory.data() + 1; }), "multiples of 2"));
 }
 
 TEST_CASE("rotary embedding into a cache: arguments from packed tensors, and what is refused") {
@@ -202,7 +191,8 @@ TEST_CASE("rotary embedding into a cache: arguments from packed tensors, and wha
   CHECK(has(check([](auto& a) { a.table_stride = unset; }), "table_stride"));
   CHECK(has(check([](auto& a) { a.slots = nullptr; }), "must not be null"));
   CHECK(has(check([](auto& a) { a.v_cache = nullptr; }), "must not be null"));
-  CHECK(has(check([](auto& a) { a.q = engine_calls::memory.data() + 1; }), "aligned to their element size"));
+  CHECK(has(check([](auto& a) { a.q = engine_calls::call_memory.data() + 1; }),
+            "aligned to their element size"));
   CHECK(check([](auto& a) {
           a.tokens = 1;  // no second token, no stride
           a.q_stride_token = a.k_stride_token = a.v_stride_token = unset;
