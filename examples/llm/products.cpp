@@ -61,10 +61,9 @@ void products::multiply(const sy::const_tensor& x, const projection& with, const
     const sy::tensor columns{first, out.dtype(), {out.extent(0), each.weights.rows}, {out.stride(0), 1}};
     if (multiply_with_cublaslt(x, each, columns)) continue;
     calls_.launch(matmul_,
-                  ops::matmul_quantized::call(x, each.weights, columns,
-                                              {.bias = each.bias,
-                                               .int8_activations = int8_activations_,
-                                               .w_is_constant = true}));
+                  ops::matmul_quantized::call(
+                      x, each.weights, columns,
+                      {.bias = each.bias, .int8_activations = int8_activations_, .w_is_constant = true}));
   }
 }
 

@@ -95,7 +95,7 @@ class tiny_model {
     for (std::size_t at = 0; at < out.size(); at += size) {
       const float value = any(generator_);
       const std::uint16_t bits = format == operators::weight_format::f16
-                                     ? f16_from(value)
+                                     ? f16_from(static_cast<double>(value))
                                      : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
       std::memcpy(out.data() + at, size == sizeof value ? static_cast<const void*>(&value) : &bits, size);
     }
