@@ -51,7 +51,7 @@ namespace {
 
 }  // namespace
 
-loaded_model::loaded_model(sy::catalog& catalog, sy::device device, const std::string& path,
+loaded_model::loaded_model(sy::catalog& catalog, const sy::device& device, const std::string& path,
                            const load_options& options, const load_progress& progress)
     : file_{path},
       config_{read_config(file_)},

@@ -33,7 +33,7 @@ struct load_options {
 class loaded_model {
  public:
   /// Throws gguf_error, driver_error and std::invalid_argument.
-  loaded_model(switchyard::catalog& catalog, switchyard::device device, const std::string& path,
+  loaded_model(switchyard::catalog& catalog, const switchyard::device& device, const std::string& path,
                const load_options& options, const load_progress& progress = {});
 
   [[nodiscard]] const gguf_file& file() const noexcept { return file_; }

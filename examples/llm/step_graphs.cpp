@@ -37,7 +37,7 @@ void step_graphs::run(const shape& of, switchyard::stream on, const std::functio
 std::int64_t captured_pages(std::int64_t pages) noexcept {
   if (pages <= 8) return pages;
   const auto octave = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(pages)));
-  const std::int64_t step = octave / 4;
+  const std::int64_t step = std::max<std::int64_t>(octave / 4, 1);
   return (pages + step - 1) / step * step;
 }
 

@@ -140,7 +140,7 @@ TEST_CASE("a blob that is replaced together with its manifest runs from then on"
     (void)catalog.reload();
     CHECK(run(on, {}) == 1);
   }
-  CHECK(files.log() == "");
+  CHECK(files.log().empty());
   CHECK(driver->loads == 2);  // each content once, however often it comes back
   CHECK(driver->unloads == 0);
 }

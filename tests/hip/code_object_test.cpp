@@ -1,7 +1,6 @@
 // Reading AMD code objects: one made by clang (whose path is given in HSACO, when there is one), ones made
 // here byte by byte, and damaged ones.
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -153,7 +152,7 @@ TEST_CASE("a code object of our own is read") {
 }
 
 TEST_CASE("what clang writes is read") {
-  const char* const path = std::getenv("HSACO");
+  const char* const path = switchyard::test::variable("HSACO");
   if (path == nullptr) {
     WARN("skipped: HSACO is not set");
     return;
@@ -351,7 +350,7 @@ TEST_CASE("damaged files are read without harm") {
   std::vector<std::string> files{
       code_object_file(metadata()),
       bundle_of({{"hipv4-amdgcn-amd-amdhsa--gfx942", code_object_file(metadata())}})};
-  if (const char* const path = std::getenv("HSACO"); path != nullptr) {
+  if (const char* const path = switchyard::test::variable("HSACO"); path != nullptr) {
     std::ifstream stream{path, std::ios::binary};
     files.emplace_back(std::istreambuf_iterator<char>{stream}, std::istreambuf_iterator<char>{});
   }
