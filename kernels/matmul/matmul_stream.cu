@@ -155,37 +155,30 @@ __device__ __forceinline__ void store(const arguments& a, i64 index, float value
   }
 }
 
-/// A thread's copy into shared memory of 4, 8 or 16 bytes.
-template <int Bytes>
+/// A thread's copy of 16 bytes into shared memory.
 __device__ __forceinline__ void copy_piece(u32 to, const void* from, u64 policy) {
-  if constexpr (Bytes == 16) {
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "l"(policy)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3;" ::"r"(to), "l"(from),
-                 "n"(Bytes), "l"(policy)
-                 : "memory");
-  }
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "l"(policy)
+               : "memory");
 }
 
-/// Where operands come from: made by the block itself, or prepared and copied as a whole, or a chunk at a
-/// time.
-enum class rows_mode { made, kept, ring };
+/// Where operands come from: made by the block itself, or prepared and copied a chunk at a time.
+enum class rows_mode { made, ring };
 
-/// Tiles: of eight rows. Chunk: inputs of a stage. WPitch: bytes from output to output there. Copy: bytes of
-/// one copy of weights.
+/// Tiles: of eight rows. Chunk: inputs of a stage. WPitch: bytes from output to output there.
 template <format Format, class Number, rows_mode Mode, int Warps, int Groups, int Stages, int Tiles,
-          int Chunk, int WPitch, int Copy>
+          int Chunk, int WPitch>
 struct pipeline {
   static constexpr int threads = 32 * Warps * Groups;
   static constexpr int outputs = 16 * Warps;
   static constexpr int most_rows = 8 * Tiles;
   static constexpr bool stays = Mode != rows_mode::ring;
   static constexpr bool has_sums = !is_plain<Format>;
+  static constexpr int piece_bytes = 16;  ///< of one copy of weights
   static constexpr int chunk_bytes = Chunk / block_elements<Format> * block_bytes<Format>;
-  static constexpr bool is_shifted = chunk_bytes % Copy != 0;
-  static constexpr int row_pieces = (chunk_bytes + (is_shifted ? 2 * Copy - 4 : 0) + Copy - 1) / Copy;
+  static constexpr bool is_shifted = chunk_bytes % piece_bytes != 0;
+  static constexpr int row_pieces =
+      (chunk_bytes + (is_shifted ? 2 * piece_bytes - 4 : 0) + piece_bytes - 1) / piece_bytes;
   static constexpr int copies = (16 * row_pieces + 31) / 32;  ///< of a thread for a stage
   static constexpr int w_bytes = outputs * WPitch;
   static constexpr int chunk_groups = Chunk / group_elements<Format>;
@@ -196,7 +189,7 @@ struct pipeline {
   static constexpr int x_padding = 64;  ///< bytes behind each row: eight threads read different banks
   static_assert(Stages >= 2 && Chunk % block<Format, Tiles>::inputs == 0);
   static_assert(WPitch % 16 == 0);
-  static_assert(WPitch >= row_pieces * Copy);
+  static_assert(WPitch >= row_pieces * piece_bytes);
 
   const arguments& a;
   char* memory;
@@ -256,7 +249,7 @@ struct pipeline {
   }
   /// Copies begin at multiples of their size; what a stage holds begins so many bytes into it.
   __device__ __forceinline__ static int skipped(int chunk) {
-    return is_shifted ? static_cast<int>(bytes_of(static_cast<i64>(chunk) * Chunk) % Copy) : 0;
+    return is_shifted ? static_cast<int>(bytes_of(static_cast<i64>(chunk) * Chunk) % piece_bytes) : 0;
   }
 
   /// A warp's copies of a stage, lane after lane: what lies side by side in memory is asked for at a time.
@@ -267,15 +260,15 @@ struct pipeline {
     const i64 left = a.out_features - first;
     const char* const from = a.w + first * a.w_row_bytes + begin;
     const u32 to = ptx::shared_address(stage_memory(stage)) + static_cast<u32>(16 * warp * WPitch);
-    const bool is_whole = left >= 16 && bytes >= row_pieces * Copy;
+    const bool is_whole = left >= 16 && bytes >= row_pieces * piece_bytes;
     const u32 row_bytes = static_cast<u32>(a.w_row_bytes);
 #pragma unroll
     for (int j = 0; j < copies; ++j) {
       const u32 piece = static_cast<u32>(j * 32 + lane);
       const u32 row = piece / row_pieces;
-      const u32 at = Copy * (piece % row_pieces);
+      const u32 at = piece_bytes * (piece % row_pieces);
       if (row < 16 && (is_whole || (static_cast<i64>(row) < left && static_cast<int>(at) < bytes)))
-        copy_piece<Copy>(to + row * WPitch + at, from + static_cast<u64>(row * row_bytes + at), policy);
+        copy_piece(to + row * WPitch + at, from + static_cast<u64>(row * row_bytes + at), policy);
     }
   }
   __device__ __forceinline__ void copy_operands(int stage, int chunk) const {
@@ -317,21 +310,14 @@ struct pipeline {
     const int units = static_cast<int>(a.in_features / 8);
     for (int row = 0; row < rows; ++row) {
       const auto* const x = reinterpret_cast<const Number*>(a.x) + (first_row + row) * a.x_stride_row;
-      if constexpr (has_sums && Mode == rows_mode::made) {
+      if constexpr (has_sums) {
         make_operands<Format, Number, threads>(x, a.in_features, to, row, most_rows,
                                                results() + 2 * Groups * rows * results_pitch);
       } else {
-        const char* const from =
-            has_sums ? a.operands + 2 * (first_row + row) * a.in_features : reinterpret_cast<const char*>(x);
         for (int i = thread; i < units; i += threads)
           *reinterpret_cast<uint4*>(to.units + row * to.pitch + 16 * i) =
-              *reinterpret_cast<const uint4*>(from + 16 * i);
+              *reinterpret_cast<const uint4*>(x + 8 * i);
       }
-    }
-    if constexpr (has_sums && Mode == rows_mode::kept) {
-      const auto* const sums = reinterpret_cast<const uint4*>(prepared_sums());
-      const int pieces = static_cast<int>(a.in_features / group_elements<Format>) * most_rows / 4;
-      for (int i = thread; i < pieces; i += threads) reinterpret_cast<uint4*>(to.sums)[i] = sums[i];
     }
   }
   __device__ __forceinline__ void sync_group() const {
@@ -362,9 +348,9 @@ struct pipeline {
     const int g = lane / 4;
     from.w[0] = at + (16 * warp + g) * WPitch + skipped(chunk);
     from.w[1] = from.w[0] + 8 * WPitch;
-    const operand_memory kept = operands();
-    const char* const x = stays ? kept.units + 2 * chunk * Chunk : at + w_bytes;
-    const float* const sums = stays ? kept.sums + chunk * chunk_groups * most_rows
+    const operand_memory all = operands();
+    const char* const x = stays ? all.units + 2 * chunk * Chunk : at + w_bytes;
+    const float* const sums = stays ? all.sums + chunk * chunk_groups * most_rows
                                     : reinterpret_cast<const float*>(at + w_bytes + rows * x_pitch());
     from.sums = sums + 2 * from.t;
 #pragma unroll
@@ -448,7 +434,7 @@ struct pipeline {
         ptx::commit_copies();
       }
     }
-    if constexpr (has_sums && Mode != rows_mode::made) {
+    if constexpr (has_sums && !stays) {
       for (int row = static_cast<int>(threadIdx.x); row < rows; row += threads)
         operands().scales[row] = prepared_scales()[first_row + row];
     }
@@ -497,13 +483,13 @@ __device__ __forceinline__ void prepare_operands(const arguments& a) {
 
 }  // namespace sy::stream
 
-#define SY_MATMUL_STREAM(NAME, FORMAT, NUMBER, MODE, WARPS, GROUPS, STAGES, TILES, CHUNK, W_PITCH, COPY)     \
+#define SY_MATMUL_STREAM(NAME, FORMAT, NUMBER, MODE, WARPS, GROUPS, STAGES, TILES, CHUNK, W_PITCH)           \
   extern "C" __global__ void __launch_bounds__(32 * WARPS * GROUPS,                                          \
                                                WARPS * GROUPS <= 8 && TILES <= 4 ? 2 : 1)                    \
       NAME(const __grid_constant__ sy::stream::arguments a) {                                                \
     extern __shared__ __align__(128) char memory[];                                                          \
     sy::stream::pipeline<sy::stream::format::FORMAT, sy::stream::NUMBER, sy::stream::rows_mode::MODE, WARPS, \
-                         GROUPS, STAGES, TILES, CHUNK, W_PITCH, COPY>{a, memory}                             \
+                         GROUPS, STAGES, TILES, CHUNK, W_PITCH>{a, memory}                                   \
         .run();                                                                                              \
   }
 

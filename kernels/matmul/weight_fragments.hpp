@@ -13,10 +13,10 @@
 #include <type_traits>
 
 #include "../gpu/ptx.hpp"
+#include "../gpu/weight_format.hpp"
 
 namespace sy::stream {
 
-using u16 = unsigned short;
 using u32 = unsigned;
 using i32 = int;
 using i64 = long long;
@@ -24,22 +24,8 @@ using u64 = unsigned long long;
 using bf16 = __nv_bfloat16;
 using f16 = __half;
 
-enum class format { f16, bf16, q8_0, q4_0, q4_1, q4_k, q6_k };
+using format = weight_format;
 
-/// Weights and bytes of a block of a row.
-template <format Format>
-inline constexpr i32 block_elements = Format == format::q4_k || Format == format::q6_k  ? 256
-                                      : Format == format::f16 || Format == format::bf16 ? 1
-                                                                                        : 32;
-template <format Format>
-inline constexpr i32 block_bytes = Format == format::q8_0   ? 34
-                                   : Format == format::q4_0 ? 18
-                                   : Format == format::q4_1 ? 20
-                                   : Format == format::q4_k ? 144
-                                   : Format == format::q6_k ? 210
-                                                            : 2;
-template <format Format>
-inline constexpr bool is_plain = block_elements<Format> == 1;
 /// Weights with one scale.
 template <format Format>
 inline constexpr i32 group_elements = Format == format::q6_k ? 16 : 32;
