@@ -20,10 +20,7 @@ using namespace test;
 /// Two variants in blobs of their own, the first one faster.
 void put_two_blobs(const disk& files) {
   files.put_blob("stamp", "stamp_other.so", "other.so");
-  json two = stamp_variant("two", 2);
-  two["launches"][0]["blob"] = "other.so";
-  two["launches"][0].erase("sha256");
-  files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant_in("other.so", "two", 2)});
   files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 2.0}})})});
 }
 
@@ -115,11 +112,8 @@ TEST_CASE("of several variants that wait, each is tried again when its own time 
   const disk files;
   put_two_blobs(files);
   files.write(files.kernels("stamp") / "third.so", read_text(disk::built("stamp.so")) + "third");
-  json two = stamp_variant("two", 2);
-  two["launches"][0]["blob"] = "other.so";
-  json three = stamp_variant("three", 3);
-  three["launches"][0]["blob"] = "third.so";
-  files.put_manifest("stamp", {stamp_variant("one", 1), two, three});
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant_in("other.so", "two", 2),
+                               stamp_variant_in("third.so", "three", 3)});
   files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 2.0}, {"three", 3.0}})})});
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};

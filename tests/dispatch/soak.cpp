@@ -52,11 +52,7 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
   const disk files;
   const auto put_manifest = [&files](bool other) {
     files.put_blob("stamp", other ? "stamp_other.so" : "stamp.so", "first.so");
-    json one = stamp_variant("one", 1);
-    json two = stamp_variant("two", 2);
-    one["launches"][0]["blob"] = "first.so";
-    one["launches"][0].erase("sha256");
-    files.put_manifest("stamp", {one, two});
+    files.put_manifest("stamp", {stamp_variant_in("first.so", "one", 1), stamp_variant("two", 2)});
   };
   const auto put_table = [&files](bool other) {
     files.put_table("stamp", {stamp_group({row(1, 64, {{"one", other ? 9.0 : 1.0}, {"two", 5.0}})})});

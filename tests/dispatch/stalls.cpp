@@ -29,12 +29,8 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
   const disk files;
   files.put_blob("stamp", "stamp_other.so", "other.so");
   const auto put_manifest = [&](bool other) {
-    json two = stamp_variant("two", 2);
-    if (other) {
-      two["launches"][0]["blob"] = "other.so";
-      two["launches"][0].erase("sha256");
-    }
-    files.put_manifest("stamp", {stamp_variant("one", 1), two});
+    files.put_manifest(
+        "stamp", {stamp_variant("one", 1), stamp_variant_in(other ? "other.so" : "stamp.so", "two", 2)});
   };
   put_manifest(false);
   set_winner(files, "one", "two");
@@ -83,10 +79,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
 TEST_CASE("a call that needs one kernel does not wait for another that is being loaded") {
   const disk files;
   files.put_blob("stamp", "stamp_other.so", "other.so");
-  json two = stamp_variant("two", 2);
-  two["launches"][0]["blob"] = "other.so";
-  two["launches"][0].erase("sha256");
-  files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant_in("other.so", "two", 2)});
   files.put_table(
       "stamp",
       {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}}), row(1, 4096, {{"one", 2.0}, {"two", 1.0}})})});
@@ -135,10 +128,7 @@ TEST_CASE("the generation changes when a choice may have changed, and only then"
 TEST_CASE("ranges that were prepared are prepared again by the thread that replaces") {
   const disk files;
   files.put_blob("stamp", "stamp_other.so", "other.so");
-  json two = stamp_variant("two", 2);
-  two["launches"][0]["blob"] = "other.so";
-  two["launches"][0].erase("sha256");
-  files.put_manifest("stamp", {stamp_variant("one", 1), two});
+  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant_in("other.so", "two", 2)});
   set_winner(files, "one", "two");
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};

@@ -111,6 +111,14 @@ struct echo {
              {"parameters", {"out", {{"i32", "number"}}}}}}}};
 }
 
+/// The same in a blob of its own.
+[[nodiscard]] inline nlohmann::json stamp_variant_in(const std::string& blob, const std::string& id,
+                                                     int number) {
+  nlohmann::json out = stamp_variant(id, number);
+  out["launches"][0]["blob"] = blob;
+  return out;
+}
+
 /// A variant of `nothing`.
 [[nodiscard]] inline nlohmann::json nothing_variant(const std::string& id) {
   return {{"id", id},
