@@ -95,9 +95,12 @@ def fingerprints(kernels, operator):
     out = {}
     for path in glob.glob(os.path.join(kernels, operator, "cuda-*", "manifest.json")):
         with open(path, encoding="utf-8") as file:
-            for variant in json.load(file)["variants"]:
-                hashes = "".join(each["sha256"][:16] for each in variant["launches"] if "blob" in each)
-                out.setdefault(variant["id"], []).append((variant["type"], hashes))
+            manifest = json.load(file)
+        shared = manifest.get("shared", {})
+        for variant in manifest["variants"]:
+            launches = [{**shared.get(each.get("like"), {}), **each} for each in variant["launches"]]
+            hashes = "".join(each["sha256"][:16] for each in launches if "blob" in each)
+            out.setdefault(variant["id"], []).append((variant["type"], hashes))
     return out
 
 

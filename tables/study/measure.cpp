@@ -331,9 +331,8 @@ class study_of final : public study {
     for (contender& each : all) {
       try {
         if (for_tables_ && best > 300 && variants_[each.variant]->last_share > 4) continue;
-        if (!std::exchange(variants_[each.variant]->loaded, true)) {
-          static_cast<void>(sample(each.variant, 1, 0));
-        }
+        if (!variants_[each.variant]->loaded) static_cast<void>(sample(each.variant, 1, 0));
+        variants_[each.variant]->loaded = true;
         double first = sample(each.variant, 1, 0);
         const auto is_hopeless = [&] { return best > 0 && first > (best > 100 ? 2.5 : 20) * best; };
         if (is_hopeless()) first = std::min(first, sample(each.variant, 1, 0));  // or it was interrupted
@@ -346,7 +345,8 @@ class study_of final : public study {
         if (best == 0 || each.quick < best) best = each.quick;
       } catch (const sy::error& problem) {
         std::fprintf(stderr, "%s\n", problem.what());
-        variants_[each.variant]->failed = true;
+        each.quick = 0;
+        variants_[each.variant]->failed = !variants_[each.variant]->loaded;  // others fail at one shape alone
       }
     }
     std::erase_if(all, [](const contender& each) { return each.quick == 0; });
@@ -443,7 +443,7 @@ int main(int argc, char** argv) {
             device.driver()->create_event(),
             std::ofstream{words[3]}};
   if (!is_host) all.delay = device.driver()->allocate(all.delay_bytes, {});
-  constexpr std::size_t scratch_bytes = std::size_t{512} << 20U;
+  const std::size_t scratch_bytes = std::size_t{is_host ? 512U : 8192U} << 20U;
   all.scratch = {device.driver()->allocate(scratch_bytes, {}), scratch_bytes};
   namespace ops = sy::operators;
   std::vector<std::unique_ptr<study>> studies;
