@@ -89,8 +89,8 @@ template <class... Operators>
   using namespace sy::operators;
   return find_operator<attention_forward, attention_decode, attention_backward, attention_dropout_mask,
                        rotary, softmax, softmax_backward, rms_norm, rms_norm_backward, layer_norm,
-                       layer_norm_backward, gated_activation, gated_activation_backward>(
-      name == nullptr ? "" : name);
+                       layer_norm_backward, gated_activation, gated_activation_backward, matmul_quantized,
+                       embedding, rotary_cache>(name == nullptr ? "" : name);
 }
 
 struct last_error {

@@ -2,6 +2,7 @@
 // `call` takes; a name that nobody reads is an error.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -71,6 +72,10 @@ class named_arguments {
       if (each.name == name) return true;
     }
     return false;
+  }
+
+  [[noreturn]] void fail_about(std::string_view name, const std::string& what) const {
+    fail(about(name) + " " + what);
   }
 
   /// Throws where an argument was not read.
@@ -288,6 +293,45 @@ inline attention_dropout_mask::arguments make<attention_dropout_mask>(named_argu
   attention_dropout_mask::arguments others;
   read_dropout(in, others);
   return attention_dropout_mask::call(in.written("mask"), others);
+}
+
+/// A matrix of weights: a pointer, the text `weights`, and the integers <name>_rows, <name>_columns and,
+/// where rows do not follow each other, <name>_stride_bytes.
+[[nodiscard]] inline weight_matrix read_weights(named_arguments& in, const std::string& name) {
+  weight_matrix out{in.pointer<std::byte>(name), in.choice("weights", weight_format::f32),
+                    in.integer(name + "_rows", std::int64_t{-1}),
+                    in.integer(name + "_columns", std::int64_t{-1})};
+  if (out.rows < 0 || out.columns < 0)
+    in.fail_about(name, "needs " + name + "_rows and " + name + "_columns, which must not be negative");
+  out.stride_bytes = in.integer(name + "_stride_bytes", out.stride());
+  return out;
+}
+template <>
+inline matmul_quantized::arguments make<matmul_quantized>(named_arguments& in) {
+  const weight_matrix w = read_weights(in, "w");
+  return matmul_quantized::call(in.read("x"), w, in.written("out"),
+                                {.bias = in.read("bias"),
+                                 .int8_activations = in.integer("int8_activations", 0) != 0,
+                                 .w_is_constant = in.integer("w_is_constant", 0) != 0});
+}
+template <>
+inline embedding::arguments make<embedding>(named_arguments& in) {
+  const weight_matrix table = read_weights(in, "table");
+  return embedding::call(table, in.read("ids"), in.written("out"));
+}
+template <>
+inline rotary_cache::arguments make<rotary_cache>(named_arguments& in) {
+  const rotary_cache::places at{in.read("cos"), in.read("sin"), in.read("positions"), in.read("slots")};
+  const rotary_cache::options with{.q_gamma = in.read("q_gamma"),
+                                   .k_gamma = in.read("k_gamma"),
+                                   .k_scale = in.read("k_scale"),
+                                   .v_scale = in.read("v_scale"),
+                                   .epsilon = in.real("epsilon", 1e-6F),
+                                   .style = in.choice("style", rotary_style::half)};
+  const tensor k_cache = in.written("k_cache");
+  const tensor v_cache = in.written("v_cache");
+  if (in.has("qkv")) return rotary_cache::call_packed(in.written("qkv"), k_cache, v_cache, at, with);
+  return rotary_cache::call(in.written("q"), in.read("k"), in.read("v"), k_cache, v_cache, at, with);
 }
 
 }  // namespace switchyard::c_api

@@ -10,7 +10,9 @@
  *
  * A function that can fail returns 0 or the number of the error (the table of include/switchyard/README.md),
  * 1 for one that has no number; number and text of a thread's last error stay until its next one. Arguments
- * have the names of the operator's C++ `call`; what is not given has its default. Any thread may call. An
+ * have the names of the operator's C++ `call`; what is not given has its default. Weights in a format (w of
+ * matmul_quantized, table of embedding) are a pointer `w`, the text `weights`, such as "q4_k", the integers
+ * `w_rows` and `w_columns`, and `w_stride_bytes` where rows do not follow each other. Any thread may call. An
  * operator is closed before its catalog. Structs begin with their size, so that later versions may append
  * members.
  */

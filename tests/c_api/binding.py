@@ -49,6 +49,8 @@ def arguments(**given):
             each.kind, each.integer = 1, value
         elif isinstance(value, float):
             each.kind, each.real = 2, value
+        elif isinstance(value, ctypes.c_void_p):
+            each.kind, each.pointer = 3, value
         else:
             each.kind, each.text = 4, value.encode()
     return out

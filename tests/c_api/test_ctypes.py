@@ -7,16 +7,20 @@ import array
 import ctypes
 import math
 import random
+import struct
 import sys
 import unittest
 
 from binding import Description, Options, Tensor, arguments, load
 
 
-F32 = 2
+F32, I32 = 2, 7
 OPERATORS = {"attention_forward": 21, "attention_decode": 19, "attention_backward": 20, "attention_dropout_mask": 5,
              "rotary": 15, "softmax": 4, "softmax_backward": 4, "rms_norm": None, "rms_norm_backward": None, "layer_norm": None,
-             "layer_norm_backward": None, "gated_activation": None, "gated_activation_backward": None}
+             "layer_norm_backward": None, "gated_activation": None, "gated_activation_backward": None, "matmul_quantized": 10,
+             "embedding": None, "rotary_cache": None}
+# What a call without tensors must have besides.
+BESIDES = {"matmul_quantized": {"w_rows": 0, "w_columns": 0}, "embedding": {"table_rows": 0, "table_columns": 0}}
 
 
 def tensor(values, *extents):
@@ -88,12 +92,58 @@ class Ctypes(unittest.TestCase):
         self.assertIn("window_left is 1099511627776, which does not fit", self.text())
         library.switchyard_operator_close(op)
 
+    def open(self, name):
+        op = ctypes.c_void_p()
+        self.assertEqual(self.library.switchyard_operator_open(self.catalog, name, b"host", ctypes.byref(op)), 0, self.text())
+        self.addCleanup(self.library.switchyard_operator_close, op)
+        return op
+
+    def call(self, op, **given):
+        given = arguments(**given)
+        return self.library.switchyard_call(op, None, given, len(given))
+
+    def test_weights(self):
+        """Weights of a format are a pointer with its rows and columns: q8_0 has an f16 scale before 32 integers."""
+        draw = random.Random(8)
+        rows, inner, wanted = 3, 64, 8
+        x = array.array("f", [draw.gauss(0, 1) for _ in range(rows * inner)])
+        integers = [[draw.randint(-127, 127) for _ in range(inner)] for _ in range(wanted + 1)]
+        stride = inner // 32 * 34 + 2
+        weights = bytearray(stride * (wanted + 1))
+        for i, row in enumerate(integers):
+            for block in range(inner // 32):
+                struct.pack_into("<e32b", weights, i * stride + block * 34, 0.25 * (block + 1), *row[block * 32:][:32])
+        value = lambda i, j: integers[i][j] * 0.25 * (j // 32 + 1)
+        buffer = (ctypes.c_char * len(weights)).from_buffer(weights)
+        w = {"weights": "q8_0", "w": ctypes.c_void_p(ctypes.addressof(buffer)), "w_rows": wanted, "w_columns": inner, "w_stride_bytes": stride}
+        out = array.array("f", [math.nan] * (rows * wanted))
+        op = self.open(b"matmul_quantized")
+        self.assertEqual(self.call(op, x=tensor(x, rows, inner), out=tensor(out, rows, wanted), **w), 0, self.text())
+        for r in range(rows):
+            for i in range(wanted):
+                terms = [x[r * inner + j] * value(i, j) for j in range(inner)]
+                self.assertAlmostEqual(out[r * wanted + i], sum(terms), delta=1e-4 * sum(map(abs, terms)))
+        self.assertEqual(self.call(op, x=tensor(x, rows, inner), out=tensor(out, rows, wanted), **{**w, "w_columns": 32}), 301)
+        self.assertIn("matmul_quantized: w is [8, 32], but x and out ask for [8, 64]", self.text())
+        del w["w_rows"]
+        self.assertEqual(self.call(op, x=tensor(x, rows, inner), out=tensor(out, rows, wanted), **w), 301)
+        self.assertIn("w needs w_rows and w_columns, which must not be negative", self.text())
+
+        ids = array.array("i", [5, 0])
+        ids_view = Tensor(ctypes.sizeof(Tensor), ids.buffer_info()[0], I32, 1, (ctypes.c_int64 * 5)(2), (ctypes.c_int64 * 5)(1))
+        found = array.array("f", [math.nan] * (2 * inner))
+        table = {"weights": "q8_0", "table": ctypes.c_void_p(ctypes.addressof(buffer)), "table_rows": wanted + 1, "table_columns": inner,
+                 "table_stride_bytes": stride}
+        self.assertEqual(self.call(self.open(b"embedding"), ids=ids_view, out=tensor(found, 2, inner), **table), 0, self.text())
+        self.assertEqual(list(found), [value(i, j) for i in ids for j in range(inner)])
+
     def test_calls_by_names_reach_every_operator(self):
         """Each adapter reads its operator's tensors: without any, the first one is what is missing."""
         for name in OPERATORS:
             op = ctypes.c_void_p()
             self.assertEqual(self.library.switchyard_operator_open(self.catalog, name.encode(), b"host", ctypes.byref(op)), 0, self.text())
-            self.assertEqual(self.library.switchyard_call(op, None, arguments(), 0), 301, name)
+            given = arguments(**BESIDES.get(name, {}))
+            self.assertEqual(self.library.switchyard_call(op, None, given, len(given)), 301, name)
             self.assertIn("has 0 dimensions instead of", self.text())
             self.library.switchyard_operator_close(op)
 
