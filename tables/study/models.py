@@ -14,6 +14,7 @@ or operator contains the text. --judge reads an OUTPUT again.
 import argparse
 import itertools
 import json
+import lzma
 import math
 import os
 import subprocess
@@ -99,7 +100,7 @@ def combined(first, second):
 def read(path):
     """Measured calls, each with the times of both passes as one; and the number of calls planned."""
     calls, planned = {}, 0
-    with open(path, encoding="utf-8") as file:
+    with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as file:
         for line in map(json.loads, file):
             planned = line.get("planned", planned)
             if "study" not in line:
