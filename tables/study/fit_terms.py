@@ -92,7 +92,7 @@ def bind(problem, variants):
 def nonnegative(rows, weights):
     """The x >= 0 with the least weighted sum of (row . x - 1)^2, by coordinate descent."""
     count = len(rows[0])
-    scale = [max(row[i] for row in rows) or 1.0 for i in range(count)]
+    scale = [max(row[i] for row in rows) or 1.0 for i in range(count)]  # so that all columns count alike
     matrix = [[0.0] * count for _ in range(count)]
     right = [0.0] * count
     for row, weight in zip(rows, weights):
@@ -113,6 +113,18 @@ def predicted(factors, terms):
     return sum(factor * term for factor, term in zip(factors, terms))
 
 
+def not_too_short(samples):
+    """Factors by (terms over time, weight) of each sample; those whose time comes out too short weigh more and more. Where a
+    variant is slow its time says little of the choices there, but one that is far too short would be chosen elsewhere."""
+    rows, weights = [row for row, _ in samples], [weight for _, weight in samples]
+    if len(rows) < FEWEST:
+        rows = [[0.0, *row[1:]] for row in rows]  # so few would be explained by a constant
+    for _ in range(6):
+        x = nonnegative(rows, weights)
+        weights = [weight * (4 if predicted(x, row) < 0.85 else 1) for row, weight in zip(rows, weights)]
+    return x
+
+
 def start(problems):
     """Factors of each variant that is near the best somewhere, or the first of the manifest, by its own times."""
     near, firsts, samples = set(), set(), {}
@@ -129,7 +141,7 @@ def start(problems):
                 weight = 1.0 if time < 1.15 * best else 0.3 if time < 1.5 * best else 0.03
                 row = [term / time for term in problem.entries[name][1]]
                 samples.setdefault(name, []).append((row, weight * problem.weight))
-    return {name: nonnegative([row for row, _ in each], [weight for _, weight in each])
+    return {name: not_too_short(each)
             for name, each in sorted(samples.items()) if name in firsts or (name in near and len(each) >= FEWEST)}
 
 

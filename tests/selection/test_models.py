@@ -4,6 +4,7 @@ A share of the calls is measured, shrunk, with the kernels of this build: each m
 a CPU that others use say nothing about the choices, so the bound is judged on invented times.
 """
 
+import glob
 import json
 import os
 import re
@@ -48,6 +49,18 @@ def check_operators(operators):
         expect(any(word in phase for phase in phases), f"no call of phase {word}", phases)
 
 
+def check_factors():
+    """A stated time grows with the size of the call; a constant would win wherever calls are long."""
+    count = 0
+    for path in sorted(glob.glob(os.path.join(STUDY, "..", "..", "kernels", "*", "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            for factors in json.load(file).get("cost_ns", {}).values():
+                for key, each in factors.items():
+                    expect(sum(each[1:]) > 0, f"{path}: the time of {key} does not grow", each)
+                    count += 1
+    expect(count > 250, "too few times are stated", count)
+
+
 def check_sources():
     """Every model names the public configuration that its sizes come from, and gives the values they follow from."""
     with open(os.path.join(STUDY, "models.json"), encoding="utf-8") as file:
@@ -68,6 +81,7 @@ def check_sources():
 
 def main():
     check_sources()
+    check_factors()
     check_operators(os.listdir(os.path.join(ROOT, "kernels")))
     os.makedirs(FOLDER, exist_ok=True)
     path = os.path.join(FOLDER, "run.jsonl")
