@@ -142,7 +142,7 @@ def make_manifest(plan, folder, meta_folder):
         launches = [finish_launch(launch, plan, facts.get(launch.get("blob"), {}), infos.get(launch.get("blob")),
                                   hashes.get(launch.get("blob"))) for launch in variant["launches"]]
         entry = {"id": variant["id"], "type": variant["type"]}
-        for key in ("config", "requires", "cost", "cost_us", "workspace"):
+        for key in ("config", "requires", "cost", "cost_us", "cost_ns", "workspace"):
             if variant.get(key):
                 entry[key] = variant[key]
         entry["launches"] = launches

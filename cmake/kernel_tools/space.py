@@ -141,9 +141,9 @@ class Scope:
 class Space:
     """One search-space file."""
 
-    ALLOWED = {"schema", "operator", "targets", "maps", "define", "blobs", "variants", "sets", "cost_us", "description"}
-    RULE = {"type", "config", "build", "let", "where", "targets", "id", "order", "requires", "cost", "workspace",
-            "launches", "description"}
+    ALLOWED = {"schema", "operator", "targets", "maps", "define", "blobs", "variants", "sets", "cost_us", "cost_ns", "description"}
+    RULE = {"type", "config", "build", "let", "where", "targets", "id", "order", "requires", "cost", "cost_ns", "cost_key",
+            "workspace", "launches", "description"}
     BLOB = {"toolchain", "name", "sources", "include", "std", "flags", "defines", "instantiate", "requires",
             "hip_language", "source", "function", "signature", "constexprs", "divisible", "pointer_range_32",
             "options", "description"}
@@ -168,6 +168,7 @@ class Space:
         self.rules = data["variants"]
         self.sets = data.get("sets", {})
         self.cost_us = data.get("cost_us", {})
+        self.cost_ns = data.get("cost_ns", {})
         for key, blob in self.blobs.items():
             self.require(blob, self.BLOB, {"toolchain", "name"}, f"/blobs/{key}")
             if blob["toolchain"] not in TOOLCHAINS:
@@ -246,6 +247,18 @@ class Space:
                     raise KernelBuildError(f"{place}: {target}: {error}") from None
 
 
+def sum_of_terms(name, factors, terms):
+    """The expression of a time in ns: a constant, and terms with a factor each, which may be fractions."""
+    if len(factors) != 1 + len(terms):
+        raise KernelBuildError(f"cost_ns of '{name}': {len(factors)} numbers for a constant and {len(terms)} terms")
+    unit = 10**6 if any(0 < factor < 0.1 for factor in factors) else 1000  # expressions have integers
+    parts = []
+    for factor, term in zip(factors, ["1", *terms]):
+        if factor := round(unit * factor):
+            parts.append(str(factor) if term == "1" else f"{factor} * ({term})")
+    return f"({' + '.join(parts)}) / {unit}" if parts else "0"
+
+
 class Plan:
     """What is to be built for one operator and target."""
 
@@ -283,6 +296,11 @@ class Plan:
             variant["cost"] = cost
             if unit := space.cost_us.get(self.names["target"], {}).get(variant["id"]):
                 variant["cost_us"] = unit
+        if terms := scope.resolve(rule.get("cost_ns", [])):
+            key = str(scope.text(rule.get("cost_key", rule["id"])))
+            variant.update(cost_key=key, cost_terms=terms)  # for fit_costs.py; no part of the manifest
+            if factors := space.cost_ns.get(self.names["target"], {}).get(key):
+                variant["cost_ns"] = sum_of_terms(key, factors, terms)
         order = scope.evaluate(rule.get("order", 0))
         self.variants.append({"order": order, "toolchains": sorted(set(toolchains)), "variant": variant})
 

@@ -171,7 +171,8 @@ class together {
     }
   }
 
-  /// Variants that only a table could choose, and no table does.
+  /// Variants that only a table could choose, and no table does. Those that state their time may be chosen by
+  /// it.
   void check_hidden(const sy::manifest& from) {
     std::vector<std::string> hidden;
     for (std::size_t i = 0; i < from.variants.size(); ++i) {
@@ -181,6 +182,7 @@ class together {
       const bool behind =
           std::any_of(from.variants.begin(), from.variants.begin() + static_cast<std::ptrdiff_t>(i),
                       [&](const sy::variant& other) {
+                        if (other.has_time() && variant.has_time()) return false;  // the lesser decides
                         const auto theirs = condition_texts(other);
                         return covers(other.type, variant.type) &&
                                std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end());
@@ -379,7 +381,7 @@ class together {
       if (!tuned) {
         out_.add(severity::note, from->path,
                  "no table has rows for a device that runs " + from->target.backend + " " +
-                     from->target.arch + ": its variants are chosen by the manifest's order");
+                     from->target.arch + ": its variants are chosen by the manifest's costs and order");
       }
     }
   }

@@ -171,7 +171,7 @@ struct applied_rule {
   if (other_types > 0) out.push_back({"rows", std::to_string(other_types) + " groups are of other types"});
   if (rules.groups.empty()) out.push_back({"rows", "no table was measured on a device of this backend"});
   if (chosen.why == sy::reason::heuristic) {
-    out.push_back({"order", (rules.candidates[chosen.variant].variant->cost_us > 0
+    out.push_back({"order", (rules.candidates[chosen.variant].variant->has_time()
                                  ? "the least cost of the variants that may serve: "
                                  : "the first variant of the manifests that may serve: ") +
                                 why.variant + " decides"});

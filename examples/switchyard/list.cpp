@@ -103,6 +103,7 @@ class filter {
   for (const sy::condition& each : variant.conditions) out["requires"].push_back(each.text);
   if (!variant.cost.text.empty()) out["cost"] = variant.cost.text;
   if (variant.cost_us > 0) out["cost_us"] = variant.cost_us;
+  if (!variant.cost_ns.text.empty()) out["cost_ns"] = variant.cost_ns.text;
   out["launches"] = ordered_json::array();
   for (const sy::launch& each : variant.launches) {
     if (each.is_fill) {

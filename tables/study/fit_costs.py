@@ -1,13 +1,18 @@
 """Fits what a unit of each variant's cost takes on a device, so that costs choose where no rows do.
 
     fit_costs.py TARGET OUTPUT... SPACE...
+    fit_costs.py TARGET OUTPUT... --terms KERNELS TABLES [OPERATOR...]
 
 OUTPUT are files that models.py wrote, SPACE the search spaces of one operator; TARGET is the target of the device, such as
 cuda-sm_90a. The studies of the operator in data/ count too. A variant's unit begins as the median of its times over its
 costs; then each is moved where this makes the choices by least cost cheaper, choices above 1.15 times the best counting five
 times. The spaces' `cost_us` of the target is replaced, and the cost of the choices printed.
+
+With --terms, the variants of all spaces below KERNELS whose rules list terms in `cost_ns` get factors for these, see
+fit_terms.py, from the studies, the rows of the tables below TABLES of that architecture, and OUTPUT.
 """
 
+import glob
 import json
 import math
 import os
@@ -19,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
 
+import fit_terms  # noqa: E402
 from kernel_tools.expression import evaluate  # noqa: E402
 from kernel_tools.space import expand  # noqa: E402
 from models import read  # noqa: E402
@@ -101,8 +107,26 @@ def write(path, target, units):
         file.write(text)
 
 
+def fit_all_terms(target, paths):
+    at = paths.index("--terms")
+    outputs, (kernels, tables, *operators) = paths[:at], paths[at + 1:]
+    for operator, spaces in fit_terms.spaces_with_terms(kernels).items():
+        if operators and operator not in operators:
+            continue
+        found = []
+        for path in sorted(glob.glob(os.path.join(tables, operator, "*.json"))):
+            with open(path, encoding="utf-8") as file:
+                device = json.load(file)["device"]
+            if target.startswith(f"{device['backend']}-{device['arch']}"):
+                found.append(path)
+        fit_terms.fit(operator, spaces, found, outputs, target)
+
+
 def main():
     target, *paths = sys.argv[1:]
+    if "--terms" in paths:
+        fit_all_terms(target, paths)
+        return
     spaces = [path for path in paths if path.endswith(".json")]
     outputs = [path for path in paths if not path.endswith(".json")]
     plans = {path: [each for each in expand([path])[0] if each["target"] == target] for path in spaces}

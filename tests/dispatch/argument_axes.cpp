@@ -33,8 +33,9 @@ struct weighted {
     std::int32_t* out = nullptr;
     float w[3] = {1, 1, 1};  // NOLINT(modernize-avoid-c-arrays): what is tested
     std::int64_t n = 1;
+    std::int32_t tile[2] = {1, 1};  // NOLINT(modernize-avoid-c-arrays): what is tested
   };
-  static constexpr auto fields = sy::fields<&arguments::out, &arguments::w, &arguments::n>;
+  static constexpr auto fields = sy::fields<&arguments::out, &arguments::w, &arguments::n, &arguments::tile>;
   static constexpr auto axes = sy::axes(sy::size_axis<&arguments::n>());
 };
 
@@ -248,6 +249,33 @@ TEST_CASE("a condition may read the elements of an argument that is a small arra
   CHECK(out == 2);
   on(nullptr, {.out = &out, .w = {0.25F, 0.25F, 0.5F}});
   CHECK(out == 1);
+}
+
+TEST_CASE("rows and pins may tell calls apart by an element of an array, as the schema lets them") {
+  const disk files;
+  json few = stamp_variant("few", 1);
+  json many = stamp_variant("many", 2);
+  json pinned = stamp_variant("pinned", 3);
+  for (json* const each : {&few, &many, &pinned}) each->erase("type");
+  files.put_manifest("weighted", {few, many, pinned});
+  json group = {{"type", json::object()}, {"axes", {"n", "tile[1]"}}};
+  group["rows"] = json::array({{{"at", json::array({1, 2})}, {"times_us", {{"few", 1.0}, {"many", 2.0}}}},
+                               {{"at", json::array({1, 64})}, {"times_us", {{"few", 9.0}, {"many", 3.0}}}}});
+  json table = disk::make_table("weighted", {group});
+  table["pin"] = json::array({{{"variant", "pinned"}, {"at", {{"tile[0]", 7}}}}});
+  files.write(files.table_path("weighted"), table.dump());
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<weighted> on{catalog, sy::device::host()};
+  const auto run_with = [&on](std::int32_t first, std::int32_t second) {
+    std::int32_t out = 0;
+    on(nullptr, {.out = &out, .tile = {first, second}});
+    return out;
+  };
+  CHECK(run_with(1, 2) == 1);
+  CHECK(run_with(1, 64) == 2);
+  CHECK(run_with(1, 50) == 2);
+  CHECK(run_with(7, 2) == 3);
+  CHECK(files.log().empty());
 }
 
 TEST_CASE("rows of several values of an argument decide by it, before rows that do not tell them apart") {

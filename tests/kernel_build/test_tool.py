@@ -116,6 +116,17 @@ class Spaces(Folder):
         self.assertEqual(two["launches"][1]["parameters"], ["x", "y", {"i32": 2}])
         self.assertEqual(two["config"], {"tile": 2})
 
+    def test_times_by_terms(self):
+        rule = variant_rule(id="v{tile}", cost_ns=["ceil_div(n, {= 4 * tile})", "n * tile"])
+        one, two = self.variants(self.write(variants=[rule], cost_ns={"host-any": {"v1": [1500, 20.5, 0]}}))
+        self.assertEqual(one["cost_ns"], "(1500000 + 20500 * (ceil_div(n, 4))) / 1000")
+        self.assertNotIn("cost_ns", two)
+        rule["cost_key"] = "both"
+        one, two = self.variants(self.write(variants=[rule], cost_ns={"host-any": {"both": [0, 20, 0.0125]}}))
+        self.assertEqual(two["cost_ns"], "(20000000 * (ceil_div(n, 8)) + 12500 * (n * tile)) / 1000000")
+        with self.assertRaisesRegex(KernelBuildError, "cost_ns of 'both': 2 numbers for a constant and 2 terms"):
+            self.variants(self.write(variants=[rule], cost_ns={"host-any": {"both": [1, 2]}}))
+
     def test_sets_and_targets(self):
         path = self.write(
             targets=["cuda-sm_80", {"name": "cuda-sm_90a", "smem": 3}, "hip-gfx1100", "hip-gfx942"],

@@ -4,6 +4,7 @@ A share of the calls is measured, shrunk, with the kernels of this build: each m
 a CPU that others use say nothing about the choices, so the bound is judged on invented times.
 """
 
+import glob
 import json
 import os
 import re
@@ -36,6 +37,30 @@ def invented(path, chosen_time, measured=True):
         file.write(json.dumps(line) + "\n" + json.dumps({"planned": 1}) + "\n")
 
 
+def check_operators(operators):
+    """Every operator that has kernels for GPUs has calls, and language, vision, audio and video take part."""
+    with open(os.path.join(STUDY, "models.json"), encoding="utf-8") as file:
+        calls = [call for model in json.load(file)["models"] for call in model["calls"]]
+    missing = set(operators) - {call["operator"] for call in calls}
+    expect(not missing, f"operators without a call: {sorted(missing)}", "")
+    phases = {call["phase"] for call in calls}
+    for word in ("prefill", "chunked", "packed", "paged", "decode", "training", "encoder", "diffusion", "video", "vision",
+                 "sampling", "heads first"):
+        expect(any(word in phase for phase in phases), f"no call of phase {word}", phases)
+
+
+def check_factors():
+    """A stated time grows with the size of the call; a constant would win wherever calls are long."""
+    count = 0
+    for path in sorted(glob.glob(os.path.join(STUDY, "..", "..", "kernels", "*", "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            for factors in json.load(file).get("cost_ns", {}).values():
+                for key, each in factors.items():
+                    expect(sum(each[1:]) > 0, f"{path}: the time of {key} does not grow", each)
+                    count += 1
+    expect(count > 250, "too few times are stated", count)
+
+
 def check_sources():
     """Every model names the public configuration that its sizes come from, and gives the values they follow from."""
     with open(os.path.join(STUDY, "models.json"), encoding="utf-8") as file:
@@ -49,13 +74,15 @@ def check_sources():
         follows = stated | {a * b for a in stated for b in stated} | {a + b for a in stated for b in stated}
         follows |= {a // b for a in stated for b in stated if b and a % b == 0}
         for call in model["calls"]:
-            for axis in ("head_dim", "head_dim_v", "heads", "columns", "window_left"):
+            for axis in ("head_dim", "head_dim_v", "heads", "columns", "window_left", "in_features", "out_features"):
                 expect(axis not in call or call[axis] in follows,
                        f"{model['model']}: {axis} of {call['operator']} does not follow from the source", call)
 
 
 def main():
     check_sources()
+    check_factors()
+    check_operators(os.listdir(os.path.join(ROOT, "kernels")))
     os.makedirs(FOLDER, exist_ok=True)
     path = os.path.join(FOLDER, "run.jsonl")
     counted = 0

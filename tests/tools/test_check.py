@@ -285,6 +285,19 @@ def main():
         status, out, _ = run(program, "check", folder)
         checks.equal((status, "[switchyard.207]" in out), (2, True), f"a blob of {length} bytes: {out}")
 
+    # A variant behind another may be chosen by the time that both state.
+    for stated, notes in (((True, True), 0), ((True, False), 1), ((False, True), 1)):
+        tree = Tree(folder)
+        behind = json.loads(json.dumps(tree.manifest["variants"][1]))
+        behind.update(id="behind", config={**behind["config"], "tokens": 8})
+        tree.manifest["variants"].append(behind)
+        for variant, is_stated in zip((tree.manifest["variants"][1], behind), stated):
+            if is_stated:
+                variant["cost_ns"] = "1000 + seqlen"
+        tree.write()
+        status, out, _ = run(program, "check", "--strict", folder)
+        checks.equal((status, out.count("run only when pinned or forced")), (0, notes), f"times stated {stated}: {out}")
+
     # Hidden folders are no part of a tree.
     tree = Tree(folder).write()
     for hidden in (os.path.join(folder, ".jobs"), os.path.join(folder, "kernels/rotary/.old")):

@@ -4,6 +4,7 @@ workload expects is what its operator's kernels compute.   test_workloads.py TOO
 With few: one call of each line, with what an operator may leave out, and without the large ones.
 """
 
+import glob
 import json
 import os
 import re
@@ -71,6 +72,39 @@ def few(words):
     return [each.partition(",")[0] if each.endswith("=true,false") else re.sub(r"=.*,", "=", each) for each in words]
 
 
+def tune(root, words, folder):
+    """What the tuner says of problems, measured as quickly as it can, and its messages."""
+    done = subprocess.run([TOOL, "--json", "--root", root, "tune", *words, "-o", folder, "--devices", "host",
+                           "--confidence", "90%", "--samples", "6", "--drift", "90%"],
+                          capture_output=True, text=True, timeout=280, check=False)
+    return done.stdout, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def check_heads_first(folder):
+    """A condition on strides that a manifest requires is tuned with tensors that meet it, and with others: heads first."""
+    root = os.path.join(folder, "root")
+    shutil.copytree(os.path.join(DATA, "kernels", "rotary"), os.path.join(root, "kernels", "rotary"))
+    for path in glob.glob(os.path.join(root, "kernels", "rotary", "*", "manifest.json")):
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        manifest["variants"][0].setdefault("requires", []).append("q_stride_head == head_dim")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+    table = os.path.join(folder, "heads_first.json")
+    out, said = tune(root, ["rotary", "dtype=f32", "head_dim=64", "batch=2", "seqlen=19", "heads=4", "heads_kv=2",
+                            "in_place=true,false", "variable_length=true,false", "q_stride_head==head_dim=true,false"], table)
+    outcome = json.loads(out)[0] if out.startswith("[") else {}
+    if outcome.get("measured") != 8 or outcome["bad"] or outcome["failures"]:
+        print(f"FAILED: heads first: {said}")
+        return 1
+    with open(table, encoding="utf-8") as file:
+        conditions = {group["type"].get("q_stride_head==head_dim") for group in json.load(file)["groups"]}
+    if conditions != {True, False}:
+        print(f"FAILED: heads first: rows of {conditions}")
+        return 1
+    return 0
+
+
 def main():
     calls = [merged(words) for words in CALLS]
     if GIVEN == ["few"]:
@@ -80,26 +114,25 @@ def main():
     for number, words in enumerate(calls):
         folder = os.path.join(FOLDER, str(number)) + "/"
         os.makedirs(folder)
-        done = subprocess.run([TOOL, "--json", "--root", DATA, "tune", *words, "-o", folder, "--devices", "host",
-                               "--confidence", "90%", "--samples", "6", "--drift", "90%"],
-                              capture_output=True, text=True, timeout=280, check=False)
+        out, said = tune(DATA, words, folder)
         try:
-            (outcome,) = json.loads(done.stdout)
+            (outcome,) = json.loads(out)
         except ValueError:
-            print(f"FAILED: {words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+            print(f"FAILED: {words}: {said}")
             problems += 1
             continue
         unserved = [each for each in outcome["left_out"] if each.endswith("no variant may serve it")]
         measured += outcome["measured"]
         if outcome["bad"] or outcome["failures"] or len(unserved) < len(outcome["left_out"]):
             problems += 1
-            print(f"FAILED: {words}: {json.dumps(outcome, indent=1)}\n{done.stderr[-2000:]}")
+            print(f"FAILED: {words}: {json.dumps(outcome, indent=1)}\n{said[-2000:]}")
         print(f"{words[0]}: {outcome['measured']} measured, {len(unserved)} that no kernel of this build serves, "
               f"{outcome['seconds']:.1f} s")
         if len(unserved) == outcome["problems"] and words[0] != "attention_backward":
             problems += 1
             print(f"FAILED: {words}: nothing was measured")
-    print(f"{measured} problems measured")
+    problems += check_heads_first(FOLDER)
+    print(f"{measured} problems measured, and 8 of heads first and not")
     return problems != 0
 
 

@@ -86,7 +86,8 @@ class selector_builder {
                      [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
     for (const fitting& each : fitting_manifests) {
       for (const variant& variant : each.from->variants) {
-        if (has_axes(*sources_.op, variant.type) && has_axes(*sources_.op, variant.cost.value))
+        if (has_axes(*sources_.op, variant.type) && has_axes(*sources_.op, variant.cost.value) &&
+            has_axes(*sources_.op, variant.cost_ns.value))
           out_->candidates.push_back(make_candidate(variant, *each.from));
       }
     }

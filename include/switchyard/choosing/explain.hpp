@@ -156,8 +156,8 @@ namespace detail {
   } else if (chosen.why == reason::heuristic) {
     out.note =
         detail::explain_silence(from, problem, unusable) +
-        (from.candidates[chosen.variant].variant->cost_us > 0 ? "; least cost of the variants that serve it"
-                                                              : "; first admissible variant of the manifest");
+        (from.candidates[chosen.variant].variant->has_time() ? "; least cost of the variants that serve it"
+                                                             : "; first admissible variant of the manifest");
   }
   const bool has_row = chosen.group != no_index && chosen.row != no_index;
   row_growth growth;

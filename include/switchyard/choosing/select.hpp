@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -93,7 +92,7 @@ class selector : public candidate_set {
         break;
       }
     }
-    if (out.variant != no_index && candidates[out.variant].variant->cost_us > 0)
+    if (out.variant != no_index && candidates[out.variant].variant->has_time())
       out.variant = least_cost(out.variant, problem, unusable);
     return out;
   }
@@ -102,12 +101,13 @@ class selector : public candidate_set {
                                          unusable_flags unusable) const noexcept {
     const evaluation values{problem, device.attributes, {}, nullptr};
     std::uint32_t best = first;
-    double least = cost_at(first, values);
+    double least = candidates[first].variant->time_at(values);
     for (const candidate_class& each : classes) {
       if (!matches(each.type, problem)) continue;
       for (const std::uint32_t index : each.candidates) {
-        if (index == best || candidates[index].variant->cost_us <= 0) continue;
-        const double cost = cost_at(index, values);
+        const variant& of = *candidates[index].variant;
+        if (index == best || !of.has_time()) continue;
+        const double cost = of.time_at(values);
         const bool is_less = cost < least || (cost == least && index < best);
         if (!is_less || !admissible(index, problem, unusable)) continue;
         best = index;
@@ -115,14 +115,6 @@ class selector : public candidate_set {
       }
     }
     return best;
-  }
-
-  /// About how many microseconds a candidate takes, by its cost.
-  [[nodiscard]] double cost_at(std::uint32_t index, const evaluation& values) const noexcept {
-    const variant& of = *candidates[index].variant;
-    const integer_result cost = of.cost.value.evaluate(values);
-    return cost.why == fault::none && cost.value >= 1 ? static_cast<double>(cost.value) * of.cost_us
-                                                      : std::numeric_limits<double>::infinity();
   }
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -119,8 +120,22 @@ struct variant {
   condition cost;
   /// Microseconds that a unit of `cost` takes, about; it makes the costs of variants comparable. 0: unknown.
   double cost_us = 0;
+  /// Nanoseconds that a call takes, about, as an expression like `cost`, for where no rows decide. No time is
+  /// carried by it. No text: `cost` and `cost_us` say it, if these do.
+  condition cost_ns;
   std::vector<named_expression> workspace;
   std::vector<launch> launches;
+
+  /// Whether it states how long a call takes, about.
+  [[nodiscard]] bool has_time() const noexcept { return cost_us > 0 || !cost_ns.text.empty(); }
+  /// About how many microseconds a call takes, of a variant that has_time(); infinite where that is a fault
+  /// or not positive.
+  [[nodiscard]] double time_at(const evaluation& values) const noexcept {
+    const bool is_stated = !cost_ns.text.empty();
+    const integer_result out = (is_stated ? cost_ns : cost).value.evaluate(values);
+    if (out.why != fault::none || out.value < 1) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(out.value) * (is_stated ? 1e-3 : cost_us);
+  }
 };
 
 struct target {

@@ -53,13 +53,19 @@ class manifest_reader {
     if (place.has("cost")) {
       const auto entry = place.at("cost");
       entry.check_text(entry.string());
-      read_cost(entry, out);
+      out.cost = read_cost(entry);
     }
     if (place.has("cost_us")) {
       const auto entry = place.at("cost_us");
       out.cost_us = entry.number();
       if (!(out.cost_us >= 1e-12 && out.cost_us <= 1e6)) entry.fail("expected a time from 1e-12 to 1e6 us");
       if (out.cost.text.empty()) entry.fail("the variant states no 'cost' that it could be the unit of");
+    }
+    if (place.has("cost_ns")) {
+      const auto entry = place.at("cost_ns");
+      entry.check_text(entry.string());
+      out.cost_ns = read_cost(entry);
+      if (out.cost_us > 0) entry.fail("the variant states 'cost_us' as well; give one of the two");
     }
     if (place.has("workspace")) {
       const auto buffers = place.at("workspace");
@@ -91,14 +97,17 @@ class manifest_reader {
     read_config(place, out);
     if (!expressions_.set_config(out.config)) known_.clear();
     read_conditions(place, out);
-    if (place.has("cost")) read_cost(place.at("cost"), out);
+    for (const char* const key : {"cost", "cost_ns"}) {
+      if (place.has(key)) static_cast<void>(read_cost(place.at(key)));
+    }
   }
 
  private:
-  void read_cost(const json_place& entry, variant& out) {
-    out.cost = {entry.string(), expressions_.parse(entry)};
-    if (out.cost.value.reads_fields())
-      out.cost.value = parse_with_arguments(entry, entry.string(), op_, expressions_.names());
+  [[nodiscard]] condition read_cost(const json_place& entry) {
+    condition out{entry.string(), expressions_.parse(entry)};
+    if (out.value.reads_fields())
+      out.value = parse_with_arguments(entry, entry.string(), op_, expressions_.names());
+    return out;
   }
 
   void read_conditions(const inherited_place& place, variant& out) {

@@ -241,6 +241,44 @@ TEST_CASE("a cost that grows does not speak against variants that the row lacks"
   CHECK(rules->select(sample::problem({{"rows", 640}, {"columns", 1024}})).variant == 2);
 }
 
+TEST_CASE("without rows the least stated time decides, and no row's time is carried by it") {
+  const auto timed = [](std::vector<const char*> times) {
+    auto out = std::make_shared<manifest>(*manifest_with({"a", "b", "c"}));
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (times[i] == nullptr) continue;
+      out->variants[i].cost_ns = {times[i],
+                                  expression::parse(times[i], detail::make_scope(sample::description()))};
+    }
+    return out;
+  };
+  const auto chosen = [](const std::shared_ptr<manifest>& variants, std::int64_t rows,
+                         std::vector<std::shared_ptr<const table>> tables = {}) {
+    std::vector<std::string> warned;
+    const auto rules =
+        build_selector({&sample::description(), card(), {variants}, {}, std::move(tables), ""}, warned);
+    return rules->select(sample::problem({{"rows", rows}, {"columns", 1024}}));
+  };
+  const auto variants = timed({"1000 + 100 * rows", "3000", "4000"});
+  CHECK(chosen(variants, 10).variant == 0);
+  CHECK(chosen(variants, 10).why == reason::heuristic);
+  CHECK(chosen(variants, 100).variant == 1);
+  // What cannot be computed, or is no time, is last; a variant without a time has none to compare.
+  CHECK(chosen(timed({"rows / (rows - 10)", "3000", nullptr}), 10).variant == 1);
+  CHECK(chosen(timed({"rows - 10", "3000", nullptr}), 10).variant == 1);
+  // The first of the manifest says whether times decide.
+  CHECK(chosen(timed({nullptr, "1", "1"}), 10).variant == 0);
+  // `cost` and `cost_us` say the same in microseconds.
+  auto mixed = timed({nullptr, "3000", nullptr});
+  mixed->variants[0].cost = {"rows", expression::parse("rows", detail::make_scope(sample::description()))};
+  mixed->variants[0].cost_us = 0.1;
+  CHECK(chosen(mixed, 29).variant == 0);
+  CHECK(chosen(mixed, 31).variant == 1);
+  // Carried to 640 rows, `a` would be slower than `b`.
+  auto measured = empty_table({"a", "b"});
+  add_times(measured->groups[0], 64, 1024, {{0, 10.0F}, {1, 11.0F}});
+  CHECK(chosen(variants, 640, {measured}).variant == 0);
+}
+
 TEST_CASE("a selector outlives what it was built from") {
   std::shared_ptr<const selector> rules;
   {

@@ -288,6 +288,11 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(refusal(variant_of(R"(, "cost_us": 0.5)", p)),
              has_text("/cost_us: the variant states no 'cost' that it could be the unit of"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": 4)", p)), has_text("/cost: expected a string, got 4"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost_ns": 4)", p)), has_text("/cost_ns: expected a string, got 4"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost_ns": "rows * colums")", p)),
+             has_text("/cost_ns: 'rows * colums': column 8: 'colums' names nothing"));
+  CHECK_THAT(refusal(variant_of(R"(, "cost": "rows", "cost_us": 1, "cost_ns": "rows")", p)),
+             has_text("/cost_ns: the variant states 'cost_us' as well; give one of the two"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": "stride * 4"})", p)),
              has_text("/workspace/w: a workspace's size may read"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": 1.5})", p)),

@@ -22,6 +22,8 @@ namespace tune {
 template <>
 struct workload<operators::rotary> {
   /// Dense [batch, seqlen, heads, head_dim] tensors; with variable_length, packed sequences of one length.
+  /// With heads_first, or where a manifest's condition asks for it, the tokens of a head lie together in
+  /// memory.
   [[nodiscard]] static prepared_call<operators::rotary> make(const std::shared_ptr<device_driver>& driver,
                                                              const request& want, std::uint64_t seed) {
     prepared_call<operators::rotary> out{{}, {driver, seed}};
@@ -39,9 +41,12 @@ struct workload<operators::rotary> {
     memory.require_room(type, {seqlen, rotary_dim});
     const std::int64_t tokens = batch * seqlen;
     const bool packed = want.flag("variable_length");
+    const bool heads_first = is_heads_first(want);
     const auto view = [&](void* of, std::int64_t heads) -> tensor {
-      if (packed) return {of, type, {tokens, heads, head_dim}};
-      return {of, type, {batch, seqlen, heads, head_dim}};
+      const std::int64_t in_head = heads_first ? head_dim : heads * head_dim;  // to the next token
+      const std::int64_t to_head = heads_first ? (packed ? tokens : seqlen) * head_dim : head_dim;
+      if (packed) return {of, type, {tokens, heads, head_dim}, {in_head, to_head, 1}};
+      return {of, type, {batch, seqlen, heads, head_dim}, {seqlen * heads * head_dim, in_head, to_head, 1}};
     };
     const auto input = [&](std::int64_t heads) {
       return view(memory.random(type, tokens * heads * head_dim), heads);
@@ -101,6 +106,12 @@ struct workload<operators::rotary> {
     out.bytes = 2 * elements * static_cast<double>(head_dim * size_of(type)) + table_bytes;
     out.flops = 3 * elements * static_cast<double>(rotary_dim);
     return out;
+  }
+
+  /// Conditions on strides that only this layout can fail.
+  [[nodiscard]] static bool is_heads_first(const request& want) {
+    return want.flag("heads_first") || want.get("q_stride_head==head_dim", 1) == 0 ||
+           want.get("k_stride_head==head_dim", 1) == 0;
   }
 
   /// A row is a token of a sequence, with all its heads.
