@@ -215,7 +215,7 @@ class Bench:
                 if model is None:
                     model = make(config, self.device)
                     self.torch._dynamo.reset()
-                run = self.torch.compile(model, dynamic=False) if is_compiled else model
+                run = self.torch.compile(model, dynamic=False, backend="aot_eager" if self.small else "inductor") if is_compiled else model
                 with self.cudnn_first():
                     self.write(**what, **getattr(self, part)(run, size))
             except Exception as failure:  # a peer that is not there must not end the run
