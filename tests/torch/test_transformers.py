@@ -261,15 +261,11 @@ def test_a_mask_of_another_implementation(name):
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_oss"])
 def test_the_norm_adds_what_attention_returns(name, counted):
     """Of the two sums of a layer, one is the norm's."""
-    model, ids = sy.patch(make(name)), tokens()
-    sums = {}
-    for each in (model, make(name)):
-        with torch.no_grad(), counted() as mode:
-            each(ids, use_cache=False)
-        sums[each is model] = mode.calls["aten::add.Tensor"]
-    norms_of_eager = NORMS[name] * LAYERS + 1  # each adds epsilon
-    rotary_of_eager = 2 * LAYERS
-    assert sums[True] <= sums[False] - norms_of_eager - rotary_of_eager - LAYERS
+    model = sy.patch(make(name))
+    with torch.no_grad(), counted() as mode:
+        model(tokens(), use_cache=False)
+    others = 1 if name != "gpt_oss" else 1 + LAYERS  # positions; the experts' own
+    assert mode.calls["aten::add.Tensor"] == LAYERS + others
 
 
 ROPES = {
