@@ -203,7 +203,7 @@ class Bench:
                     self.peer(model, config, peer, make, is_compiled, cells)
 
     def peer(self, name, config, peer, make, is_compiled, cells) -> None:
-        model, problem = None, None
+        model = run = problem = None
         for part, size in cells:
             what = {"kind": "model", "model": name, "part": part, "size": size, "peer": peer}
             if time.monotonic() > self.end:
@@ -225,7 +225,7 @@ class Bench:
                 model.eval()
                 model.zero_grad(set_to_none=True)
             self.tidy()
-        del model
+        del model, run  # else it counts in the next peer's peak memory
         self.tidy()
 
     def tidy(self) -> None:

@@ -6,8 +6,8 @@ import re
 # Kernels of linear layers by name: cuBLAS (nvjet, gemm, gemv, splitK), CUTLASS, Triton's matrix products under
 # torch.compile; the aten operators are those of a run on a CPU. Attention's own products do not count as such:
 # its kernels are named for what they are. An attention that is put together from batched products is the exception.
-_MATRIX = re.compile(r"gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|matmul|_mm_|_mm\b|^aten::(mm|addmm|bmm|linear|_addmm_activation)$", re.I)
-_NOT_MATRIX = re.compile(r"flash|sdpa|fmha|attention|decode|softmax|norm|rotary|gated", re.I)
+_MATRIX = re.compile(r"gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|matmul|triton_(tem|mm)|^aten::(mm|addmm|bmm|linear|_addmm_activation)$", re.I)
+_NOT_MATRIX = re.compile(r"flash|sdpa|fmha|attention|decode|softmax|norm|rotary|gated|triton_(poi|red|per)_", re.I)
 
 
 def is_matrix_product(kernel: str) -> bool:

@@ -38,7 +38,7 @@ def test_kernels_of_linear_layers(kernel):
     "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, cutlass::bfloat16_t>>", "attention", "rms_norm",
     "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm90FlashAttentionForwardSm90", "gated_activation", "rotary",
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>",
-    "triton_poi_fused_mul_silu_1", "_rms_norm_forward_kernel", "aten::_softmax",
+    "triton_poi_fused_mul_silu_1", "triton_red_fused_mm_matmul_view_4", "_rms_norm_forward_kernel", "aten::_softmax",
 ])  # fmt: skip
 def test_other_kernels(kernel):
     assert not report.is_matrix_product(kernel)
