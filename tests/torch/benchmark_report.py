@@ -41,11 +41,14 @@ TITLES = {
 }
 
 
+PEERS = ("switchyard", "switchyard compile", "compile is_causal", "compile", "liger", "flash 4", "sdpa")
+
+
 def by_title(rows: list[dict]) -> dict[str, dict[str, dict]]:
     """Measurements of models: title, then peer."""
     out: dict[str, dict[str, dict]] = {}
     for row in sorted((r for r in rows if r["kind"] == "model"),
-                      key=lambda r: (r["model"], list(TITLES).index(r["part"]), r["size"])):  # fmt: skip
+                      key=lambda r: (r["model"], list(TITLES).index(r["part"]), r["size"], PEERS.index(r["peer"]))):  # fmt: skip
         out.setdefault(TITLES[row["part"]].format(**row), {})[row["peer"]] = row
     return out
 

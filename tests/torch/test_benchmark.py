@@ -88,6 +88,12 @@ def test_the_program(run, tmp_path):
     assert "### qwen3, prompt of 16 tokens" in run("--report", out)
 
 
+def test_the_report_knows_every_peer():
+    import benchmark_models
+
+    assert set(report.PEERS) == set(benchmark_models.PEERS)
+
+
 def test_a_peer_that_replaces_classes_does_not_reach_the_next():
     from transformers.models.llama import modeling_llama
 
