@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../examples/torch/extension/capture.hpp"
 #include "catch.hpp"
 #include "fake_files.hpp"
 
@@ -201,6 +202,44 @@ TEST_CASE("prepare readies the device of a stream, and a capture there needs it"
   CHECK(launched([&] { run(captured.get(), {.size = 200}); }) == counts{0, 2});
   CHECK(notes().modules == before + 2);
   set_current(nullptr);
+}
+
+TEST_CASE("the PyTorch extension loads what a capture needs, with the thread's capture mode relaxed") {
+  const fake_files files{"touch", touch_variants()};
+  sy::catalog catalog{files.options()};
+  const fake_stream captured{primary(0), 1};
+  int prepared = 0;
+  const auto call = [&](sy::dispatcher<touch>& run, std::int64_t size) {
+    switchyard_torch::launch_in_capture(
+        run, captured.get(), [&] { run(captured.get(), {.size = size}); },
+        [&] {
+          ++prepared;
+          run.prepare(captured.get(), {.size = size});
+        });
+  };
+  sy::dispatcher<touch> run{catalog, fake_device(0)};
+  (void)catalog.unload_unused();  // what other tests loaded
+  const int before = notes().modules;
+  notes().load_mode = -1;
+  CHECK(launched([&] { call(run, 1); }) == counts{1, 0});
+  CHECK(notes().modules == before + 1);
+  CHECK(notes().load_mode == sy::cuda::capture::relaxed);
+  CHECK(launched([&] { call(run, 200); }) == counts{2, 0});  // a fill, and two launches of what is loaded
+  CHECK(prepared == 1);
+
+  SECTION("any other failure is passed on") {
+    const auto fail = [] { throw sy::driver_error{sy::error_code::launch_failed, "why"}; };
+    const auto prepare = [&] { ++prepared; };
+    CHECK_THROWS_WITH(switchyard_torch::launch_in_capture(run, captured.get(), fail, prepare),
+                      has_text("why"));
+    CHECK(prepared == 1);
+  }
+  SECTION("a driver before 12.3 would end the capture: the call is refused") {
+    const misbehaviour eleven{"eleven"};
+    sy::dispatcher<touch> old{catalog, sy::device{sy::cuda::open(0, renamed())}};
+    CHECK_THROWS_WITH(call(old, 1), has_text("switchyard.212"));
+    CHECK(prepared == 1);
+  }
 }
 
 TEST_CASE("what makes a call fail is told once, whatever the route") {

@@ -1,344 +1,309 @@
 """Times models with random weights on a GPU: Switchyard beside SDPA, torch.compile, Liger and FlashAttention-4.
 
-    python tests/torch/benchmark.py [--models llama qwen3] [--parts prefill train decode host] [--out results.json]
+    python tests/torch/benchmark.py --out results.jsonl [--parts prefill,training,decode,host] [--models llama,qwen3]
+        [--peers "sdpa,compile,switchyard"] [--sizes 512,2048] [--budget-s 220]
+    python tests/torch/benchmark.py --report results.jsonl [more.jsonl ...] [--plot models.svg]
 
-8 layers of Llama-3.1-8B's and Qwen3-4B's shape, bf16. For each peer: milliseconds, milliseconds outside matrix
-products (the GPU time of all kernels but the linear layers'), and peak memory; at the end the host's microseconds an
-op. Peers that cannot be imported or fail are reported as such. --plot writes an SVG.
+8 layers of Llama-3.1-8B's and Qwen3-4B's shape, bf16. A JSON line is appended to --out after each measurement:
+milliseconds, milliseconds of each kernel, and peak memory of models; the host's microseconds of ops. So parts may be
+measured in several runs; with --budget-s no measurement begins after so many seconds, and what is left is named. A
+peer that cannot be imported, or fails, has a line that says so.
+
+Milliseconds are medians of CUDA events around single runs, on a GPU that is idle before: a model's own host time until
+its first large kernel counts. Time outside matrix products is the GPU time of all kernels but those of linear layers,
+by their names (benchmark_report.py), from torch.profiler in runs of their own. --report needs no GPU. --small measures
+tiny models on the CPU, to test this program.
 """
 
 import argparse
+import collections
 import contextlib
-import copy
 import gc
 import json
-import re
 import statistics
+import sys
 import time
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config, StaticCache
+import benchmark_report as report
 
-MODELS = {
-    "llama": LlamaConfig(vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=8,
-                         num_attention_heads=32, num_key_value_heads=8, head_dim=128, max_position_embeddings=131072,
-                         rms_norm_eps=1e-5),
-    "qwen3": Qwen3Config(vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=8,
-                         num_attention_heads=32, num_key_value_heads=8, head_dim=128, max_position_embeddings=40960),
-}  # fmt: skip
-PREFILL, TRAIN, BATCHES, CONTEXT = (512, 2048, 8192, 32768), 4096, (1, 8, 32), 4096
-MATRIX = re.compile(r"gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|matmul|_mm_", re.I)
-NOT_MATRIX = re.compile(r"flash|sdpa|fmha|attention|decode|softmax|norm", re.I)
+PARTS = ("prefill", "training", "decode", "host")
 
 
-def build(config, implementation):
-    torch.manual_seed(0)
-    with torch.device("cuda"):
-        return AutoModelForCausalLM.from_config(copy.deepcopy(config), attn_implementation=implementation,
-                                                dtype=torch.bfloat16).eval()  # fmt: skip
+def names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def with_liger(config):
-    import liger_kernel.transformers as liger
+class Bench:
+    """Measures on one device, and writes a line for each measurement."""
 
-    model = build(config, "sdpa")
-    apply = getattr(liger, f"apply_liger_kernel_to_{config.model_type}")
-    apply(rope=True, rms_norm=True, swiglu=True, cross_entropy=False, fused_linear_cross_entropy=False, model=model)
-    return model
+    def __init__(self, given):
+        import torch
 
+        self.torch = torch
+        self.small = given.small
+        self.device = torch.device("cpu" if given.small else "cuda")
+        self.out = given.out
+        self.end = time.monotonic() + (given.budget_s or float("inf"))
+        self.left_out = []
 
-def with_ours(config):
-    import switchyard.transformers
+    def write(self, **row) -> None:
+        with open(self.out, "a") as file:
+            file.write(json.dumps(row) + "\n")
+        shown = row.get("failed", f"{row['ms']:.3f} ms" if "ms" in row else "")
+        what = [row.get(each) for each in ("kind", "model", "part", "size", "peer", "op", "mode")]
+        print(*(each for each in what if each is not None), shown, flush=True)
 
-    return switchyard.transformers.patch(build(config, "sdpa"))
+    def machine(self) -> None:
+        import transformers
 
+        torch = self.torch
+        gpu, driver = "CPU", ""
+        if not self.small:
+            import ctypes
 
-def with_flash_4(config):
-    import flash_attn.cute  # noqa: F401
+            version = ctypes.c_int()
+            ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+            gpu, driver = torch.cuda.get_device_name(), str(version.value)
+        self.write(kind="machine", gpu=gpu, driver=driver, torch=torch.__version__, transformers=transformers.__version__,
+                   cudnn=torch.backends.cudnn.version())  # fmt: skip
 
-    return build(config, "flash_attention_4")
+    @contextlib.contextmanager
+    def cudnn_first(self):
+        """SDPA takes cuDNN where it serves the call."""
+        from torch.nn.attention import SDPBackend, sdpa_kernel
 
+        order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        with contextlib.nullcontext() if self.small else sdpa_kernel(order, set_priority=True):
+            yield
 
-class CompiledCausal(torch.nn.Module):
-    """SDPA with is_causal and no mask, for torch.compile."""
+    def synchronize(self) -> None:
+        if not self.small:
+            self.torch.cuda.synchronize()
 
-    def __init__(self, config):
-        super().__init__()
-        from transformers import AttentionInterface, AttentionMaskInterface
-
-        def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **kwargs):
-            out = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling,
-                                                                   enable_gqa=True)  # fmt: skip
-            return out.transpose(1, 2), None
-
-        AttentionInterface.register("sdpa_is_causal", attention)
-        AttentionMaskInterface.register("sdpa_is_causal", lambda *args, **kwargs: None)
-        self.model = build(config, "sdpa_is_causal")
-        self.config = self.model.config
-
-    def forward(self, *args, **kwargs):
-        return self.model(*args, **kwargs)
-
-
-# name: how the model is made, whether it is compiled, and whether it can decode from a static cache
-PEERS = {
-    "sdpa": (lambda config: build(config, "sdpa"), False, True),
-    "compile": (lambda config: build(config, "sdpa"), True, True),
-    "compile is_causal": (CompiledCausal, True, False),
-    "liger": (with_liger, False, True),
-    "flash 4": (with_flash_4, False, False),
-    "switchyard": (with_ours, False, True),
-    "switchyard compile": (with_ours, True, True),
-}
-
-
-@contextlib.contextmanager
-def cudnn():
-    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
-                      SDPBackend.MATH], set_priority=True):  # fmt: skip
-        yield
-
-
-def median_ms(function, repeats):
-    """Medians of CUDA events around single runs."""
-    for _ in range(3):
-        function()
-    times = []
-    for _ in range(repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
+    def once(self, function) -> float:
+        """Milliseconds of one run on an idle device."""
+        self.synchronize()
+        if self.small:
+            begin = time.perf_counter()
+            function()
+            return (time.perf_counter() - begin) * 1e3
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         function()
         end.record()
         end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
+        return begin.elapsed_time(end)
 
+    def kernels(self, function, runs: int = 2) -> dict[str, float]:
+        """Milliseconds a run of each kernel, by name."""
+        from torch.profiler import ProfilerActivity, profile
 
-def outside_matrix_products(function):
-    """GPU milliseconds of kernels that are no linear layer's."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        with profile(activities=[ProfilerActivity.CPU if self.small else ProfilerActivity.CUDA]) as seen:
+            for _ in range(runs):
+                function()
+            self.synchronize()
+        out = collections.Counter()
+        for event in seen.key_averages():
+            spent = event.self_cpu_time_total if self.small else event.self_device_time_total
+            if spent > 0:
+                out[event.key[:120]] += spent / 1e3 / runs
+        return {name: round(ms, 5) for name, ms in out.most_common()}
+
+    def measure(self, function, repeats: int) -> dict:
+        """Time, kernels and peak memory of a function that was not run before."""
+        torch = self.torch
         function()
-        torch.cuda.synchronize()
-    total = 0.0
-    for event in profile.key_averages():
-        if MATRIX.search(event.key) and not NOT_MATRIX.search(event.key):
-            continue
-        total += event.self_device_time_total / 1000
-    return total
+        self.synchronize()
+        if not self.small:
+            torch.cuda.reset_peak_memory_stats()
+        for _ in range(3):
+            function()
+        ms = statistics.median(self.once(function) for _ in range(repeats))
+        peak = 0.0 if self.small else torch.cuda.max_memory_allocated() / 2**30
+        return {"ms": ms, "peak_gib": peak, "kernels": self.kernels(function)}
 
+    # Parts. Each takes a model and a size.
 
-def measure(function, repeats):
-    function()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    ms = median_ms(function, repeats)
-    peak = torch.cuda.max_memory_allocated() / 2**30
-    return {"ms": ms, "outside_ms": outside_matrix_products(function), "peak_gib": peak}
+    def prefill(self, model, length: int) -> dict:
+        torch = self.torch
+        ids = torch.randint(0, 1000, (1, length), device=self.device)
 
+        def run():
+            with torch.inference_mode():
+                model(ids, use_cache=False, logits_to_keep=1)
 
-def prefill(model, length):
-    ids = torch.randint(0, 1000, (1, length), device="cuda")
+        return self.measure(run, 20 if length <= 2048 else 8)
 
-    def run():
-        with torch.inference_mode():
-            model(ids, use_cache=False, logits_to_keep=1)
+    def training(self, model, length: int) -> dict:
+        ids = self.torch.randint(0, 1000, (1, length), device=self.device)
+        model.train()
 
-    return measure(run, 20 if length <= 2048 else 8)
+        def run():
+            model.zero_grad(set_to_none=True)
+            model(ids, labels=ids, use_cache=False).loss.backward()
 
+        return self.measure(run, 6)
 
-def train(model, length):
-    ids = torch.randint(0, 1000, (1, length), device="cuda")
-    model.train()
+    def decode(self, model, batch: int) -> dict:
+        """A step of decoding behind CONTEXT tokens, replayed from a CUDA graph. The static cache holds noise."""
+        from benchmark_models import CONTEXT
+        from transformers import StaticCache
 
-    def run():
-        model.zero_grad(set_to_none=True)
-        model(ids, labels=ids, use_cache=False).loss.backward()
+        torch, config, context = self.torch, model.config, 64 if self.small else CONTEXT
+        cache = StaticCache(config=config, max_cache_len=context + 64)
+        cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, model.dtype, self.device)
+        ids = torch.randint(0, 1000, (batch, 1), device=self.device)
+        positions = torch.full((batch, 1), context, device=self.device)
 
-    return measure(run, 8)
+        def rewind():
+            for layer in cache.layers:
+                layer.cumulative_length.fill_(context)
 
+        def run():
+            return model(ids, past_key_values=cache, position_ids=positions, use_cache=True).logits
 
-def decode(model, batch, context=CONTEXT):
-    """A step of decoding behind so many tokens, replayed from a CUDA graph. The static cache is filled with noise."""
-    config = model.config
-    cache = StaticCache(config=config, max_cache_len=context + 64)
-    cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, torch.bfloat16, torch.device("cuda"))
-    ids = torch.randint(0, 1000, (batch, 1), device="cuda")
-    positions = torch.full((batch, 1), context, device="cuda")
+        with torch.no_grad():
+            for layer in cache.layers:
+                layer.keys.normal_()
+                layer.values.normal_()
+            rewind()
+            run()
+            step = run if self.small else self.captured(run)
+            rewind()  # a step lengthens the cache by one, and 64 more fit
+            return self.measure(step, 20)
 
-    def run():
-        return model(ids, past_key_values=cache, position_ids=positions, use_cache=True).logits
-
-    with torch.no_grad():
-        for layer in cache.layers:
-            layer.keys.normal_()
-            layer.values.normal_()
-            layer.cumulative_length.fill_(context)
-        run()
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
+    def captured(self, function):
+        """The function as a CUDA graph's replay."""
+        torch = self.torch
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                run()
+                function()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            run()
-        for layer in cache.layers:
-            layer.cumulative_length.fill_(context)
-
-        def replay():  # a replay lengthens the cache by one; 64 more fit
-            graph.replay()
-
-        out = {"peak_gib": torch.cuda.max_memory_allocated() / 2**30}
-        out["ms"] = median_ms(replay, 20)
-        out["outside_ms"] = outside_matrix_products(replay)
-    return out
-
-
-def host():
-    """The host's microseconds a call, while the GPU is ahead: ours beside torch's own op."""
-    import switchyard.torch as sy
-
-    q, k, v = [torch.randn(1, h, 128, 64, device="cuda", dtype=torch.bfloat16) for h in (8, 8, 8)]
-    x, w = torch.randn(128, 1024, device="cuda", dtype=torch.bfloat16), torch.randn(1024, device="cuda", dtype=torch.bfloat16)
-    norm = torch.nn.functional
-    calls = {
-        "attention": (lambda: sy.attention(q, k, v, causal=True),
-                      lambda: norm.scaled_dot_product_attention(q, k, v, is_causal=True)),
-        "rms_norm": (lambda: sy.rms_norm(x, w), lambda: norm.rms_norm(x, (1024,), w, 1e-6)),
-        "softmax": (lambda: sy.softmax(x), lambda: torch.softmax(x, -1)),
-        "gated_activation": (lambda: sy.gated_activation(x, x), lambda: norm.silu(x) * x),
-    }  # fmt: skip
-
-    def cost(function):
-        for _ in range(50):
             function()
-        rounds = []
-        for _ in range(30):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(50):
-                function()
-            rounds.append((time.perf_counter() - begin) / 50 * 1e6)
-        torch.cuda.synchronize()
-        return statistics.median(rounds)
+        return graph.replay
 
-    out = {}
-    for mode in ("inference_mode", "with gradients"):
-        for each in (q, k, v, x, w):
-            each.requires_grad_(mode == "with gradients")
-        with torch.inference_mode(mode == "inference_mode"), cudnn():
-            for name, (ours, theirs) in calls.items():
-                out[f"{name}, {mode}"] = {"switchyard": cost(ours), "torch": cost(theirs)}
-    return out
+    def models(self, given) -> None:
+        """All parts that concern models."""
+        import benchmark_models as known
 
+        sizes = {"prefill": known.PREFILL, "training": (known.TRAINING,), "decode": known.BATCHES}
+        if self.small:
+            sizes = {"prefill": (16, 32), "training": (16,), "decode": (1, 2)}
+        for model in given.models:
+            config = known.configurations(self.small)[model]
+            for peer in given.peers:
+                make, is_compiled, decodes = known.PEERS[peer]
+                cells = [(part, size) for part in given.parts if part != "host" for size in sizes[part]
+                         if (not given.sizes or size in given.sizes) and (part != "decode" or decodes)]  # fmt: skip
+                with known.restored_module(config):
+                    self.peer(model, config, peer, make, is_compiled, cells)
 
-def table(title, rows):
-    """Prints one measurement of all peers."""
-    print(f"\n{title}")
-    print(f"{'':22} {'ms':>9} {'outside':>9} {'GiB':>7}")
-    for name, row in rows.items():
-        if "failed" in row:
-            print(f"{name:22} {row['failed']}")
-        else:
-            print(f"{name:22} {row['ms']:9.3f} {row['outside_ms']:9.3f} {row['peak_gib']:7.2f}")
-    good = {name: row for name, row in rows.items() if "ms" in row}
-    own = {name: row for name, row in good.items() if name.startswith("switchyard")}
-    others = {name: row for name, row in good.items() if name not in own}
-    if own and others:
-        for what, label in (("ms", "total"), ("outside_ms", "outside matrix products")):
-            ratio = min(r[what] for r in own.values()) / min(r[what] for r in others.values())
-            print(f"{label}: {ratio:.2f} of the best peer's")
-
-
-def plot(results, path):
-    """Bars of the total and, darker, the time outside matrix products: one group for each measurement."""
-    parts, y = [], 20
-    for title, rows in results.items():
-        good = {name: row for name, row in rows.items() if "ms" in row and "outside_ms" in row}
-        if not good:
-            continue
-        parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}</text>')
-        y += 8
-        longest = max(row["ms"] for row in good.values())
-        for name, row in good.items():
-            total, outside = [max(1.0, 520 * row[each] / longest) for each in ("ms", "outside_ms")]
-            colour, dark = ("#7fb3d5", "#1f618d") if name.startswith("switchyard") else ("#d5d8dc", "#808b96")
-            parts.append(f'<text x="8" y="{y + 13}">{name}</text>'
-                         f'<rect x="170" y="{y + 2}" width="{total:.1f}" height="14" fill="{colour}"/>'
-                         f'<rect x="170" y="{y + 2}" width="{min(outside, total):.1f}" height="14" fill="{dark}"/>'
-                         f'<text x="{178 + total:.1f}" y="{y + 13}">{row["ms"]:.2f} ms</text>')  # fmt: skip
-            y += 18
-        y += 24
-    with open(path, "w") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="800" height="{y}" font-family="sans-serif" '
-                   f'font-size="12"><rect width="800" height="{y}" fill="white"/>{"".join(parts)}</svg>\n')  # fmt: skip
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--parts", nargs="+", default=["prefill", "train", "decode", "host"])
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
-    parser.add_argument("--out", default="")
-    parser.add_argument("--plot", default="")
-    given = parser.parse_args()
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
-    results = {}
-    for name in given.models:
-        config = MODELS[name]
-        cells = [("prefill", prefill, n, f"{name} prefill {n}") for n in PREFILL] if "prefill" in given.parts else []
-        if "train" in given.parts:
-            cells.append(("train", train, TRAIN, f"{name} training step {TRAIN}"))
-        if "decode" in given.parts:
-            cells += [("decode", decode, n, f"{name} decode, batch {n}, context {CONTEXT}") for n in BATCHES]
-        for peer in given.peers:
-            make, is_compiled, decodes = PEERS[peer]
-            model = None
-            try:
-                model = make(config)
-                run = model
-                if is_compiled:
-                    torch._dynamo.reset()
-                    run = torch.compile(model, dynamic=False)
-            except Exception as problem:  # a peer that is not there must not end the run
-                for *_, title in cells:
-                    results.setdefault(title, {})[peer] = {"failed": f"{type(problem).__name__}: {problem}"[:100]}
+    def peer(self, name, config, peer, make, is_compiled, cells) -> None:
+        model = run = problem = None
+        for part, size in cells:
+            what = {"kind": "model", "model": name, "part": part, "size": size, "peer": peer}
+            if time.monotonic() > self.end:
+                self.left_out.append(f"{name} {part} {size} {peer}")
                 continue
-            for part, function, size, title in cells:
-                if part == "decode" and not decodes:
-                    continue
-                try:
-                    with cudnn():
-                        row = function(run, size)
-                except Exception as problem:
-                    row = {"failed": f"{type(problem).__name__}: {problem}"[:100]}
-                results.setdefault(title, {})[peer] = row
+            try:
+                if problem:
+                    raise problem
+                if model is None:
+                    model = make(config, self.device)
+                    self.torch._dynamo.reset()
+                run = self.torch.compile(model, dynamic=False, backend="aot_eager" if self.small else "inductor") if is_compiled else model
+                with self.cudnn_first():
+                    self.write(**what, **getattr(self, part)(run, size))
+            except Exception as failure:  # a peer that is not there must not end the run
+                problem = failure if model is None else None
+                self.write(**what, failed=f"{type(failure).__name__}: {failure}".splitlines()[0][:160])
+            if model is not None:
                 model.eval()
                 model.zero_grad(set_to_none=True)
-                print(f"  {title}: {peer}: {row.get('ms', row.get('failed'))}", flush=True)
-                gc.collect()
-                torch.cuda.empty_cache()
-            del model, run
-            gc.collect()
-            torch.cuda.empty_cache()
-    for title, rows in results.items():
-        table(title, rows)
+            self.tidy()
+        del model, run  # else it counts in the next peer's peak memory
+        self.tidy()
+
+    def tidy(self) -> None:
+        gc.collect()
+        if not self.small:
+            self.torch.cuda.empty_cache()
+
+    def host(self) -> None:
+        """The host's microseconds a call while the GPU has little to do: ours beside torch's own op."""
+        import switchyard.torch as sy
+
+        torch, functional = self.torch, self.torch.nn.functional
+        kind = {"device": self.device, "dtype": torch.float32 if self.small else torch.bfloat16}
+        q, k, v = (torch.randn(1, 8, 128, 64, **kind) for _ in range(3))
+        x, w = torch.randn(128, 1024, **kind), torch.randn(1024, **kind)
+        calls = {
+            "attention": (lambda: sy.attention(q, k, v, causal=True),
+                          lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
+            "rms_norm": (lambda: sy.rms_norm(x, w), lambda: functional.rms_norm(x, (1024,), w, 1e-6)),
+            "softmax": (lambda: sy.softmax(x), lambda: torch.softmax(x, -1)),
+            "gated_activation": (lambda: sy.gated_activation(x, x), lambda: functional.silu(x) * x),
+        }  # fmt: skip
+
+        def cost(function) -> float:
+            calls, rounds = (2, 2) if self.small else (50, 30)
+            for _ in range(calls):
+                function()
+            times = []
+            for _ in range(rounds):
+                self.synchronize()
+                begin = time.perf_counter()
+                for _ in range(calls):
+                    function()
+                times.append((time.perf_counter() - begin) / calls * 1e6)
+            self.synchronize()
+            return statistics.median(times)
+
+        for mode in ("inference_mode", "with gradients"):
+            for each in (q, k, v, x, w):
+                each.requires_grad_(mode == "with gradients")
+            with torch.inference_mode(mode == "inference_mode"), self.cudnn_first():
+                for op, (ours, theirs) in calls.items():
+                    self.write(kind="host", op=op, mode=mode, switchyard=cost(ours), torch=cost(theirs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", type=names, default=list(PARTS), help=f"of {','.join(PARTS)}")
+    parser.add_argument("--models", type=names, default=["llama", "qwen3"])
+    parser.add_argument("--peers", type=names, default=[], help="all unless given, in this order")
+    parser.add_argument("--sizes", type=lambda text: [int(each) for each in names(text)], default=[],
+                        help="tokens of prefill and training, batches of decode: only these")  # fmt: skip
+    parser.add_argument("--out", default="benchmark.jsonl", help="JSON lines are appended")
+    parser.add_argument("--budget-s", type=float, default=0.0)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--report", nargs="+", metavar="FILE", help="print tables of these files and measure nothing")
+    parser.add_argument("--plot", default="", help="with --report: an SVG")
+    given = parser.parse_args()
+    if given.report:
+        rows = report.read(given.report)
+        print(report.tables(rows), end="")
+        if given.plot:
+            report.plot(rows, given.plot)
+        return
+    from benchmark_models import PEERS
+
+    given.peers = given.peers or list(PEERS)
+    for what, asked, known in (("part", given.parts, PARTS), ("peer", given.peers, PEERS), ("model", given.models, ("llama", "qwen3"))):
+        for each in asked:
+            if each not in known:
+                sys.exit(f"benchmark: no {what} {each!r}; there are {', '.join(known)}")
+    bench = Bench(given)
+    bench.machine()
     if "host" in given.parts:
-        results["host"] = host()
-        print("\nhost, us a call")
-        for name, row in results["host"].items():
-            ratio = row["switchyard"] / row["torch"]
-            print(f"{name:34} switchyard {row['switchyard']:7.2f}  torch {row['torch']:7.2f}  {ratio:5.2f}x")
-    if given.out:
-        with open(given.out, "w") as file:
-            json.dump(results, file, indent=1)
-    if given.plot:
-        plot(results, given.plot)
+        bench.host()
+    bench.models(given)
+    if bench.left_out:
+        print("not measured, out of time:", "; ".join(bench.left_out))
 
 
 if __name__ == "__main__":

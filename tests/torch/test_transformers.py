@@ -191,6 +191,122 @@ def test_compiled_padding(side):
     close(got * mask[..., None], want * mask[..., None])
 
 
+def graph_of(model, ids, **options):
+    """What dynamo makes of a model, and the logits of a call."""
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    with torch.no_grad():
+        logits = torch.compile(model, fullgraph=True, backend=backend)(ids, use_cache=False, **options).logits
+    return [node for graph in graphs for node in graph.graph.nodes], logits
+
+
+def largest_boolean(nodes) -> int:
+    values = [node.meta.get("example_value") for node in nodes]
+    return max((v.numel() for v in values if isinstance(v, torch.Tensor) and v.dtype == torch.bool), default=0)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
+def test_compiled_code_makes_no_mask_of_whole_sequences(name):
+    ids = tokens()
+    nodes, logits = graph_of(sy.patch(make(name)), ids)
+    assert largest_boolean(nodes) == 0
+    with torch.no_grad():
+        close(logits, make(name)(ids, use_cache=False).logits)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_packed_sequences(name, compiled):
+    """Positions that begin again: sequences in one row do not see each other."""
+    ids = tokens(1, 11)
+    positions = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4]])
+    model = sy.patch(make(name))
+    with torch.no_grad():
+        want = make(name)(ids, position_ids=positions, use_cache=False).logits
+        close(make(name)(ids[:, :6], use_cache=False).logits, want[:, :6])
+        close(make(name)(ids[:, 6:], use_cache=False).logits, want[:, 6:])
+        if compiled:
+            nodes, got = graph_of(model, ids, position_ids=positions)
+            assert largest_boolean(nodes) >= 11 * 11
+        else:
+            got = model(ids, position_ids=positions, use_cache=False).logits
+    close(got, want)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])  # gpt-oss' experts look at how many tokens they have
+def test_whole_sequences_are_not_looked_at(name, counted):
+    """Positions are not searched for packed sequences, and no value is read back, which would wait for the device."""
+    model = sy.patch(make(name))
+    with torch.no_grad(), counted() as mode:
+        model(tokens(), use_cache=False)
+    assert mode.calls["aten::_local_scalar_dense"] == 0
+    assert mode.calls["aten::cumsum"] == 0
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_mask_of_another_implementation(name):
+    """Attention that was changed behind patch gets no mask that only ours knows."""
+    ids = tokens()
+    model = sy.patch(make(name))
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        close(model(ids, use_cache=False).logits, make(name)(ids, use_cache=False).logits)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_oss"])
+def test_the_norm_adds_what_attention_returns(name, counted):
+    """Of the two sums of a layer, one is the norm's."""
+    model = sy.patch(make(name))
+    with torch.no_grad(), counted() as mode:
+        model(tokens(), use_cache=False)
+    others = 1 if name != "gpt_oss" else 1 + LAYERS  # positions; the experts' own
+    assert mode.calls["aten::add.Tensor"] == LAYERS + others
+
+
+ROPES = {
+    "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
+    "linear": {"factor": 4.0},
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 32},
+    "dynamic": {"factor": 2.0},
+}
+
+
+@pytest.mark.parametrize("kind", ROPES)
+@pytest.mark.parametrize("batched", [False, True])
+def test_rotary_embeddings(kind, batched):
+    """Frequencies of every kind, positions of a batch and of each row."""
+    small = {**SMALL, "max_position_embeddings": 8}  # dynamic: shorter than the sequence
+    config = LlamaConfig(**small, rope_parameters={"rope_type": kind, "rope_theta": 1e4, **ROPES[kind]})
+    torch.manual_seed(5)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    ids = tokens(2, 13)
+    options = {"attention_mask": torch.tensor([[1] * 13, [0] * 4 + [1] * 9])} if batched else {}
+    if batched:
+        options["position_ids"] = torch.stack([torch.arange(13), (torch.arange(13) - 4).clamp(min=0)])
+    with torch.no_grad():
+        want = model(ids, use_cache=False, **options).logits
+        got = sy.patch(model)(ids, use_cache=False, **options).logits
+    seen = options.get("attention_mask", torch.ones_like(ids))[..., None]
+    close(got * seen, want * seen)
+    assert ("rotary tables" in sy.report(model).values()) == (kind != "dynamic")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_hidden_states(name):
+    ids = tokens()
+    with torch.no_grad():
+        want = make(name)(ids, use_cache=False, output_hidden_states=True).hidden_states
+        got = sy.patch(make(name))(ids, use_cache=False, output_hidden_states=True).hidden_states
+    assert len(got) == len(want) == LAYERS + 1
+    for mine, theirs in zip(got, want, strict=True):
+        close(mine, theirs)
+
+
 def test_compiled_code_calls_our_rotary():
     """Its name is looked up in the patched function, not in the model's module."""
     torch._dynamo.reset()

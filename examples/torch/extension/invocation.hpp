@@ -11,6 +11,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/tensor.hpp>
 
+#include "capture.hpp"
 #include "dispatchers.hpp"
 #include "place.hpp"
 #include "purpose.hpp"
@@ -56,20 +57,16 @@ class invocation {
   /// In place of a result that is not wanted.
   [[nodiscard]] Tensor nothing(std::int32_t dtype) const { return empty({0}, dtype); }
 
-  /// Launches, explains or prepares, as the thread's purpose is.
+  /// Launches, explains or prepares, as the thread's purpose is. Loads what it needs, also inside a capture
+  /// where the device can.
   template <class Operator>
   void run(const typename Operator::arguments& call) const {
     auto& to = dispatchers<Operator>::at(where_);
     if (current_purpose() != purpose::launch) [[unlikely]]
       return run_otherwise(to, call);
     try {
-      const std::size_t bytes = to.workspace_bytes(where_.stream, call);
-      if (bytes == 0) return to(where_.stream, call);
-      const Tensor memory = empty({static_cast<std::int64_t>(bytes + workspace_alignment)}, dtype_bytes());
-      const auto address = reinterpret_cast<std::uintptr_t>(memory.data_ptr());
-      const std::uintptr_t aligned =
-          (address + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
-      to(where_.stream, call, {reinterpret_cast<void*>(aligned), bytes});
+      launch_in_capture(
+          to, where_.stream, [&] { launch(to, call); }, [&] { to.prepare(where_.stream, call); });
     } catch (const switchyard::error& problem) {
       explain_failure(problem);
       throw;
@@ -80,6 +77,17 @@ class invocation {
 
  private:
   static constexpr std::size_t workspace_alignment = 256;
+
+  template <class Dispatcher>
+  void launch(Dispatcher& to, const typename Dispatcher::arguments& call) const {
+    const std::size_t bytes = to.workspace_bytes(where_.stream, call);
+    if (bytes == 0) return to(where_.stream, call);
+    const Tensor memory = empty({static_cast<std::int64_t>(bytes + workspace_alignment)}, dtype_bytes());
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data_ptr());
+    const std::uintptr_t aligned =
+        (address + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+    to(where_.stream, call, {reinterpret_cast<void*>(aligned), bytes});
+  }
 
   template <class Dispatcher>
   void run_otherwise(Dispatcher& to, const typename Dispatcher::arguments& call) const {

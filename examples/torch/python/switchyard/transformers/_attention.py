@@ -31,7 +31,7 @@ def attention(
 ) -> tuple[torch.Tensor, None]:
     """The attention of transformers' AttentionInterface: [batch, heads, seqlen, dim] to [batch, seqlen, heads, dim].
 
-    `attention_mask` is what `_masks.mask` returned, or a mask that a caller gave: boolean or added to scores,
+    `attention_mask` is what `_masks.mask` or `no_mask` returned, or a mask that a caller gave: boolean or added to scores,
     [batch or 1, heads or 1, q, k]. Raises RuntimeError where no kernel serves the call, and for attention weights
     as a result, which fused kernels do not have.
     """
@@ -40,7 +40,7 @@ def attention(
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     q_length, kv_length = query.shape[2], key.shape[2]
     used = bias = None
-    if attention_mask is not None:
+    if attention_mask is not None and attention_mask.shape[-1] != 0:  # else no_mask's
         if attention_mask.dtype == torch.int32:
             used = attention_mask.reshape(-1)
         else:

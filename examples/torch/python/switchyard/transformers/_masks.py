@@ -4,12 +4,18 @@ transformers hands what is returned here to each layer's attention. It must be a
 `generate` passes it through the model's own mask function again:
 
     None                      every key is in use; causal and sliding layers say so themselves
+    i32 [1, 1, 1, 0]          the same, from a patched model, before transformers makes a mask (no_mask)
     i32 [batch, 1, 1, 1]      the keys in use of each sequence (static caches, padding on the right)
     bool [batch, 1, q, k]     any other mask, complete: the causal rule and the window are in it
 """
 
 import torch
 from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+
+def no_mask(device: torch.device) -> torch.Tensor:
+    """What a model may be given as its mask where every key is in use: transformers hands on masks of 4 dimensions."""
+    return torch.empty((1, 1, 1, 0), dtype=torch.int32, device=device)
 
 
 def _is_traced(tensor: torch.Tensor | None) -> bool:

@@ -1,13 +1,20 @@
-"""What replaces the forward functions of modules: norms, gated feed-forward blocks, rotary embedding."""
+"""What replaces the forward functions of modules: norms, gated feed-forward blocks, rotary embedding, the layers and
+models around them."""
+
+import functools
 
 import torch
 
 from ..torch import gated_activation, layer_norm, rms_norm, rotary
+from ._masks import no_mask
 
 
-def plain_rms_norm(self, hidden_states: torch.Tensor) -> torch.Tensor:
-    """RMSNorm of Llama, Qwen and gpt-oss. Rounds once, behind the weight; transformers rounds before it too."""
-    return rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)
+def plain_rms_norm(self, hidden_states: torch.Tensor, residual: torch.Tensor | None = None):
+    """RMSNorm of Llama, Qwen and gpt-oss. Rounds once, behind the weight; transformers rounds before it too.
+
+    With a residual, normalises the sum, and returns that and the sum.
+    """
+    return rms_norm(hidden_states, self.weight, residual, epsilon=self.variance_epsilon)
 
 
 def offset_rms_norm(self, x: torch.Tensor) -> torch.Tensor:
@@ -32,6 +39,61 @@ def gated_feed_forward(function: str):
     return forward
 
 
+def decoder_layer(
+    self,
+    hidden_states: torch.Tensor,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.Tensor | None = None,
+    past_key_values=None,
+    use_cache: bool | None = False,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **kwargs,
+) -> torch.Tensor:
+    """A layer of Llama, Qwen3 and gpt-oss: what attention returns is added to the residual by the norm behind it."""
+    attended, _ = self.self_attn(
+        hidden_states=self.input_layernorm(hidden_states),
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        use_cache=use_cache,
+        position_embeddings=position_embeddings,
+        **kwargs,
+    )
+    normed, hidden_states = self.post_attention_layernorm(attended, hidden_states)
+    out = self.mlp(normed)
+    return hidden_states + (out[0] if isinstance(out, tuple) else out)  # gpt-oss returns the router's scores too
+
+
+def whole_sequences(forward):
+    """A decoder's forward that says so where each row of the batch is one whole sequence: neither a mask, nor
+    positions, nor a cache are given.
+
+    transformers makes positions then, and looks for packed sequences in them: eagerly it waits for the device, and
+    compiled it makes a boolean mask of queries times keys, whose values nobody may look at.
+    """
+
+    @functools.wraps(forward)
+    def run(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, **kwargs):
+        given = input_ids if input_ids is not None else inputs_embeds
+        is_whole = attention_mask is None and position_ids is None and past_key_values is None and given is not None
+        if is_whole and self.config._attn_implementation == "switchyard":
+            attention_mask = no_mask(given.device)
+        return forward(self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                       past_key_values=past_key_values, inputs_embeds=inputs_embeds, **kwargs)  # fmt: skip
+
+    return run
+
+
+def rotary_tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """cos and sin of Llama's and Qwen3's rotary embedding, [batch or 1, seqlen, head_dim / 2]: transformers' have each
+    column twice."""
+    angles = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float32)
+    cos, sin = angles.cos(), angles.sin()
+    if self.attention_scaling != 1.0:
+        cos, sin = cos * self.attention_scaling, sin * self.attention_scaling
+    return cos.to(x.dtype), sin.to(x.dtype)
+
+
 def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """In place of a model's function of this name.
 
@@ -44,7 +106,9 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     batch, seqlen, width = cos.shape
     if width not in (half, 2 * half):
         raise RuntimeError(f"switchyard.transformers: cos has {width} columns for heads of {q.shape[-1]}")
-    cos, sin = [each.reshape(batch * seqlen, width)[:, :half] for each in (cos, sin)]
+    cos, sin = cos.reshape(batch * seqlen, width), sin.reshape(batch * seqlen, width)
+    if width != half:
+        cos, sin = cos[:, :half], sin[:, :half]
     if batch == 1:  # all sequences have the same positions
         return rotary(q, k, cos, sin)
     turned = rotary(_as_one_sequence(q), _as_one_sequence(k), cos, sin)

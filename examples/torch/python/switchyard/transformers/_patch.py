@@ -13,6 +13,9 @@ _RMS_NORMS = {
     "Gemma3RMSNorm": _modules.offset_rms_norm,
 }
 _FEED_FORWARDS = {"LlamaMLP": "hidden_act", "Qwen3MLP": "hidden_act", "Gemma3MLP": "hidden_activation"}
+_LAYERS = {"LlamaDecoderLayer", "Qwen3DecoderLayer", "GptOssDecoderLayer"}
+_DECODERS = {"LlamaModel", "Qwen3Model", "Gemma3TextModel", "GptOssModel"}
+_ROTARY_TABLES = {"LlamaRotaryEmbedding", "Qwen3RotaryEmbedding"}
 _ROTARY = {"LlamaAttention", "Qwen3Attention", "Gemma3Attention", "GptOssAttention"}
 _FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
 _STATE = "_switchyard"
@@ -30,6 +33,15 @@ def _with_rotary(forward):
     return copy
 
 
+def _is_causal(config) -> bool:
+    return getattr(config, "is_causal", True) and not getattr(config, "use_bidirectional_attention", False)
+
+
+def _is_updated(rope_type: str) -> bool:
+    """Whether transformers changes the frequencies from call to call."""
+    return "dynamic" in rope_type or rope_type == "longrope"
+
+
 def _replacement(module: torch.nn.Module):
     """The forward that replaces a module's, and what it is; or None."""
     name = type(module).__name__
@@ -43,6 +55,12 @@ def _replacement(module: torch.nn.Module):
         return _modules.gated_feed_forward(_modules.ACTIVATIONS[activation]), "gated_activation"
     if name in _ROTARY:
         return _with_rotary(type(module).forward), "rotary"
+    if name in _ROTARY_TABLES and not _is_updated(module.rope_type):
+        return _modules.rotary_tables, "rotary tables"
+    if name in _LAYERS:
+        return _modules.decoder_layer, "residual"
+    if name in _DECODERS and _is_causal(module.config):
+        return _modules.whole_sequences(type(module).forward), "mask"
     if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
         return _modules.plain_layer_norm, "layer_norm"
     return None
