@@ -135,6 +135,36 @@ TEST_CASE("elements of an array are parameters, in place and in expressions") {
   }
 }
 
+TEST_CASE("launches with the same late values get them, whether or not one before them is started") {
+  const disk files;
+  json variant = axpy_variant("b64", 64);
+  json launch = variant["launches"][0];
+  launch["parameters"] = {{{"f32", "w[0] + w[2]"}}, "x", "y", {{"i64", "counts[0] + counts[1]"}}};
+  launch["grid"][0] = 2;
+  const json always = launch;
+  json other = launch;
+  other["parameters"][0] = {{"f32", "w[1] + 0.0"}};
+  launch["grid"][0] = "size > 100 ? 2 : 0";
+  variant["launches"] = {launch, always, always, other, always};
+  files.put_manifest("weighted_axpy", {variant});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<weighted_axpy> run{catalog, sy::device::host()};
+  std::vector<float> x(101, 2.0F);
+  std::vector<float> y(101);
+  weighted_axpy::arguments call{.counts = {90, 10}, .x = x.data(), .y = y.data()};
+  for (const std::int64_t size : {100, 101, 100}) {
+    for (const float weight : {3.0F, -5.0F}) {
+      call.size = size;
+      call.w[0] = weight;
+      call.w[1] = 100 * weight;
+      y.assign(101, 0.0F);
+      run(nullptr, call);
+      CHECK(y[99] == (size > 100 ? 208.0F : 206.0F) * weight);
+      CHECK(y[100] == 0);
+    }
+  }
+}
+
 TEST_CASE("each kind of parameter arrives as the manifest says, decided at plan time or at the call") {
   const bool late = GENERATE(false, true);
   const disk files;

@@ -23,6 +23,7 @@
 #include <switchyard/launching/call_errors.hpp>
 #include <switchyard/launching/carry_plans.hpp>
 #include <switchyard/launching/launch_late.hpp>
+#include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
@@ -336,6 +337,7 @@ class dispatcher_core final : public binding_user {
 
   void run(binding& now, const plan& of, const void* arguments, stream launch_stream, workspace given) {
     const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
+    detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
     for (std::size_t i = 0; i < of.launches.size(); ++i) {
       const planned_launch& each = of.launches[i];
       if (each.is_empty) continue;
@@ -344,7 +346,7 @@ class dispatcher_core final : public binding_user {
               ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
                               of.workspace[each.fill_workspace].bytes, launch_stream)
               : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
-                    each);
+                    each, local);
       if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
     }
   }
@@ -369,8 +371,9 @@ class dispatcher_core final : public binding_user {
   /// The one launch of a plan, with late values.
   [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
                                        stream launch_stream) {
-    const status result =
-        detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr}.start(*of.single);
+    detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+    const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
+    const status result = call.start(*of.single, local);
     if (result != 0) [[unlikely]]
       detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
   }

@@ -211,13 +211,15 @@ class kind_binding {
     const variant& chosen = *rules_->candidates[index].variant;
     try {
       std::vector<loaded_kernel> kernels(chosen.launches.size());
+      const launch_layout* before = nullptr;  // fills do not count
       for (std::size_t i = 0; i < chosen.launches.size(); ++i) {
         const launch& each = chosen.launches[i];
         if (each.is_fill) continue;
         kernels[i] =
             may_load == loading::allowed ? shared_.loader->load(each) : shared_.loader->find_loaded(each);
         if (kernels[i].function == nullptr) fail_in_capture(chosen);
-        kernels[i].layout = detail::layout_maker{*rules_, chosen, each}.make();
+        kernels[i].layout = detail::layout_maker{*rules_, chosen, each, before}.make();
+        before = kernels[i].layout.get();
       }
       slot.kernels = std::move(kernels);
       slot.configured.resize(slot.kernels.size());

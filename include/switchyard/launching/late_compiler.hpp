@@ -222,7 +222,7 @@ class late_compiler {
   }
 
   /// Fewer moves than this stay steps.
-  static constexpr std::size_t least_moves = 8;
+  static constexpr std::size_t least_moves = 3;
 
   /// Adds the moves or the limit that do a step. False where it is more than that.
   [[nodiscard]] static bool add_moves(std::array<std::vector<late_move>, late_moves::kinds>& into,

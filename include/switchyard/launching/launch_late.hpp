@@ -16,6 +16,7 @@
 #include <switchyard/launching/bind_parameters.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/call_errors.hpp>
+#include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/parameter_image.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/launching/planner.hpp>
@@ -44,37 +45,36 @@ class late_call {
         stream_{launch_stream},
         memory_{memory} {}
 
-  /// Throws call_error evaluation_failed for a value that does not fit.
-  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of) const {
+  /// `local` takes the image with its late values; a plan's launches are started in their order, with the
+  /// same one. Throws call_error evaluation_failed for a value that does not fit.
+  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, local_image& local) const {
     pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): binding writes what is read
-    if (!of.has_maps()) return start(of, nullptr, pointers);
-    if (const image_line* const maps = find_maps(of)) return start(of, maps, pointers);
-    return apart().start_encoded(of, pointers);
+    if (!of.has_maps()) return start(of, nullptr, local, pointers);
+    if (const image_line* const maps = find_maps(of)) return start(of, maps, local, pointers);
+    return apart().start_encoded(of, local, pointers);
   }
 
  private:
-  static constexpr std::size_t local_image_lines = 64;
-
   /// A copy, for functions that are not inlined: what calls them has this one in registers.
   [[nodiscard, gnu::always_inline]] inline late_call apart() const noexcept { return *this; }
 
-  [[nodiscard, gnu::noinline]] status start_encoded(const planned_launch& of, pointer_array& pointers) const {
+  [[nodiscard, gnu::noinline]] status start_encoded(const planned_launch& of, local_image& local,
+                                                    pointer_array& pointers) const {
     std::vector<image_line> own;
     if (const status result = encode_maps(of, own); result != 0) return result;
-    return start(of, own.data(), pointers);
+    return start(of, own.data(), local, pointers);
   }
 
   [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, const image_line* maps,
-                                                        pointer_array& pointers) const {
+                                                        local_image& local, pointer_array& pointers) const {
     if (of.late == nullptr) {
-      bind_parameters(of, arguments_, of.image, pointers);
+      bind_parameters(of, arguments_, of.shares_image ? local.data() : of.image, pointers);
       bind_maps(of, maps, pointers);
       return launch(of, pointers);
     }
     const std::size_t lines = of.layout->image.size();
     if (lines > local_image_lines) [[unlikely]]
       return apart().start_large(of, maps, pointers);
-    std::array<image_line, local_image_lines> local;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     return start_with(of, maps, local.data(), pointers);
   }
 

@@ -65,6 +65,8 @@ struct launch_layout {
   std::vector<image_line> image;  ///< with its constants
   std::vector<problem_value> values;
   std::vector<late_value> late;
+  /// The image is that of the launch before, constant by constant and value by value.
+  bool shares_image = false;
   std::span<const axis_value> type;  ///< of the variant
 
   launch_geometry geometry;         ///< its constants
@@ -85,10 +87,44 @@ struct launch_layout {
 
 namespace detail {
 
+/// Images of at most so many lines are written where the call is made, without an allocation.
+inline constexpr std::size_t local_image_lines = 64;
+using local_image = std::array<image_line, local_image_lines>;
+
+/// Whether two launches' images are the same for every call. Not told of images with tensor maps, which have
+/// numbers of their launch, nor of large ones, which are not kept from launch to launch.
+[[nodiscard]] inline bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept {
+  const auto same = [](const auto& left, const auto& right, const auto& equal) {
+    if (left.size() != right.size()) return false;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!equal(left[i], right[i])) return false;
+    }
+    return true;
+  };
+  return a.image.size() <= local_image_lines &&
+         same(a.image, b.image,
+              [](const image_line& x, const image_line& y) { return x.bytes == y.bytes; }) &&
+         same(a.values, b.values,
+              [](const launch_layout::problem_value& x, const launch_layout::problem_value& y) {
+                return x.value == y.value && x.kind == y.kind && x.is_real == y.is_real &&
+                       x.offset == y.offset;
+              }) &&
+         same(a.late, b.late, [](const late_value& x, const late_value& y) {
+           return x.from == y.from && x.from != late_value::source::tensor_map && x.kind == y.kind &&
+                  x.offset == y.offset && x.index == y.index && (x.value == nullptr || *x.value == *y.value);
+         });
+}
+
 class layout_maker {
  public:
-  layout_maker(const selector& rules, const variant& chosen, const launch& each)
-      : rules_{rules}, variant_{chosen}, launch_{each}, out_{std::make_unique<launch_layout>()} {}
+  /// `before` is the layout of the variant's kernel launch before this one, or null.
+  layout_maker(const selector& rules, const variant& chosen, const launch& each,
+               const launch_layout* before = nullptr)
+      : rules_{rules},
+        variant_{chosen},
+        launch_{each},
+        before_{before},
+        out_{std::make_unique<launch_layout>()} {}
 
   [[nodiscard]] std::unique_ptr<launch_layout> make() {
     out_->type = variant_.type;
@@ -96,6 +132,7 @@ class layout_maker {
     lay_out_parameters();
     lay_out_late_axes();
     if (!out_->maps.empty()) lay_out_map_key();
+    out_->shares_image = before_ != nullptr && have_same_image(*before_, *out_);
     return std::move(out_);
   }
 
@@ -311,6 +348,7 @@ class layout_maker {
   const selector& rules_;
   const variant& variant_;
   const launch& launch_;
+  const launch_layout* before_;
   std::unique_ptr<launch_layout> out_;
 };
 

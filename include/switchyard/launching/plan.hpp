@@ -4,8 +4,8 @@
 // Kernel parameters come from two places. An argument that a kernel takes as it is, is passed by its address
 // in the caller's argument struct: nothing is copied. Everything else lies in an image, filled when the plan
 // is made; values that only the call knows (expressions over arguments, workspace addresses) are written into
-// a copy of the image on the caller's stack: see late_program. Tensor maps are encoded for the
-// arguments they depend on and kept: see tensor_map_cache.
+// a copy of the image on the caller's stack: see late_program. Launches of one plan whose images are the same
+// share one copy. Tensor maps are encoded for the arguments they depend on and kept: see tensor_map_cache.
 #pragma once
 
 #include <array>
@@ -58,7 +58,8 @@ struct planned_launch {
   std::uint64_t map_owner = 0;  ///< a number that no other launch has, for the cache of maps
 
   bool is_fill = false;
-  bool is_empty = false;  ///< the grid has no blocks: nothing is started
+  bool shares_image = false;  ///< it takes the copy with late values that the launch before has written
+  bool is_empty = false;      ///< the grid has no blocks: nothing is started
   std::uint8_t fill_byte = 0;
   std::uint32_t fill_workspace = 0;
 

@@ -52,6 +52,7 @@ class planner {
       out.workspace_bytes += (static_cast<std::size_t>(bytes) + workspace_alignment - 1) /
                              workspace_alignment * workspace_alignment;
     }
+    const planned_launch* before = nullptr;  // fills do not count
     for (std::size_t i = 0; i < variant_.launches.size(); ++i) {
       const launch& each = variant_.launches[i];
       planned_launch& planned = out.launches[i];
@@ -64,8 +65,15 @@ class planner {
       }
       planned.function = kernels[i].function;
       plan_geometry(each, planned);
-      plan_parameters(planned);
-      if (!planned.layout->late.empty()) plan_late(planned, out);
+      if (planned.layout->shares_image && before != nullptr && !before->is_empty) {
+        planned.image = before->image;
+        planned.shares_image = before->late != nullptr || before->shares_image;
+      } else {
+        plan_parameters(planned);
+        if (!planned.layout->late.empty()) plan_late(planned, out);
+      }
+      plan_maps(planned);
+      before = &planned;
     }
     const planned_launch& first = out.launches.front();
     const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
@@ -198,6 +206,10 @@ class planner {
         fail("parameter " + *each.text + " would be " + std::to_string(value) + ", which does not fit");
       store_integer(image + each.offset, each.kind, value);
     }
+  }
+
+  void plan_maps(planned_launch& planned) const {
+    const launch_layout& layout = *planned.layout;
     for (std::size_t i = 0; i < layout.maps.size(); ++i)
       plan_map(*layout.maps[i], const_cast<planned_map&>(planned.maps[i]));
     if (layout.maps.empty()) return;

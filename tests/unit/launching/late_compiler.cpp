@@ -357,22 +357,22 @@ TEST_CASE("only neighbours in the arguments and in the image become one step") {
   CHECK(three.compile()->steps.front().count == 3);
 }
 
-TEST_CASE("moves replace steps where there are eight of them or more") {
+TEST_CASE("moves replace steps where there are three of them or more") {
   using namespace late_forms;
-  for (const std::uint32_t count : {7U, 8U}) {
+  for (const std::uint32_t count : {2U, 3U}) {
     values some;
     for (std::uint32_t i = 0; i < count; ++i) some.add_field("w" + std::to_string(i), 16 * i);
     const auto program = some.compile();
-    CHECK(program->moves.all.size() == (count < 8 ? 0U : 8U));
-    CHECK(program->steps.size() == (count < 8 ? 7U : 0U));
+    CHECK(program->moves.all.size() == (count < 3 ? 0U : 3U));
+    CHECK(program->steps.size() == (count < 3 ? 2U : 0U));
     CHECK_FALSE(program->is_empty());
   }
   // Limits count as well.
   values both;
-  for (std::uint32_t i = 0; i < 7; ++i) both.add_field("w" + std::to_string(i), 16 * i);
+  for (std::uint32_t i = 0; i < 2; ++i) both.add_field("w" + std::to_string(i), 16 * i);
   both.add("min(n, 4)", value_kind::i32, 200);
   const auto program = both.compile();
-  CHECK(program->moves.all.size() == 7);
+  CHECK(program->moves.all.size() == 2);
   CHECK(program->moves.limits.size() == 1);
   CHECK(program->steps.empty());
 }

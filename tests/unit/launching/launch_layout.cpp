@@ -159,6 +159,44 @@ TEST_CASE("values are told apart by when they are known: always, with the proble
   CHECK(made->late[1].value == &made.of->launches[0].parameters[5].value);
 }
 
+TEST_CASE("images are the same where every constant and every value is") {
+  using namespace laid_out;
+  const auto same = [](const std::vector<parameter>& a, const std::vector<parameter>& b) {
+    const auto first = of_parameters(a);
+    const auto second = of_parameters(b);
+    CHECK(detail::have_same_image(*first.layout, *first.layout));
+    return detail::have_same_image(*first.layout, *second.layout);
+  };
+  const auto i64 = [](const std::string& text) { return integer(text, value_kind::i64); };
+  CHECK(same({i64("stride + 1")}, {i64("stride + 1")}));
+  CHECK(
+      same({i64("stride + 1"), argument("x")}, {argument("y"), i64("stride + 1")}));  // x and y lie elsewhere
+  CHECK(same({i64("width + 1"), i64("length + 1"), real("0.5 * length", value_kind::f32), buffer(1)},
+             {i64("width + 1"), i64("length + 1"), real("0.5 * length", value_kind::f32), buffer(1)}));
+  CHECK_FALSE(same({i64("stride + 1")}, {i64("stride + 2")}));
+  CHECK_FALSE(same({i64("stride + 1")}, {integer("stride + 1", value_kind::u64)}));
+  CHECK_FALSE(same({i64("stride + 1")}, {i64("stride + 1"), i64("stride + 1")}));
+  CHECK_FALSE(same({i64("stride + 1")}, {zeros(8), i64("stride + 1")}));
+  CHECK_FALSE(same({i64("width + 1")}, {i64("width + 2")}));
+  CHECK_FALSE(same({i64("length + 1")}, {i64("length + 2")}));
+  CHECK_FALSE(same({i64("length + 1")}, {integer("length + 1", value_kind::u64)}));
+  CHECK_FALSE(same({buffer(0)}, {buffer(1)}));
+  CHECK_FALSE(same({buffer(0)}, {structure({argument("x")}, 8, 8)}));
+  CHECK_FALSE(same({structure({argument("x")}, 8, 8)}, {structure({argument("y")}, 8, 8)}));
+  const auto map_inside = [] { return structure({map("x", "length", "2 * stride")}, 128, 64); };
+  const auto with_map = of_parameters({map_inside()});
+  const auto again = of_parameters({map_inside()});
+  CHECK_FALSE(detail::have_same_image(*with_map.layout, *again.layout));
+  const auto lines = [&](std::uint32_t count) {
+    return std::vector<parameter>{zeros(64 * count - 8), i64("stride + 1")};
+  };
+  CHECK(same(lines(3), lines(3)));
+  const auto most = of_parameters(lines(64));
+  CHECK(detail::have_same_image(*most.layout, *most.layout));
+  const auto large = of_parameters(lines(65));
+  CHECK_FALSE(detail::have_same_image(*large.layout, *large.layout));
+}
+
 TEST_CASE("late programs are told by the axes that late integers read beside the variant's type") {
   using namespace laid_out;
   const auto axes = [](std::vector<parameter> parameters) {

@@ -22,10 +22,13 @@ using namespace launched;
 class planned_variant {
  public:
   explicit planned_variant(variant from) : variant_{std::move(from)} {
+    const launch_layout* before = nullptr;
     for (const launch& each : variant_.launches) {
       loaded_kernel& ready = kernels_.emplace_back();
       ready.function = reinterpret_cast<function_handle>(kernels_.size());
-      if (!each.is_fill) ready.layout = detail::layout_maker{rules_, variant_, each}.make();
+      if (each.is_fill) continue;
+      ready.layout = detail::layout_maker{rules_, variant_, each, before}.make();
+      before = ready.layout.get();
     }
   }
 
@@ -330,6 +333,45 @@ TEST_CASE("launches of one plan have images and maps of their own, in one piece"
   CHECK(map_of_y.known.box[1] == 8);
   for (const std::uint32_t stride : map_of_y.known.element_strides) CHECK(stride == 1);
   CHECK(plan->launches[3].maps[0].known.extents[1] == 7);
+}
+
+TEST_CASE("a launch takes the image of the one before where every value is the same") {
+  using namespace planned;
+  const auto late = [](const std::string& grid) {
+    launch out = kernel({structure({integer("step + count", value_kind::i32), buffer(0)}, 16, 8)});
+    out.grid = extents(grid);
+    return out;
+  };
+  variant each =
+      variant_of({late("length"), fill(0, 0), late("1"), late("2"), kernel({buffer(0)}), late("3")});
+  each.workspace = {{"buffer", parse("64")}};
+  const auto made = planned_variant{each}.plan_of(5);
+  const auto& all = made->launches;
+  CHECK_FALSE(all[0].shares_image);
+  CHECK(all[0].late != nullptr);
+  for (const std::size_t i : {2U, 3U}) {  // a fill between them does not count
+    CHECK(all[i].shares_image);
+    CHECK(all[i].late == nullptr);
+    CHECK(all[i].image == all[0].image);
+  }
+  CHECK_FALSE(all[4].shares_image);
+  CHECK_FALSE(all[5].shares_image);  // the copy is the fourth's by now
+  CHECK(all[5].late != nullptr);
+
+  // Nobody has written the image of a launch that is not started.
+  const auto without_first = planned_variant{each}.plan_of(0);
+  CHECK(without_first->launches[0].is_empty);
+  CHECK_FALSE(without_first->launches[2].shares_image);
+  CHECK(without_first->launches[2].late != nullptr);
+  CHECK(without_first->launches[3].shares_image);
+
+  // Without late values there is no copy to take: both read the first's image.
+  const auto constant = planned_variant{variant_of({kernel({integer("length + 1", value_kind::i64)}),
+                                                    kernel({integer("length + 1", value_kind::i64)})})}
+                            .plan_of(5);
+  CHECK_FALSE(constant->launches[1].shares_image);
+  CHECK(constant->launches[1].image == constant->launches[0].image);
+  CHECK(in_image<std::int64_t>(constant->launches[1], 0) == 6);
 }
 
 TEST_CASE("the parts of a map that the problem decides are in its plan, those of the call are not") {
