@@ -19,7 +19,12 @@ def refresh(*words):
                           stdout=subprocess.PIPE, timeout=60).stdout
 
 
+checks = 0
+
+
 def expect(holds, message, found):
+    global checks
+    checks += 1
     if not holds:
         print(json.dumps(found, indent=1))
         sys.exit(f"FAILED: {message}")
@@ -106,6 +111,7 @@ def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     check_stale_groups_alone_are_planned_and_replaced()
     check_measure_takes_the_plan()
+    print(f"{checks} checks, 0 failed")
 
 
 if __name__ == "__main__":
