@@ -20,6 +20,11 @@ def value_of(text):
     return {"true": True, "false": False}.get(text, int(text) if text.isdigit() else text)
 
 
+def problem_of(line):
+    """The axes of a measured call."""
+    return {name: value_of(text) for name, text in (word.split("=", 1) for word in line["problem"].split())}
+
+
 def holds(group, problem):
     """Whether the rows of a group were measured with the type of a problem."""
     wanted = {**group.get("measured_with", {}), **group["type"]}
@@ -46,7 +51,7 @@ def main():
             chosen = call["times"].get(call["chosen"][0]["variant"], times[-1][1])
             if call["study"] != table["operator"] or chosen <= options.over * times[0][1]:
                 continue
-            problem = {name: value_of(text) for name, text in (word.split("=", 1) for word in call["problem"].split())}
+            problem = problem_of(call)
             for group in table["groups"]:
                 at = [problem[axis] for axis in group["axes"]] if holds(group, problem) else None
                 if at and all(row["at"] != at for row in group["rows"]):

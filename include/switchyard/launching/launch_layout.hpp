@@ -91,8 +91,8 @@ namespace detail {
 inline constexpr std::size_t local_image_lines = 64;
 using local_image = std::array<image_line, local_image_lines>;
 
-/// Whether two launches' images are the same for every call. Not told of images with tensor maps, which have
-/// numbers of their launch, nor of large ones, which are not kept from launch to launch.
+/// Whether two launches' images are the same for every call. False for images with tensor maps, which are
+/// numbered by launch, and for large ones, which are not kept from launch to launch.
 [[nodiscard]] inline bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept {
   const auto same = [](const auto& left, const auto& right, const auto& equal) {
     if (left.size() != right.size()) return false;
