@@ -22,7 +22,7 @@ std::tuple<Tensor, Tensor> attention_decode(const Tensor& q, const Tensor& k, co
   const invocation call{"attention_decode", q};
   require_ranks(call, q, false, k, v, false);
   Tensor out = empty_heads(call, q, v.size(3), false);
-  Tensor lse = with_lse ? empty_lse(call, q, false) : call.nothing(dtype_f32());
+  Tensor lse = with_lse ? empty_lse(call, q, false) : nothing();
   if (out.numel() == 0) return {out, lse};
   const Tensor q_in = with_dense_rows(q);
   const Tensor k_in = with_dense_rows(k);

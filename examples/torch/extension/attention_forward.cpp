@@ -26,7 +26,7 @@ std::tuple<Tensor, Tensor> attention_forward(
   const bool packed_k = cu_seqlens_k.has_value() && !paged;
   require_ranks(call, q, packed, k, v, packed_k);
   Tensor out = empty_heads(call, q, v.size(v.dim() - 1), packed);
-  Tensor lse = with_lse ? empty_lse(call, q, packed) : call.nothing(dtype_f32());
+  Tensor lse = with_lse ? empty_lse(call, q, packed) : nothing();
   if (out.numel() == 0) return {out, lse};
   if (seqused_q.has_value()) {  // kernels leave the other queries alone
     torch::stable::zero_(out);

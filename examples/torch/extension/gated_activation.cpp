@@ -43,7 +43,7 @@ std::tuple<Tensor, Tensor> gated_activation_backward(const Tensor& grad_out, con
   const rows of{call, gate, packed ? 2 : 1};
   const std::int32_t type = dtype_of(gate);
   Tensor grad_gate = of.empty(type, packed ? 2 * of.columns() : of.columns());
-  Tensor grad_up = packed ? call.nothing(type) : of.empty(type);
+  Tensor grad_up = packed ? nothing() : of.empty(type);
   if (of.is_empty()) return {grad_gate, grad_up};
   const Tensor gradient = of.fit(grad_out, "grad_out");
   if (packed) {

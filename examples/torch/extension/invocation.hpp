@@ -30,6 +30,11 @@ namespace switchyard_torch {
 /// The tensor, or a contiguous copy where its last dimension is strided.
 [[nodiscard]] Tensor with_dense_rows(const Tensor& tensor);
 
+/// In place of a result that is not wanted: an undefined tensor, None in Python. It costs the host nothing.
+[[nodiscard]] inline Tensor nothing() {
+  return Tensor{};
+}
+
 class invocation {
  public:
   /// Throws where the tensor's device has no backend.
@@ -54,8 +59,6 @@ class invocation {
   [[nodiscard]] Tensor empty(std::initializer_list<std::int64_t> sizes, std::int32_t dtype) const {
     return empty(std::span{sizes.begin(), sizes.size()}, dtype);
   }
-  /// In place of a result that is not wanted.
-  [[nodiscard]] Tensor nothing(std::int32_t dtype) const { return empty({0}, dtype); }
 
   /// Launches, explains or prepares, as the thread's purpose is. Loads what it needs, also inside a capture
   /// where the device can.

@@ -1,6 +1,5 @@
 // The ops of torch.ops.switchyard. Each is functional: it writes new tensors only. A result that was not
-// asked for is a tensor of no elements. The Python package adds fake kernels and gradients, and says what
-// arguments mean.
+// asked for is None. The Python package adds fake kernels and gradients, and says what arguments mean.
 #include "stable.hpp"
 
 STABLE_TORCH_LIBRARY(switchyard, m) {

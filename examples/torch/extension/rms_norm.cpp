@@ -20,8 +20,8 @@ std::tuple<Tensor, Tensor, Tensor> rms_norm(const Tensor& x, const optional_tens
   const rows of{call, x};
   const std::int32_t type = dtype_of(x);
   Tensor out = of.empty(type);
-  Tensor residual_out = residual.has_value() ? of.empty(type) : call.nothing(type);
-  Tensor rstd = with_statistics ? of.empty_per_row() : call.nothing(dtype_f32());
+  Tensor residual_out = residual.has_value() ? of.empty(type) : nothing();
+  Tensor rstd = with_statistics ? of.empty_per_row() : nothing();
   if (of.is_empty()) return {out, residual_out, rstd};
   const Tensor in = of.fit(x, "x");
   const optional_tensor added = of.fit(residual, "residual");
@@ -45,7 +45,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad_out, const Tenso
   const rows of{call, h};
   Tensor grad_x = of.empty(dtype_of(h));
   const std::int32_t weight_type = dtype_of(weight.has_value() ? *weight : h);
-  Tensor grad_weight = with_grad_weight ? call.empty({of.columns()}, weight_type) : call.nothing(weight_type);
+  Tensor grad_weight = with_grad_weight ? call.empty({of.columns()}, weight_type) : nothing();
   if (of.is_empty()) {
     if (with_grad_weight) torch::stable::zero_(grad_weight);
     return {grad_x, grad_weight};

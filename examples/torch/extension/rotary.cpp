@@ -33,7 +33,7 @@ std::tuple<Tensor, Tensor> rotary(const Tensor& q, const optional_tensor& k, con
   }
   if (style < 0 || style > 1) refuse("rotary", "style must be 0 (half) or 1 (interleaved)");
   Tensor q_out = empty_beside(call, q, packed);
-  Tensor k_out = k.has_value() ? empty_beside(call, *k, packed) : call.nothing(dtype_of(q));
+  Tensor k_out = k.has_value() ? empty_beside(call, *k, packed) : nothing();
   if (q.numel() == 0 && (!k.has_value() || k->numel() == 0)) return {q_out, k_out};
   const Tensor q_in = with_dense_rows(q);
   const optional_tensor k_in = k.has_value() ? optional_tensor{with_dense_rows(*k)} : k;

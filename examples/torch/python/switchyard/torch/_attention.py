@@ -2,9 +2,13 @@
 
 import torch
 
-from ._library import ops
+from . import _gradients
+from ._direct import caller, needs_gradient
 
-_forward = ops.attention_forward
+_forward = caller("attention_forward", _gradients.attention_forward)
+_forward_out = caller("attention_forward", _gradients.attention_forward, first=True)
+_decode = caller("attention_decode")
+_dropout_mask = caller("attention_dropout_mask")
 
 MASKS = {"none": 0, "causal_top_left": 1, "causal_bottom_right": 2}
 
@@ -15,24 +19,16 @@ def _mask(causal: bool | str) -> int:
     return MASKS["causal_bottom_right"] if causal else MASKS["none"]
 
 
-def _needs_gradient(*tensors) -> bool:
-    if not torch.is_grad_enabled():
-        return False
-    return any(each is not None and each.requires_grad for each in tensors)
-
-
-def _scores(bias: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
+def _scores(bias: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """The bias with 4 dimensions; a mask of booleans becomes 0 and -infinity."""
-    if bias is None:
-        return None
     if bias.dtype == torch.bool:
         bias = torch.zeros((), dtype=q.dtype, device=q.device).masked_fill(~bias, -torch.inf)
     return bias if bias.dim() == 4 else bias[(None,) * (4 - bias.dim())]
 
 
-def _state(dropout_p: float, state: torch.Tensor | None, device: torch.device) -> torch.Tensor | None:
+def _state(state: torch.Tensor | None, device: torch.device) -> torch.Tensor:
     """Seed and offset from torch's generator, on the device: safe in CUDA graphs, without synchronisation."""
-    if dropout_p == 0.0 or state is not None:
+    if state is not None:
         return state
     return torch.randint(0, 2**62, (2,), dtype=torch.int64, device=device)
 
@@ -74,35 +70,14 @@ def attention(
     f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks; the LSE has none. With
     torch.use_deterministic_algorithms, the backward gives the same bits in every run.
     """
-    scores = _scores(bias, q)
-    # Arguments that have their defaults are left out: each costs the host time.
-    given = {"mask": _mask(causal)}
-    if return_lse or _needs_gradient(q, k, v, scores, sinks):
-        given["with_lse"] = True
-    if scale is not None:
-        given["scale"] = scale
-    if window != (-1, -1):
-        given["window_left"], given["window_right"] = window
-    if soft_cap:
-        given["soft_cap"] = soft_cap
-    if dropout_p:
-        given["dropout_p"], given["dropout_state"] = dropout_p, _state(dropout_p, dropout_state, q.device)
-    if scores is not None:
-        given["bias"] = scores
-    if sinks is not None:
-        given["sinks"] = sinks
-    if alibi_slopes is not None:
-        given["alibi_slopes"] = alibi_slopes
-    if seqused_q is not None:
-        given["seqused_q"] = seqused_q
-    if seqused_k is not None:
-        given["seqused_k"] = seqused_k
-    if block_table is not None:
-        given["block_table"] = block_table
-    if longest_k >= 0:
-        given["longest_k"] = longest_k
-    out, lse = _forward(q, k, v, **given)
-    return (out, lse) if return_lse else out
+    scores = None if bias is None else _scores(bias, q)
+    needs = needs_gradient(q, k, v, scores, sinks, alibi_slopes)
+    left, right = window
+    state = _state(dropout_state, q.device) if dropout_p else None
+    run = _forward if return_lse else _forward_out
+    return run(
+        needs, q, k, v, scores, alibi_slopes, sinks, None, None, seqused_q, seqused_k, block_table, state, -1, longest_k,
+        _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs)  # fmt: skip
 
 
 def attention_varlen(
@@ -130,11 +105,13 @@ def attention_varlen(
     tokens. longest_q, longest_k: at least the longest sequence. The other arguments are those of attention; the
     LSE is [heads, tokens].
     """
-    out, lse = ops.attention_forward(
-        q, k, v, None, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, None, None, None,
-        _state(dropout_p, dropout_state, q.device), longest_q, longest_k, _mask(causal), *window, scale, soft_cap,
-        dropout_p, return_lse or _needs_gradient(q, k, v, sinks))  # fmt: skip
-    return (out, lse) if return_lse else out
+    needs = needs_gradient(q, k, v, sinks, alibi_slopes)
+    left, right = window
+    state = _state(dropout_state, q.device) if dropout_p else None
+    run = _forward if return_lse else _forward_out
+    return run(
+        needs, q, k, v, None, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, None, None, None, state, longest_q,
+        longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs)  # fmt: skip
 
 
 def attention_decode(
@@ -160,9 +137,9 @@ def attention_decode(
     [pages, page_size, heads_kv, dim], of q's type or float8_e4m3fn with k_scale and v_scale (f32 [1] or
     [heads_kv]). seqused_k: i32 [batch] on the device, keys in use, the queries' own among them. It has no gradient.
     """
-    out, lse = ops.attention_decode(
-        q, k, v, k_scale, v_scale, alibi_slopes, sinks, seqused_k, block_table, _mask(causal), window_left, scale,
-        soft_cap, return_lse)  # fmt: skip
+    out, lse = _decode(
+        needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes), q, k, v, k_scale, v_scale, alibi_slopes,
+        sinks, seqused_k, block_table, _mask(causal), window_left, scale, soft_cap, return_lse)  # fmt: skip
     return (out, lse) if return_lse else out
 
 
@@ -173,4 +150,4 @@ def attention_dropout_mask(
 
     state: i64 [2], the dropout_state of the attention call.
     """
-    return ops.attention_dropout_mask(state, batch, heads, seqlen_q, seqlen_k, dropout_p)
+    return _dropout_mask(False, state, batch, heads, seqlen_q, seqlen_k, dropout_p)

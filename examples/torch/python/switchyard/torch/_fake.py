@@ -41,10 +41,6 @@ def _per_row(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(sizes, strides, dtype=torch.float32, device=x.device)
 
 
-def _nothing(like: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return like.new_empty((0,), dtype=dtype or like.dtype)
-
-
 def _heads(like: torch.Tensor, dim: int, packed: bool) -> torch.Tensor:
     """[batch, heads, seqlen, dim] over memory [batch, seqlen, heads, dim], or packed [tokens, heads, dim]."""
     if packed:
@@ -64,7 +60,7 @@ def _(q, k, v, bias=None, alibi_slopes=None, sinks=None, cu_seqlens_q=None, cu_s
       seqused_k=None, block_table=None, dropout_state=None, longest_q=-1, longest_k=-1, mask=0, window_left=-1,
       window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, with_lse=False):  # fmt: skip
     packed = cu_seqlens_q is not None
-    lse = _lse(q, packed) if with_lse else _nothing(q, torch.float32)
+    lse = _lse(q, packed) if with_lse else None
     return _heads(q, v.shape[-1], packed), lse
 
 
@@ -74,7 +70,7 @@ def _(grad_out, q, k, v, out, lse, bias=None, alibi_slopes=None, cu_seqlens_q=No
       window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, deterministic=False,
       with_grad_bias=False):  # fmt: skip
     packed_k = cu_seqlens_k is not None
-    grad_bias = bias.new_empty(bias.shape) if with_grad_bias else _nothing(q)
+    grad_bias = bias.new_empty(bias.shape) if with_grad_bias else None
     return (
         _heads(q, q.shape[-1], cu_seqlens_q is not None),
         _heads(k, k.shape[-1], packed_k),
@@ -86,7 +82,7 @@ def _(grad_out, q, k, v, out, lse, bias=None, alibi_slopes=None, cu_seqlens_q=No
 @_register("attention_decode")
 def _(q, k, v, k_scale=None, v_scale=None, alibi_slopes=None, sinks=None, seqused_k=None, block_table=None, mask=2,
       window_left=-1, scale=None, soft_cap=0.0, with_lse=False):  # fmt: skip
-    return _heads(q, v.shape[-1], False), _lse(q, False) if with_lse else _nothing(q, torch.float32)
+    return _heads(q, v.shape[-1], False), _lse(q, False) if with_lse else None
 
 
 @_register("attention_dropout_mask")
@@ -98,32 +94,32 @@ def _(state, batch, heads, seqlen_q, seqlen_k, dropout_p):
 def _(q, k=None, cos=None, sin=None, positions=None, sequence_offsets=None, cu_seqlens=None, longest=-1, offset=0,
       rotary_dim=-1, base=10000.0, scaling=1.0, style=0, inverse=False):  # fmt: skip
     packed = cu_seqlens is not None
-    return _heads(q, q.shape[-1], packed), _nothing(q) if k is None else _heads(k, k.shape[-1], packed)
+    return _heads(q, q.shape[-1], packed), None if k is None else _heads(k, k.shape[-1], packed)
 
 
 @_register("rms_norm")
 def _(x, weight=None, residual=None, epsilon=1e-6, weight_offset=0.0, with_statistics=False):
-    statistics = _per_row(x) if with_statistics else _nothing(x, torch.float32)
-    return _rows(x), _nothing(x) if residual is None else _rows(x), statistics
+    statistics = _per_row(x) if with_statistics else None
+    return _rows(x), None if residual is None else _rows(x), statistics
 
 
 @_register("rms_norm_backward")
 def _(grad_out, h, rstd, weight=None, grad_residual=None, weight_offset=0.0, with_grad_weight=False):
     like = h if weight is None else weight
-    return _rows(h), like.new_empty((h.shape[-1],)) if with_grad_weight else _nothing(like)
+    return _rows(h), like.new_empty((h.shape[-1],)) if with_grad_weight else None
 
 
 @_register("layer_norm")
 def _(x, weight=None, bias=None, residual=None, epsilon=1e-5, weight_offset=0.0, with_statistics=False):
-    statistics = [_per_row(x) if with_statistics else _nothing(x, torch.float32) for _ in range(2)]
-    return _rows(x), _nothing(x) if residual is None else _rows(x), *statistics
+    statistics = [_per_row(x) if with_statistics else None for _ in range(2)]
+    return _rows(x), None if residual is None else _rows(x), *statistics
 
 
 @_register("layer_norm_backward")
 def _(grad_out, h, mean, rstd, weight=None, grad_residual=None, weight_offset=0.0, with_grad_weight=False,
       with_grad_bias=False):  # fmt: skip
     like = h if weight is None else weight
-    gradients = [like.new_empty((h.shape[-1],)) if each else _nothing(like) for each in (with_grad_weight, with_grad_bias)]
+    gradients = [like.new_empty((h.shape[-1],)) if each else None for each in (with_grad_weight, with_grad_bias)]
     return _rows(h), *gradients
 
 
@@ -134,7 +130,7 @@ def _(gate, up=None, function=0):
 
 @_register("gated_activation_backward")
 def _(grad_out, gate, up=None, function=0):
-    return _rows(gate), _nothing(gate) if up is None else _rows(gate)
+    return _rows(gate), None if up is None else _rows(gate)
 
 
 @_register("softmax")

@@ -2,9 +2,13 @@
 
 import torch
 
-from ._library import ops
+from . import _gradients
+from ._direct import caller, needs_gradient
 
 STYLES = ("half", "interleaved")
+
+_rotary = caller("rotary", _gradients.rotary)
+_rotary_q = caller("rotary", _gradients.rotary, first=True)
 
 
 def rotary(
@@ -33,6 +37,7 @@ def rotary(
     sequence. style: pairs (i, i + rotary_dim / 2) for half, (2i, 2i + 1) for interleaved. `inverse` turns back.
     Returns q, or (q, k). Gradients reach q and k; cos and sin have none, and a backward that asks for one raises.
     """
-    values = (longest, offset, rotary_dim, base, scaling, STYLES.index(style), inverse)
-    q_out, k_out = ops.rotary(q, k, cos, sin, positions, sequence_offsets, cu_seqlens, *values)
-    return q_out if k is None else (q_out, k_out)
+    run = _rotary_q if k is None else _rotary
+    return run(
+        needs_gradient(q, k, cos, sin), q, k, cos, sin, positions, sequence_offsets, cu_seqlens, longest, offset,
+        rotary_dim, base, scaling, STYLES.index(style), inverse)  # fmt: skip

@@ -2,13 +2,17 @@
 
 import torch
 
-from ._library import ops
+from . import _gradients
+from ._direct import caller, needs_gradient
 
 FUNCTIONS = ("silu", "gelu", "gelu_tanh")
 
-
-def _needs_gradient(*tensors) -> bool:
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+_rms_norm = caller("rms_norm", _gradients.rms_norm)
+_rms_norm_out = caller("rms_norm", _gradients.rms_norm, first=True)
+_layer_norm = caller("layer_norm", _gradients.layer_norm)
+_layer_norm_out = caller("layer_norm", _gradients.layer_norm, first=True)
+_gated_activation = caller("gated_activation", _gradients.gated_activation)
+_softmax = caller("softmax", _gradients.softmax)
 
 
 def rms_norm(
@@ -25,8 +29,10 @@ def rms_norm(
     for models that store the weight around zero (Gemma). Computed in f32 and rounded once. Returns the normalised
     tensor, or with a residual that and h, of x's type.
     """
-    out, h, _ = ops.rms_norm(x, weight, residual, epsilon, weight_offset, _needs_gradient(x, weight, residual))
-    return out if residual is None else (out, h)
+    needs = needs_gradient(x, weight, residual)
+    if residual is None:
+        return _rms_norm_out(needs, x, weight, None, epsilon, weight_offset, needs)
+    return _rms_norm(needs, x, weight, residual, epsilon, weight_offset, needs)[:2]
 
 
 def layer_norm(
@@ -43,9 +49,10 @@ def layer_norm(
     x and residual: [..., columns], f32, f16 or bf16. weight and bias: [columns], both of x's type or both f32.
     Returns the normalised tensor, or with a residual that and h, of x's type.
     """
-    needs = _needs_gradient(x, weight, bias, residual)
-    out, h, _, _ = ops.layer_norm(x, weight, bias, residual, epsilon, weight_offset, needs)
-    return out if residual is None else (out, h)
+    needs = needs_gradient(x, weight, bias, residual)
+    if residual is None:
+        return _layer_norm_out(needs, x, weight, bias, None, epsilon, weight_offset, needs)
+    return _layer_norm(needs, x, weight, bias, residual, epsilon, weight_offset, needs)[:2]
 
 
 def gated_activation(gate: torch.Tensor, up: torch.Tensor | None = None, *, function: str = "silu") -> torch.Tensor:
@@ -54,9 +61,9 @@ def gated_activation(gate: torch.Tensor, up: torch.Tensor | None = None, *, func
     function: silu (SwiGLU), gelu or gelu_tanh (GEGLU). f32, f16 or bf16, any shape. Raises ValueError for another
     function.
     """
-    return ops.gated_activation(gate, up, FUNCTIONS.index(function))
+    return _gated_activation(needs_gradient(gate, up), gate, up, FUNCTIONS.index(function))
 
 
 def softmax(x: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor:
     """softmax(scale * x) over the last dimension; f32, f16 or bf16, computed in f32 and rounded once."""
-    return ops.softmax(x, scale)
+    return _softmax(needs_gradient(x), x, scale)

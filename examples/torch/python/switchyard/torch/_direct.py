@@ -1,0 +1,125 @@
+"""Calls of ops by the shortest way: past torch.library's Python layers, which cost the host more than most kernels take.
+
+torch.library runs Python for each call outside of inference_mode, and for up to 150 microseconds where a gradient is
+recorded. Eager calls of plain tensors need none of that: here they reach the kernel below autograd, and a gradient is
+a torch.autograd.Function. Everything else (compiled and traced code, tensors with __torch_function__, torch.func,
+which refuses) calls the op itself, with the gradient that is registered for it. Both gradients are one Formula.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from ._library import ops
+
+_below_autograd = torch._C._AutoDispatchBelowAutograd  # torch.library's own guard
+_is_transformed = torch._C._are_functorch_transforms_active
+_tracing_state = torch._C._get_tracing_state
+_has_torch_function = torch.overrides.has_torch_function
+_is_compiling = torch.compiler.is_compiling
+_is_inference = torch.is_inference_mode_enabled
+_is_grad_enabled = torch.is_grad_enabled
+
+
+def _quick(name: str) -> Callable:
+    """An op without OpOverload's Python, for eager calls alone."""
+    overload = getattr(ops, name)
+    return getattr(overload, "_op", overload)
+
+
+def needs_gradient(*tensors: torch.Tensor | None) -> bool:
+    """Whether autograd records a call with these tensors."""
+    if _is_grad_enabled():
+        for each in tensors:
+            if each is not None and each.requires_grad:
+                return True
+    return False
+
+
+class Formula:
+    """An op's gradient: registered for the op, and as torch.autograd.Functions for eager calls."""
+
+    def __init__(self, name: str, tensors: int, keep: Callable, backward: Callable):
+        """`tensors`: how many of the first arguments may have a gradient. keep(ctx, inputs, output) saves what
+        backward(ctx, wants, *grads) needs, and returns the outputs that have no gradient. `wants` and what backward
+        returns have an element for each of `tensors`. Where the caller takes the first output alone, `grads` has its
+        gradient alone."""
+        overload, run = getattr(ops, name), _quick(name)
+        others = (None,) * (len(overload._schema.arguments) - tensors)
+
+        def wanted(needs):  # without the last arguments where they are None, or have their defaults
+            return needs if len(needs) == tensors else (*needs, *(False,) * tensors)[:tensors]
+
+        def setup(ctx, inputs, output):
+            without = [each for each in keep(ctx, inputs, output) if each is not None]
+            if without:
+                ctx.mark_non_differentiable(*without)
+
+        def registered(ctx, *grads):
+            return (*backward(ctx, wanted(ctx.needs_input_grad[:tensors]), *grads), *others)
+
+        torch.library.register_autograd(f"switchyard::{name}", registered, setup_context=setup)
+
+        def forward(ctx, args, *_):
+            with _below_autograd():
+                output = run(*args)
+            setup(ctx, args, output)
+            return output
+
+        def forward_to_first(ctx, args, *_):
+            with _below_autograd():
+                output = run(*args)
+            keep(ctx, args, output)
+            return output[0]
+
+        def direct(ctx, *grads):
+            return (None, *backward(ctx, wanted(ctx.needs_input_grad[1:]), *grads))
+
+        def function(forward):
+            members = {"forward": staticmethod(forward), "backward": staticmethod(direct)}
+            return type(f"switchyard_{name}", (torch.autograd.Function,), members).apply
+
+        self.tensors = tensors
+        self.record, self.record_first = function(forward), function(forward_to_first)
+
+
+def caller(name: str, formula: Formula | None = None, first: bool = False) -> Callable:
+    """The op as function(needs_gradient, *args), where args are all of its arguments. `first`: returns its first
+    output alone."""
+    overload, run = getattr(ops, name), _quick(name)
+    record = formula and (formula.record_first if first else formula.record)
+    tensors = formula and formula.tensors
+
+    def call(needs_gradient: bool, *args):
+        if _is_compiling():
+            out = overload(*args)
+        elif _is_inference():
+            out = run(*args)
+        elif _has_torch_function(args) or _is_transformed():
+            out = overload(*args)
+        elif not needs_gradient:
+            with _below_autograd():
+                out = run(*args)
+        elif record is None or _tracing_state():
+            out = overload(*args)
+        else:
+            last = tensors
+            while args[last - 1] is None:  # each argument costs the host time
+                last -= 1
+            return record(args, *args[:last])
+        return out[0] if first else out
+
+    return call
+
+
+def run_backward(name: str) -> Callable:
+    """What a formula calls for gradients: an op. With create_graph the op is recorded, whose own formula may refuse."""
+    overload, run = getattr(ops, name), _quick(name)
+
+    def call(*args):
+        if _is_compiling() or _is_grad_enabled():
+            return overload(*args)
+        with _below_autograd():
+            return run(*args)
+
+    return call
