@@ -10,7 +10,7 @@ _MOST_DECODE_QUERIES = 16  # attention_decode's
 
 def _serves_decode(query, key, value, dropout) -> bool:
     """Whether the call is a step of decoding: a few queries in half precision, without gradients."""
-    if query.shape[2] > _MOST_DECODE_QUERIES or query.dtype == torch.float32 or dropout:
+    if query.size(2) > _MOST_DECODE_QUERIES or query.dtype == torch.float32 or dropout:
         return False
     return not (torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value)))
 
@@ -38,15 +38,14 @@ def attention(
     if kwargs.get("output_attentions"):
         raise RuntimeError("attn_implementation='switchyard' returns no attention weights: use 'eager' for them")
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    q_length, kv_length = query.shape[2], key.shape[2]
     used = bias = None
     if attention_mask is not None and attention_mask.shape[-1] != 0:  # else no_mask's
         if attention_mask.dtype == torch.int32:
             used = attention_mask.reshape(-1)
         else:
             bias, causal, sliding_window = attention_mask, False, None
-    if bias is not None and bias.dtype.is_floating_point and bias.dtype != query.dtype:
-        bias = bias.to(query.dtype)
+            if bias.dtype.is_floating_point and bias.dtype != query.dtype:
+                bias = bias.to(query.dtype)
     sinks = None if s_aux is None else s_aux.float()
     soft_cap = softcap or 0.0
     left = sliding_window - 1 if sliding_window is not None else -1
@@ -59,7 +58,7 @@ def attention(
         right = left  # a bidirectional window
     # Lengths of as many queries as keys are those of padding on the right: query i is at position i. Else queries are
     # a sequence's last.
-    diagonal = "causal_top_left" if used is not None and q_length == kv_length else "causal_bottom_right"
+    diagonal = "causal_top_left" if used is not None and query.size(2) == key.size(2) else "causal_bottom_right"
     out = dense_attention(query, key, value, causal=diagonal if causal else "none", bias=bias, scale=scaling,
                           window=(left, right), soft_cap=soft_cap, sinks=sinks, dropout_p=dropout,
                           seqused_k=used)  # fmt: skip

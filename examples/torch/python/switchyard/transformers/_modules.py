@@ -85,9 +85,9 @@ def whole_sequences(forward):
 
 
 def rotary_tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin of Llama's and Qwen3's rotary embedding, [batch or 1, seqlen, head_dim / 2]: transformers' have each
-    column twice."""
-    angles = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float32)
+    """cos and sin of Llama's and Qwen3's rotary embedding, [tokens, head_dim / 2], where transformers' are [batch or 1,
+    seqlen, head_dim] with each column twice: the kernel's form, made once for all layers."""
+    angles = position_ids.reshape(-1, 1).float() * self.inv_freq.to(device=x.device, dtype=torch.float32)
     cos, sin = angles.cos(), angles.sin()
     if self.attention_scaling != 1.0:
         cos, sin = cos * self.attention_scaling, sin * self.attention_scaling
@@ -97,22 +97,28 @@ def rotary_tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[to
 def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """In place of a model's function of this name.
 
-    q, k: [batch, heads, seqlen, head_dim]. cos and sin: [batch or 1, seqlen, width], where width is head_dim, with
-    each half's columns there twice, or half of it (gpt-oss). Read where they are: a token's row of the table.
+    q, k: [batch, heads, seqlen, head_dim]. cos and sin: rotary_tables', or [batch or 1, seqlen, width], where width is
+    head_dim, with each half's columns there twice, or half of it (gpt-oss). Read where they are: a token's row of the
+    table.
     """
     if unsqueeze_dim != 1:
         raise RuntimeError("switchyard.transformers: rotary embedding takes [batch, heads, seqlen, head_dim]")
-    half = q.shape[-1] // 2
-    batch, seqlen, width = cos.shape
-    if width not in (half, 2 * half):
-        raise RuntimeError(f"switchyard.transformers: cos has {width} columns for heads of {q.shape[-1]}")
-    cos, sin = cos.reshape(batch * seqlen, width), sin.reshape(batch * seqlen, width)
-    if width != half:
-        cos, sin = cos[:, :half], sin[:, :half]
-    if batch == 1:  # all sequences have the same positions
+    if cos.dim() == 3:
+        cos, sin = _as_rows(cos, q.shape[-1] // 2), _as_rows(sin, q.shape[-1] // 2)
+    seqlen = q.size(2)
+    if cos.size(0) == seqlen:  # all sequences have the same positions
         return rotary(q, k, cos, sin)
     turned = rotary(_as_one_sequence(q), _as_one_sequence(k), cos, sin)
-    return tuple(_as_batch(each, batch, seqlen) for each in turned)
+    return tuple(_as_batch(each, q.size(0), seqlen) for each in turned)
+
+
+def _as_rows(table: torch.Tensor, half: int) -> torch.Tensor:
+    """[batch or 1, seqlen, half or twice that] as [tokens, half]."""
+    width = table.shape[-1]
+    if width not in (half, 2 * half):
+        raise RuntimeError(f"switchyard.transformers: cos has {width} columns for heads of {2 * half}")
+    rows = table.reshape(-1, width)
+    return rows if width == half else rows[:, :half]
 
 
 def _as_one_sequence(x: torch.Tensor) -> torch.Tensor:
