@@ -5,7 +5,7 @@
     python tests/torch/benchmark.py --report results.jsonl [more.jsonl ...] [--plot models.svg]
 
 8 layers of Llama-3.1-8B's and Qwen3-4B's shape, bf16. A JSON line is appended to --out after each measurement:
-milliseconds, milliseconds of each kernel, and peak memory of models; the host's microseconds of ops. So parts may be
+milliseconds, milliseconds of each kernel, and peak memory of models; the host's microseconds of ops and layers (benchmark_host.py). So parts may be
 measured in several runs; with --budget-s no measurement begins after so many seconds, and what is left is named. A
 peer that cannot be imported, or fails, has a line that says so.
 
@@ -234,41 +234,12 @@ class Bench:
             self.torch.cuda.empty_cache()
 
     def host(self) -> None:
-        """The host's microseconds a call while the GPU has little to do: ours beside torch's own op."""
-        import switchyard.torch as sy
+        """The host's microseconds while the GPU has little to do."""
+        import benchmark_host
 
-        torch, functional = self.torch, self.torch.nn.functional
-        kind = {"device": self.device, "dtype": torch.float32 if self.small else torch.bfloat16}
-        q, k, v = (torch.randn(1, 8, 128, 64, **kind) for _ in range(3))
-        x, w = torch.randn(128, 1024, **kind), torch.randn(1024, **kind)
-        calls = {
-            "attention": (lambda: sy.attention(q, k, v, causal=True),
-                          lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
-            "rms_norm": (lambda: sy.rms_norm(x, w), lambda: functional.rms_norm(x, (1024,), w, 1e-6)),
-            "softmax": (lambda: sy.softmax(x), lambda: torch.softmax(x, -1)),
-            "gated_activation": (lambda: sy.gated_activation(x, x), lambda: functional.silu(x) * x),
-        }  # fmt: skip
-
-        def cost(function) -> float:
-            calls, rounds = (2, 2) if self.small else (50, 30)
-            for _ in range(calls):
-                function()
-            times = []
-            for _ in range(rounds):
-                self.synchronize()
-                begin = time.perf_counter()
-                for _ in range(calls):
-                    function()
-                times.append((time.perf_counter() - begin) / calls * 1e6)
-            self.synchronize()
-            return statistics.median(times)
-
-        for mode in ("inference_mode", "with gradients"):
-            for each in (q, k, v, x, w):
-                each.requires_grad_(mode == "with gradients")
-            with torch.inference_mode(mode == "inference_mode"), self.cudnn_first():
-                for op, (ours, theirs) in calls.items():
-                    self.write(kind="host", op=op, mode=mode, switchyard=cost(ours), torch=cost(theirs))
+        with self.cudnn_first():
+            for line in benchmark_host.lines(self.torch, self.device, is_test=self.small):
+                self.write(**line)
 
 
 def main() -> None:

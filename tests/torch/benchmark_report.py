@@ -83,12 +83,22 @@ def tables(rows: list[dict]) -> str:
         ratio = ratios(peers)
         if ratio:
             out += ["", f"Of the best peer's: total {ratio['total']:.2f}, outside matrix products {ratio['outside']:.2f}."]
-    host = [row for row in rows if row["kind"] == "host"]
-    if host:
+    return "\n".join(out) + "\n" + host(rows)
+
+
+def host(rows: list[dict]) -> str:
+    """What the host takes for ops and for layers, as Markdown."""
+    out = []
+    ops = [row for row in rows if row["kind"] == "host"]
+    if ops:
         out += ["", "### Host, microseconds a call", "", "| op | mode | Switchyard | torch | ratio |", "| --- | --- | --- | --- | --- |"]
         out += [f"| {r['op']} | {r['mode']} | {r['switchyard']:.2f} | {r['torch']:.2f} | {r['switchyard'] / r['torch']:.2f} |"
-                for r in host]  # fmt: skip
-    return "\n".join(out) + "\n"
+                for r in ops]  # fmt: skip
+    layers = [row for row in rows if row["kind"] == "layer"]
+    if layers:
+        out += ["", "### Host, microseconds of a prompt", "", "| model | | a layer | all else |", "| --- | --- | --- | --- |"]
+        out += [f"| {r['model']} | {r['peer']} | {r['layer']:.0f} | {r['rest']:.0f} |" for r in layers]
+    return "".join(line + "\n" for line in out)
 
 
 def plot(rows: list[dict], path: str) -> None:

@@ -52,6 +52,7 @@ def test_report(run, tmp_path):
         line("flash 4", 1.0, kernels={}),
         line("compile", 12.0, size=8, part="decode", kernels={"gemv": 2.0}),
         {"kind": "host", "op": "softmax", "mode": "inference_mode", "switchyard": 3.0, "torch": 2.0},
+        {"kind": "layer", "model": "llama", "peer": "sdpa", "layer": 300.4, "rest": 500.0},
     ]  # fmt: skip
     rows[3].pop("ms")
     rows[3]["failed"] = "ModuleNotFoundError: no flash_attn"
@@ -67,6 +68,7 @@ def test_report(run, tmp_path):
     assert "total 0.60, outside matrix products 0.25" in text
     assert "flash 4 | failed: ModuleNotFoundError" in text
     assert "| softmax | inference_mode | 3.00 | 2.00 | 1.50 |" in text
+    assert "| llama | sdpa | 300 | 500 |" in text
     assert text.index("prompt of 512") < text.index("batch 8")
     plot = (tmp_path / "plot.svg").read_text()
     assert plot.count("ms</text>") == 3 and "llama, prompt of 512 tokens" in plot
@@ -84,7 +86,10 @@ def test_the_program(run, tmp_path):
             assert report.outside_ms(found[part, peer]) > 0
             assert any(map(report.is_matrix_product, found[part, peer]["kernels"]))
     assert found["prefill", "compile is_causal"]["ms"] > 0 and ("decode", "compile is_causal") not in found
-    assert {row["mode"] for row in rows if row["kind"] == "host"} == {"inference_mode", "with gradients"}
+    host = {(row["op"], row["mode"]): row for row in rows if row["kind"] == "host"}
+    assert len(host) == 6 * 4 and all(row["switchyard"] > 0 and row["torch"] > 0 for row in host.values())
+    assert {(row["model"], row["peer"]) for row in rows if row["kind"] == "layer"} == {
+        (model, peer) for model in ("llama", "qwen3") for peer in ("switchyard", "sdpa")}  # fmt: skip
     assert "### qwen3, prompt of 16 tokens" in run("--report", out)
 
 
