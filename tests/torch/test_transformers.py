@@ -357,3 +357,28 @@ def test_attention_weights_are_refused():
     model = make("llama", "switchyard")
     with pytest.raises((RuntimeError, ValueError)):
         model(tokens(), output_attentions=True)
+
+
+def test_sliding_layers_of_qwen3():
+    config = Qwen3Config(**SMALL, layer_types=MIXED, sliding_window=3, use_sliding_window=True)
+    torch.manual_seed(6)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    ids = tokens()
+    with torch.no_grad():
+        want = model(ids, use_cache=False).logits
+        wide = AutoModelForCausalLM.from_config(Qwen3Config(**SMALL), attn_implementation="eager").eval()
+        wide.load_state_dict(model.state_dict())
+        assert (wide(ids, use_cache=False).logits - want).abs().max() > 1e-3  # the window is seen
+        close(sy.patch(model)(ids, use_cache=False).logits, want)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+def test_dropout_is_of_training(name):
+    model = sy.patch(make(name))
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    ids = tokens()
+    with torch.no_grad():
+        assert torch.equal(model(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
+        model.train()
+        assert not torch.equal(model(ids, use_cache=False).logits, model(ids, use_cache=False).logits)

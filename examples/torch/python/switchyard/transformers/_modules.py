@@ -6,6 +6,7 @@ import functools
 import torch
 
 from ..torch import gated_activation, layer_norm, rms_norm, rotary
+from ._attention import attention
 from ._masks import no_mask
 
 
@@ -37,6 +38,30 @@ def gated_feed_forward(function: str):
         return self.down_proj(gated_activation(self.gate_proj(x), self.up_proj(x), function=function))
 
     return forward
+
+
+def attention_block(forward, has_norms: bool):
+    """The forward of Llama's and, with norms of heads, Qwen3's attention: transformers' without what it asks of the model's
+    configuration in each layer. `forward` serves where the attention was changed behind patch."""
+
+    def run(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
+        if self.config._attn_implementation != "switchyard":
+            return forward(self, hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs)
+        batch, seqlen, _ = hidden_states.shape
+        heads = (batch, seqlen, -1, self.head_dim)
+        query, key = self.q_proj(hidden_states).view(heads), self.k_proj(hidden_states).view(heads)
+        if has_norms:
+            query, key = self.q_norm(query), self.k_norm(key)
+        value = self.v_proj(hidden_states).view(heads).transpose(1, 2)
+        query, key = apply_rotary_pos_emb(query.transpose(1, 2), key.transpose(1, 2), *position_embeddings)
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        window = self.sliding_window if has_norms else None
+        dropout = self.attention_dropout if self.training else 0.0
+        out, _ = attention(self, query, key, value, attention_mask, self.scaling, dropout, window, **kwargs)
+        return self.o_proj(out.reshape(batch, seqlen, -1)), None
+
+    return run
 
 
 def decoder_layer(

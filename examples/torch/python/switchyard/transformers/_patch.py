@@ -17,6 +17,7 @@ _LAYERS = {"LlamaDecoderLayer", "Qwen3DecoderLayer", "GptOssDecoderLayer"}
 _DECODERS = {"LlamaModel", "Qwen3Model", "Gemma3TextModel", "GptOssModel"}
 _ROTARY_TABLES = {"LlamaRotaryEmbedding", "Qwen3RotaryEmbedding"}
 _ROTARY = {"LlamaAttention", "Qwen3Attention", "Gemma3Attention", "GptOssAttention"}
+_BLOCKS = {"LlamaAttention", "Qwen3Attention"}
 _FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
 _STATE = "_switchyard"
 
@@ -54,7 +55,8 @@ def _replacement(module: torch.nn.Module):
                                f"{', '.join(_modules.ACTIVATIONS)}")  # fmt: skip
         return _modules.gated_feed_forward(_modules.ACTIVATIONS[activation]), "gated_activation"
     if name in _ROTARY:
-        return _with_rotary(type(module).forward), "rotary"
+        forward = _with_rotary(type(module).forward)
+        return _modules.attention_block(forward, name == "Qwen3Attention") if name in _BLOCKS else forward, "rotary"
     if name in _ROTARY_TABLES and not _is_updated(module.rope_type):
         return _modules.rotary_tables, "rotary tables"
     if name in _LAYERS:
