@@ -2,15 +2,14 @@
 
     python tests/torch/benchmark_host.py [--device cpu|cuda] [--rounds 100]
 
-Microseconds of the calling thread for one call, medians of rounds in which all functions take turns. Tensors are tiny, so that
-kernels take little of it: on a GPU they run beside the host; on a CPU, one processor runs everything, and what its kernels
+Microseconds of the calling thread for one call: the lowest tenth of rounds in which all functions take turns, because other
+programs disturb more rounds than not. Tensors are tiny, so that kernels take little of it: on a GPU they run beside the host; on a CPU, one processor runs everything, and what its kernels
 take counts on both sides. benchmark.py has this as its part `host`.
 """
 
 import argparse
 import gc
 import os
-import statistics
 import time
 
 MODES = ("inference_mode", "no_grad", "with gradients", "with backward")
@@ -18,7 +17,7 @@ LAYERS = (2, 10)  # a layer is what the longer model takes more, divided by how 
 
 
 def turns(functions: dict, clock, synchronize, calls: int, rounds: int) -> dict:
-    """Median microseconds a call of each function; they take turns, so that a busy machine slows all of them down."""
+    """Microseconds a call of each function; they take turns, so that a busy machine slows all of them down."""
     times = {name: [] for name in functions}
     for round in range(rounds + 1):
         for name, function in functions.items():
@@ -29,7 +28,7 @@ def turns(functions: dict, clock, synchronize, calls: int, rounds: int) -> dict:
             if round:  # the first warms up
                 times[name].append((clock() - begin) / calls * 1e6)
     synchronize()
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: sorted(each)[len(each) // 10] for name, each in times.items()}
 
 
 def calls_of(torch, device, size) -> dict:
