@@ -322,8 +322,16 @@ void worker_process::read_output() {
 std::string worker_process::last_words() {
   read_output();
   std::string text = said_.size() > 400 ? said_.substr(said_.size() - 400) : said_;
+  // An unfinished line may be no more than a few letters, so the line before it is kept as well.
+  const bool unfinished = !text.empty() && text.back() != '\n';
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (const std::size_t last = text.rfind('\n'); last != std::string::npos) text.erase(0, last + 1);
+  std::size_t newline = text.rfind('\n');
+  if (unfinished && newline != std::string::npos && newline > 0) {
+    const std::size_t before = text.rfind('\n', newline - 1);
+    text.replace(newline, 1, " / ");
+    newline = before;
+  }
+  if (newline != std::string::npos) text.erase(0, newline + 1);
   return sy::text::shortened(text, 200);
 }
 

@@ -161,6 +161,13 @@ void flooding(const block&, const float*, float*, std::int64_t, std::int64_t, fl
   for (;;) std::puts("a line of some length, so that much is printed with each of them, again and again");
 }
 
+/// Dies within a line.
+void unfinished(const block&, const float*, float*, std::int64_t, std::int64_t, float) {
+  std::fputs("an earlier line\nthe reason\nat b", stdout);
+  std::fflush(stdout);
+  std::abort();
+}
+
 /// A process in a session of its own, which holds all that its parent had open.
 void leave_child() {
   static bool done = false;
@@ -190,6 +197,7 @@ EXPORT_KERNEL(softmax_plodding, plodding);
 EXPORT_KERNEL(softmax_flushing, flushing);
 EXPORT_KERNEL(softmax_delicate, delicate);
 EXPORT_KERNEL(softmax_flooding, flooding);
+EXPORT_KERNEL(softmax_unfinished, unfinished);
 EXPORT_KERNEL(softmax_lingering, lingering);
 EXPORT_KERNEL(softmax_parting, parting);
 EXPORT_KERNEL(softmax_fading, fading);

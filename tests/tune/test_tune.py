@@ -182,6 +182,11 @@ def test_worker_and_its_children():
     check("flooding at " in said and "no answer within 2 s; it was killed; it said: a line of " in said, said)
     check(set(rows(read_table(table))[3, 40]["times_us"]) == {"right"}, "a row of a kernel that floods")
 
+    # An unfinished last line does not hide the whole one before it.
+    root = make_root("unfinished", ["unfinished", "right"])
+    done = run(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", os.path.join(root, "t.json"), *LOOSE)
+    check("; it said: the reason / at b\n" in done.stderr, done.stderr)
+
     # What kernels start ends with their worker, and does not hide that it is dead.
     for name, reason in [("lingering", None), ("parting", r"died of signal 6 \(SIGABRT\)")]:
         root = make_root(name, [name, "right"])
