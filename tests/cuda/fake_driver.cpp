@@ -515,6 +515,9 @@ void* fake_cuda_launch_kernel() {
 void* fake_cuda_launch_kernel_ex() {
   return reinterpret_cast<void*>(functions.launch_kernel_ex);
 }
+void* fake_cuda_memset() {
+  return reinterpret_cast<void*>(functions.memset_d8_async);
+}
 int fake_cuda_launches(CUctx_st* context) {
   return context->launches;
 }

@@ -229,6 +229,81 @@ TEST_CASE("tensor maps inside a struct, and beside values that only the call kno
   CHECK(encodings([&] { run({}, call); }) == 0);
 }
 
+TEST_CASE("what is kept of a plan's launches is what each call would be given anew") {
+  const json of_both = {{{"struct", {"tile", {{"i64", "stride_b + step"}}}}}, "alpha"};
+  const json mapped = {map_of("c", "stride_c"), {{"struct", {"c", {{"i64", "stride_c * 2"}}}}}};
+  const json last = {{{"i32", "offset_a + 1"}}};
+  const json launches = {
+      {{"kernel", "take_16_4"}, {"parameters", of_both}},
+      {{"kernel", "take_16_4"}, {"parameters", of_both}, {"grid", {"stride_a - 63", 1, 1}}},
+      {{"kernel", "take_128_16"}, {"parameters", mapped}},
+      {{"kernel", "take_4"}, {"parameters", last}, {"grid", {"stride_a - 64", 1, 1}}},
+  };
+  const fake_files files{
+      "product",
+      {{{"id", "only"}, {"workspace", {{"before", "256"}, {"tile", "256"}}}, {"launches", launches}}}};
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<product> run{catalog, fake_device(0)};
+  struct taken {
+    int launches = 0;
+    std::array<std::uint64_t, 2> tile{};
+    std::array<std::int64_t, 2> step{};
+    std::array<float, 2> alpha{};
+    map_bytes map{};
+    std::uint64_t c = 0;
+    std::int64_t stride = 0;
+    std::int32_t offset = 0;
+  };
+  static thread_local taken now;
+  const watched watch;
+  notes().on_launch = [](void** parameters) {
+    const auto read = [&](std::size_t parameter, std::size_t offset, auto& to) {
+      std::memcpy(&to, static_cast<const std::byte*>(parameters[parameter]) + offset, sizeof to);
+    };
+    const int launch = now.launches++;
+    if (launch < 2) {
+      const auto at = static_cast<std::size_t>(launch);
+      read(0, 0, now.tile[at]);
+      read(0, 8, now.step[at]);
+      read(1, 0, now.alpha[at]);
+    } else if (launch == 2) {
+      read(0, 0, now.map);
+      read(1, 0, now.c);
+      read(1, 8, now.stride);
+    } else {
+      read(0, 0, now.offset);
+    }
+  };
+  alignas(256) static std::array<std::byte, 1024> scratch;
+  std::mt19937 random{switchyard::test::seed_or(5)};
+  const auto one_of = [&](unsigned count) { return random() % count; };
+  for (int i = 0; i < 4000; ++i) {
+    const product::arguments call{.c = memory.data() + 64 * one_of(3),
+                                  .stride_a = 64 + static_cast<std::int32_t>(one_of(2)),
+                                  .offset_a = static_cast<std::int32_t>(one_of(3)),
+                                  .stride_b = 64 + static_cast<std::int64_t>(one_of(2)),
+                                  .stride_c = 64 + 4 * static_cast<std::int64_t>(one_of(2)),
+                                  .rows = 16 + static_cast<std::int64_t>(one_of(2)),
+                                  .step = static_cast<std::uint16_t>(1 + one_of(2)),
+                                  .alpha = static_cast<float>(i)};
+    const sy::workspace given_memory{scratch.data() + 256 * one_of(2), 512};
+    now = {};
+    run({}, call, given_memory);
+    const auto tile = reinterpret_cast<std::uintptr_t>(given_memory.address) + 256;
+    const std::int64_t step = call.stride_b + call.step;
+    const bool is_started = call.stride_a > 64;
+    CAPTURE(i);
+    REQUIRE(now.launches == (is_started ? 4 : 3));
+    REQUIRE(now.tile == std::array<std::uint64_t, 2>{tile, tile});
+    REQUIRE(now.step == std::array<std::int64_t, 2>{step, step});
+    REQUIRE(now.alpha == std::array<float, 2>{call.alpha, call.alpha});
+    REQUIRE(now.map == encoded(call.c, call.stride_c, call));
+    REQUIRE(now.c == reinterpret_cast<std::uintptr_t>(call.c));
+    REQUIRE(now.stride == 2 * call.stride_c);
+    REQUIRE(now.offset == (is_started ? call.offset_a + 1 : 0));
+  }
+}
+
 TEST_CASE("a tensor map that cannot be encoded is an error each time") {
   const fake_files files{"product", three_maps()};
   sy::catalog catalog{files.options()};

@@ -10,6 +10,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/image_cache.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/plan.hpp>
 
@@ -146,11 +147,9 @@ using two_addresses = std::uintptr_t __attribute__((vector_size(16)));
   binder<two_addresses, true>::bind(of, arguments, image, to);
 }
 
-/// Copies an image and binds parameters to the copy.
 template <class Vector>
-[[gnu::always_inline]] inline void copy_and_bind(const launch_layout& of, std::uintptr_t arguments,
-                                                 const image_line* from, image_line* image,
-                                                 void** to) noexcept {
+[[gnu::always_inline]] inline void copy_image(const launch_layout& of, const image_line* from,
+                                              image_line* image) noexcept {
   const std::size_t lines = of.image.size();
   for (std::size_t i = 0; i < lines; ++i) {
     for (std::size_t at = 0; at < sizeof(image_line); at += sizeof(Vector)) {
@@ -159,6 +158,14 @@ template <class Vector>
       __builtin_memcpy(image[i].bytes.data() + at, &part, sizeof part);
     }
   }
+}
+
+/// Copies an image and binds parameters to the copy.
+template <class Vector>
+[[gnu::always_inline]] inline void copy_and_bind(const launch_layout& of, std::uintptr_t arguments,
+                                                 const image_line* from, image_line* image,
+                                                 void** to) noexcept {
+  copy_image<Vector>(of, from, image);
   if (of.masks.empty()) {
     binder<Vector, false>::bind(of, arguments, 0, to);
   } else {
@@ -168,6 +175,12 @@ template <class Vector>
 [[gnu::noinline]] inline void bind_copy(const launch_layout& of, std::uintptr_t arguments,
                                         const image_line* from, image_line* image, void** to) noexcept {
   copy_and_bind<two_addresses>(of, arguments, from, image, to);
+}
+/// The same where the image is the only parameter.
+[[gnu::noinline]] inline void bind_copy_alone(const launch_layout& of, std::uintptr_t /*arguments*/,
+                                              const image_line* from, image_line* image, void** to) noexcept {
+  copy_image<two_addresses>(of, from, image);
+  to[0] = image;
 }
 
 #if defined(__x86_64__)
@@ -189,20 +202,59 @@ using four_addresses = std::uintptr_t __attribute__((vector_size(32)));
                                                                   void** to) noexcept {
   copy_and_bind<four_addresses>(of, arguments, from, image, to);
 }
+[[gnu::noinline, gnu::target("avx2")]] inline void bind_copy_alone_wide(const launch_layout& of,
+                                                                        std::uintptr_t /*arguments*/,
+                                                                        const image_line* from,
+                                                                        image_line* image,
+                                                                        void** to) noexcept {
+  copy_image<four_addresses>(of, from, image);
+  to[0] = image;
+}
+#endif
+
+/// Finds a kept image and binds parameters to it.
+template <class Vector>
+[[nodiscard, gnu::always_inline]] inline const kept_image* find_and_bind(const image_cache& in,
+                                                                         const planned_launch& of,
+                                                                         const std::byte* arguments,
+                                                                         const void* workspace,
+                                                                         void** to) noexcept {
+  const image_query query{of.owner, of.key, arguments, workspace};
+  const kept_image* const found = in.find(image_cache::hash(query), query);
+  if (found == nullptr) return nullptr;
+  binder<Vector, true>::bind(*of.layout, reinterpret_cast<std::uintptr_t>(arguments),
+                             reinterpret_cast<std::uintptr_t>(found->image), to);
+  return found;
+}
+[[nodiscard, gnu::noinline]] inline const kept_image* bind_kept(const image_cache& in,
+                                                                const planned_launch& of,
+                                                                const std::byte* arguments,
+                                                                const void* workspace, void** to) noexcept {
+  return find_and_bind<two_addresses>(in, of, arguments, workspace, to);
+}
+#if defined(__x86_64__)
+[[nodiscard, gnu::noinline, gnu::target("avx2")]] inline const kept_image* bind_kept_wide(
+    const image_cache& in, const planned_launch& of, const std::byte* arguments, const void* workspace,
+    void** to) noexcept {
+  return find_and_bind<four_addresses>(in, of, arguments, workspace, to);
+}
 #endif
 
 /// The fastest ways to bind a launch's parameters on this processor.
 inline void find_binders(const launch_layout& of, planned_launch& out) noexcept {
   const bool mixed = !of.masks.empty();
+  const bool alone = of.parameter_count == 1 && mixed && of.masks[0] == 0 && of.offsets[0] == 0;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) {
     out.bind = mixed ? bind_mixed_wide : bind_plain_wide;
-    out.bind_copy = bind_copy_wide;
+    out.bind_copy = alone ? bind_copy_alone_wide : bind_copy_wide;
+    out.bind_kept = bind_kept_wide;
     return;
   }
 #endif
   out.bind = mixed ? bind_mixed : bind_plain;
-  out.bind_copy = bind_copy;
+  out.bind_copy = alone ? bind_copy_alone : bind_copy;
+  out.bind_kept = bind_kept;
 }
 
 /// Writes the address of every parameter; those in the image are in `image`.

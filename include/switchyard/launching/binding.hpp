@@ -22,7 +22,6 @@
 #include <switchyard/launching/kind_binding.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/launching/plan_cache.hpp>
-#include <switchyard/launching/tensor_map_cache.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
 #include <switchyard/operator.hpp>
@@ -84,8 +83,8 @@ class binding {
         out.data());
     return {out.data(), 1 + op().added_sizes};
   }
-  /// For plans with tensor maps.
-  [[nodiscard]] tensor_map_cache& tensor_maps() noexcept { return *shared_.tensor_maps; }
+  /// For plans of whose launches something is kept.
+  [[nodiscard]] image_cache& images() noexcept { return *shared_.images; }
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
 
   /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing

@@ -73,11 +73,9 @@ class dispatcher_core final : public binding_user {
         detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);
       return;
     }
-    if (found != nullptr && found->single != nullptr)
+    if (found != nullptr && found->single != nullptr) {
+      if (found->single->key != nullptr) return launch_kept(*now, *found, arguments, launch_stream);
       return launch_single(*now, *found, arguments, launch_stream);
-    if (found != nullptr && found->mapped != nullptr &&
-        launch_mapped(*now, *found, arguments, launch_stream)) {
-      return;
     }
     launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
   }
@@ -230,9 +228,11 @@ class dispatcher_core final : public binding_user {
     if (found == nullptr) return false;
     if (found->direct != nullptr) {
       launch_direct(*found, arguments, launch_stream);
+    } else if (found->single != nullptr && found->single->key != nullptr) {
+      launch_kept(now, *found, arguments, launch_stream);
     } else if (found->single != nullptr) {
       launch_single(now, *found, arguments, launch_stream);
-    } else if (found->mapped == nullptr || !launch_mapped(now, *found, arguments, launch_stream)) {
+    } else {
       launch_known(now, *found, arguments, launch_stream, given);
     }
     return true;
@@ -338,6 +338,7 @@ class dispatcher_core final : public binding_user {
   void run(binding& now, const plan& of, const void* arguments, stream launch_stream, workspace given) {
     const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
     detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+    const image_line* image = nullptr;
     for (std::size_t i = 0; i < of.launches.size(); ++i) {
       const planned_launch& each = of.launches[i];
       if (each.is_empty) continue;
@@ -346,34 +347,34 @@ class dispatcher_core final : public binding_user {
               ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
                               of.workspace[each.fill_workspace].bytes, launch_stream)
               : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
-                    each, local);
+                    each, local, image);
       if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
     }
   }
 
-  /// The one launch of a plan, with tensor maps that were kept. False where they were not.
-  [[nodiscard, gnu::noinline]] bool launch_mapped(binding& now, const plan& of, const void* arguments,
-                                                  stream launch_stream) {
-    const planned_launch& only = *of.mapped;
-    const auto* const base = static_cast<const std::byte*>(arguments);
-    const encoded_maps* const found = now.tensor_maps().find(tensor_map_cache::hash(only, base), only, base);
-    if (found == nullptr) return false;
+  /// The one launch of a plan, whose image may have been kept.
+  [[gnu::noinline]] void launch_kept(binding& now, const plan& of, const void* arguments,
+                                     stream launch_stream) {
+    const planned_launch& only = *of.single;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(only, arguments, only.image, pointers);
-    detail::bind_maps(only, found->maps.data(), pointers);
+    if (only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
+                       pointers.data()) == nullptr ||
+        only.late_grid != nullptr) [[unlikely]] {
+      return launch_single(now, of, arguments, launch_stream);
+    }
     const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
     if (result != 0) [[unlikely]]
       detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-    return true;
   }
 
-  /// The one launch of a plan, with late values.
+  /// The one launch of a plan, with late values or tensor maps.
   [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
                                        stream launch_stream) {
     detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
     const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
-    const status result = call.start(*of.single, local);
+    const image_line* image = nullptr;
+    const status result = call.start(*of.single, local, image);
     if (result != 0) [[unlikely]]
       detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
   }

@@ -25,7 +25,6 @@
 #include <switchyard/launching/kernel_loader.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/launching/planner.hpp>
-#include <switchyard/launching/tensor_map_cache.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
 #include <switchyard/problem/argument_axes.hpp>
@@ -47,8 +46,8 @@ struct binding_context {
   std::shared_ptr<recorder> record;                ///< null: problems are not recorded
   std::shared_ptr<generation_counter> generation;  ///< null: nobody counts
   std::atomic<bool> is_in_service{false};          ///< calls use the binding
-  mutex maps_mutex{};
-  std::unique_ptr<tensor_map_cache> tensor_maps = nullptr;  ///< written once, before a plan that needs it
+  mutex images_mutex{};
+  std::unique_ptr<image_cache> images = nullptr;  ///< written once, before a plan that needs it
 };
 
 class kind_binding {
@@ -113,7 +112,7 @@ class kind_binding {
                             service_changes_.load(std::memory_order_acquire) != changes;
       detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
       configure(*out, chosen.variant);
-      make_room_for_maps(*out);
+      make_room_for_images(*out);
       shared_.messages->count(chosen);
       if (timed) report(*out, {selected - begin, nanoseconds() - selected});
       return out;
@@ -337,11 +336,11 @@ class kind_binding {
     }
   }
 
-  void make_room_for_maps(const plan& out) {
+  void make_room_for_images(const plan& out) {
     for (const planned_launch& each : out.launches) {
-      if (!each.has_maps()) continue;
-      const locked lock{shared_.maps_mutex};
-      if (shared_.tensor_maps == nullptr) shared_.tensor_maps = std::make_unique<tensor_map_cache>();
+      if (each.owner == 0) continue;
+      const locked lock{shared_.images_mutex};
+      if (shared_.images == nullptr) shared_.images = std::make_unique<image_cache>();
     }
   }
 

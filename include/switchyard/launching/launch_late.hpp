@@ -1,11 +1,13 @@
 // Launches whose parameters depend on the single call: expressions over arguments, workspace addresses,
-// tensor maps, grids. Their values are written into a copy of the plan's image.
+// tensor maps, grids. Their values are written into a copy of the plan's image, which is kept for later calls
+// with the same arguments where that is faster.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,11 +18,11 @@
 #include <switchyard/launching/bind_parameters.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/call_errors.hpp>
+#include <switchyard/launching/image_cache.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/parameter_image.hpp>
 #include <switchyard/launching/plan.hpp>
 #include <switchyard/launching/planner.hpp>
-#include <switchyard/launching/tensor_map_cache.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
 
@@ -45,42 +47,78 @@ class late_call {
         stream_{launch_stream},
         memory_{memory} {}
 
-  /// `local` takes the image with its late values; a plan's launches are started in their order, with the
-  /// same one. Throws call_error evaluation_failed for a value that does not fit.
-  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, local_image& local) const {
+  /// A plan's launches are started in their order. `local` takes an image that is made for this call; `image`
+  /// is the last one that was made or found, for launches that share it. Throws call_error evaluation_failed
+  /// for a value that does not fit.
+  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, local_image& local,
+                                                        const image_line*& image) const {
     pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): binding writes what is read
-    if (!of.has_maps()) return start(of, nullptr, local, pointers);
-    if (const image_line* const maps = find_maps(of)) return start(of, maps, local, pointers);
-    return apart().start_encoded(of, local, pointers);
+    if (of.makes_image) {
+      finish(of, nullptr, local.data(), pointers);
+      image = local.data();
+      return launch(of, pointers);
+    }
+    if (of.key != nullptr) {
+      const kept_image* const found =
+          of.bind_kept(binding_.images(), of, arguments_, workspace_of(of), pointers.data());
+      if (found == nullptr) return apart().start_keeping(of, local, image, pointers);
+      image = found->image;
+      if (of.late_grid != nullptr) [[unlikely]]
+        return apart().launch_on(of, found->grid, pointers);
+      return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
+    }
+    if (of.has_maps()) return apart().start_keeping(of, local, image, pointers);
+    if (of.late != nullptr) return apart().start_large(of, nullptr, pointers);
+    bind_parameters(of, arguments_, of.shares_image ? image : of.image, pointers);
+    return launch(of, pointers);
   }
 
  private:
   /// A copy, for functions that are not inlined: what calls them has this one in registers.
   [[nodiscard, gnu::always_inline]] inline late_call apart() const noexcept { return *this; }
 
-  [[nodiscard, gnu::noinline]] status start_encoded(const planned_launch& of, local_image& local,
-                                                    pointer_array& pointers) const {
+  /// The workspace, where an image has addresses of it.
+  [[nodiscard, gnu::always_inline]] inline const void* workspace_of(const planned_launch& of) const noexcept {
+    return of.layout->has_workspace ? memory_->address() : nullptr;
+  }
+  [[nodiscard]] image_query map_query(const planned_launch& of) const noexcept {
+    return {of.owner + 1, &of.layout->map_key, arguments_, nullptr};
+  }
+
+  /// Starts a launch whose maps and image were not kept together, and keeps what was asked for before.
+  [[nodiscard, gnu::noinline]] status start_keeping(const planned_launch& of, local_image& local,
+                                                    const image_line*& image, pointer_array& pointers) const {
     std::vector<image_line> own;
-    if (const status result = encode_maps(of, own); result != 0) return result;
-    return start(of, own.data(), local, pointers);
-  }
-
-  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, const image_line* maps,
-                                                        local_image& local, pointer_array& pointers) const {
-    if (of.late == nullptr) {
-      bind_parameters(of, arguments_, of.shares_image ? local.data() : of.image, pointers);
-      bind_maps(of, maps, pointers);
-      return launch(of, pointers);
+    const image_line* maps = nullptr;
+    if (of.has_maps()) {
+      maps = find_maps(of);
+      if (maps == nullptr) {
+        if (const status result = encode(of, own); result != 0) return result;
+        maps = own.data();
+      }
     }
-    const std::size_t lines = of.layout->image.size();
-    if (lines > local_image_lines) [[unlikely]]
-      return apart().start_large(of, maps, pointers);
-    return start_with(of, maps, local.data(), pointers);
+    std::span<const image_line> finished{of.image, of.layout->image.size()};
+    if (of.late == nullptr) {
+      bind_parameters(of, arguments_, of.shares_image ? image : of.image, pointers);
+    } else if (of.has_large_image) {
+      keep_maps(of, own);
+      return start_large(of, maps, pointers);
+    } else {
+      finish(of, maps, local.data(), pointers);
+      finished = {local.data(), finished.size()};
+      image = local.data();
+    }
+    bind_maps(of, maps, pointers);
+    const dim3 grid = of.late_grid != nullptr ? late_grid(of) : of.geometry.grid;
+    const image_query whole{of.owner, of.key, arguments_, workspace_of(of)};
+    if (of.key == nullptr || !keep(whole, finished, {maps, of.maps.size() * map_lines}, grid))
+      keep_maps(of, own);
+    return launch_on(of, grid, pointers);
   }
 
-  [[nodiscard, gnu::always_inline]] inline status start_with(const planned_launch& of, const image_line* maps,
-                                                             image_line* image,
-                                                             pointer_array& pointers) const {
+  /// Makes the image with its late values, and binds the parameters to it.
+  [[gnu::always_inline]] inline void finish(const planned_launch& of, const image_line* maps,
+                                            image_line* image, pointer_array& pointers) const {
     of.bind_copy(*of.layout, reinterpret_cast<std::uintptr_t>(arguments_), of.image, image, pointers.data());
     auto* const bytes = reinterpret_cast<std::byte*>(image);
     // Read here: behind each write into the image it would be loaded again.
@@ -91,14 +129,14 @@ class late_call {
         [buffers, memory](std::uint32_t buffer) { return memory->at(buffers[buffer]); },
         [&](std::uint32_t index)
             __attribute__((always_inline)) { apart().interpret(of, index, bytes, maps); });
-    if (maps != nullptr) bind_maps(of, maps, pointers);
-    return launch(of, pointers);
   }
 
   [[nodiscard, gnu::noinline]] status start_large(const planned_launch& of, const image_line* maps,
                                                   pointer_array& pointers) const {
     std::vector<image_line> image(of.layout->image.size());
-    return start_with(of, maps, image.data(), pointers);
+    finish(of, maps, image.data(), pointers);
+    bind_maps(of, maps, pointers);
+    return launch(of, pointers);
   }
 
   [[nodiscard, gnu::always_inline]] inline status launch(const planned_launch& of,
@@ -110,17 +148,27 @@ class late_call {
 
   [[nodiscard, gnu::noinline]] status launch_late_grid(const planned_launch& of,
                                                        pointer_array& pointers) const {
-    const evaluation values = all_values();
+    return launch_on(of, late_grid(of), pointers);
+  }
+
+  [[nodiscard, gnu::noinline]] status launch_on(const planned_launch& of, const dim3& grid,
+                                                pointer_array& pointers) const {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
     launch_geometry geometry = of.geometry;
-    const std::array<std::uint32_t*, 3> extents{&geometry.grid.x, &geometry.grid.y, &geometry.grid.z};
-    bool empty = false;
+    geometry.grid = grid;
+    return driver_.launch(of.function, geometry, pointers.data(), stream_);
+  }
+
+  [[nodiscard]] dim3 late_grid(const planned_launch& of) const {
+    const evaluation values = all_values();
+    dim3 out;
+    const std::array<std::uint32_t*, 3> extents{&out.x, &out.y, &out.z};
     for (std::size_t i = 0; i < 3; ++i) {
       const std::int64_t extent = value_of((*of.late_grid)[i], values);
       if (!planner::to_extent(extent, *extents[i]))
         fail_value(op(), plan_, "the grid would be " + std::to_string(extent));
-      empty = empty || extent == 0;
     }
-    return empty ? 0 : driver_.launch(of.function, geometry, pointers.data(), stream_);
+    return out;
   }
 
   [[nodiscard]] const operator_description& op() const noexcept { return binding_.op(); }
@@ -153,28 +201,34 @@ class late_call {
     }
   }
 
-  /// The kept maps of a launch, or null.
-  [[nodiscard]] const image_line* find_maps(const planned_launch& of) const {
-    if (of.layout->map_key.empty()) return nullptr;
-    const encoded_maps* const found =
-        binding_.tensor_maps().find(tensor_map_cache::hash(of, arguments_), of, arguments_);
-    return found != nullptr ? found->maps.data() : nullptr;
+  /// Whether maps depend on fewer arguments than the image that is kept with them.
+  [[nodiscard]] static bool keeps_maps_apart(const planned_launch& of) noexcept {
+    return of.key != &of.layout->map_key && !of.layout->map_key.is_empty();
   }
 
-  /// Encodes the maps of a launch for this call, and keeps them where the same were asked for before.
-  [[nodiscard, gnu::noinline]] status encode_maps(const planned_launch& of,
-                                                  std::vector<image_line>& own) const {
-    const status result = encode(of, own);
-    if (result != 0 || of.layout->map_key.empty()) return result;
-    const std::uint64_t hash = tensor_map_cache::hash(of, arguments_);
-    tensor_map_cache& cache = binding_.tensor_maps();
-    std::vector<argument_part::bytes> key = tensor_map_cache::read_key(of, arguments_);
-    if (!cache.seen_before(hash, key) || reclaimer_.collect() > most_waiting) return result;
-    auto fresh = std::make_unique<encoded_maps>(encoded_maps{of.map_owner, std::move(key), own});
-    if (encoded_maps* const displaced = cache.insert(hash, fresh.release())) {
-      reclaimer_.retire(displaced, [](void* each) { delete static_cast<encoded_maps*>(each); });
-    }
-    return result;
+  /// The maps of a launch that were kept without an image, or null.
+  [[nodiscard]] const image_line* find_maps(const planned_launch& of) const {
+    if (!keeps_maps_apart(of)) return nullptr;
+    const image_query query = map_query(of);
+    const kept_image* const found = binding_.images().find(image_cache::hash(query), query);
+    return found != nullptr ? found->maps : nullptr;
+  }
+
+  /// Keeps maps that were encoded for this call without the image, which other arguments decide as well.
+  void keep_maps(const planned_launch& of, std::span<const image_line> fresh) const {
+    if (!fresh.empty() && keeps_maps_apart(of)) (void)keep(map_query(of), {}, fresh, {});
+  }
+
+  /// Keeps an image and maps where the same were asked for before. False: they were not.
+  [[nodiscard]] bool keep(const image_query& of, std::span<const image_line> image,
+                          std::span<const image_line> maps, const dim3& grid) const {
+    image_cache& cache = binding_.images();
+    const std::uint64_t hash = image_cache::hash(of);
+    if (!cache.seen_before(hash, of)) return false;
+    if (reclaimer_.collect() > most_waiting) return true;
+    if (kept_image* const displaced = cache.insert(hash, image_cache::make(of, image, maps, grid)))
+      reclaimer_.retire(displaced, [](void* each) { delete static_cast<kept_image*>(each); });
+    return true;
   }
 
   [[nodiscard]] status encode(const planned_launch& of, std::vector<image_line>& own) const {

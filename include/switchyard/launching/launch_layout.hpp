@@ -18,6 +18,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/argument_key.hpp>
 #include <switchyard/launching/late_compiler.hpp>
 #include <switchyard/launching/late_program.hpp>
 #include <switchyard/launching/parameter_image.hpp>
@@ -29,13 +30,6 @@ inline namespace v0 {
 /// A piece of a parameter image: parameters may ask for alignment up to its own.
 struct alignas(64) image_line {
   std::array<std::byte, 64> bytes;
-};
-
-/// Sixteen bytes of the arguments, under a mask.
-struct argument_part {
-  using bytes = std::uint64_t __attribute__((vector_size(16)));
-  bytes mask{};
-  std::size_t offset = 0;
 };
 
 /// Stands for the parameter that a tensor map inside a struct is not.
@@ -79,8 +73,9 @@ struct launch_layout {
 
   std::vector<const tensor_map_recipe*> maps;
   std::vector<std::size_t> map_parameters;  ///< which each map is, or no_parameter for a member of one
-  std::vector<argument_part> map_key;  ///< all that the maps depend on, pointers first; empty: not to be kept
-  std::size_t map_hash_parts = 0;      ///< how many of the key's parts have pointers
+  argument_key map_key;                     ///< all arguments that the maps depend on
+  argument_key image_key;      ///< all that maps, late values and a late grid depend on; empty: not kept
+  bool has_workspace = false;  ///< the image has addresses of the workspace
 
   detail::late_programs programs;
 };
@@ -101,7 +96,7 @@ using local_image = std::array<image_line, local_image_lines>;
     }
     return true;
   };
-  return a.image.size() <= local_image_lines &&
+  return a.image.size() <= local_image_lines && a.maps.empty() && b.maps.empty() &&
          same(a.image, b.image,
               [](const image_line& x, const image_line& y) { return x.bytes == y.bytes; }) &&
          same(a.values, b.values,
@@ -110,8 +105,8 @@ using local_image = std::array<image_line, local_image_lines>;
                        x.offset == y.offset;
               }) &&
          same(a.late, b.late, [](const late_value& x, const late_value& y) {
-           return x.from == y.from && x.from != late_value::source::tensor_map && x.kind == y.kind &&
-                  x.offset == y.offset && x.index == y.index && (x.value == nullptr || *x.value == *y.value);
+           return x.from == y.from && x.kind == y.kind && x.offset == y.offset && x.index == y.index &&
+                  (x.value == nullptr || *x.value == *y.value);
          });
 }
 
@@ -131,7 +126,7 @@ class layout_maker {
     lay_out_geometry();
     lay_out_parameters();
     lay_out_late_axes();
-    if (!out_->maps.empty()) lay_out_map_key();
+    lay_out_keys();
     out_->shares_image = before_ != nullptr && have_same_image(*before_, *out_);
     return std::move(out_);
   }
@@ -191,7 +186,7 @@ class layout_maker {
       if (formal.from == parameter::source::field) {
         out.offsets[i] = rules_.op->fields[formal.index].offset;
       } else if (formal.from == parameter::source::tensor_map) {
-        add_map(formal.map.front(), i);  // its address is written later
+        add_map(formal.map.front(), i);
       } else if (const field_description* const field = passed_whole(formal)) {
         out.offsets[i] = field->offset;
       } else {
@@ -201,6 +196,14 @@ class layout_maker {
         all_in_place = false;
         end = at + formal.bytes;
       }
+    }
+    // Kept maps lie behind the image.
+    const std::size_t behind = out.image.size() * sizeof(image_line);
+    for (std::size_t i = 0; i < out.maps.size(); ++i) {
+      if (out.map_parameters[i] == no_parameter) continue;
+      out.offsets[out.map_parameters[i]] = behind + i * tensor_map_bytes;
+      out.masks[out.map_parameters[i]] = 0;
+      all_in_place = false;
     }
     if (all_in_place) out.masks.clear();
   }
@@ -298,36 +301,39 @@ class layout_maker {
     out_->programs.set_axes(std::move(axes));
   }
 
-  /// The words of the arguments that the maps read, two by two.
-  void lay_out_map_key() {
+  /// Which arguments decide the maps, and which the image.
+  void lay_out_keys() {
     launch_layout& out = *out_;
-    const std::size_t words = rules_.op->argument_bytes / 8;
-    if (rules_.op->argument_bytes % 8 != 0 || words < 2) return;
-    std::vector<std::uint64_t> masks(words);
-    std::vector<bool> has_pointer(words);
-    const auto add = [&](std::uint32_t index) {
-      const field_description& field = rules_.op->fields[index];
-      const unsigned bits = size_of(field.kind) * 8;
-      const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-      masks[field.offset / 8] |= all << field.offset % 8 * 8;
-      if (field.kind == value_kind::pointer) has_pointer[field.offset / 8] = true;
-    };
+    std::vector<bool> is_read(rules_.op->fields.size());
+    const auto add = [&](std::uint32_t field) { is_read[field] = true; };
     for (const tensor_map_recipe* const each : out.maps) {
       tensor_map_request unused;
       visit_map(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
     }
-    for (std::size_t word = 0; word < words; ++word) {
-      if (masks[word] == 0) continue;
-      const std::size_t first = word + 1 < words ? word : word - 1;
-      argument_part part;
-      part.mask = argument_part::bytes{first == word ? masks[word] : 0, masks[first + 1]};
-      part.offset = first * 8;
-      const bool hashed = has_pointer[word] || has_pointer[first + 1];
-      auto at = out.map_key.end();
-      if (hashed) at = out.map_key.begin() + static_cast<std::ptrdiff_t>(out.map_hash_parts++);
-      out.map_key.insert(at, part);
-      word = first + 1;
+    out.map_key = make_argument_key(*rules_.op, is_read);
+    bool has_address = false;
+    for (const late_value& each : out.late) {
+      out.has_workspace = out.has_workspace || each.from == late_value::source::workspace;
+      std::uint32_t alone = no_index;
+      if (each.from == late_value::source::field) {
+        alone = each.index;
+        add(alone);
+      } else if (each.value != nullptr) {
+        const expression value = folded(*each.value);
+        alone = late_compiler::field_alone(value);
+        value.for_each_field(add);
+      }
+      has_address =
+          has_address || (alone != no_index && rules_.op->fields[alone].kind == value_kind::pointer);
     }
+    if (out.has_late_grid) {
+      for (const expression& each : out.grid) each.for_each_field(add);
+    }
+    if (out.masks.empty()) return;  // nothing is in the image
+    // Without maps an image with addresses is made as fast as it is found, and addresses are many.
+    const bool is_kept = (!out.late.empty() || out.has_late_grid) && out.image.size() <= local_image_lines &&
+                         (!out.maps.empty() || !has_address);
+    if (is_kept) out.image_key = make_argument_key(*rules_.op, is_read);
   }
 
  public:

@@ -5,7 +5,8 @@
 // in the caller's argument struct: nothing is copied. Everything else lies in an image, filled when the plan
 // is made; values that only the call knows (expressions over arguments, workspace addresses) are written into
 // a copy of the image on the caller's stack: see late_program. Launches of one plan whose images are the same
-// share one copy. Tensor maps are encoded for the arguments they depend on and kept: see tensor_map_cache.
+// share one copy. Tensor maps are encoded for the arguments they depend on; they and the images that are
+// costly to finish are kept: see image_cache.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/launching/argument_key.hpp>
 #include <switchyard/launching/late_program.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/operator.hpp>
@@ -44,22 +46,37 @@ using parameter_binder = void (*)(const launch_layout& of, std::uintptr_t argume
 using copying_binder = void (*)(const launch_layout& of, std::uintptr_t arguments, const image_line* from,
                                 image_line* image, void** to) noexcept;
 
+class image_cache;
+struct kept_image;
+struct planned_launch;
+
+/// Finds the image that was kept of a launch, and binds the launch's parameters to it. Null: none was.
+using kept_binder = const kept_image* (*)(const image_cache& in, const planned_launch& of,
+                                          const std::byte* arguments, const void* workspace,
+                                          void** to) noexcept;
+
 /// One launch of a plan. What it has in common with other plans' lies in its layout.
 struct planned_launch {
   function_handle function = nullptr;
   const launch_layout* layout = nullptr;  ///< null for a fill
   parameter_binder bind = nullptr;
   copying_binder bind_copy = nullptr;
+  kept_binder bind_kept = nullptr;
   const image_line* image = nullptr;  ///< parameters that are not passed in place; as the layout's, filled
   launch_geometry geometry;
   const late_program* late = nullptr;                    ///< null: nothing is
   const std::array<expression, 3>* late_grid = nullptr;  ///< a grid that reads arguments of the single call
   std::span<const planned_map> maps;
-  std::uint64_t map_owner = 0;  ///< a number that no other launch has, for the cache of maps
+  const argument_key* key = nullptr;  ///< of the image that is kept; null: at most the maps are
+  /// A number that no other launch has, for what is kept. The next one is for the maps without the image. 0:
+  /// nothing is kept.
+  std::uint64_t owner = 0;
 
   bool is_fill = false;
-  bool shares_image = false;  ///< it takes the copy with late values that the launch before has written
-  bool is_empty = false;      ///< the grid has no blocks: nothing is started
+  bool shares_image = false;     ///< it takes the copy with late values that the launch before has written
+  bool makes_image = false;      ///< each call makes an image with late values, of which nothing is kept
+  bool has_large_image = false;  ///< with more than local_image_lines
+  bool is_empty = false;         ///< the grid has no blocks: nothing is started
   std::uint8_t fill_byte = 0;
   std::uint32_t fill_workspace = 0;
 
@@ -113,10 +130,8 @@ struct plan {
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
   kind_binding* kind = nullptr;       ///< what chose it
-  /// As `direct`, but for late values, which may include tensor maps.
+  /// As `direct`, but for late values and tensor maps.
   const planned_launch* single = nullptr;
-  /// As `direct`, but for tensor maps that may be kept.
-  const planned_launch* mapped = nullptr;
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show

@@ -73,6 +73,7 @@ class planner {
         if (!planned.layout->late.empty()) plan_late(planned, out);
       }
       plan_maps(planned);
+      plan_keeping(planned);
       before = &planned;
     }
     const planned_launch& first = out.launches.front();
@@ -81,10 +82,8 @@ class planner {
     if (!is_single) return;
     if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
       out.direct = &first;
-    } else if (first.late != nullptr || first.late_grid != nullptr) {
+    } else {
       out.single = &first;
-    } else if (!first.layout->map_key.empty()) {
-      out.mapped = &first;
     }
   }
 
@@ -155,6 +154,7 @@ class planner {
       const launch_layout& layout = *kernels[i].layout;
       planned[i].layout = &layout;
       find_binders(layout, planned[i]);
+      planned[i].has_large_image = layout.image.size() > local_image_lines;
       planned[i].image = line;
       planned[i].maps = {map, layout.maps.size()};
       for (const image_line& each : layout.image) __builtin_memcpy(line++, &each, sizeof each);
@@ -212,9 +212,19 @@ class planner {
     const launch_layout& layout = *planned.layout;
     for (std::size_t i = 0; i < layout.maps.size(); ++i)
       plan_map(*layout.maps[i], const_cast<planned_map&>(planned.maps[i]));
-    if (layout.maps.empty()) return;
+  }
+
+  void plan_keeping(planned_launch& planned) const {
+    if (planned.shares_image) return;  // it is kept with the launch before
+    const launch_layout& layout = *planned.layout;
+    const argument_key& key =
+        planned.late != nullptr || layout.has_late_grid ? layout.image_key : layout.map_key;
+    if (!key.is_empty()) planned.key = &key;
+    planned.makes_image =
+        planned.late != nullptr && planned.key == nullptr && !planned.has_maps() && !planned.has_large_image;
+    if (key.is_empty() && layout.map_key.is_empty()) return;
     static std::atomic<std::uint64_t> owners{0};
-    planned.map_owner = owners.fetch_add(1, std::memory_order_relaxed) + 1;
+    planned.owner = owners.fetch_add(2, std::memory_order_relaxed) + 1;
   }
 
   void plan_map(const tensor_map_recipe& recipe, planned_map& out) const {

@@ -52,6 +52,7 @@ class scratch {
   ~scratch() {
     if (owned_ != nullptr) driver_.release(owned_, stream_);
   }
+  [[nodiscard]] const void* address() const noexcept { return address_; }
   [[nodiscard]] std::byte* at(const workspace_buffer& buffer) const noexcept {
     return static_cast<std::byte*>(address_) + buffer.offset;
   }

@@ -3,6 +3,7 @@
 #include <catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <set>
 #include <string>
@@ -278,59 +279,106 @@ TEST_CASE("tensor maps are numbered, and only those that are parameters have one
   CHECK(made->late[0].index == 1);
 }
 
-TEST_CASE("kept maps are told by the bytes of all arguments that they read, and by no others") {
-  using namespace laid_out;
-  /// The offsets of the bytes under the masks.
-  const auto bytes_of = [](const layout_with_variant& of) {
-    std::set<std::size_t> out;
-    for (const argument_part& part : of->map_key) {
-      std::array<unsigned char, 16> mask;
-      __builtin_memcpy(mask.data(), &part.mask, sizeof mask);
-      for (std::size_t i = 0; i < mask.size(); ++i) {
-        if (mask[i] == 0) continue;
-        CHECK(mask[i] == 0xff);
-        CHECK(part.offset + i < description().argument_bytes);
-        CHECK(out.insert(part.offset + i).second);  // each once
-      }
+namespace laid_out {
+
+/// The offsets of the bytes under a key's masks.
+std::set<std::size_t> bytes_of(const argument_key& key) {
+  std::set<std::size_t> out;
+  if (!key.is_empty()) CHECK(key.others + 1 == key.masks.size());
+  for (std::size_t part = 0; part < key.masks.size(); ++part) {
+    const std::size_t begin = part == 0 ? key.last : key.first + (part - 1) * sizeof(argument_key::mask);
+    std::array<unsigned char, sizeof(argument_key::mask)> mask;
+    __builtin_memcpy(mask.data(), key.masks[part].data(), sizeof mask);
+    CHECK(begin + mask.size() <= description().argument_bytes);
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] == 0) continue;
+      CHECK(mask[i] == 0xff);
+      CHECK(out.insert(begin + i).second);  // each once
     }
-    return out;
-  };
-  const auto all_of = [](std::initializer_list<const char*> names) {
-    std::set<std::size_t> out;
-    for (const char* const name : names) {
-      for (std::size_t i = 0; i < size_of(description().fields[field(name)].kind); ++i)
-        out.insert(offset_of(name) + i);
-    }
-    return out;
-  };
-  const auto one = of_parameters({map("x", "length", "256")});
-  CHECK(bytes_of(one) == all_of({"x"}));
-  CHECK(one->map_key.size() == 1);
-  CHECK(one->map_hash_parts == 1);
-  const auto both = of_parameters({map("x", "rows", "stride * 4"), map("y", "count", "256")});
-  CHECK(bytes_of(both) == all_of({"x", "y", "rows", "stride", "count"}));
-  CHECK(both->map_hash_parts == 1);  // x and y are neighbours
-  const auto far = of_parameters({map("y", "flags", "count * 64")});
-  CHECK(bytes_of(far) == all_of({"y", "flags", "count"}));
-  CHECK(far->map_hash_parts == 1);
-  const auto behind = of_parameters({map("z", "stride", "step * 64")});  // z comes behind stride
-  CHECK(bytes_of(behind) == all_of({"z", "stride", "step"}));
-  CHECK(behind->map_key.size() == 2);
-  CHECK(behind->map_hash_parts == 1);
-  CHECK(behind->map_key[0].offset == offset_of("stride"));
-  // The parts with pointers come first.
-  std::uint64_t first = 0;
-  __builtin_memcpy(&first, &far->map_key[0].mask, sizeof first);
-  CHECK(far->map_key[0].offset == offset_of("y"));
-  CHECK(first == ~std::uint64_t{0});
+  }
+  return out;
 }
 
-TEST_CASE("maps are not kept where the arguments are less than two words") {
+std::set<std::size_t> all_of(std::initializer_list<const char*> names) {
+  std::set<std::size_t> out;
+  for (const char* const name : names) {
+    for (std::size_t i = 0; i < size_of(description().fields[field(name)].kind); ++i)
+      out.insert(offset_of(name) + i);
+  }
+  return out;
+}
+
+}  // namespace laid_out
+
+TEST_CASE("kept maps are told by the bytes of all arguments that they read, and by no others") {
+  using namespace laid_out;
+  const auto one = of_parameters({map("x", "length", "256")});
+  CHECK(bytes_of(one->map_key) == all_of({"x"}));
+  CHECK(one->map_key.masks.size() == 1);
+  const auto both = of_parameters({map("x", "rows", "stride * 4"), map("y", "count", "256")});
+  CHECK(bytes_of(both->map_key) == all_of({"x", "y", "rows", "stride", "count"}));
+  const auto far = of_parameters({map("y", "flags", "count * 64")});
+  CHECK(bytes_of(far->map_key) == all_of({"y", "flags", "count"}));
+  CHECK(far->map_key.masks.size() == 2);
+  const auto behind = of_parameters({map("z", "stride", "step * 64")});  // z comes behind stride
+  CHECK(bytes_of(behind->map_key) == all_of({"z", "stride", "step"}));
+  CHECK(behind->map_key.masks.size() == 1);
+  CHECK(of_parameters({map("x", "rows", "256")})->image_key.is_empty());  // nothing else is late
+}
+
+TEST_CASE("kept images are told by the arguments of maps, late values and late grids") {
+  using namespace laid_out;
+  const auto late = of_parameters({integer("step + count", value_kind::i64), argument("y")});
+  CHECK(bytes_of(late->image_key) == all_of({"step", "count"}));
+  CHECK(late->map_key.is_empty());
+  CHECK_FALSE(late->has_workspace);
+  const auto mapped = of_parameters({map("x", "rows", "256"), structure({argument("y"), buffer(0)}, 16, 8)});
+  CHECK(bytes_of(mapped->image_key) == all_of({"x", "rows", "y"}));
+  CHECK(bytes_of(mapped->map_key) == all_of({"x", "rows"}));
+  CHECK(mapped->has_workspace);
+  // An image with addresses and no maps is made as fast as it is found. One that only asks whether there is
+  // an address is not.
+  CHECK(of_parameters({structure({argument("y"), integer("step + 1", value_kind::i64)}, 16, 8)})
+            ->image_key.is_empty());
+  CHECK(bytes_of(of_parameters({integer("step + (y != 0)", value_kind::i64)})->image_key) ==
+        all_of({"step", "y"}));
+  launch each = kernel({integer("length", value_kind::i32)});
+  each.grid[0] = parse("count");
+  const layout_with_variant with_grid{each};
+  CHECK(bytes_of(with_grid->image_key) == all_of({"count"}));
+  each.parameters = {argument("y")};
+  const layout_with_variant in_place{each};
+  CHECK(in_place->image_key.is_empty());  // there is no image
+}
+
+TEST_CASE("nothing is kept where the arguments are less than one part of a key") {
   using namespace laid_out;
   const variant of = variant_of({kernel({map("x", "length", "256")})});
   operator_description op = description();
-  for (const std::size_t words : {1U, 2U, 3U}) {
+  for (const std::size_t words : {1U, 2U, 3U, 4U, 5U}) {
     op.argument_bytes = 8 * words;
-    CHECK(layout_of(of, op)->map_key.size() == (words < 2 ? 0U : 1U));
+    CHECK(layout_of(of, op)->map_key.masks.size() == (words < 4 ? 0U : 1U));
   }
+}
+
+TEST_CASE("the hash of a long key reads the parts with most pointers") {
+  using namespace laid_out;
+  std::vector<field_description> fields;
+  operator_description op;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    field_description field{};
+    field.kind = i >= 20 && i < 30 ? value_kind::pointer : value_kind::i64;
+    field.offset = 8 * i;
+    fields.push_back(field);
+  }
+  op.fields = fields;
+  op.argument_bytes = 8 * fields.size();
+  const std::vector<bool> all(fields.size(), true);
+  const argument_key key = detail::make_argument_key(op, all);
+  CHECK(key.masks.size() == 10);
+  CHECK(key.hashed >= 5);  // words 16 to 31 at the first, of the tenth part
+  CHECK(key.hashed <= 6);
+  std::vector<bool> few(fields.size(), false);
+  few[20] = few[35] = true;
+  CHECK(detail::make_argument_key(op, few).hashed == 0);  // four parts: all are read
 }
