@@ -12,8 +12,8 @@ namespace switchyard {
 inline namespace v0 {
 
 /// The bytes of the arguments that something depends on: masks over parts of 32 bytes, as wide as the widest
-/// vector registers that are used. Part 0 lies at `last`, the others one behind the other from `first`; the
-/// last two may overlap, of which each byte is under one mask.
+/// vector registers that are used. Part 0 is the last 32 bytes, from `last`; the others follow each other
+/// from `first`. Where part 0 overlaps the part before it, only one of the two masks covers a byte.
 struct argument_key {
   using mask = std::array<std::uint64_t, 4>;
 
@@ -21,7 +21,7 @@ struct argument_key {
   std::size_t others = 0;   ///< how many parts follow part 0
   std::size_t first = 0;    ///< offset in the arguments
   std::size_t last = 0;     ///< offset in the arguments
-  /// The first of the parts that its hash reads, four of them; 0: it reads all. Those with most pointers.
+  /// The hash reads four parts from this one on: those with most pointers. 0: it reads all parts.
   std::size_t hashed = 0;
 
   static constexpr std::size_t most_hashed = 4;

@@ -147,6 +147,7 @@ using two_addresses = std::uintptr_t __attribute__((vector_size(16)));
   binder<two_addresses, true>::bind(of, arguments, image, to);
 }
 
+/// Copies a layout's image.
 template <class Vector>
 [[gnu::always_inline]] inline void copy_image(const launch_layout& of, const image_line* from,
                                               image_line* image) noexcept {

@@ -358,9 +358,9 @@ class dispatcher_core final : public binding_user {
     const planned_launch& only = *of.single;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    if (only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
-                       pointers.data()) == nullptr ||
-        only.late_grid != nullptr) [[unlikely]] {
+    if (only.late_grid != nullptr ||
+        only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
+                       pointers.data()) == nullptr) [[unlikely]] {
       return launch_single(now, of, arguments, launch_stream);
     }
     const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
