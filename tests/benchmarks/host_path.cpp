@@ -268,10 +268,16 @@ class first_choice {
   void measure(const std::string& name, std::initializer_list<sy::axis_span> sizes) {
     sy::dispatcher<Operator> on{catalog_, sy::device{driver_}};
     on.prepare(call_, sizes);
+    constexpr int problems = 50'000;
+    constexpr int first_steady = problems / 2;  // the plans of the first ones only fill the cache
     std::vector<double> times;
     std::vector<double> pure;
-    for (int i = 0; i < 50'000; ++i) {
+    std::uint64_t allocations = 0;
+    times.reserve(problems);
+    pure.reserve(problems);
+    for (int i = 0; i < problems; ++i) {
       change_(call_, random_);
+      if (i == first_steady) allocations = allocations_of_this_thread();
       const std::int64_t begin = now();
       on(nullptr, call_);
       const std::int64_t middle = now();
@@ -281,8 +287,11 @@ class first_choice {
       times.push_back(static_cast<double>(middle - begin) / 1000);
       pure.push_back(static_cast<double>(end - middle) / 1000);
     }
+    allocations = allocations_of_this_thread() - allocations;
     print("first launch of a new problem, " + name + ", median", at_quantile(times, 0.5), "us");
     print("first launch of a new problem, " + name + ", p99", at_quantile(times, 0.99), "us");
+    print("allocations for a new problem, " + name,
+          static_cast<double>(allocations) / (problems - first_steady), "a call");
     print("selection alone, repeated, " + name + ", median", at_quantile(pure, 0.5), "us");
   }
 

@@ -20,6 +20,7 @@ BUDGETS = [  # pattern of a figure's name, most that it may be
     (r"warm launch, 16 parameters allocations", 0),
     (r"first launch of a new problem, few rows, median", 1.0),
     (r"first launch of a new problem, .* median", 1.5),
+    (r"allocations for a new problem", 2),
     (r"selection growth", 3),
     (r"opening a catalog", 10),
     (r"first use, .* median", 50),

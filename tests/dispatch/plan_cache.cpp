@@ -67,6 +67,21 @@ TEST_CASE("a warm launch allocates nothing") {
   CHECK(number == 1);
 }
 
+TEST_CASE("a new problem takes two allocations, also where its plan displaces another one") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  sy::catalog_options options = files.options();
+  options.plan_capacity = 64;
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device{std::make_shared<sy::host::driver>(1)}};
+  std::int64_t seqlen = 0;
+  for (int i = 0; i < 200; ++i) REQUIRE(run(on, {.seqlen = ++seqlen}) == 1);
+  std::int32_t number = 0;
+  const std::uint64_t before = allocations_of_this_thread();
+  for (int i = 0; i < 600; ++i) on(nullptr, {.out = &number, .seqlen = ++seqlen});
+  CHECK(allocations_of_this_thread() - before <= 1200);
+}
+
 TEST_CASE("a decode loop of 100,000 new problems keeps a bounded number of plans") {
   const disk files;
   json late = stamp_variant("late", 1);

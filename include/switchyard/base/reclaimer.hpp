@@ -34,7 +34,7 @@ class reclaimer {
   reclaimer& operator=(const reclaimer&) = delete;
   /// No guard may be held any more.
   ~reclaimer() {
-    for (auto* const objects : {&waiting_, &open_, &ready_for_owner_}) free_all(*objects);
+    for (auto* const objects : {&waiting_, &open_, &ready_for_owner_}) release_all(*objects);
     for (auto& block : more_) delete[] block.load(std::memory_order_relaxed);
   }
 
@@ -88,11 +88,12 @@ class reclaimer {
     std::vector<retired> ready;
     const std::size_t left = advance(ready);
     free_all(ready);
+    std::vector<retired> owned;
     {
       const locked lock{mutex_};
-      ready.swap(ready_for_owner_);
+      owned.swap(ready_for_owner_);
     }
-    free_all(ready);
+    release_all(owned);
     return left;
   }
 
@@ -109,10 +110,19 @@ class reclaimer {
   static constexpr unsigned first_stripes = 32;
   static constexpr unsigned max_blocks = 16;    // 2 million threads
   static constexpr std::size_t lazy_batch = 6;  // few enough to come from an allocator's cache again
+  static constexpr std::size_t most_spare = 64;
 
-  static void free_all(std::vector<retired>& objects) noexcept {
+  static void release_all(std::vector<retired>& objects) noexcept {
     for (const retired& each : objects) each.release(each.object);
     objects.clear();
+  }
+
+  /// Frees objects that nobody uses, and keeps the list's memory for the next batch.
+  void free_all(std::vector<retired>& objects) noexcept {
+    release_all(objects);
+    if (objects.capacity() == 0 || objects.capacity() > most_spare) return;
+    const locked lock{mutex_};
+    spare_.swap(objects);
   }
 
   // One comparison on the way of every call: a thread without an index has a large one. Sequentially
@@ -227,6 +237,7 @@ class reclaimer {
         continue;
       }
       try {  // room first: an object must not be in two lists
+        if (ready.capacity() == 0) ready.swap(spare_);
         ready.reserve(ready.size() + waiting_.size());
         ready_for_owner_.reserve(ready_for_owner_.size() + waiting_.size());
       } catch (const std::bad_alloc&) {
@@ -251,6 +262,7 @@ class reclaimer {
   std::vector<retired> open_;
   std::vector<retired> waiting_;
   std::vector<retired> ready_for_owner_;
+  std::vector<retired> spare_;  // empty: memory for the next batch
 };
 
 }  // namespace v0
