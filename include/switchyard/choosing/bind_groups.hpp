@@ -18,7 +18,9 @@
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/find_uncompared.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
+#include <switchyard/expression/build_joint_program.hpp>
 #include <switchyard/expression/expression.hpp>
+#include <switchyard/expression/joint_program.hpp>
 #include <switchyard/files/add_measured.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
@@ -60,6 +62,7 @@ class group_binder {
           into = &groups_[number];
         } else {
           known_.emplace_back();
+          programs_.emplace_back();
           into = &groups_.emplace_back();
           into->type = rows.type;
           into->axes = rows.axes;
@@ -68,17 +71,18 @@ class group_binder {
           into->first = {t, rows.source_group, 0};
           into->neighbours = ranked.source->match.neighbours;
           into->envelope = ranked.source->match.envelope;
-          add_dimensions(*into, ranked.source->match);
+          add_dimensions(*into, ranked.source->match, programs_.back());
         }
         for (const measured_values& each : rows.measured_with) {
           // A condition that was added after these rules excludes none of their variants.
           if (each.axis < set_.op->axes.size()) add_measured(into->measured_with, each.axis, each.values);
         }
-        add_rows(*into, known_[number], rows, *ranked.source, t);
+        add_rows(*into, number, rows, *ranked.source, t);
       }
     }
-    for (const bound_group& each : groups_) {
-      if (each.row_count() == 0) silent_.push_back({each.type, each.first});
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      groups_[i].program = programs_[i].build();
+      if (groups_[i].row_count() == 0) silent_.push_back({groups_[i].type, groups_[i].first});
     }
     std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
     // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
@@ -130,21 +134,24 @@ class group_binder {
   }
 
   /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
-  void add_dimensions(bound_group& into, const match_rule& match) {
+  void add_dimensions(bound_group& into, const match_rule& match, joint_program_builder& program) {
     for (const std::uint32_t axis : into.axes) {
       if (rule_of(match, axis).metric != axis_metric::ignore)
-        into.dimensions.push_back({rule_of(match, axis), axis, {}, {}});
+        into.dimensions.push_back({rule_of(match, axis), axis, 0, {}});
     }
     for (const match_feature& each : match.features) {
       if (into.dimensions.size() == max_dimensions) break;
       if (each.rule.metric != axis_metric::ignore && has_axes(*set_.op, each.value) &&
           is_said(into.type, into.axes, each.value))
-        into.dimensions.push_back(
-            {each.rule, no_index, each.value.fold(into.type, set_.device.attributes), {}});
+        into.dimensions.push_back({each.rule, no_index, program.add(folded(into, each.value)), {}});
     }
     // If all are ignored, every row is equally near; an index still needs one dimension.
     if (into.dimensions.empty() && !into.axes.empty())
-      into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), {}, {}});
+      into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), 0, {}});
+  }
+
+  [[nodiscard]] expression folded(const bound_group& group, const expression& value) const {
+    return value.fold(group.type, set_.device.attributes);
   }
 
   /// Tells kinds of groups apart: their type and axes, and whether they have times.
@@ -156,8 +163,10 @@ class group_binder {
     return out;
   }
 
-  void add_rows(bound_group& into, std::unordered_map<std::string_view, std::uint32_t>& known,
-                const row_group& rows, const table& from, std::uint32_t table_number) {
+  /// `number`: of the group.
+  void add_rows(bound_group& into, std::size_t number, const row_group& rows, const table& from,
+                std::uint32_t table_number) {
+    std::unordered_map<std::string_view, std::uint32_t>& known = known_[number];
     std::vector<std::uint32_t> ids(rows.ids.size());
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
       const auto [found, is_new] =
@@ -166,7 +175,8 @@ class group_binder {
       if (!is_new) continue;
       into.ids.push_back(rows.ids[i]);
       into.named.push_back(name_candidates(rows, i, from));
-      add_cost(into, into.named.back());
+      add_cost(into, into.named.back(), programs_[number]);
+      into.serving.push_back(make_serving_rule(into, into.named.back().candidates, programs_[number]));
     }
     for (std::size_t row = 0; row < rows.row_count(); ++row) {
       const auto at = rows.coordinates(row);
@@ -208,14 +218,42 @@ class group_binder {
     return out;
   }
 
-  void add_cost(bound_group& into, named_candidates& named) const {
+  void add_cost(const bound_group& group, named_candidates& named, joint_program_builder& program) const {
     if (named.candidates.empty()) return;
     const variant& variant = *set_.candidates[named.candidates.front()].variant;
-    if (variant.cost.text.empty() || !is_said(into.type, into.axes, variant.cost.value)) return;
-    expression cost = variant.cost.value.fold(into.type, set_.device.attributes);
-    const auto known = std::find(into.costs.begin(), into.costs.end(), cost);
-    named.cost = static_cast<std::uint32_t>(known - into.costs.begin());
-    if (known == into.costs.end()) into.costs.push_back(std::move(cost));
+    if (variant.cost.text.empty() || !is_said(group.type, group.axes, variant.cost.value)) return;
+    named.cost = program.add(folded(group, variant.cost.value));
+  }
+
+  [[nodiscard]] serving_rule make_serving_rule(bound_group& group, std::span<const std::uint32_t> meant,
+                                               joint_program_builder& program) const {
+    if (meant.empty()) return {};
+    const candidate& first = set_.candidates[meant.front()];
+    serving_rule out{meant.front(), meant.size() > 1, 0};
+    if (!first.fits || !first.shared.empty() || !first.denials.empty() ||
+        !includes(group.type, first.variant->type))
+      return {};
+    for (const condition& each : first.variant->conditions) {
+      expression value = folded(group, each.value);
+      if (value.is_constant() && value.evaluate({}).value != 0) continue;
+      const std::uint32_t number = program.add(std::move(value));
+      const auto known = std::find(group.conditions.begin(), group.conditions.end(), number);
+      const std::ptrdiff_t bit = known - group.conditions.begin();
+      if (bit == max_conditions) return {};
+      if (known == group.conditions.end()) group.conditions.push_back(number);
+      out.conditions |= std::uint64_t{1} << bit;
+    }
+    return out;
+  }
+
+  /// Whether a type has all values of another one.
+  [[nodiscard]] static bool includes(const std::vector<axis_value>& type,
+                                     const std::vector<axis_value>& wanted) {
+    return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& each) {
+      return std::any_of(type.begin(), type.end(), [&each](const axis_value& has) {
+        return has.axis == each.axis && has.value == each.value;
+      });
+    });
   }
 
   /// Whether an expression reads no axis besides those of a group's type and rows.
@@ -261,7 +299,8 @@ class group_binder {
       if (along.rule.metric != axis_metric::exact) continue;
       for (std::size_t row = 0; row < group.row_count(); ++row) {
         go_to(row);
-        along.levels.push_back(along.value(problem));
+        joint_program::values computed{group.program, problem};
+        along.levels.push_back(along.value(problem, computed));
       }
       std::sort(along.levels.begin(), along.levels.end());
       along.levels.erase(std::unique(along.levels.begin(), along.levels.end()), along.levels.end());
@@ -269,7 +308,8 @@ class group_binder {
     std::vector<float> points(group.row_count() * dimensions);
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       go_to(row);
-      (void)group.place(problem, std::span{points}.subspan(row * dimensions, dimensions));
+      joint_program::values computed{group.program, problem};
+      (void)group.place(problem, computed, std::span{points}.subspan(row * dimensions, dimensions));
     }
     group.index = row_index_builder::build(points, dimensions);
     order_times(group);
@@ -288,6 +328,8 @@ class group_binder {
     group.times = std::move(ordered);
   }
 
+  static constexpr std::ptrdiff_t max_conditions = 64;  // a bit each
+
   const candidate_set& set_;
   candidate_ids& ids_;
   std::span<const ranked_table> ranked_;
@@ -295,6 +337,7 @@ class group_binder {
   std::vector<bound_group> groups_;
   std::vector<silent_group> silent_;
   std::vector<std::unordered_map<std::string_view, std::uint32_t>> known_;  // of each group, its tables' ids
+  std::vector<joint_program_builder> programs_;                             // likewise
 };
 
 }  // namespace detail

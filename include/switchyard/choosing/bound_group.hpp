@@ -14,7 +14,8 @@
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/row_index.hpp>
 #include <switchyard/choosing/row_slots.hpp>
-#include <switchyard/expression/expression.hpp>
+#include <switchyard/expression/arithmetic.hpp>
+#include <switchyard/expression/joint_program.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
 
@@ -30,8 +31,17 @@ inline namespace v0 {
 struct named_candidates {
   std::vector<std::uint32_t> candidates;
   std::vector<bool> stale;
-  /// Index of the first one's cost; no_index: it has none, or it reads axes that rows do not give.
+  /// The number of the first one's cost in the group's program; no_index: it has none, or it reads axes that
+  /// rows do not give.
   std::uint32_t cost = no_index;
+};
+
+/// When an id's first candidate serves a problem of the group, if its conditions alone decide that: rows and
+/// problem have its type, the device has its shared memory, and nothing denies it.
+struct serving_rule {
+  std::uint32_t candidate = no_index;  ///< no_index: more decides than conditions
+  bool has_others = false;             ///< the id may mean others, where this one does not serve
+  std::uint64_t conditions = 0;        ///< a bit each, of the group's
 };
 
 /// A row's time of one variant.
@@ -59,6 +69,9 @@ class row_growth {
     return time.cost >= 0 && cost >= 0 ? cost - time.cost : others_;
   }
 
+  /// The same for a time whose cost is not known here or at the row.
+  [[nodiscard]] float of_others() const noexcept { return others_; }
+
  private:
   float others_ = 0;  // binary logarithm
   bool is_known_ = false;
@@ -73,17 +86,20 @@ struct bound_dimension {
   static constexpr float linear_end = 0x1p28F;
 
   axis_rule rule;
-  std::uint32_t axis = no_index;  ///< no_index: `quantity` gives the value
-  expression quantity;
+  std::uint32_t axis = no_index;     ///< no_index: `quantity` gives the value
+  std::uint32_t quantity = 0;        ///< its number in the group's program
   std::vector<std::int64_t> levels;  ///< for `exact`: the rows' values, ascending
 
-  [[nodiscard]] std::int64_t value(problem_view problem) const noexcept {
-    return axis != no_index ? problem[axis] : quantity.evaluate({problem, {}, {}, nullptr}).value;
+  /// A problem's value; 0 where a quantity has none.
+  [[nodiscard]] std::int64_t value(problem_view problem, joint_program::values& computed) const noexcept {
+    if (axis != no_index) return problem[axis];
+    const integer_result out = computed.of(quantity);
+    return out.why == fault::none ? out.value : 0;
   }
 
   /// A problem's place along the dimension; false when no row has its value on an exact axis.
-  [[nodiscard]] bool place(problem_view problem, float& out) const noexcept {
-    const std::int64_t here = value(problem);
+  [[nodiscard]] bool place(problem_view problem, joint_program::values& computed, float& out) const noexcept {
+    const std::int64_t here = value(problem, computed);
     switch (rule.metric) {
       case axis_metric::log:
         out = __builtin_log2f(static_cast<float>(here < 1 ? 1 : here)) / static_cast<float>(rule.unit);
@@ -122,7 +138,10 @@ struct bound_group {
   std::vector<bound_dimension> dimensions;  ///< without ignored axes
   std::vector<std::string> ids;
   std::vector<named_candidates> named;  ///< by id
-  std::vector<expression> costs;        ///< distinct ones, folded for the type and the device
+  std::vector<serving_rule> serving;    ///< by id
+  /// Quantities, costs and conditions, folded for the type and the device.
+  joint_program program;
+  std::vector<std::uint32_t> conditions;  ///< of serving rules: their numbers in the program; at most 64
   std::vector<std::int64_t> at;
   /// A row's times: [first, first + count).
   struct time_range {
@@ -170,17 +189,18 @@ struct bound_group {
   }
 
   /// A problem's place in the group's metric; false when no row has its value on an exact axis.
-  [[nodiscard]] bool place(problem_view problem, std::span<float> out) const noexcept {
+  [[nodiscard]] bool place(problem_view problem, joint_program::values& computed,
+                           std::span<float> out) const noexcept {
     for (std::size_t i = 0; i < dimensions.size(); ++i) {
-      if (!dimensions[i].place(problem, out[i])) return false;
+      if (!dimensions[i].place(problem, computed, out[i])) return false;
     }
     return true;
   }
 
   /// Binary logarithm of the cost of an id at a problem; negative: none.
-  [[nodiscard]] float cost_of(std::uint32_t id, problem_view problem) const noexcept {
+  [[nodiscard]] float cost_of(std::uint32_t id, joint_program::values& computed) const noexcept {
     const std::uint32_t cost = named[id].cost;
-    return cost == no_index ? -1 : log_cost(costs[cost].evaluate({problem, {}, {}, nullptr}));
+    return cost == no_index ? -1 : log_cost(computed.of(cost));
   }
 
   /// Whether a candidate's blobs changed since the rows were measured under this id.

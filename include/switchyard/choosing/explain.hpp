@@ -104,7 +104,8 @@ namespace detail {
   for (const bound_time& time : group.row_times(row)) {
     for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index != candidate_index) continue;
-      const float grown = growth.of(time, group.cost_of(time.variant, problem));
+      joint_program::values computed{group.program, problem};
+      const float grown = growth.of(time, group.cost_of(time.variant, computed));
       return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(grown));
     }
   }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +16,8 @@
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/row_index.hpp>
+#include <switchyard/expression/arithmetic.hpp>
+#include <switchyard/expression/joint_program.hpp>
 #include <switchyard/operator.hpp>
 
 namespace switchyard {
@@ -23,10 +27,14 @@ class group_query {
  public:
   group_query(const candidate_set& candidates, const bound_group& group, problem_view problem,
               unusable_flags unusable) noexcept
-      : candidates_{candidates}, group_{group}, problem_{problem}, unusable_{unusable} {}
+      : candidates_{candidates},
+        group_{group},
+        problem_{problem},
+        unusable_{unusable},
+        computed_{group.program, problem} {}
 
   /// The variant that the rows decide for; no_index: none of theirs may serve.
-  [[nodiscard]] choice choose() const noexcept {
+  [[nodiscard]] choice choose() noexcept {
     choice out;
     out.rank = group_.rank;
     std::array<std::int64_t, max_dimensions>
@@ -35,7 +43,7 @@ class group_query {
     group_.slots.prefetch(at);  // from memory in large tables; meanwhile:
     std::array<float, max_dimensions>
         point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
-    const bool has_place = group_.place(problem_, point);
+    const bool has_place = group_.place(problem_, computed_, point);
     if (const std::uint32_t row = group_.slots.find(at, group_.at.data()); row != no_index) {
       for (const bound_time& time : group_.row_times(row)) {
         const std::uint32_t index = serving(time.variant);
@@ -62,9 +70,11 @@ class group_query {
   }
 
   /// How times grow from a row to the problem.
-  [[nodiscard]] row_growth growth_of(std::uint32_t row) const noexcept {
+  [[nodiscard]] row_growth growth_of(std::uint32_t row) noexcept {
     tally_list tallies;
-    return carry(group_.row_times(row), tallies).growth;
+    carried_times times;  // NOLINT(cppcoreguidelines-pro-type-member-init): carry writes it
+    carry(group_.row_times(row), tallies, times);
+    return times.growth;
   }
 
  private:
@@ -99,44 +109,80 @@ class group_query {
   struct carried_times {
     std::array<std::uint32_t, counted_times> tally;
     std::array<float, counted_times> logarithm;
-    std::size_t count = 0;
-    float best = 0;
-    float spread = 0;  // of the times as they were measured
+    std::size_t count;
+    float best;
+    float spread;  // of the times as they were measured
     row_growth growth;
   };
 
   /// The first candidate behind an id that may serve.
-  [[nodiscard]] std::uint32_t serving(std::uint32_t id) const noexcept {
+  [[nodiscard]] std::uint32_t serving(std::uint32_t id) noexcept {
+    const serving_rule& rule = group_.serving[id];
+    if (rule.candidate != no_index) {
+      const bool works =
+          rule.candidate >= unusable_.size() || !unusable_[rule.candidate].load(std::memory_order_relaxed);
+      if (works && all_hold(rule.conditions)) return rule.candidate;
+      if (!rule.has_others) return no_index;
+    }
     return candidates_.first_admissible(group_.named[id].candidates, problem_, unusable_);
   }
 
-  [[nodiscard]] carried_times carry(std::span<const bound_time> times, tally_list& tallies) const noexcept {
-    carried_times out;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
-    std::array<const bound_time*, counted_times>
-        counted;  // NOLINT(cppcoreguidelines-pro-type-member-init): as many as out has
-    for (std::size_t t = 0; t < times.size() && t < scanned_times && out.count < counted_times; ++t) {
-      const std::size_t at = find_tally(tallies, times[t].variant);
+  /// Whether the group's conditions of these bits hold. Each is evaluated once.
+  [[nodiscard]] bool all_hold(std::uint64_t wanted) noexcept {
+    for (std::uint64_t left = wanted & ~known_conditions_; left != 0; left &= left - 1) {
+      const integer_result holds =
+          computed_.of(group_.conditions[static_cast<std::size_t>(std::countr_zero(left))]);
+      if (holds.why == fault::none && holds.value != 0) conditions_ |= left & (0 - left);
+    }
+    known_conditions_ |= wanted;
+    return (wanted & ~conditions_) == 0;
+  }
+
+  [[gnu::always_inline]] inline void carry(std::span<const bound_time> times, tally_list& tallies,
+                                           carried_times& out) noexcept {
+    out.growth = {};
+    out.count = 0;
+    std::size_t count = 0;
+    std::uint32_t without_cost = 0;  // a bit each
+    const bound_time* each = times.data();
+    const bound_time* const end = each + (times.size() < scanned_times ? times.size() : scanned_times);
+    const bound_time* first = nullptr;
+    const bound_time* last = nullptr;
+    for (; each != end && count < counted_times; ++each) {
+      const std::size_t at = find_tally(tallies, each->variant);
       if (at == max_tallies || tallies.entries[at].candidate == no_index) continue;
-      out.growth.add(times[t], tallies.entries[at].cost);
-      out.tally[out.count] = static_cast<std::uint32_t>(at);
-      counted[out.count++] = &times[t];
+      const float cost = tallies.entries[at].cost;
+      float logarithm = each->logarithm;
+      if (each->cost >= 0 && cost >= 0) {
+        out.growth.add(*each, cost);
+        logarithm += cost - each->cost;
+      } else {
+        without_cost |= std::uint32_t{1} << count;
+      }
+      out.tally[count] = static_cast<std::uint32_t>(at);
+      out.logarithm[count++] = logarithm;
+      if (first == nullptr) first = each;
+      last = each;
     }
-    for (std::size_t i = 0; i < out.count; ++i) {
-      const float cost = tallies.entries[out.tally[i]].cost;
-      const float logarithm = counted[i]->logarithm + out.growth.of(*counted[i], cost);
-      out.logarithm[i] = logarithm;
-      if (i == 0 || logarithm < out.best) out.best = logarithm;
-      out.spread = counted[i]->logarithm - counted[0]->logarithm;
+    if (count == 0) return;
+    out.count = count;
+    out.spread = last->logarithm - first->logarithm;
+    if (const float others = out.growth.of_others(); others != 0) {
+      for (; without_cost != 0; without_cost &= without_cost - 1)
+        out.logarithm[static_cast<std::size_t>(std::countr_zero(without_cost))] += others;
     }
-    return out;
+    float best = out.logarithm[0];
+    for (std::size_t i = 1; i < count; ++i) best = out.logarithm[i] < best ? out.logarithm[i] : best;
+    out.best = best;
   }
 
   // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
   // best. Where a row does not have the variant, it counts as a little slower than the slowest variant
   // counted there, so that a variant measured only where it is fast gains nothing. That slowest time is taken
   // as measured, because its own cost may grow many times over on the way to the problem.
-  [[nodiscard]] choice predict(const neighbour_list& near, choice out) const noexcept {
+  [[nodiscard]] choice predict(const neighbour_list& near, choice out) noexcept {
     tally_list tallies;
+    carried_times times;  // NOLINT(cppcoreguidelines-pro-type-member-init): carry writes it
     float total_weight = 0;
     float total_penalty = 0;
     float total_log = 0;
@@ -144,7 +190,7 @@ class group_query {
       const neighbour& row = near.entries[n];
       if (row.squared_distance >= bound_dimension::exact_spacing * bound_dimension::exact_spacing / 4) break;
       const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
-      const carried_times times = carry(group_.row_times(row.row), tallies);
+      carry(group_.row_times(row.row), tallies, times);
       if (times.count == 0) continue;
       if (out.row == no_index) {
         out.row = row.row;
@@ -182,20 +228,26 @@ class group_query {
     return out;
   }
 
-  [[nodiscard]] std::size_t find_tally(tally_list& tallies, std::uint32_t id) const noexcept {
-    std::uint8_t& place = tallies.places[id % max_tallies];
-    if (place < tallies.count && tallies.ids[place] == id) return place;
+  [[nodiscard, gnu::always_inline]] inline std::size_t find_tally(tally_list& tallies,
+                                                                  std::uint32_t id) noexcept {
+    const std::uint8_t place = tallies.places[id % max_tallies];
+    if (place < tallies.count && tallies.ids[place] == id) [[likely]]
+      return place;
+    return find_or_add_tally(tallies, id);
+  }
+
+  [[nodiscard, gnu::noinline]] std::size_t find_or_add_tally(tally_list& tallies, std::uint32_t id) noexcept {
     for (std::size_t i = 0; i < tallies.count; ++i) {
       if (tallies.ids[i] == id) return i;
     }
     if (tallies.count == max_tallies) return max_tallies;
-    place = static_cast<std::uint8_t>(tallies.count);
+    tallies.places[id % max_tallies] = static_cast<std::uint8_t>(tallies.count);
     tally fresh{serving(id), group_.named[id].cost, -1, 0, 0};
     if (fresh.candidate == no_index) fresh.cost_index = no_index;
     if (fresh.cost_index != no_index) {
       std::size_t same = 0;
       while (same < tallies.count && tallies.entries[same].cost_index != fresh.cost_index) ++same;
-      fresh.cost = same < tallies.count ? tallies.entries[same].cost : group_.cost_of(id, problem_);
+      fresh.cost = same < tallies.count ? tallies.entries[same].cost : group_.cost_of(id, computed_);
     }
     tallies.ids[tallies.count] = id;
     tallies.entries[tallies.count] = fresh;
@@ -214,6 +266,9 @@ class group_query {
   const bound_group& group_;
   problem_view problem_;
   unusable_flags unusable_;
+  std::uint64_t known_conditions_ = 0;  // those that were evaluated, a bit each
+  std::uint64_t conditions_ = 0;        // those of them that hold
+  joint_program::values computed_;
 };
 
 }  // namespace v0

@@ -452,8 +452,11 @@ TEST_CASE("a linear axis ends far out, on either side, and a logarithmic one beg
   bound_dimension along;
   along.axis = 0;
   const auto place_along = [&](std::int64_t value) {
+    const std::vector<std::int64_t> problem{value};
+    const joint_program nothing;
+    joint_program::values computed{nothing, problem};
     float out = -7;
-    REQUIRE(along.place(std::vector<std::int64_t>{value}, out));
+    REQUIRE(along.place(problem, computed, out));
     return out;
   };
   along.rule = {axis_metric::linear, 4};
@@ -476,8 +479,11 @@ TEST_CASE("a linear axis ends far out, on either side, and a logarithmic one beg
   for (std::size_t i = 0; i < along.levels.size(); ++i)
     CHECK(place_along(along.levels[i]) == static_cast<float>(i) * 0x1p32F);
   for (const std::int64_t none : {-1, 0, 1, 4, 6, 7, 9}) {
+    const std::vector<std::int64_t> problem{none};
+    const joint_program nothing;
+    joint_program::values computed{nothing, problem};
     float out = 0;
-    CHECK_FALSE(along.place(std::vector<std::int64_t>{none}, out));
+    CHECK_FALSE(along.place(problem, computed, out));
   }
 }
 
