@@ -12,7 +12,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Splits at the median of the widest axis, down to leaves of two dozen rows.
+/// Splits at the median of the widest axis, down to leaves of a few dozen rows.
 class row_index_builder {
  public:
   /// Indexes `points`, row after row, of `dimensions` finite coordinates each.

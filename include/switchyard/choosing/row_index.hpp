@@ -43,95 +43,69 @@ class row_index {
   void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out) const noexcept {
     out.count = 0;
     if (rows_.empty() || count == 0) return;
-    search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
-    state.point = point.data();
-    state.wanted = count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours);
-    state.waiting = 0;
-    for (std::uint32_t i = 0; i < state.wanted; ++i) state.found[i] = nothing;
-    for (std::size_t axis = 0; axis < dimensions_; ++axis) state.offsets[0][axis] = 0;
-    part next{};
-    const bool in_cache = depth_ <= cached_depth;
-    std::uint32_t unscanned = no_leaf;
-    for (std::uint32_t visit = 0, most = max_leaves(); visit < most; ++visit) {
-      std::array<float, max_dimensions>& offsets = state.offsets[visit];
-      if (visit > 0) {
-        if (state.waiting == 0) break;
-        next = state.parts[--state.waiting];
-        if (next.bound > worst(state)) break;  // one as near may have a row that stands before the worst
-        for (std::size_t axis = 0; axis < dimensions_; ++axis) offsets[axis] = state.offsets[next.from][axis];
-        offsets[next.axis] = next.offset;
-      }
-      const std::uint32_t leaf = descend(state, next, visit, most - visit - 1);
-      prefetch(leaf);
-      if (in_cache) {
-        scan_(*this, state, leaf);
-        continue;
-      }
-      // While a leaf comes from memory, the way to the next one is found.
-      if (unscanned != no_leaf) scan_(*this, state, unscanned);
-      unscanned = leaf;
-    }
-    if (unscanned != no_leaf) scan_(*this, state, unscanned);
-    for (; out.count < state.wanted && state.found[out.count] != nothing; ++out.count) {
-      const std::uint64_t key = state.found[out.count];
-      out.entries[out.count] = {distance_of(key), static_cast<std::uint32_t>(key)};
-    }
+    search_(*this, point.data(), count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours),
+            out);
   }
 
  private:
   friend class row_index_builder;
 
-  static constexpr std::size_t leaf_rows = 28;
+  static constexpr std::size_t leaf_rows = 56;
 
   // A leaf's coordinates are stored axis by axis, `lanes_` per axis, so that vector instructions compare its
   // rows, a block at a time.
   static constexpr std::size_t block = 8;
-  static constexpr std::size_t most_lanes = 32;
-  static_assert(most_lanes > leaf_rows && most_lanes == 32);  // a bit each in rows_within
-
-  // Larger tables visit fewer leaves: leaves come from memory rather than from the cache, and rows are so
-  // dense that an approximation is good enough.
-  [[nodiscard]] std::uint32_t max_leaves() const noexcept {
-    if (depth_ <= cached_depth) return most_leaves;
-    return depth_ >= cached_depth + 7 ? 3 : most_leaves - (depth_ - cached_depth);
-  }
 
   struct node {
     std::uint32_t axis = 0;
     float value = 0;
   };
-  static constexpr std::uint32_t most_leaves = 10;
-  static constexpr unsigned cached_depth = 9;  // leaves of deeper trees come from memory
+  static constexpr std::uint32_t most_leaves = 8;
+  static constexpr unsigned cached_depth = 8;  // leaves of deeper trees come from memory
   static constexpr std::uint32_t no_leaf = 0xffffffffU;
 
-  /// A part of space to visit later.
-  struct part {
-    float bound = 0;  // its squared distance from the point
-    float offset = 0;
-    std::uint32_t axis = 0;
-    std::uint32_t level = 0;
-    std::uint32_t position = 0;
-    std::uint32_t from = 0;  // the visit whose offsets are its own, but for the one along `axis`
-  };
+  // Larger tables visit fewer leaves: leaves come from memory rather than from the cache, and rows are so
+  // dense that an approximation is good enough.
+  [[nodiscard]] std::uint32_t max_leaves() const noexcept {
+    if (depth_ <= cached_depth) return most_leaves;
+    const unsigned deeper = depth_ - cached_depth;
+    return deeper <= 2 ? most_leaves : deeper >= 7 ? 3 : most_leaves + 2 - deeper;
+  }
+
   // A row as one number that orders by distance, then by row: the bits of a non-negative float order like the
-  // float.
-  [[nodiscard]] static std::uint64_t key_of(float squared_distance, std::uint32_t row) noexcept {
-    return std::uint64_t{std::bit_cast<std::uint32_t>(squared_distance)} << 32U | row;
+  // float. The bits order in the same way as a double, for which processors have a vector minimum; `normal`
+  // keeps that double from being a denormal, which an engine may have set to count as zero.
+  static constexpr std::uint64_t normal = std::uint64_t{1} << 52U;
+  [[nodiscard]] static double key_of(float squared_distance, std::uint32_t row) noexcept {
+    return std::bit_cast<double>(
+        (std::uint64_t{std::bit_cast<std::uint32_t>(squared_distance)} << 32U | row) + normal);
   }
-  [[nodiscard]] static float distance_of(std::uint64_t key) noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32U));
+  [[nodiscard]] static neighbour row_of(double key) noexcept {
+    const std::uint64_t bits = std::bit_cast<std::uint64_t>(key) - normal;
+    return {std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32U)), static_cast<std::uint32_t>(bits)};
   }
-  static constexpr std::uint64_t nothing =
-      std::uint64_t{std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max())} << 32U | 0xffffffffU;
+  static constexpr float far = std::numeric_limits<float>::max();
+  [[nodiscard]] static double nothing() noexcept { return key_of(far, 0xffffffffU); }
+
+  /// Parts of space to visit later, in no order.
+  struct part_list {
+    // A visit adds at most one for each level.
+    static constexpr std::size_t room = 96;
+    static_assert(room > most_leaves * (cached_depth + 2) && room > 3 * 31 && room % block == 0);
+
+    alignas(32) std::array<float, room> bounds;  // squared distance from the point; `far`: none, or visited
+    std::array<std::uint32_t, room> nodes;       // numbered from the root, level after level
+    std::array<std::uint8_t, room> visits;       // the one that passed it
+    std::uint32_t count;
+  };
 
   struct search {
     const float* point;
-    std::array<std::uint64_t, max_neighbours> found;  // nearest first
     std::uint32_t wanted;
-    std::uint32_t waiting;
-    std::array<part, most_leaves> parts;  // farthest first; at most as many as may still be visited
+    part_list parts;
     // From the point to the part of space of each visit.
     std::array<std::array<float, max_dimensions>, most_leaves> offsets;
+    alignas(32) std::array<double, max_neighbours> found;  // nearest first
   };
 
   // Leaf `leaf` of a level holds rows [size * leaf / leaves, size * (leaf + 1) / leaves).
@@ -140,26 +114,100 @@ class row_index {
   }
 
   [[nodiscard]] static float worst(const search& state) noexcept {
-    return distance_of(state.found[state.wanted - 1]);
+    return row_of(state.found[state.wanted - 1]).squared_distance;
   }
 
-  /// The nearest leaf of a part. Keeps the parts that it passes on the way.
-  [[nodiscard]] std::uint32_t descend(search& state, const part& from, std::uint32_t visit,
-                                      std::uint32_t room) const noexcept {
-    const std::array<float, max_dimensions>& offsets = state.offsets[visit];
-    const float limit = worst(state);
-    std::uint32_t position = from.position;
-    for (std::uint32_t level = from.level; level < depth_; ++level) {
-      const node& here = nodes_[(std::size_t{1} << level) - 1 + position];
-      const float difference = state.point[here.axis] - here.value;
-      const std::uint32_t right = difference >= 0 ? 1 : 0;
-      const float before = offsets[here.axis];
-      const float bound = from.bound - before * before + difference * difference;
-      if (bound <= limit)
-        keep(state, {bound, difference, here.axis, level + 1, 2 * position + 1 - right, visit}, room);
-      position = 2 * position + right;
+  template <class Floats, class Doubles>
+  [[gnu::always_inline]] inline void search_in(const float* point, std::uint32_t wanted,
+                                               neighbour_list& out) const noexcept {
+    search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
+    state.point = point;
+    state.wanted = wanted;
+    for (double& each : state.found) each = nothing();
+    for (float& each : state.parts.bounds) each = far;
+    state.parts.count = 0;
+    for (float& each : state.offsets[0]) each = 0;
+    const bool in_cache = depth_ <= cached_depth;
+    std::size_t begin = 0;  // at the root
+    float bound_here = 0;
+    std::uint32_t unscanned = no_leaf;
+    for (std::uint32_t visit = 0, most = max_leaves(); visit < most; ++visit) {
+      if (visit > 0) {
+        const std::uint32_t next = nearest_part<Floats>(state.parts);
+        bound_here = state.parts.bounds[next];
+        // One as near as the worst may have a row that stands before it.
+        if (bound_here > worst(state) || bound_here == far) break;
+        state.parts.bounds[next] = far;
+        begin = state.parts.nodes[next];
+        state.offsets[visit] = state.offsets[state.parts.visits[next]];
+        const node& split = nodes_[(begin - 1) / 2];
+        state.offsets[visit][split.axis] = point[split.axis] - split.value;
+      }
+      const std::uint32_t leaf = descend(state, begin, bound_here, visit);
+      prefetch(leaf);
+      if (in_cache) {
+        scan<Floats, Doubles>(state, leaf);
+        continue;
+      }
+      // While a leaf comes from memory, the way to the next one is found.
+      if (unscanned != no_leaf) scan<Floats, Doubles>(state, unscanned);
+      unscanned = leaf;
     }
-    return position;
+    if (unscanned != no_leaf) scan<Floats, Doubles>(state, unscanned);
+    const double none = nothing();
+    std::uint32_t count = 0;
+    for (; count < wanted && state.found[count] != none; ++count)
+      out.entries[count] = row_of(state.found[count]);
+    out.count = count;
+  }
+
+  /// The nearest leaf of a part. Keeps the parts that it passes on the way. No step branches on a distance:
+  /// such branches are unpredictable.
+  [[nodiscard, gnu::always_inline]] inline std::uint32_t descend(search& state, std::size_t begin,
+                                                                 float bound_here,
+                                                                 std::uint32_t visit) const noexcept {
+    const float* const offsets = state.offsets[visit].data();
+    const float limit = worst(state);
+    const std::size_t inner = nodes_.size();
+    std::uint32_t count = state.parts.count;
+    std::size_t at = begin;
+    while (at < inner) {
+      const node& here = nodes_[at];
+      const float difference = state.point[here.axis] - here.value;
+      const std::size_t right = difference >= 0 ? 1 : 0;
+      const float before = offsets[here.axis];
+      const float passed = bound_here - before * before + difference * difference;
+      state.parts.bounds[count] = passed;
+      state.parts.nodes[count] = static_cast<std::uint32_t>(2 * at + 2 - right);
+      state.parts.visits[count] = static_cast<std::uint8_t>(visit);
+      count += passed <= limit ? 1 : 0;
+      at = 2 * at + 1 + right;
+    }
+    state.parts.bounds[count] = far;
+    state.parts.count = count;
+    return static_cast<std::uint32_t>(at - inner);
+  }
+
+  /// Which part is nearest.
+  template <class Floats>
+  [[nodiscard, gnu::always_inline]] static inline std::uint32_t nearest_part(
+      const part_list& parts) noexcept {
+    constexpr std::size_t width = sizeof(Floats) / sizeof(float);
+    Floats least;
+    load(parts.bounds.data(), least);
+    for (std::size_t i = width; i < parts.count; i += width) {
+      Floats here;
+      load(parts.bounds.data() + i, here);
+      least = here < least ? here : least;
+    }
+    float nearest = least[0];
+    for (std::size_t i = 1; i < width; ++i) nearest = least[i] < nearest ? least[i] : nearest;
+    for (std::uint32_t i = 0;; i += width) {
+      Floats here;
+      load(parts.bounds.data() + i, here);
+      if (const std::uint32_t same = lanes_within(here, nearest); same != 0)
+        return i + static_cast<std::uint32_t>(std::countr_zero(same));
+    }
   }
 
   /// Prefetches a leaf.
@@ -171,115 +219,145 @@ class row_index {
       __builtin_prefetch(&rows_[i]);
   }
 
-  /// Inserts a part in order, and keeps the nearest `room` parts.
-  static void keep(search& state, const part& fresh, std::uint32_t room) noexcept {
-    std::uint32_t at = 0;
-    if (state.waiting < room) {
-      for (at = state.waiting++; at > 0 && state.parts[at - 1].bound < fresh.bound; --at)
-        state.parts[at] = state.parts[at - 1];
-    } else {
-      if (room == 0 || fresh.bound >= state.parts[0].bound) return;  // the farthest goes, or this one
-      for (; at + 1 < room && state.parts[at + 1].bound > fresh.bound; ++at)
-        state.parts[at] = state.parts[at + 1];
-    }
-    state.parts[at] = fresh;
+  template <class Value, class Vector>
+  [[gnu::always_inline]] static inline void load(const Value* from, Vector& to) noexcept {
+    __builtin_memcpy(&to, from, sizeof to);
   }
-
-  /// Adds the squares of the differences along one axis.
-  template <class Floats>
-  [[gnu::always_inline]] static inline void add_squares(const float* from, const Floats& here,
-                                                        Floats& sum) noexcept {
-    Floats there;
-    __builtin_memcpy(&there, from, sizeof there);
-    there -= here;
-    sum += there * there;
-  }
-  template <class Floats>
-  [[gnu::always_inline]] static inline void store(float* to, const Floats& from) noexcept {
+  template <class Value, class Vector>
+  [[gnu::always_inline]] static inline void store(Value* to, const Vector& from) noexcept {
     __builtin_memcpy(to, &from, sizeof from);
   }
 
-  /// The squared distances of a leaf's rows.
+  /// The lanes that are no larger than `limit`, a bit each.
   template <class Floats>
-  [[gnu::always_inline]] inline void measure(const search& state, const float* leaf,
-                                             float* squared) const noexcept {
-    constexpr std::size_t width = sizeof(Floats) / sizeof(float);
-    static_assert(block % width == 0);
-    for (std::size_t lane = 0; lane < lanes_; lane += block) {
-      std::array<Floats, block / width> sums{};
-      for (std::size_t axis = 0; axis < dimensions_; ++axis) {
-        const Floats here = Floats{} + state.point[axis];
-        for (std::size_t i = 0; i < sums.size(); ++i)
-          add_squares(leaf + axis * lanes_ + lane + i * width, here, sums[i]);
-      }
-      for (std::size_t i = 0; i < sums.size(); ++i) store(squared + lane + i * width, sums[i]);
-    }
-  }
-
-  /// The rows of a leaf that are no farther than `limit`, a bit each.
-  [[nodiscard, gnu::always_inline]] inline std::uint32_t rows_within(const float* squared, float limit,
-                                                                     std::size_t count) const noexcept {
-    std::uint32_t near = 0;
+  [[nodiscard, gnu::always_inline]] static inline std::uint32_t lanes_within(const Floats& values,
+                                                                             float limit) noexcept {
+    std::uint32_t out = 0;
 #if defined(__SSE2__)
     using four = float __attribute__((vector_size(16)));
-    const four limits = four{} + limit;
-    for (std::size_t lane = 0; lane < lanes_; lane += 4) {
-      four here;
-      __builtin_memcpy(&here, squared + lane, sizeof here);
-      const auto bits =
-          static_cast<unsigned>(__builtin_ia32_movmskps(reinterpret_cast<four>(here <= limits)));
-      near |= bits << lane;
+    const auto within = values <= limit;
+    for (std::size_t i = 0; i < sizeof(Floats) / sizeof(four); ++i) {
+      four part;
+      __builtin_memcpy(&part, reinterpret_cast<const std::byte*>(&within) + i * sizeof part, sizeof part);
+      out |= static_cast<std::uint32_t>(__builtin_ia32_movmskps(part)) << 4 * i;
     }
 #else
-    for (std::size_t lane = 0; lane < lanes_; ++lane)
-      near |= static_cast<std::uint32_t>(squared[lane] <= limit) << lane;
+    for (std::size_t lane = 0; lane < sizeof(Floats) / sizeof(float); ++lane)
+      out |= static_cast<std::uint32_t>(values[lane] <= limit) << lane;
 #endif
-    return near & ((std::uint32_t{1} << count) - 1);
+    return out;
   }
 
-  /// Scans a leaf. No step branches on a single distance: such branches are unpredictable.
-  template <class Floats>
-  [[gnu::always_inline]] inline void scan_in(search& state, std::size_t position) const noexcept {
-    alignas(32) std::array<float, most_lanes> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    measure<Floats>(state, &points_[position * lanes_ * dimensions_], squared.data());
+  /// The eight nearest rows so far, in registers.
+  template <class Doubles>
+  struct nearest_eight {
+    Doubles low;
+    Doubles high;
+
+    /// Inserts a row and drops the farthest.
+    [[gnu::always_inline]] inline void insert(double key) noexcept {
+      const Doubles fresh = Doubles{} + key;
+      const Doubles before_high = __builtin_shufflevector(low, high, 3, 4, 5, 6);
+      const Doubles before_low = __builtin_shufflevector(low, Doubles{}, 4, 0, 1, 2);
+      const Doubles nearer_high = fresh < high ? fresh : high;
+      const Doubles nearer_low = fresh < low ? fresh : low;
+      high = nearer_high > before_high ? nearer_high : before_high;
+      low = nearer_low > before_low ? nearer_low : before_low;
+    }
+    [[nodiscard, gnu::always_inline]] inline float worst() const noexcept {
+      return row_of(high[3]).squared_distance;
+    }
+  };
+
+  /// More than eight of them, in memory.
+  struct nearest_many {
+    double* found;
+    std::uint32_t wanted;
+
+    void insert(double key) noexcept {
+      double before = found[0];
+      found[0] = key < before ? key : before;
+      for (std::uint32_t i = 1; i < wanted; ++i) {
+        const double here = found[i];
+        const double nearer = key < here ? key : here;
+        found[i] = nearer > before ? nearer : before;
+        before = here;
+      }
+    }
+    [[nodiscard]] float worst() const noexcept { return row_of(found[wanted - 1]).squared_distance; }
+  };
+
+  template <class Floats, class Doubles>
+  [[gnu::always_inline]] inline void scan(search& state, std::size_t position) const noexcept {
+    if (state.wanted > block) {
+      nearest_many nearest{state.found.data(), state.wanted};
+      scan_into<Floats>(nearest, state.point, position);
+      return;
+    }
+    nearest_eight<Doubles> nearest;
+    load(state.found.data(), nearest.low);
+    load(state.found.data() + 4, nearest.high);
+    scan_into<Floats>(nearest, state.point, position);
+    store(state.found.data(), nearest.low);
+    store(state.found.data() + 4, nearest.high);
+  }
+
+  /// Adds a leaf's rows to the nearest ones.
+  template <class Floats, class Nearest>
+  [[gnu::always_inline]] inline void scan_into(Nearest& nearest, const float* point,
+                                               std::size_t position) const noexcept {
+    constexpr std::size_t width = sizeof(Floats) / sizeof(float);
+    static_assert(block % width == 0);
+    const float* const leaf = &points_[position * lanes_ * dimensions_];
     const std::size_t begin = bound(position, depth_);
-    std::uint32_t near = rows_within(squared.data(), worst(state), bound(position + 1, depth_) - begin);
-    for (; near != 0; near &= near - 1) {
-      const auto i = static_cast<std::size_t>(std::countr_zero(near));
-      insert(state, key_of(squared[i], rows_[begin + i]));
+    const std::size_t count = bound(position + 1, depth_) - begin;
+    alignas(32) std::array<float, block> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    float limit = nearest.worst();
+    for (std::size_t lane = 0; lane < count; lane += block) {
+      std::uint32_t near = 0;
+      for (std::size_t i = 0; i < block; i += width) {
+        Floats sum{};
+        for (std::size_t axis = 0; axis < dimensions_; ++axis) {
+          Floats there;
+          load(leaf + axis * lanes_ + lane + i, there);
+          there -= point[axis];
+          sum += there * there;
+        }
+        store(squared.data() + i, sum);
+        near |= lanes_within(sum, limit) << i;
+      }
+      if (count - lane < block) near &= (1U << (count - lane)) - 1;
+      if (near == 0) continue;
+      for (; near != 0; near &= near - 1) {
+        const auto i = static_cast<std::size_t>(std::countr_zero(near));
+        nearest.insert(key_of(squared[i], rows_[begin + lane + i]));
+      }
+      limit = nearest.worst();
     }
   }
 
-  static void scan(const row_index& of, search& state, std::size_t position) noexcept {
+  static void search_narrow(const row_index& of, const float* point, std::uint32_t wanted,
+                            neighbour_list& out) noexcept {
     using four = float __attribute__((vector_size(16)));
-    of.scan_in<four>(state, position);
+    using four_doubles = double __attribute__((vector_size(32)));
+    of.search_in<four, four_doubles>(point, wanted, out);
   }
 #if defined(__x86_64__)
-  [[gnu::target("avx2")]] static void scan_wide(const row_index& of, search& state,
-                                                std::size_t position) noexcept {
+  [[gnu::target("avx2")]] static void search_wide(const row_index& of, const float* point,
+                                                  std::uint32_t wanted, neighbour_list& out) noexcept {
     using eight = float __attribute__((vector_size(32)));
-    of.scan_in<eight>(state, position);
+    using four_doubles = double __attribute__((vector_size(32)));
+    of.search_in<eight, four_doubles>(point, wanted, out);
   }
 #endif
 
-  using scanner = void (*)(const row_index& of, search& state, std::size_t position) noexcept;
-  [[nodiscard]] static scanner fastest_scanner() noexcept {
+  using searcher = void (*)(const row_index& of, const float* point, std::uint32_t wanted,
+                            neighbour_list& out) noexcept;
+  [[nodiscard]] static searcher fastest_searcher() noexcept {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) return scan_wide;
+    if (__builtin_cpu_supports("avx2")) return search_wide;
 #endif
-    return scan;
-  }
-
-  /// Inserts a row and drops the farthest.
-  static void insert(search& state, std::uint64_t key) noexcept {
-    std::uint64_t before = state.found[0];
-    state.found[0] = key < before ? key : before;
-    for (std::uint32_t i = 1; i < state.wanted; ++i) {
-      const std::uint64_t here = state.found[i];
-      const std::uint64_t nearer = key < here ? key : here;
-      state.found[i] = nearer > before ? nearer : before;
-      before = here;
-    }
+    return search_narrow;
   }
 
   std::size_t dimensions_ = 0;
@@ -288,7 +366,7 @@ class row_index {
   std::vector<node> nodes_;
   std::vector<std::uint32_t> rows_;
   std::vector<float> points_;
-  scanner scan_ = fastest_scanner();
+  searcher search_ = fastest_searcher();
 };
 
 }  // namespace v0

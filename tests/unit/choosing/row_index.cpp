@@ -159,6 +159,24 @@ TEST_CASE("of equally near rows in two leaves the table's first ones are found")
   CHECK(found.entries[2].row == 0);
 }
 
+#if defined(__SSE2__)
+TEST_CASE("rows keep their order where an engine has denormal numbers count as zero") {
+  const std::vector<float> same(60, 3.0F);  // thirty rows of two, all at distance 0
+  const row_index index = row_index_builder::build(same, 2);
+  const unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before | 0x8040U);
+  neighbour_list few;
+  index.nearest(std::vector<float>{3, 3}, 8, few);
+  neighbour_list many;
+  index.nearest(std::vector<float>{3, 3}, 20, many);
+  __builtin_ia32_ldmxcsr(before);
+  REQUIRE(few.count == 8);
+  REQUIRE(many.count == 20);
+  for (std::uint32_t i = 0; i < 8; ++i) CHECK(few.entries[i].row == i);
+  for (std::uint32_t i = 0; i < 20; ++i) CHECK(many.entries[i].row == i);
+}
+#endif
+
 TEST_CASE("the time of a search hardly grows with the rows") {
   const auto time_of = [](unsigned count) {
     const cloud all = random_cloud(count, 4, 1, false);
