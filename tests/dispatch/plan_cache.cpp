@@ -67,6 +67,17 @@ TEST_CASE("a warm launch allocates nothing") {
   CHECK(number == 1);
 }
 
+TEST_CASE("expressions of one value take no allocation") {
+  const std::uint64_t before = allocations_of_this_thread();
+  const sy::expression seven{7};
+  const sy::expression none;
+  const sy::expression copy = seven;
+  CHECK(allocations_of_this_thread() == before);
+  CHECK(copy.evaluate({}).value == 7);
+  CHECK(copy == seven);
+  CHECK(none == sy::expression{0});
+}
+
 TEST_CASE("a new problem takes two allocations, also where its plan displaces another one") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});

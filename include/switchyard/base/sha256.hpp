@@ -71,8 +71,14 @@ inline void sha256_blocks_portable(sha256_state& state, const std::byte* data, s
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & (1U << 19U)) == 0) return false;  // SSE4.1
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1U << 29U)) != 0;    // SHA
+  if (!__builtin_cpu_supports("sse4.1")) return false;
+  // A virtual machine traps cpuid, which then takes microseconds. Where there is AVX2, leaf 7 exists.
+  if (__builtin_cpu_supports("avx2")) {
+    __cpuid_count(7, 0, a, b, c, d);
+  } else if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) {
+    return false;
+  }
+  return (b & (1U << 29U)) != 0;
 }
 
 // Compiler builtins rather than <immintrin.h>, which alone would double what this header costs to compile.

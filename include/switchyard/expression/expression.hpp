@@ -38,7 +38,7 @@ class expression {
 
   /// A constant.
   explicit expression(std::int64_t value)
-      : program_{{detail::opcode::push, detail::operand::constant, 0, value}} {}
+      : single_{detail::opcode::push, detail::operand::constant, 0, value} {}
 
   /// Parses an integer expression. Throws expression_error.
   [[nodiscard]] static expression parse(std::string_view text, const scope& names);
@@ -48,7 +48,7 @@ class expression {
   [[nodiscard]] static expression parse_real(std::string_view text, const scope& names);
 
   [[nodiscard]] bool is_constant() const noexcept {
-    return program_.size() == 1 && program_[0].from == detail::operand::constant;
+    return steps_.empty() && single_.from == detail::operand::constant;
   }
   /// Whether it reads an argument of the call, which no axis holds.
   [[nodiscard]] bool reads_fields() const noexcept {
@@ -60,19 +60,19 @@ class expression {
   /// Calls `visit(index)` once for each mention of an argument.
   template <class Visitor>
   void for_each_field(const Visitor& visit) const {
-    for (const detail::instruction& step : program_) {
+    for (const detail::instruction& step : program()) {
       if (step.from == detail::operand::field) visit(step.index);
     }
   }
   [[nodiscard]] bool reads_attributes() const noexcept {
-    for (const detail::instruction& step : program_) {
+    for (const detail::instruction& step : program()) {
       if (step.from == detail::operand::attribute) return true;
     }
     return false;
   }
   /// Whether it reads an axis, by its index.
   [[nodiscard]] bool reads_axis(std::uint32_t index) const noexcept {
-    for (const detail::instruction& step : program_) {
+    for (const detail::instruction& step : program()) {
       if (step.from == detail::operand::axis && step.index == index) return true;
     }
     return false;
@@ -84,7 +84,7 @@ class expression {
   [[nodiscard]] std::uint64_t axes_read() const noexcept {
     static_assert(max_axes <= max_axes_read);
     std::uint64_t out = 0;
-    for (const detail::instruction& step : program_) {
+    for (const detail::instruction& step : program()) {
       if (step.from == detail::operand::axis) out |= std::uint64_t{1} << step.index;
     }
     return out;
@@ -109,14 +109,16 @@ class expression {
   [[nodiscard]] expression fold(std::span<const axis_value> axes,
                                 std::span<const std::int64_t> attributes) const {
     detail::program_writer to{false};
-    fold_part({0, program_.size()}, axes, attributes, to);
+    fold_part({0, program().size()}, axes, attributes, to);
     expression out;
-    out.program_ = to.take();
+    out.take(to);
     return out;
   }
 
   /// Its steps, for a compiler of its own.
-  [[nodiscard]] std::span<const detail::instruction> program() const noexcept { return program_; }
+  [[nodiscard]] std::span<const detail::instruction> program() const noexcept {
+    return steps_.empty() ? std::span{&single_, 1} : std::span{steps_};
+  }
 
   /// Whether both have the same program.
   friend bool operator==(const expression&, const expression&) = default;
@@ -136,8 +138,8 @@ class expression {
     std::array<Value, max_depth + 1> stack;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
     std::size_t under = 0;
     Value top = 0;
-    const detail::instruction* const begin = program_.data();
-    const detail::instruction* const end = begin + program_.size();
+    const detail::instruction* const begin = program().data();
+    const detail::instruction* const end = begin + program().size();
     for (const detail::instruction* step = begin; step != end; ++step) {
       Value last = top;
       if (step->from != detail::operand::stack) {
@@ -162,12 +164,13 @@ class expression {
 
   void fold_part(part range, std::span<const axis_value> axes, std::span<const std::int64_t> attributes,
                  detail::program_writer& to) const {
+    const std::span<const detail::instruction> program = this->program();
     for (std::size_t at = range.begin; at < range.end; ++at) {
-      const detail::instruction& step = program_[at];
+      const detail::instruction& step = program[at];
       if (step.code == detail::opcode::jump_if_zero) {
         // The two parts of a conditional. The first one ends in a jump over the second.
         const part first{at + 1, step.index - 1};
-        const part second{step.index, program_[first.end].index};
+        const part second{step.index, program[first.end].index};
         at = second.end - 1;
         if (to.ends_in_constants(1)) {
           fold_part(to.take_condition() ? first : second, axes, attributes, to);
@@ -198,7 +201,16 @@ class expression {
     to.push(step.from, step.index, step.integer);
   }
 
-  std::vector<detail::instruction> program_{{}};
+  void take(detail::program_writer& from) {
+    steps_ = from.take();
+    if (steps_.size() != 1) return;
+    single_ = steps_.front();
+    steps_ = {};
+  }
+
+  // A constant, an axis or an argument alone, which most expressions are, is kept without an allocation.
+  std::vector<detail::instruction> steps_;
+  detail::instruction single_;  // where there are no steps; else as it was made
 };
 
 }  // namespace v0

@@ -34,7 +34,7 @@ class expression_parser {
     ternary();
     if (!scan_.at_end()) fail("unexpected '" + std::string(1, scan_.peek()) + "'");
     expression result;
-    result.program_ = to_.take();
+    result.take(to_);
     return result;
   }
 

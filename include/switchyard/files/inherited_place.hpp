@@ -42,7 +42,11 @@ class inherited_place {
   [[nodiscard]] bool inherits(const char* key) const { return base_ && !own_->has(key) && base_->has(key); }
   /// A required member, of the object itself or of what it is like.
   [[nodiscard]] json_place at(const char* key) const& {
-    return inherits(key) ? base_->at(key) : own_->at(key);
+    if (base_) {  // one look at each, since most members are the shared object's
+      if (auto found = own_->find(key)) return *found;
+      if (auto found = base_->find(key)) return *found;
+    }
+    return own_->at(key);
   }
   json_place at(const char* key) const&& = delete;
 

@@ -83,6 +83,15 @@ class json_place {
 
   [[nodiscard]] bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
 
+  /// A member; none where it is missing. The new place refers to this one.
+  [[nodiscard]] std::optional<json_place> find(const char* key) const& {
+    if (!value_->is_object()) return std::nullopt;
+    const auto found = value_->find(key);
+    if (found == value_->end()) return std::nullopt;
+    return json_place{*found, *path_, this, key, 0};
+  }
+  std::optional<json_place> find(const char* key) const&& = delete;
+
   /// A required member. The new place refers to this one.
   [[nodiscard]] json_place at(const char* key) const& {
     if (!value_->is_object()) expected("an object");

@@ -2,6 +2,7 @@
 // they return.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -63,7 +64,11 @@ namespace host {
   out.arch = "unknown";
 #endif
   out.name = out.arch;
-  std::ifstream info{"/proc/cpuinfo"};
+  // The kernel writes what is asked for, processor by processor: a large buffer would take many of them.
+  std::array<char, 512> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): the stream writes it
+  std::ifstream info;
+  info.rdbuf()->pubsetbuf(buffer.data(), buffer.size());
+  info.open("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
     if (!line.starts_with("model name")) continue;
     if (const auto colon = line.find(": "); colon != std::string::npos) out.name = line.substr(colon + 2);
