@@ -64,10 +64,11 @@ class dispatcher_core final : public binding_user {
     if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
       found = find_behind(*now, key_hash, call);
     if (found != nullptr && found->direct != nullptr) [[likely]] {
-      const planned_launch& only = *found->direct;
       detail::pointer_array
           pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-      detail::bind_parameters(only, arguments, only.image, pointers);
+      detail::bind_parameters(*found->direct, arguments, found->direct->image, pointers);
+      // Loaded again: to keep it over the call would take one instruction more.
+      const planned_launch& only = *found->direct;
       const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
       if (result != 0) [[unlikely]]
         detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);

@@ -82,7 +82,7 @@ class image_cache {
     for (std::size_t way = 0; way < ways; ++way) {
       // Sequentially consistent, for the reclaimer's proof; on x86-64 it is an ordinary load.
       const kept_image* const found = set[way].load(std::memory_order_seq_cst);
-      if (found == nullptr || found->owner != of.owner || found->workspace != of.workspace) continue;
+      if (found == nullptr || found->owner != of.owner) continue;
       vector different{};
       const std::byte* const key = found->lines.front().bytes.data();
       for_each_part(
@@ -93,7 +93,7 @@ class image_cache {
           });
       const half folded = __builtin_shufflevector(different, different, 0, 1) |
                           __builtin_shufflevector(different, different, 2, 3);
-      if ((folded[0] | folded[1]) == 0) return found;
+      if ((folded[0] | folded[1]) == 0 && found->workspace == of.workspace) return found;
     }
     return nullptr;
   }
