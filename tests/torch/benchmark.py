@@ -5,7 +5,7 @@
     python tests/torch/benchmark.py --report results.jsonl [more.jsonl ...] [--plot models.svg]
 
 8 layers of Llama-3.1-8B's and Qwen3-4B's shape, bf16. A JSON line is appended to --out after each measurement:
-milliseconds, milliseconds of each kernel, and peak memory of models; the host's microseconds of ops and layers (benchmark_host.py). So parts may be
+milliseconds, those of the host and of each kernel, and peak memory of models; the host's microseconds of ops and layers (benchmark_host.py). So parts may be
 measured in several runs; with --budget-s no measurement begins after so many seconds, and what is left is named. A
 peer that cannot be imported, or fails, has a line that says so.
 
@@ -80,19 +80,21 @@ class Bench:
         if not self.small:
             self.torch.cuda.synchronize()
 
-    def once(self, function) -> float:
-        """Milliseconds of one run on an idle device."""
+    def once(self, function) -> tuple[float, float]:
+        """Milliseconds of one run on an idle device, and until the host has launched it."""
         self.synchronize()
         if self.small:
-            begin = time.perf_counter()
+            start = time.perf_counter()
             function()
-            return (time.perf_counter() - begin) * 1e3
+            return ((time.perf_counter() - start) * 1e3,) * 2
         begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
+        start = time.perf_counter()
         function()
+        host = (time.perf_counter() - start) * 1e3
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end)
+        return begin.elapsed_time(end), host
 
     def kernels(self, function, runs: int = 2) -> dict[str, float]:
         """Milliseconds a run of each kernel, by name."""
@@ -118,9 +120,9 @@ class Bench:
             torch.cuda.reset_peak_memory_stats()
         for _ in range(3):
             function()
-        ms = statistics.median(self.once(function) for _ in range(repeats))
+        ms, host = map(statistics.median, zip(*(self.once(function) for _ in range(repeats)), strict=True))
         peak = 0.0 if self.small else torch.cuda.max_memory_allocated() / 2**30
-        return {"ms": ms, "peak_gib": peak, "kernels": self.kernels(function)}
+        return {"ms": ms, "host_ms": host, "peak_gib": peak, "kernels": self.kernels(function)}
 
     # Parts. Each takes a model and a size.
 

@@ -21,7 +21,7 @@ def run(monkeypatch, capsys):
 
 
 def line(peer, ms, size=512, part="prefill", **more) -> dict:
-    return {"kind": "model", "model": "llama", "part": part, "size": size, "peer": peer, "ms": ms, "peak_gib": 1.5, **more}
+    return {"kind": "model", "model": "llama", "part": part, "size": size, "peer": peer, "ms": ms, "host_ms": 0.5, "peak_gib": 1.5, **more}
 
 
 @pytest.mark.parametrize("kernel", [
@@ -63,8 +63,8 @@ def test_report(run, tmp_path):
     later[1].pop("ms")
     second.write_text("".join(json.dumps(row) + "\n" for row in later))
     text = run("--report", first, second, "--plot", tmp_path / "plot.svg")
-    assert "| sdpa | 10.000 | 4.000 | 2.000 | 1.50 |" in text
-    assert "| switchyard | 6.000 | 1.000 | 1.000 | 1.50 |" in text
+    assert "| sdpa | 10.000 | 4.000 | 2.000 | 0.500 | 1.50 |" in text
+    assert "| switchyard | 6.000 | 1.000 | 1.000 | 0.500 | 1.50 |" in text
     assert "total 0.60, outside matrix products 0.25" in text
     assert "flash 4 | failed: ModuleNotFoundError" in text
     assert "| softmax | inference_mode | 3.00 | 2.00 | 1.50 |" in text

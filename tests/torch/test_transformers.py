@@ -258,14 +258,132 @@ def test_a_mask_of_another_implementation(name):
         close(model(ids, use_cache=False).logits, make(name)(ids, use_cache=False).logits)
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_oss"])
-def test_the_norm_adds_what_attention_returns(name, counted):
-    """Of the two sums of a layer, one is the norm's."""
+WITH_NORMS_OF_SUMS = ["llama", "qwen3", "gpt_oss"]
+
+
+@pytest.mark.parametrize("name", WITH_NORMS_OF_SUMS)
+def test_norms_add(name, counted):
+    """Both sums of a layer are part of the norms behind them."""
     model = sy.patch(make(name))
     with torch.no_grad(), counted() as mode:
         model(tokens(), use_cache=False)
-    others = 1 if name != "gpt_oss" else 1 + LAYERS  # positions; the experts' own
-    assert mode.calls["aten::add.Tensor"] == LAYERS + others
+    assert mode.calls["aten::add.Tensor"] == (1 if name != "gpt_oss" else 1 + LAYERS)  # positions; the experts' own
+
+
+def doubled(module, args, output):
+    return output.mul_(2.0)
+
+
+def moved(module, args):
+    return (args[0] + torch.linspace(-0.1, 0.1, args[0].shape[-1]), *args[1:])
+
+
+PLACES = {
+    "layer": lambda model: model.model.layers[1].register_forward_hook(doubled),
+    "before a layer": lambda model: model.model.layers[2].register_forward_pre_hook(moved),
+    "norm": lambda model: model.model.layers[2].input_layernorm.register_forward_hook(doubled),
+    "last norm": lambda model: model.model.norm.register_forward_pre_hook(moved),
+    "projection": lambda model: model.model.layers[1].self_attn.v_proj.register_forward_hook(doubled),
+    "feed forward": lambda model: model.model.layers[1].mlp.register_forward_hook(doubled),
+    "everywhere": lambda model: torch.nn.modules.module.register_module_forward_hook(
+        lambda module, args, output: output.mul_(1.25) if type(module).__name__.endswith("DecoderLayer") else None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_hooks_are_called(name, place, mode):
+    """Also hooks that write into what a layer returns."""
+    ids, found = tokens(), []
+    with mode():
+        plain = make(name)(ids, use_cache=False).logits
+        for model in (make(name), sy.patch(make(name))):
+            handle = PLACES[place](model)
+            try:
+                found.append(model(ids, use_cache=False).logits)
+            finally:
+                handle.remove()
+    close(*reversed(found))
+    assert (found[0] - plain).abs().max() > 1e-4  # the hook counts
+
+
+class Scaled(torch.nn.Linear):
+    """As quantised and adapted layers are: a subclass with its own forward."""
+
+    def forward(self, x):
+        return 3.0 * super().forward(x)
+
+
+@pytest.mark.parametrize("way", ["subclass", "forward", "compile"])
+def test_replaced_projections_are_called(way):
+    ids, found = tokens(), []
+    for model in (make("qwen3"), sy.patch(make("qwen3"))):
+        mlp, attention = model.model.layers[1].mlp, model.model.layers[2].self_attn
+        for module in (mlp.up_proj, attention.v_proj):
+            if way == "subclass":
+                module.__class__ = Scaled
+            elif way == "forward":
+                module.forward = lambda x, module=module: 3.0 * torch.nn.Linear.forward(module, x)
+            else:
+                seen = []
+                module.compile(backend=lambda graph, inputs, seen=seen: seen.append(1) or graph.forward)
+        with torch.no_grad():
+            found.append(model(ids, use_cache=False).logits)
+        assert way != "compile" or seen
+    close(*reversed(found))
+
+
+@pytest.mark.parametrize("name", WITH_NORMS_OF_SUMS)
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing(name, reentrant, counted):
+    """Layers run again in the backward, and gradients stay the same."""
+    ids, found = tokens(), []
+    for checkpointed in (False, True):
+        model = sy.patch(make(name)).train()
+        if checkpointed:
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        with counted() as mode:
+            found.append(judged(model, ids))
+        assert mode.calls["attention_forward"] == LAYERS * (2 if checkpointed else 1)
+    (logits, grads), (logits_again, grads_again) = found
+    close(logits_again, logits)
+    for each, grad in grads.items():
+        close(grads_again[each], grad)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
+@pytest.mark.parametrize("hooked_first", [False, True])
+def test_weights_that_accelerate_offloads(name, hooked_first, counted):
+    """accelerate's hooks load a module's weights before its forward; patch replaces what they call."""
+    from accelerate import cpu_offload
+
+    ids, model = tokens(), make(name)
+    with torch.no_grad():
+        want = model(ids, use_cache=False).logits
+        if hooked_first:
+            model = sy.patch(cpu_offload(model, execution_device="cpu"))
+        else:
+            model = cpu_offload(sy.patch(model), execution_device="cpu")
+        assert model.lm_head.weight.device.type == "meta"
+        with counted() as mode:
+            close(model(ids, use_cache=False).logits, want)
+        assert mode.calls["attention_forward"] == LAYERS and mode.calls["rms_norm"] == NORMS[name] * LAYERS + 1
+        if hooked_first:
+            assert torch.equal(sy.unpatch(model)(ids, use_cache=False).logits, want)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_copy_of_a_patched_model(name):
+    """It has norms of its own."""
+    ids, model = tokens(), sy.patch(make(name))
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        want = model(ids, use_cache=False).logits
+        for each, parameter in model.named_parameters():
+            if "norm" in each:
+                parameter.zero_()
+        assert torch.equal(copied(ids, use_cache=False).logits, want)
 
 
 ROPES = {

@@ -4,12 +4,12 @@ import types
 
 import torch
 
-from . import _modules
+from . import _calls, _modules
 
 _RMS_NORMS = {
-    "LlamaRMSNorm": _modules.plain_rms_norm,
-    "Qwen3RMSNorm": _modules.plain_rms_norm,
-    "GptOssRMSNorm": _modules.plain_rms_norm,
+    "LlamaRMSNorm": _calls.plain_rms_norm,
+    "Qwen3RMSNorm": _calls.plain_rms_norm,
+    "GptOssRMSNorm": _calls.plain_rms_norm,
     "Gemma3RMSNorm": _modules.offset_rms_norm,
 }
 _FEED_FORWARDS = {"LlamaMLP": "hidden_act", "Qwen3MLP": "hidden_act", "Gemma3MLP": "hidden_activation"}
@@ -60,7 +60,7 @@ def _replacement(module: torch.nn.Module):
     if name in _ROTARY_TABLES and not _is_updated(module.rope_type):
         return _modules.rotary_tables, "rotary tables"
     if name in _LAYERS:
-        return _modules.decoder_layer, "residual"
+        return _modules.with_checkpoints(_modules.decoder_layer), "residual"
     if name in _DECODERS and _is_causal(module.config):
         return _modules.whole_sequences(type(module).forward), "mask"
     if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
@@ -84,25 +84,41 @@ def patch(model):
     found = [(name, module, _replacement(module)) for name, module in model.named_modules()]
     before = model.config._attn_implementation
     model.set_attn_implementation("switchyard")
-    done = {}
+    done, replaced = {}, {}
     for name, module, replacement in found:
         if replacement is None:
             continue
         forward, what = replacement
-        module.forward = types.MethodType(forward, module)
+        # accelerate's hooks, which move weights, replace a module's forward and call the one before.
+        place = "_old_forward" if "_hf_hook" in vars(module) else "forward"
+        replaced[name] = place, vars(module).get(place)
+        vars(module)[place] = types.MethodType(forward, module)
         done[name] = what
-    object.__setattr__(model, _STATE, (before, done))
+        if what == "mask":
+            _calls.follow(_layers(module), module.norm)
+    object.__setattr__(model, _STATE, (before, done, replaced))
     return model
+
+
+def _layers(decoder) -> list[torch.nn.Module]:
+    """The layers of a decoder that a norm of ours follows."""
+    return [each for each in decoder.layers if type(each).__name__ in _LAYERS]
 
 
 def unpatch(model):
     """Undoes patch. Returns the model. Raises RuntimeError for a model that is not patched."""
     if not hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is not patched")
-    before, done = getattr(model, _STATE)
+    before, done, replaced = getattr(model, _STATE)
     modules = dict(model.named_modules())
-    for name in done:
-        vars(modules[name]).pop("forward", None)
+    for name, (place, forward) in replaced.items():
+        module = modules[name]
+        if forward is None:
+            vars(module).pop(place, None)
+        else:
+            vars(module)[place] = forward
+        if done[name] == "mask":
+            _calls.unfollow(_layers(module))
     model.set_attn_implementation(before)
     object.__delattr__(model, _STATE)
     return model
@@ -110,4 +126,4 @@ def unpatch(model):
 
 def report(model) -> dict[str, str]:
     """Which modules of a patched model call Switchyard: module name to operator. Attention is the whole model's."""
-    return dict(getattr(model, _STATE, (None, {}))[1])
+    return dict(getattr(model, _STATE, (None, {}, {}))[1])
