@@ -41,7 +41,7 @@ TITLES = {
 }
 
 
-PEERS = ("switchyard", "switchyard compile", "compile is_causal", "compile", "liger", "flash 4", "sdpa")
+PEERS = ("switchyard", "switchyard merged", "switchyard compile", "compile is_causal", "compile", "liger", "flash 4", "sdpa")
 
 
 def by_title(rows: list[dict]) -> dict[str, dict[str, dict]]:

@@ -89,7 +89,7 @@ def test_the_program(run, tmp_path):
     host = {(row["op"], row["mode"]): row for row in rows if row["kind"] == "host"}
     assert len(host) == 6 * 4 and all(row["switchyard"] > 0 and row["torch"] > 0 for row in host.values())
     assert {(row["model"], row["peer"]) for row in rows if row["kind"] == "layer"} == {
-        (model, peer) for model in ("llama", "qwen3") for peer in ("switchyard", "sdpa")}  # fmt: skip
+        (model, peer) for model in ("llama", "qwen3") for peer in ("switchyard", "switchyard merged", "sdpa")}  # fmt: skip
     assert "### qwen3, prompt of 16 tokens" in run("--report", out)
 
 

@@ -372,6 +372,82 @@ def test_weights_that_accelerate_offloads(name, hooked_first, counted):
             assert torch.equal(sy.unpatch(model)(ids, use_cache=False).logits, want)
 
 
+MERGED_PRODUCTS = {"llama": 7 - 3, "qwen3": 7 - 1, "gemma3": 7 - 1}  # of a layer
+
+
+@pytest.mark.parametrize("name", MERGED_PRODUCTS)
+def test_merged_projections(name, counted):
+    """Fewer products, the same results, and weights that are still the model's own."""
+    ids, want = tokens(), make(name)
+    model = sy.patch(make(name), merge_projections=True)
+    with torch.no_grad():
+        with counted() as mode:
+            logits = model(ids, use_cache=False).logits
+        close(logits, want(ids, use_cache=False).logits)
+        assert mode.calls["aten::mm"] == MERGED_PRODUCTS[name] * LAYERS + 1
+        for each in (want, model):  # a weight that is written is seen
+            each.model.layers[1].mlp.up_proj.weight.mul_(-2.0)
+        close(model(ids, use_cache=False).logits, want(ids, use_cache=False).logits)
+        sy.unpatch(model)
+        assert torch.equal(model(ids, use_cache=False).logits, want(ids, use_cache=False).logits)
+    for each, parameter in model.named_parameters():
+        assert parameter.untyped_storage().nbytes() == parameter.numel() * 4, each
+
+
+@pytest.mark.parametrize("name", MERGED_PRODUCTS)
+def test_merged_projections_have_gradients(name):
+    ids = tokens()
+    logits, grads = judged(sy.patch(make(name), merge_projections=True), ids)
+    want, want_grads = judged(make(name), ids)
+    close(logits, want)
+    for each, grad in want_grads.items():
+        close(grads[each], grad)
+
+
+ENDS = {
+    "another type": lambda model: model.double().float(),
+    "another weight": lambda model: setattr(model.model.layers[0].mlp.up_proj, "weight", torch.nn.Parameter(
+        model.model.layers[0].mlp.up_proj.weight.detach() * -2.0)),
+    "a subclass": lambda model: setattr(model.model.layers[0].mlp.up_proj, "__class__", Scaled),
+    "a hook": lambda model: model.model.layers[0].mlp.up_proj.register_forward_hook(doubled),
+    "a copy": lambda model: copy.deepcopy(model),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_merged_projections(end):
+    """A projection that is changed behind patch is called by itself."""
+    ids, found = tokens(), []
+    for model in (make("llama"), sy.patch(make("llama"), merge_projections=True)):
+        with torch.no_grad():
+            model(ids, use_cache=False)
+            changed = ENDS[end](model)
+            model = changed if isinstance(changed, torch.nn.Module) and end == "a copy" else model
+            found.append(model(ids, use_cache=False).logits)
+    close(*reversed(found))
+
+
+def test_merged_projections_are_saved(tmp_path):
+    model, want = sy.patch(make("llama"), merge_projections=True), make("llama").state_dict()
+    model.save_pretrained(tmp_path)
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path).state_dict()
+    assert saved.keys() == want.keys() and all(torch.equal(saved[each], want[each]) for each in want)
+
+
+def test_quantised_and_offloaded_projections_are_not_merged(counted):
+    from accelerate import cpu_offload
+
+    ids, model = tokens(), make("llama")
+    model.model.layers[1].mlp.up_proj.__class__ = Scaled
+    with torch.no_grad():
+        want = model(ids, use_cache=False).logits
+        with counted() as mode:
+            close(sy.patch(model, merge_projections=True)(ids, use_cache=False).logits, want)
+        assert mode.calls["aten::mm"] == MERGED_PRODUCTS["llama"] * LAYERS + 2
+        offloaded = cpu_offload(sy.unpatch(model), execution_device="cpu")
+        close(sy.patch(offloaded, merge_projections=True)(ids, use_cache=False).logits, want)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_copy_of_a_patched_model(name):
     """It has norms of its own."""

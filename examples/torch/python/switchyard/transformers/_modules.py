@@ -11,6 +11,7 @@ from ..torch import gated_activation, layer_norm, rms_norm, rotary
 from ._attention import attention
 from ._calls import add_and_norm, between_layers, call, project
 from ._masks import no_mask
+from ._merged import project_merged
 
 
 def offset_rms_norm(self, x: torch.Tensor) -> torch.Tensor:
@@ -23,6 +24,8 @@ def plain_layer_norm(self, x: torch.Tensor) -> torch.Tensor:
     return layer_norm(x, self.weight, self.bias, epsilon=self.eps)
 
 
+GATE_AND_UP = ("gate_proj", "up_proj")
+QUERY_KEY_VALUE = ("q_proj", "k_proj", "v_proj")
 ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
 
 
@@ -31,7 +34,9 @@ def gated_feed_forward(function: str):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         modules = self._modules  # attributes that are modules are slow to find
-        gate, up = project(modules["gate_proj"], x), project(modules["up_proj"], x)
+        gate, up = project_merged(self, GATE_AND_UP, x), None
+        if gate is None:
+            gate, up = project(modules["gate_proj"], x), project(modules["up_proj"], x)
         return project(modules["down_proj"], gated_activation(gate, up, function=function))
 
     return forward
@@ -56,11 +61,15 @@ def attention_block(forward, has_norms: bool):
         modules = self._modules
         batch, seqlen, _ = hidden_states.shape
         heads = (batch, seqlen, -1, self.head_dim)
-        query = project(modules["q_proj"], hidden_states).view(heads)
-        key = project(modules["k_proj"], hidden_states).view(heads)
+        merged = project_merged(self, QUERY_KEY_VALUE, hidden_states)
+        if merged is None:
+            projected = [project(modules[each], hidden_states) for each in QUERY_KEY_VALUE]
+        else:
+            projected = merged.split([modules[each].out_features for each in QUERY_KEY_VALUE], -1)
+        query, key, value = (each.view(heads) for each in projected)
         if has_norms:
             query, key = call(modules["q_norm"], query), call(modules["k_norm"], key)
-        value = project(modules["v_proj"], hidden_states).view(heads).transpose(1, 2)
+        value = value.transpose(1, 2)
         query, key = apply_rotary_pos_emb(query.transpose(1, 2), key.transpose(1, 2), *position_embeddings)
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.layer_idx)

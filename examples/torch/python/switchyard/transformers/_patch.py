@@ -4,7 +4,7 @@ import types
 
 import torch
 
-from . import _calls, _modules
+from . import _calls, _merged, _modules
 
 _RMS_NORMS = {
     "LlamaRMSNorm": _calls.plain_rms_norm,
@@ -18,6 +18,8 @@ _DECODERS = {"LlamaModel", "Qwen3Model", "Gemma3TextModel", "GptOssModel"}
 _ROTARY_TABLES = {"LlamaRotaryEmbedding", "Qwen3RotaryEmbedding", "GptOssRotaryEmbedding"}
 _ROTARY = {"LlamaAttention", "Qwen3Attention", "Gemma3Attention", "GptOssAttention"}
 _BLOCKS = {"LlamaAttention", "Qwen3Attention"}
+# Projections that merge_projections merges. Qwen3's q and k are not: rows of their norms would not be at one distance.
+_MERGED = {"LlamaAttention": _modules.QUERY_KEY_VALUE, **dict.fromkeys(_FEED_FORWARDS, _modules.GATE_AND_UP)}
 _FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
 _STATE = "_switchyard"
 
@@ -68,12 +70,18 @@ def _replacement(module: torch.nn.Module):
     return None
 
 
-def patch(model):
+def patch(model, *, merge_projections: bool = False):
     """Makes a model run on Switchyard: attention, rotary embedding, RMSNorm, LayerNorm, SwiGLU and GEGLU.
 
     For Llama, Qwen3, Gemma 3, gpt-oss and ViT of transformers 5, on any device with kernels. Only this instance
-    changes. The experts of gpt-oss, and feed-forward blocks without a gate (ViT), stay as they are. Returns the
-    model. Raises RuntimeError for another architecture or activation, and for a model that is patched already.
+    changes. The experts of gpt-oss, and feed-forward blocks without a gate (ViT), stay as they are.
+
+    merge_projections: without gradients, a feed-forward block's gate and up projections are one matrix product, and so
+    are Llama's q, k and v. Their parameters become views of one tensor: patch when the model is on its device and has
+    its type. Compiled code, and blocks whose projections are quantised, adapted or moved later, keep single products.
+
+    Returns the model. Raises RuntimeError for another architecture or activation, and for a model that is patched
+    already.
     """
     if hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is patched already")
@@ -96,6 +104,8 @@ def patch(model):
         done[name] = what
         if what == "mask":
             _calls.follow(_layers(module), module.norm)
+        if merge_projections and type(module).__name__ in _MERGED:
+            _merged.merge(module, _MERGED[type(module).__name__])
     object.__setattr__(model, _STATE, (before, done, replaced))
     return model
 
@@ -119,6 +129,8 @@ def unpatch(model):
             vars(module)[place] = forward
         if done[name] == "mask":
             _calls.unfollow(_layers(module))
+        if type(module).__name__ in _MERGED:
+            _merged.part(module, _MERGED[type(module).__name__])
     model.set_attn_implementation(before)
     object.__delattr__(model, _STATE)
     return model
