@@ -368,8 +368,20 @@ def test_weights_that_accelerate_offloads(name, hooked_first, counted):
         with counted() as mode:
             close(model(ids, use_cache=False).logits, want)
         assert mode.calls["attention_forward"] == LAYERS and mode.calls["rms_norm"] == NORMS[name] * LAYERS + 1
-        if hooked_first:
-            assert torch.equal(sy.unpatch(model)(ids, use_cache=False).logits, want)
+        assert torch.equal(sy.unpatch(model)(ids, use_cache=False).logits, want)
+
+
+def test_accelerates_hooks_are_removed():
+    from accelerate import cpu_offload
+    from accelerate.hooks import remove_hook_from_module
+
+    ids, model = tokens(), make("llama")
+    with torch.no_grad():
+        want = model(ids, use_cache=False).logits
+        model = sy.patch(cpu_offload(model, execution_device="cpu"))
+        remove_hook_from_module(model, recurse=True)
+        close(model(ids, use_cache=False).logits, want)
+        assert torch.equal(sy.unpatch(model)(ids, use_cache=False).logits, want)
 
 
 MERGED_PRODUCTS = {"llama": 7 - 3, "qwen3": 7 - 1, "gemma3": 7 - 1}  # of a layer

@@ -5,7 +5,12 @@ has no such cost."""
 import threading
 
 import torch
-from torch.nn.modules import module as _hooks
+from torch.nn.modules.module import (
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_pre_hooks,
+)
 
 from ..torch import rms_norm
 
@@ -19,8 +24,8 @@ def is_bare(module: torch.nn.Module) -> bool:
     """Whether a call of the module is a call of its forward."""
     return not (
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-        or module._compiled_call_impl or _hooks._global_forward_hooks or _hooks._global_forward_pre_hooks
-        or _hooks._global_backward_hooks or _hooks._global_backward_pre_hooks)  # fmt: skip
+        or module._compiled_call_impl or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks
+        or _global_backward_pre_hooks)  # fmt: skip
 
 
 def call(module: torch.nn.Module, *args, **kwargs):

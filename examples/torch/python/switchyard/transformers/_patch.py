@@ -97,9 +97,8 @@ def patch(model, *, merge_projections: bool = False):
         if replacement is None:
             continue
         forward, what = replacement
-        # accelerate's hooks, which move weights, replace a module's forward and call the one before.
-        place = "_old_forward" if "_hf_hook" in vars(module) else "forward"
-        replaced[name] = place, vars(module).get(place)
+        place = _place_of_forward(module)
+        replaced[name] = vars(module).get(place)
         vars(module)[place] = types.MethodType(forward, module)
         done[name] = what
         if what == "mask":
@@ -108,6 +107,11 @@ def patch(model, *, merge_projections: bool = False):
             _merged.merge(module, _MERGED[type(module).__name__])
     object.__setattr__(model, _STATE, (before, done, replaced))
     return model
+
+
+def _place_of_forward(module: torch.nn.Module) -> str:
+    """accelerate's hooks, which move weights, replace a module's forward and call the one before."""
+    return "_old_forward" if "_hf_hook" in vars(module) else "forward"
 
 
 def _layers(decoder) -> list[torch.nn.Module]:
@@ -121,12 +125,13 @@ def unpatch(model):
         raise RuntimeError("switchyard.transformers: the model is not patched")
     before, done, replaced = getattr(model, _STATE)
     modules = dict(model.named_modules())
-    for name, (place, forward) in replaced.items():
+    for name, forward in replaced.items():
         module = modules[name]
-        if forward is None:
+        place = _place_of_forward(module)
+        if forward is None and place == "forward":
             vars(module).pop(place, None)
         else:
-            vars(module)[place] = forward
+            vars(module)[place] = forward or types.MethodType(type(module).forward, module)
         if done[name] == "mask":
             _calls.unfollow(_layers(module))
         if type(module).__name__ in _MERGED:
