@@ -43,7 +43,7 @@ class Bench:
         self.small = given.small
         self.device = torch.device("cpu" if given.small else "cuda")
         self.out = given.out
-        self.end = time.monotonic() + (given.budget_s or float("inf"))
+        self.end = time.monotonic() + (getattr(given, "budget_s", 0) or float("inf"))
         self.left_out = []
 
     def write(self, **row) -> None:
@@ -112,17 +112,27 @@ class Bench:
         return {name: round(ms, 5) for name, ms in out.most_common()}
 
     def measure(self, function, repeats: int) -> dict:
-        """Time, kernels and peak memory of a function that was not run before."""
-        torch = self.torch
+        """Times, kernels and peak memory of a function that was not run before."""
         function()
-        self.synchronize()
-        if not self.small:
-            torch.cuda.reset_peak_memory_stats()
-        for _ in range(3):
+        peak = self.peak(function)
+        for _ in range(2):
             function()
         ms, host = map(statistics.median, zip(*(self.once(function) for _ in range(repeats)), strict=True))
-        peak = 0.0 if self.small else torch.cuda.max_memory_allocated() / 2**30
         return {"ms": ms, "host_ms": host, "peak_gib": peak, "kernels": self.kernels(function)}
+
+    def peak(self, function) -> float:
+        """GiB that torch has allocated at most while the function runs."""
+        self.synchronize()
+        if self.small:
+            function()
+            return 0.0
+        self.torch.cuda.reset_peak_memory_stats()
+        function()
+        self.synchronize()
+        return self.torch.cuda.max_memory_allocated() / 2**30
+
+    def compiled(self, model):
+        return self.torch.compile(model, dynamic=False, backend="aot_eager" if self.small else "inductor")
 
     # Parts. Each takes a model and a size.
 
@@ -217,7 +227,7 @@ class Bench:
                 if model is None:
                     model = make(config, self.device)
                     self.torch._dynamo.reset()
-                run = self.torch.compile(model, dynamic=False, backend="aot_eager" if self.small else "inductor") if is_compiled else model
+                run = self.compiled(model) if is_compiled else model
                 with self.cudnn_first():
                     self.write(**what, **getattr(self, part)(run, size))
             except Exception as failure:  # a peer that is not there must not end the run

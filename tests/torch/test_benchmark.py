@@ -1,10 +1,12 @@
 """The benchmark's program on the CPU with tiny models, and what its report makes of known lines."""
 
 import json
+import subprocess
 import sys
 
 import benchmark
 import benchmark_report as report
+import benchmark_turns
 import pytest
 
 
@@ -91,6 +93,22 @@ def test_the_program(run, tmp_path):
     assert {(row["model"], row["peer"]) for row in rows if row["kind"] == "layer"} == {
         (model, peer) for model in ("llama", "qwen3") for peer in ("switchyard", "switchyard merged", "sdpa")}  # fmt: skip
     assert "### qwen3, prompt of 16 tokens" in run("--report", out)
+
+
+def test_turns(tmp_path):
+    """Peers in processes of their own; one that fails is named."""
+    out = tmp_path / "turns.jsonl"
+    command = [sys.executable, benchmark_turns.__file__, "--small", "--out", out, "--models", "qwen3", "--peers", "sdpa,liger,switchyard",
+               "--cells", "prefill:16,decode:1", "--rounds", "2", "--runs", "2"]  # fmt: skip
+    subprocess.run([str(each) for each in command], check=True, capture_output=True)
+    lines = map(json.loads, out.read_text().splitlines())
+    rows = {(row["part"], row["peer"]): row for row in lines if row["kind"] == "model"}
+    assert len(rows) == 6
+    for (_, peer), row in rows.items():
+        if peer == "liger":
+            assert row["failed"]
+        else:
+            assert row["ms"] > 0 and row["host_ms"] > 0 and report.outside_ms(row) > 0
 
 
 def test_the_report_knows_every_peer():
