@@ -111,7 +111,7 @@ def decoder_layer(
 
 def with_checkpoints(forward):
     """A layer's forward with gradient checkpointing where transformers has that in the class's forward, which ours
-    replaces (5.18 and later; before, it is in the layer's __call__)."""
+    replaces: 5.23 does, 5.17 has it in the layer's __call__."""
     if "__call__" in vars(GradientCheckpointingLayer):
         return forward
 
