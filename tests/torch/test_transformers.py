@@ -315,7 +315,7 @@ class Scaled(torch.nn.Linear):
         return 3.0 * super().forward(x)
 
 
-@pytest.mark.parametrize("way", ["subclass", "forward", "compile"])
+@pytest.mark.parametrize("way", ["subclass", "forward", "compile", "tensor"])
 def test_replaced_projections_are_called(way):
     ids, found = tokens(), []
     for model in (make("qwen3"), sy.patch(make("qwen3"))):
@@ -325,8 +325,15 @@ def test_replaced_projections_are_called(way):
                 module.__class__ = Scaled
             elif way == "forward":
                 module.forward = lambda x, module=module: 3.0 * torch.nn.Linear.forward(module, x)
+            elif way == "tensor":  # a weight that is no parameter, as some libraries leave it
+                weight = 3.0 * module._parameters.pop("weight").detach()
+                module.weight = weight
             else:  # what torch.nn.Module.compile sets
                 module._compiled_call_impl = lambda x, module=module: 3.0 * torch.nn.Linear.forward(module, x)
+        if way == "tensor":
+            norm = model.model.layers[1].post_attention_layernorm
+            weight = norm._parameters.pop("weight").detach()
+            norm.weight = weight
         with torch.no_grad():
             found.append(model(ids, use_cache=False).logits)
     close(*reversed(found))

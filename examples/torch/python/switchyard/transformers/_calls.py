@@ -40,6 +40,8 @@ def project(linear: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
     if _is_compiling() or type(linear) is not torch.nn.Linear or "forward" in linear.__dict__ or not is_bare(linear):
         return linear(x)
     parameters = linear._parameters
+    if "weight" not in parameters or "bias" not in parameters:  # tensors that are no parameters
+        return linear(x)
     return _linear(x, parameters["weight"], parameters["bias"])
 
 
@@ -53,7 +55,12 @@ def plain_rms_norm(self, hidden_states: torch.Tensor, residual: torch.Tensor | N
         kept = hidden_states.__dict__.pop(_NORMED, None)
         if kept is not None and kept[0] is self:
             return kept[1]
-    return rms_norm(hidden_states, self._parameters["weight"], residual, epsilon=self.variance_epsilon)
+    return rms_norm(hidden_states, _weight(self), residual, epsilon=self.variance_epsilon)
+
+
+def _weight(norm: torch.nn.Module) -> torch.Tensor:
+    weight = norm._parameters.get("weight")  # modules' attributes are slow to find
+    return norm.weight if weight is None else weight
 
 
 def _is_ours(norm: torch.nn.Module) -> bool:
@@ -104,7 +111,7 @@ def _norm_behind(layer: torch.nn.Module, device: torch.device) -> torch.nn.Modul
         return None
     if after is not None and ("_hf_hook" in after.__dict__ or not is_bare(after)):
         return None
-    weight = norm._parameters["weight"]
+    weight = _weight(norm)
     return norm if type(weight) is torch.nn.Parameter and weight.device == device else None
 
 
@@ -113,6 +120,6 @@ def add_and_norm(layer: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor
     norm = None if _is_compiling() else _norm_behind(layer, x.device)
     if norm is None:
         return residual + x
-    normed, total = rms_norm(x, norm._parameters["weight"], residual, epsilon=norm.variance_epsilon)
+    normed, total = rms_norm(x, _weight(norm), residual, epsilon=norm.variance_epsilon)
     total.__dict__[_NORMED] = (norm, normed)
     return total
