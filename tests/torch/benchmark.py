@@ -5,7 +5,7 @@
     python tests/torch/benchmark.py --report results.jsonl [more.jsonl ...] [--plot models.svg]
 
 8 layers of Llama-3.1-8B's and Qwen3-4B's shape, bf16. A JSON line is appended to --out after each measurement:
-milliseconds, milliseconds of each kernel, and peak memory of models; the host's microseconds of ops and layers (benchmark_host.py). So parts may be
+milliseconds, those of the host and of each kernel, and peak memory of models; the host's microseconds of ops and layers (benchmark_host.py). So parts may be
 measured in several runs; with --budget-s no measurement begins after so many seconds, and what is left is named. A
 peer that cannot be imported, or fails, has a line that says so.
 
@@ -19,6 +19,7 @@ import argparse
 import collections
 import contextlib
 import gc
+import itertools
 import json
 import statistics
 import sys
@@ -43,7 +44,7 @@ class Bench:
         self.small = given.small
         self.device = torch.device("cpu" if given.small else "cuda")
         self.out = given.out
-        self.end = time.monotonic() + (given.budget_s or float("inf"))
+        self.end = time.monotonic() + (getattr(given, "budget_s", 0) or float("inf"))
         self.left_out = []
 
     def write(self, **row) -> None:
@@ -80,19 +81,21 @@ class Bench:
         if not self.small:
             self.torch.cuda.synchronize()
 
-    def once(self, function) -> float:
-        """Milliseconds of one run on an idle device."""
+    def once(self, function) -> tuple[float, float]:
+        """Milliseconds of one run on an idle device, and until the host has launched it."""
         self.synchronize()
         if self.small:
-            begin = time.perf_counter()
+            start = time.perf_counter()
             function()
-            return (time.perf_counter() - begin) * 1e3
+            return ((time.perf_counter() - start) * 1e3,) * 2
         begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
+        start = time.perf_counter()
         function()
+        host = (time.perf_counter() - start) * 1e3
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end)
+        return begin.elapsed_time(end), host
 
     def kernels(self, function, runs: int = 2) -> dict[str, float]:
         """Milliseconds a run of each kernel, by name."""
@@ -110,17 +113,27 @@ class Bench:
         return {name: round(ms, 5) for name, ms in out.most_common()}
 
     def measure(self, function, repeats: int) -> dict:
-        """Time, kernels and peak memory of a function that was not run before."""
-        torch = self.torch
+        """Times, kernels and peak memory of a function that was not run before."""
+        function()
+        peak = self.peak(function)
+        for _ in range(2):
+            function()
+        ms, host = map(statistics.median, zip(*(self.once(function) for _ in range(repeats)), strict=True))
+        return {"ms": ms, "host_ms": host, "peak_gib": peak, "kernels": self.kernels(function)}
+
+    def peak(self, function) -> float:
+        """GiB that torch has allocated at most while the function runs."""
+        self.synchronize()
+        if self.small:
+            function()
+            return 0.0
+        self.torch.cuda.reset_peak_memory_stats()
         function()
         self.synchronize()
-        if not self.small:
-            torch.cuda.reset_peak_memory_stats()
-        for _ in range(3):
-            function()
-        ms = statistics.median(self.once(function) for _ in range(repeats))
-        peak = 0.0 if self.small else torch.cuda.max_memory_allocated() / 2**30
-        return {"ms": ms, "peak_gib": peak, "kernels": self.kernels(function)}
+        return self.torch.cuda.max_memory_allocated() / 2**30
+
+    def compiled(self, model):
+        return self.torch.compile(model, dynamic=False, backend="aot_eager" if self.small else "inductor")
 
     # Parts. Each takes a model and a size.
 
@@ -168,8 +181,14 @@ class Bench:
                 layer.values.normal_()
             rewind()
             run()
-            step = run if self.small else self.captured(run)
-            rewind()  # a step lengthens the cache by one, and 64 more fit
+            replay = run if self.small else self.captured(run)
+            steps = itertools.count()
+
+            def step():
+                if next(steps) % 32 == 0:  # a step lengthens the cache by one, and 64 more fit
+                    rewind()
+                replay()
+
             return self.measure(step, 20)
 
     def captured(self, function):
@@ -184,7 +203,11 @@ class Bench:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             function()
-        return graph.replay
+
+        def replay(captured=function):  # which holds the tensors that the graph reads
+            graph.replay()
+
+        return replay
 
     def models(self, given) -> None:
         """All parts that concern models."""
@@ -215,7 +238,7 @@ class Bench:
                 if model is None:
                     model = make(config, self.device)
                     self.torch._dynamo.reset()
-                run = self.torch.compile(model, dynamic=False, backend="aot_eager" if self.small else "inductor") if is_compiled else model
+                run = self.compiled(model) if is_compiled else model
                 with self.cudnn_first():
                     self.write(**what, **getattr(self, part)(run, size))
             except Exception as failure:  # a peer that is not there must not end the run

@@ -95,17 +95,17 @@ def layers(torch, device, clock, synchronize, calls: int, rounds: int):
         for count in LAYERS:
             config = configuration(vocab_size=64, hidden_size=128, intermediate_size=192, num_hidden_layers=count,
                                    num_attention_heads=2, num_key_value_heads=1, head_dim=64, max_position_embeddings=64)  # fmt: skip
-            for peer in ("switchyard", "sdpa"):
+            for peer in ("switchyard", "switchyard merged", "sdpa"):
                 with device:
                     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
                 model = model.to(torch.float32 if device.type == "cpu" else torch.bfloat16)
-                if peer == "switchyard":
-                    switchyard.transformers.patch(model)
+                if peer != "sdpa":
+                    switchyard.transformers.patch(model, merge_projections=peer == "switchyard merged")
                 runs[peer, count] = lambda model=model: model(ids, use_cache=False, logits_to_keep=1)
         with torch.inference_mode():
             found = turns(runs, clock, synchronize, calls, rounds)
         few, many = LAYERS
-        for peer in ("switchyard", "sdpa"):
+        for peer in ("switchyard", "switchyard merged", "sdpa"):
             layer = (found[peer, many] - found[peer, few]) / (many - few)
             yield {"kind": "layer", "model": name, "peer": peer, "layer": layer, "rest": found[peer, few] - few * layer}
 

@@ -55,6 +55,13 @@ def with_ours(config, device):
     return switchyard.transformers.patch(build(config, "sdpa", device))
 
 
+def with_merged(config, device):
+    """Ours, where feed-forward blocks and Llama's attention have fewer matrix products."""
+    import switchyard.transformers
+
+    return switchyard.transformers.patch(build(config, "sdpa", device), merge_projections=True)
+
+
 def with_liger(config, device):
     import liger_kernel.transformers as liger
 
@@ -101,5 +108,6 @@ PEERS = {
     "liger": (with_liger, False, True),
     "flash 4": (with_flash_4, False, False),
     "switchyard": (with_ours, False, True),
+    "switchyard merged": (with_merged, False, True),
     "switchyard compile": (with_ours, True, True),
 }

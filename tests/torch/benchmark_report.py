@@ -41,7 +41,7 @@ TITLES = {
 }
 
 
-PEERS = ("switchyard", "switchyard compile", "compile is_causal", "compile", "liger", "flash 4", "sdpa")
+PEERS = ("switchyard", "switchyard merged", "switchyard compile", "compile is_causal", "compile", "liger", "flash 4", "sdpa")
 
 
 def by_title(rows: list[dict]) -> dict[str, dict[str, dict]]:
@@ -73,13 +73,15 @@ def tables(rows: list[dict]) -> str:
     out = [f"{row['gpu']}, driver {row['driver']}, torch {row['torch']}, cuDNN {row['cudnn']}, transformers {row['transformers']}"
            for row in rows if row["kind"] == "machine"]  # fmt: skip
     for title, peers in by_title(rows).items():
-        out += ["", f"### {title}", "", "| | ms | outside matrix products | GPU idle | GiB |", "| --- | --- | --- | --- | --- |"]
+        out += ["", f"### {title}", "", "| | ms | outside matrix products | GPU idle | host | GiB |",
+                "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
         for peer, row in peers.items():
             if "failed" in row:
-                out.append(f"| {peer} | failed: {row['failed']} | | | |")
+                out.append(f"| {peer} | failed: {row['failed']} | | | | |")
                 continue
             idle = max(0.0, row["ms"] - sum(row["kernels"].values()))
-            out.append(f"| {peer} | {row['ms']:.3f} | {outside_ms(row):.3f} | {idle:.3f} | {row['peak_gib']:.2f} |")
+            host_ms = f"{row['host_ms']:.3f}" if "host_ms" in row else ""
+            out.append(f"| {peer} | {row['ms']:.3f} | {outside_ms(row):.3f} | {idle:.3f} | {host_ms} | {row['peak_gib']:.2f} |")
         ratio = ratios(peers)
         if ratio:
             out += ["", f"Of the best peer's: total {ratio['total']:.2f}, outside matrix products {ratio['outside']:.2f}."]

@@ -1,10 +1,12 @@
 """The benchmark's program on the CPU with tiny models, and what its report makes of known lines."""
 
 import json
+import subprocess
 import sys
 
 import benchmark
 import benchmark_report as report
+import benchmark_turns
 import pytest
 
 
@@ -21,7 +23,7 @@ def run(monkeypatch, capsys):
 
 
 def line(peer, ms, size=512, part="prefill", **more) -> dict:
-    return {"kind": "model", "model": "llama", "part": part, "size": size, "peer": peer, "ms": ms, "peak_gib": 1.5, **more}
+    return {"kind": "model", "model": "llama", "part": part, "size": size, "peer": peer, "ms": ms, "host_ms": 0.5, "peak_gib": 1.5, **more}
 
 
 @pytest.mark.parametrize("kernel", [
@@ -63,8 +65,8 @@ def test_report(run, tmp_path):
     later[1].pop("ms")
     second.write_text("".join(json.dumps(row) + "\n" for row in later))
     text = run("--report", first, second, "--plot", tmp_path / "plot.svg")
-    assert "| sdpa | 10.000 | 4.000 | 2.000 | 1.50 |" in text
-    assert "| switchyard | 6.000 | 1.000 | 1.000 | 1.50 |" in text
+    assert "| sdpa | 10.000 | 4.000 | 2.000 | 0.500 | 1.50 |" in text
+    assert "| switchyard | 6.000 | 1.000 | 1.000 | 0.500 | 1.50 |" in text
     assert "total 0.60, outside matrix products 0.25" in text
     assert "flash 4 | failed: ModuleNotFoundError" in text
     assert "| softmax | inference_mode | 3.00 | 2.00 | 1.50 |" in text
@@ -89,8 +91,24 @@ def test_the_program(run, tmp_path):
     host = {(row["op"], row["mode"]): row for row in rows if row["kind"] == "host"}
     assert len(host) == 6 * 4 and all(row["switchyard"] > 0 and row["torch"] > 0 for row in host.values())
     assert {(row["model"], row["peer"]) for row in rows if row["kind"] == "layer"} == {
-        (model, peer) for model in ("llama", "qwen3") for peer in ("switchyard", "sdpa")}  # fmt: skip
+        (model, peer) for model in ("llama", "qwen3") for peer in ("switchyard", "switchyard merged", "sdpa")}  # fmt: skip
     assert "### qwen3, prompt of 16 tokens" in run("--report", out)
+
+
+def test_turns(tmp_path):
+    """Peers in processes of their own; one that fails is named."""
+    out = tmp_path / "turns.jsonl"
+    command = [sys.executable, benchmark_turns.__file__, "--small", "--out", out, "--models", "qwen3", "--peers", "sdpa,liger,switchyard",
+               "--cells", "prefill:16,decode:1", "--rounds", "2", "--runs", "2"]  # fmt: skip
+    subprocess.run([str(each) for each in command], check=True, capture_output=True)
+    lines = map(json.loads, out.read_text().splitlines())
+    rows = {(row["part"], row["peer"]): row for row in lines if row["kind"] == "model"}
+    assert len(rows) == 6
+    for (_, peer), row in rows.items():
+        if peer == "liger":
+            assert row["failed"]
+        else:
+            assert row["ms"] > 0 and row["host_ms"] > 0 and report.outside_ms(row) > 0
 
 
 def test_the_report_knows_every_peer():

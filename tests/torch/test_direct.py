@@ -1,8 +1,12 @@
 """Eager calls go past torch.library's Python, and give what the op itself gives, with its own gradient: in every mode,
-for every set of inputs that need one, and where only the op itself is right (subclasses, torch.func, tracing)."""
+for every set of inputs that need one, and where only the op itself is right (subclasses, torch.func, tracing).
+
+On the device SWITCHYARD_TEST_DEVICE, or the CPU.
+"""
 
 import gc
 import itertools
+import os
 import sys
 import weakref
 
@@ -14,16 +18,21 @@ from torch.utils.checkpoint import checkpoint
 import switchyard.torch as sy
 
 ops = torch.ops.switchyard
-CU = torch.tensor([0, 2, 5], dtype=torch.int32)
+DEVICE = os.environ.get("SWITCHYARD_TEST_DEVICE", "cpu")
+CU = torch.tensor([0, 2, 5], dtype=torch.int32, device=DEVICE)
+
+
+def randn(*shape, **kwargs):
+    return torch.randn(shape, device=DEVICE, **kwargs)
 
 
 def calls():
     """Of each function: our call, the op's, and the inputs that have gradients."""
-    q, k, v = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16), torch.randn(1, 2, 5, 16)
-    packed = [torch.randn(5, h, 16) for h in (4, 2, 2)]
-    bias, sinks = torch.randn(1, 4, 5, 5), torch.randn(4)
-    angle = torch.randn(5, 8)
-    x, y, weight, offset = torch.randn(3, 32), torch.randn(3, 32), torch.randn(32), torch.randn(32)
+    q, k, v = randn(1, 4, 5, 16), randn(1, 2, 5, 16), randn(1, 2, 5, 16)
+    packed = [randn(5, h, 16) for h in (4, 2, 2)]
+    bias, sinks = randn(1, 4, 5, 5), randn(4)
+    angle = randn(5, 8)
+    x, y, weight, offset = randn(3, 32), randn(3, 32), randn(32), randn(32)
     one = lambda out: out[0]  # noqa: E731
     two = lambda out: out[:2]  # noqa: E731
     return {
@@ -134,7 +143,7 @@ def test_rotary_has_a_second_derivative():
     function, op, (q, k) = calls()["rotary"]
     found = []
     for run in (function, op):
-        scale = torch.tensor(2.0, requires_grad=True)
+        scale = torch.tensor(2.0, device=DEVICE, requires_grad=True)
         given = leaves((q, k))
         out = sum((each * scale).square().sum() for each in run(*given))
         (grad,) = torch.autograd.grad(out, given[0], create_graph=True)
@@ -167,7 +176,7 @@ class Marked(torch.Tensor):
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_torch_functions_see_the_op(grad):
-    x = torch.randn(3, 32, requires_grad=grad)
+    x = randn(3, 32, requires_grad=grad)
     with Seen() as mode:
         out = sy.softmax(x)
     assert ops.softmax.default in mode.functions and out.requires_grad == grad
@@ -177,7 +186,7 @@ def test_torch_functions_see_the_op(grad):
 
 
 def test_dispatch_modes_see_the_op(counted):
-    x = torch.randn(3, 32, requires_grad=True)
+    x = randn(3, 32, requires_grad=True)
     with counted() as mode:
         sy.softmax(x).sum().backward()
     assert mode.calls["softmax"] == 1 and mode.calls["softmax_backward"] == 1
@@ -194,7 +203,7 @@ def test_torch_func_is_refused(name):
 @pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.parametrize("grad", [False, True])
 def test_traces_hold_the_op(grad):
-    traced = torch.jit.trace(sy.softmax, torch.randn(3, 32, requires_grad=grad), check_trace=False)
+    traced = torch.jit.trace(sy.softmax, randn(3, 32, requires_grad=grad), check_trace=False)
     assert "switchyard::softmax" in str(traced.graph)
 
 
@@ -209,7 +218,7 @@ def test_checkpoints(reentrant):
 
 
 def test_a_saved_tensor_that_changes_is_noticed():
-    gate, up = torch.randn(3, 32, requires_grad=True), torch.randn(3, 32)
+    gate, up = randn(3, 32, requires_grad=True), randn(3, 32)
     out = sy.gated_activation(gate, up)
     up.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -250,11 +259,11 @@ def test_compiled_and_eager_parts_of_one_graph(compiled_backward):
 
 
 def test_what_was_not_asked_for_is_none():
-    x = torch.randn(3, 32)
+    x = randn(3, 32)
     _, residual, rstd = ops.rms_norm(x)
     assert residual is None and rstd is None
     with pytest.raises(RuntimeError, match="needs with_statistics=True"):
         ops.rms_norm(x.requires_grad_())[0].sum().backward()
-    q = torch.randn(1, 2, 4, 16, requires_grad=True)
+    q = randn(1, 2, 4, 16, requires_grad=True)
     with pytest.raises(RuntimeError, match="needs with_lse=True"):
         ops.attention_forward(q, q, q)[0].sum().backward()

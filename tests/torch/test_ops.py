@@ -106,3 +106,13 @@ def test_inference_mode():
     with torch.inference_mode():
         q = torch.randn(1, 2, 4, 16)
         assert sy.attention(q, q, q).shape == q.shape
+
+
+def test_options_that_there_are_not():
+    q = torch.randn(1, 2, 4, 16)
+    with pytest.raises(ValueError, match="no mask 'lower'; there are none, causal_top_left, causal_bottom_right"):
+        sy.attention(q, q, q, causal="lower")
+    with pytest.raises(ValueError, match="no function 'relu'; there are silu, gelu, gelu_tanh"):
+        sy.gated_activation(q, q, function="relu")
+    with pytest.raises(ValueError, match="no style 'neox'; there are half, interleaved"):
+        sy.rotary(q, style="neox")

@@ -133,6 +133,13 @@ def test_rotary(style, rotary_dim):
     check(lambda q: sy.rotary(q, None, cos, sin, style=style), lambda q: judge(q, q)[0], q)
 
 
+def test_rotary_tables_with_strided_rows():
+    """As gpt-oss of transformers 5.17 makes them; a tensor whose last dimension is strided is copied."""
+    q, angle = torch.randn(1, 2, 6, 32), torch.randn(16, 6).T
+    dense = angle.contiguous()
+    assert torch.equal(sy.rotary(q, None, angle.cos(), angle.sin()), sy.rotary(q, None, dense.cos(), dense.sin()))
+
+
 def test_rotary_positions():
     q = torch.randn(2, 4, 3, 32)
     angle = torch.randn(50, 16)

@@ -46,7 +46,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   const Tensor v_in = with_dense_rows(v);
   const Tensor out_in = with_dense_rows(out);
   const Tensor grad_in = with_dense_rows(grad_out);
-  const optional_tensor bias_in = bias.has_value() ? optional_tensor{with_dense_rows(*bias)} : bias;
+  const optional_tensor bias_in = with_dense_rows(bias);
   ops::attention_backward::tensors of{};
   of.q = view_heads(call, q_in, "q", packed);
   of.k = view_heads(call, k_in, "k", packed_k);

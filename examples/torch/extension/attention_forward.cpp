@@ -35,7 +35,7 @@ std::tuple<Tensor, Tensor> attention_forward(
   const Tensor q_in = with_dense_rows(q);
   const Tensor k_in = with_dense_rows(k);
   const Tensor v_in = with_dense_rows(v);
-  const optional_tensor bias_in = bias.has_value() ? optional_tensor{with_dense_rows(*bias)} : bias;
+  const optional_tensor bias_in = with_dense_rows(bias);
   ops::attention_forward::options with{.mask = mask_of(call, mask),
                                        .soft_cap = static_cast<float>(soft_cap),
                                        .window_left = static_cast<std::int32_t>(window_left),

@@ -29,6 +29,9 @@ namespace switchyard_torch {
 
 /// The tensor, or a contiguous copy where its last dimension is strided.
 [[nodiscard]] Tensor with_dense_rows(const Tensor& tensor);
+[[nodiscard]] inline optional_tensor with_dense_rows(const optional_tensor& tensor) {
+  return tensor.has_value() ? optional_tensor{with_dense_rows(*tensor)} : tensor;
+}
 
 /// In place of a result that is not wanted: an undefined tensor, None in Python. It costs the host nothing.
 [[nodiscard]] inline Tensor nothing() {

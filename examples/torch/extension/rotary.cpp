@@ -36,7 +36,9 @@ std::tuple<Tensor, Tensor> rotary(const Tensor& q, const optional_tensor& k, con
   Tensor k_out = k.has_value() ? empty_beside(call, *k, packed) : nothing();
   if (q.numel() == 0 && (!k.has_value() || k->numel() == 0)) return {q_out, k_out};
   const Tensor q_in = with_dense_rows(q);
-  const optional_tensor k_in = k.has_value() ? optional_tensor{with_dense_rows(*k)} : k;
+  const optional_tensor k_in = with_dense_rows(k);
+  const optional_tensor cos_in = with_dense_rows(cos);
+  const optional_tensor sin_in = with_dense_rows(sin);
   ops::rotary::options with{.longest = longest,
                             .offset = offset,
                             .base = static_cast<float>(base),
@@ -44,8 +46,8 @@ std::tuple<Tensor, Tensor> rotary(const Tensor& q, const optional_tensor& k, con
                             .style = static_cast<ops::rotary_style>(style),
                             .inverse = inverse};
   if (rotary_dim >= 0) with.rotary_dim = rotary_dim;
-  with.cos = call.view(cos, "cos");
-  with.sin = call.view(sin, "sin");
+  with.cos = call.view(cos_in, "cos");
+  with.sin = call.view(sin_in, "sin");
   with.positions = call.view(positions, "positions");
   with.sequence_offsets = call.view(sequence_offsets, "sequence_offsets");
   with.cu_seqlens = call.view(cu_seqlens, "cu_seqlens");

@@ -4,6 +4,7 @@ import torch
 
 from . import _gradients
 from ._direct import caller, needs_gradient
+from ._options import number_of
 
 _forward = caller("attention_forward", _gradients.attention_forward)
 _forward_out = caller("attention_forward", _gradients.attention_forward, first=True)
@@ -15,7 +16,7 @@ MASKS = {"none": 0, "causal_top_left": 1, "causal_bottom_right": 2}
 
 def _mask(causal: bool | str) -> int:
     if isinstance(causal, str):
-        return MASKS[causal]
+        return number_of("mask", causal, MASKS)
     return MASKS["causal_bottom_right"] if causal else MASKS["none"]
 
 

@@ -4,8 +4,9 @@ import torch
 
 from . import _gradients
 from ._direct import caller, needs_gradient
+from ._options import number_of
 
-STYLES = ("half", "interleaved")
+STYLES = {"half": 0, "interleaved": 1}
 
 _rotary = caller("rotary", _gradients.rotary)
 _rotary_q = caller("rotary", _gradients.rotary, first=True)
@@ -40,4 +41,4 @@ def rotary(
     run = _rotary_q if k is None else _rotary
     return run(
         needs_gradient(q, k, cos, sin), q, k, cos, sin, positions, sequence_offsets, cu_seqlens, longest, offset,
-        rotary_dim, base, scaling, STYLES.index(style), inverse)  # fmt: skip
+        rotary_dim, base, scaling, number_of("style", style, STYLES), inverse)  # fmt: skip

@@ -4,8 +4,9 @@ import torch
 
 from . import _gradients
 from ._direct import caller, needs_gradient
+from ._options import number_of
 
-FUNCTIONS = ("silu", "gelu", "gelu_tanh")
+FUNCTIONS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 
 _rms_norm = caller("rms_norm", _gradients.rms_norm)
 _rms_norm_out = caller("rms_norm", _gradients.rms_norm, first=True)
@@ -61,7 +62,7 @@ def gated_activation(gate: torch.Tensor, up: torch.Tensor | None = None, *, func
     function: silu (SwiGLU), gelu or gelu_tanh (GEGLU). f32, f16 or bf16, any shape. Raises ValueError for another
     function.
     """
-    return _gated_activation(needs_gradient(gate, up), gate, up, FUNCTIONS.index(function))
+    return _gated_activation(needs_gradient(gate, up), gate, up, number_of("function", function, FUNCTIONS))
 
 
 def softmax(x: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor:

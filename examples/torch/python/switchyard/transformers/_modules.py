@@ -1,21 +1,17 @@
 """What replaces the forward functions of modules: norms, gated feed-forward blocks, rotary embedding, the layers and
 models around them."""
 
+import contextlib
 import functools
 
 import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ..torch import gated_activation, layer_norm, rms_norm, rotary
 from ._attention import attention
+from ._calls import add_and_norm, between_layers, call, project
 from ._masks import no_mask
-
-
-def plain_rms_norm(self, hidden_states: torch.Tensor, residual: torch.Tensor | None = None):
-    """RMSNorm of Llama, Qwen and gpt-oss. Rounds once, behind the weight; transformers rounds before it too.
-
-    With a residual, normalises the sum, and returns that and the sum.
-    """
-    return rms_norm(hidden_states, self.weight, residual, epsilon=self.variance_epsilon)
+from ._merged import project_merged
 
 
 def offset_rms_norm(self, x: torch.Tensor) -> torch.Tensor:
@@ -28,6 +24,8 @@ def plain_layer_norm(self, x: torch.Tensor) -> torch.Tensor:
     return layer_norm(x, self.weight, self.bias, epsilon=self.eps)
 
 
+GATE_AND_UP = ("gate_proj", "up_proj")
+QUERY_KEY_VALUE = ("q_proj", "k_proj", "v_proj")
 ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
 
 
@@ -35,9 +33,22 @@ def gated_feed_forward(function: str):
     """The forward of a block with gate_proj, up_proj and down_proj."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down_proj(gated_activation(self.gate_proj(x), self.up_proj(x), function=function))
+        modules = self._modules  # attributes that are modules are slow to find
+        gate, up = project_merged(self, GATE_AND_UP, x), None
+        if gate is None:
+            gate, up = project(modules["gate_proj"], x), project(modules["up_proj"], x)
+        return project(modules["down_proj"], gated_activation(gate, up, function=function))
 
     return forward
+
+
+def is_ours(config) -> bool:
+    """Whether a model's attention is ours. transformers runs Python for each attribute of a configuration."""
+    if not torch.compiler.is_compiling():
+        known = object.__getattribute__(config, "__dict__").get("_attn_implementation_internal")
+        if known is not None:
+            return known == "switchyard"
+    return config._attn_implementation == "switchyard"
 
 
 def attention_block(forward, has_norms: bool):
@@ -45,21 +56,27 @@ def attention_block(forward, has_norms: bool):
     configuration in each layer. `forward` serves where the attention was changed behind patch."""
 
     def run(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
-        if self.config._attn_implementation != "switchyard":
+        if not is_ours(self.config):
             return forward(self, hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs)
+        modules = self._modules
         batch, seqlen, _ = hidden_states.shape
         heads = (batch, seqlen, -1, self.head_dim)
-        query, key = self.q_proj(hidden_states).view(heads), self.k_proj(hidden_states).view(heads)
+        merged = project_merged(self, QUERY_KEY_VALUE, hidden_states)
+        if merged is None:
+            projected = [project(modules[each], hidden_states) for each in QUERY_KEY_VALUE]
+        else:
+            projected = merged.split([modules[each].out_features for each in QUERY_KEY_VALUE], -1)
+        query, key, value = (each.view(heads) for each in projected)
         if has_norms:
-            query, key = self.q_norm(query), self.k_norm(key)
-        value = self.v_proj(hidden_states).view(heads).transpose(1, 2)
+            query, key = call(modules["q_norm"], query), call(modules["k_norm"], key)
+        value = value.transpose(1, 2)
         query, key = apply_rotary_pos_emb(query.transpose(1, 2), key.transpose(1, 2), *position_embeddings)
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.layer_idx)
         window = self.sliding_window if has_norms else None
         dropout = self.attention_dropout if self.training else 0.0
         out, _ = attention(self, query, key, value, attention_mask, self.scaling, dropout, window, **kwargs)
-        return self.o_proj(out.reshape(batch, seqlen, -1)), None
+        return project(modules["o_proj"], out.reshape(batch, seqlen, -1)), None
 
     return run
 
@@ -74,9 +91,11 @@ def decoder_layer(
     position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
     **kwargs,
 ) -> torch.Tensor:
-    """A layer of Llama, Qwen3 and gpt-oss: what attention returns is added to the residual by the norm behind it."""
-    attended, _ = self.self_attn(
-        hidden_states=self.input_layernorm(hidden_states),
+    """A layer of Llama, Qwen3 and gpt-oss. Both of its sums are part of the norm behind them."""
+    modules = self._modules
+    attended, _ = call(
+        modules["self_attn"],
+        hidden_states=call(modules["input_layernorm"], hidden_states),
         attention_mask=attention_mask,
         position_ids=position_ids,
         past_key_values=past_key_values,
@@ -84,9 +103,26 @@ def decoder_layer(
         position_embeddings=position_embeddings,
         **kwargs,
     )
-    normed, hidden_states = self.post_attention_layernorm(attended, hidden_states)
-    out = self.mlp(normed)
-    return hidden_states + (out[0] if isinstance(out, tuple) else out)  # gpt-oss returns the router's scores too
+    normed, hidden_states = call(modules["post_attention_layernorm"], attended, hidden_states)
+    out = call(modules["mlp"], normed)
+    out = out[0] if isinstance(out, tuple) else out  # gpt-oss returns the router's scores too
+    return add_and_norm(self, out, hidden_states)
+
+
+def with_checkpoints(forward):
+    """A layer's forward with gradient checkpointing where transformers has that in the class's forward, which ours
+    replaces: 5.23 does, 5.17 has it in the layer's __call__."""
+    if "__call__" in vars(GradientCheckpointingLayer):
+        return forward
+
+    @functools.wraps(forward)
+    def run(self, *args, **kwargs):
+        if not (self.gradient_checkpointing and self.training):
+            return forward(self, *args, **kwargs)
+        kwargs.update(use_cache=False, past_key_values=None)  # a cache would be written again by the backward
+        return self._gradient_checkpointing_func(functools.partial(forward, self, **kwargs), *args)
+
+    return run
 
 
 def whole_sequences(forward):
@@ -101,10 +137,11 @@ def whole_sequences(forward):
     def run(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, **kwargs):
         given = input_ids if input_ids is not None else inputs_embeds
         is_whole = attention_mask is None and position_ids is None and past_key_values is None and given is not None
-        if is_whole and self.config._attn_implementation == "switchyard":
+        if is_whole and is_ours(self.config):
             attention_mask = no_mask(given.device)
-        return forward(self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
-                       past_key_values=past_key_values, inputs_embeds=inputs_embeds, **kwargs)  # fmt: skip
+        with contextlib.nullcontext() if torch.compiler.is_compiling() else between_layers():
+            return forward(self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                           past_key_values=past_key_values, inputs_embeds=inputs_embeds, **kwargs)  # fmt: skip
 
     return run
 

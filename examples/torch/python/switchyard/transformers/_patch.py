@@ -4,20 +4,22 @@ import types
 
 import torch
 
-from . import _modules
+from . import _calls, _merged, _modules
 
 _RMS_NORMS = {
-    "LlamaRMSNorm": _modules.plain_rms_norm,
-    "Qwen3RMSNorm": _modules.plain_rms_norm,
-    "GptOssRMSNorm": _modules.plain_rms_norm,
+    "LlamaRMSNorm": _calls.plain_rms_norm,
+    "Qwen3RMSNorm": _calls.plain_rms_norm,
+    "GptOssRMSNorm": _calls.plain_rms_norm,
     "Gemma3RMSNorm": _modules.offset_rms_norm,
 }
 _FEED_FORWARDS = {"LlamaMLP": "hidden_act", "Qwen3MLP": "hidden_act", "Gemma3MLP": "hidden_activation"}
 _LAYERS = {"LlamaDecoderLayer", "Qwen3DecoderLayer", "GptOssDecoderLayer"}
 _DECODERS = {"LlamaModel", "Qwen3Model", "Gemma3TextModel", "GptOssModel"}
-_ROTARY_TABLES = {"LlamaRotaryEmbedding", "Qwen3RotaryEmbedding"}
+_ROTARY_TABLES = {"LlamaRotaryEmbedding", "Qwen3RotaryEmbedding", "GptOssRotaryEmbedding"}
 _ROTARY = {"LlamaAttention", "Qwen3Attention", "Gemma3Attention", "GptOssAttention"}
 _BLOCKS = {"LlamaAttention", "Qwen3Attention"}
+# Projections that merge_projections merges. Qwen3's q and k are not: rows of their norms would not be at one distance.
+_MERGED = {"LlamaAttention": _modules.QUERY_KEY_VALUE, **dict.fromkeys(_FEED_FORWARDS, _modules.GATE_AND_UP)}
 _FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
 _STATE = "_switchyard"
 
@@ -60,7 +62,7 @@ def _replacement(module: torch.nn.Module):
     if name in _ROTARY_TABLES and not _is_updated(module.rope_type):
         return _modules.rotary_tables, "rotary tables"
     if name in _LAYERS:
-        return _modules.decoder_layer, "residual"
+        return _modules.with_checkpoints(_modules.decoder_layer), "residual"
     if name in _DECODERS and _is_causal(module.config):
         return _modules.whole_sequences(type(module).forward), "mask"
     if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
@@ -68,12 +70,18 @@ def _replacement(module: torch.nn.Module):
     return None
 
 
-def patch(model):
+def patch(model, *, merge_projections: bool = False):
     """Makes a model run on Switchyard: attention, rotary embedding, RMSNorm, LayerNorm, SwiGLU and GEGLU.
 
     For Llama, Qwen3, Gemma 3, gpt-oss and ViT of transformers 5, on any device with kernels. Only this instance
-    changes. The experts of gpt-oss, and feed-forward blocks without a gate (ViT), stay as they are. Returns the
-    model. Raises RuntimeError for another architecture or activation, and for a model that is patched already.
+    changes. The experts of gpt-oss, and feed-forward blocks without a gate (ViT), stay as they are.
+
+    merge_projections: without gradients, a feed-forward block's gate and up projections are one matrix product, and so
+    are Llama's q, k and v. Their parameters become views of one tensor: patch when the model is on its device and has
+    its type. Compiled code, and blocks whose projections are quantised, adapted or moved later, keep single products.
+
+    Returns the model. Raises RuntimeError for another architecture or activation, and for a model that is patched
+    already.
     """
     if hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is patched already")
@@ -84,25 +92,50 @@ def patch(model):
     found = [(name, module, _replacement(module)) for name, module in model.named_modules()]
     before = model.config._attn_implementation
     model.set_attn_implementation("switchyard")
-    done = {}
+    done, replaced = {}, {}
     for name, module, replacement in found:
         if replacement is None:
             continue
         forward, what = replacement
-        module.forward = types.MethodType(forward, module)
+        place = _place_of_forward(module)
+        replaced[name] = vars(module).get(place)
+        vars(module)[place] = types.MethodType(forward, module)
         done[name] = what
-    object.__setattr__(model, _STATE, (before, done))
+        if what == "mask":
+            _calls.follow(_layers(module), module.norm)
+        if merge_projections and type(module).__name__ in _MERGED:
+            _merged.merge(module, _MERGED[type(module).__name__])
+    object.__setattr__(model, _STATE, (before, done, replaced))
     return model
+
+
+def _place_of_forward(module: torch.nn.Module) -> str:
+    """accelerate's hooks, which move weights, replace a module's forward and call the one before."""
+    return "_old_forward" if "_hf_hook" in vars(module) else "forward"
+
+
+def _layers(decoder) -> list[torch.nn.Module]:
+    """The layers of a decoder that a norm of ours follows."""
+    return [each for each in decoder.layers if type(each).__name__ in _LAYERS]
 
 
 def unpatch(model):
     """Undoes patch. Returns the model. Raises RuntimeError for a model that is not patched."""
     if not hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is not patched")
-    before, done = getattr(model, _STATE)
+    before, done, replaced = getattr(model, _STATE)
     modules = dict(model.named_modules())
-    for name in done:
-        vars(modules[name]).pop("forward", None)
+    for name, forward in replaced.items():
+        module = modules[name]
+        place = _place_of_forward(module)
+        if forward is None and place == "forward":
+            vars(module).pop(place, None)
+        else:
+            vars(module)[place] = forward or types.MethodType(type(module).forward, module)
+        if done[name] == "mask":
+            _calls.unfollow(_layers(module))
+        if type(module).__name__ in _MERGED:
+            _merged.part(module, _MERGED[type(module).__name__])
     model.set_attn_implementation(before)
     object.__delattr__(model, _STATE)
     return model
@@ -110,4 +143,4 @@ def unpatch(model):
 
 def report(model) -> dict[str, str]:
     """Which modules of a patched model call Switchyard: module name to operator. Attention is the whole model's."""
-    return dict(getattr(model, _STATE, (None, {}))[1])
+    return dict(getattr(model, _STATE, (None, {}, {}))[1])

@@ -1,0 +1,8 @@
+"""Options that have names."""
+
+
+def number_of(what: str, name: str, known: dict[str, int]) -> int:
+    """The number by which ops take an option. Raises ValueError for a name that there is not."""
+    if isinstance(name, str) and name in known:
+        return known[name]
+    raise ValueError(f"switchyard: no {what} {name!r}; there are {', '.join(known)}")

@@ -1,0 +1,125 @@
+"""Calls of modules by the shortest way, which is what bounds short prompts: where nothing hooks into a module's call,
+what it computes, without torch.nn.Module's Python. Else the module itself is called. So is it in compiled code, which
+has no such cost."""
+
+import threading
+
+import torch
+from torch.nn.modules.module import (
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_pre_hooks,
+)
+
+from ..torch import rms_norm
+
+_is_compiling = torch.compiler.is_compiling
+_linear = torch.nn.functional.linear
+_NORMED = "_switchyard_normed"
+_FOLLOWING = "_switchyard_following"
+
+
+def is_bare(module: torch.nn.Module) -> bool:
+    """Whether a call of the module is a call of its forward."""
+    return not (
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+        or module._compiled_call_impl or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks
+        or _global_backward_pre_hooks)  # fmt: skip
+
+
+def call(module: torch.nn.Module, *args, **kwargs):
+    """module(*args, **kwargs)."""
+    if _is_compiling() or not is_bare(module):
+        return module(*args, **kwargs)
+    return module.forward(*args, **kwargs)
+
+
+def project(linear: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """linear(x). Subclasses (quantised weights, adapters) and replaced forwards are called as they are."""
+    if _is_compiling() or type(linear) is not torch.nn.Linear or "forward" in linear.__dict__ or not is_bare(linear):
+        return linear(x)
+    parameters = linear._parameters
+    if "weight" not in parameters or "bias" not in parameters:  # tensors that are no parameters
+        return linear(x)
+    return _linear(x, parameters["weight"], parameters["bias"])
+
+
+def plain_rms_norm(self, hidden_states: torch.Tensor, residual: torch.Tensor | None = None):
+    """The forward of Llama's, Qwen3's and gpt-oss' RMSNorm. Rounds once, behind the weight; transformers rounds before
+    it too.
+
+    With a residual, normalises the sum, and returns that and the sum.
+    """
+    if residual is None and not _is_compiling():
+        kept = hidden_states.__dict__.pop(_NORMED, None)
+        if kept is not None and kept[0] is self:
+            return kept[1]
+    return rms_norm(hidden_states, _weight(self), residual, epsilon=self.variance_epsilon)
+
+
+def _weight(norm: torch.nn.Module) -> torch.Tensor:
+    weight = norm._parameters.get("weight")  # modules' attributes are slow to find
+    return norm.weight if weight is None else weight
+
+
+def _is_ours(norm: torch.nn.Module) -> bool:
+    """Whether a call of the norm is plain_rms_norm."""
+    return getattr(norm.__dict__.get("forward"), "__func__", None) is plain_rms_norm and is_bare(norm)
+
+
+# The norm behind a layer. A layer ends with a sum, and a norm of it follows: the next layer's or the model's own. Both are
+# one kernel. The layer runs it, returns the sum, and leaves the normalised tensor at it for the norm to take.
+
+
+class _Running(threading.local):
+    decoders = 0
+
+
+_running = _Running()
+
+
+class between_layers:
+    """While a patched decoder runs, nobody but transformers and hooks sees what a layer returns."""
+
+    def __enter__(self):
+        _running.decoders += 1
+
+    def __exit__(self, *_):
+        _running.decoders -= 1
+
+
+def follow(layers, norm: torch.nn.Module) -> None:
+    """Tells each layer which norm reads what it returns, and in which layer."""
+    for layer, after in zip(layers, [*layers[1:], None]):  # noqa: B905: there may be none
+        # An attribute would make it a submodule.
+        layer.__dict__[_FOLLOWING] = (after, norm if after is None else after.input_layernorm)
+
+
+def unfollow(layers) -> None:
+    for layer in layers:
+        layer.__dict__.pop(_FOLLOWING, None)
+
+
+def _norm_behind(layer: torch.nn.Module, device: torch.device) -> torch.nn.Module | None:
+    """The norm that reads what the layer returns, if nothing in between could see or change that, and the norm may run
+    here already: hooks move, gather or load weights before a layer."""
+    if not _running.decoders or (layer.training and getattr(layer, "gradient_checkpointing", False)):
+        return None
+    after, norm = layer.__dict__.get(_FOLLOWING, (None, None))
+    if norm is None or not is_bare(layer) or not _is_ours(norm):
+        return None
+    if after is not None and ("_hf_hook" in after.__dict__ or not is_bare(after)):
+        return None
+    weight = _weight(norm)
+    return norm if type(weight) is torch.nn.Parameter and weight.device == device else None
+
+
+def add_and_norm(layer: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+    """x + residual, which the layer returns, with the norm behind it where that can be computed along."""
+    norm = None if _is_compiling() else _norm_behind(layer, x.device)
+    if norm is None:
+        return residual + x
+    normed, total = rms_norm(x, _weight(norm), residual, epsilon=norm.variance_epsilon)
+    total.__dict__[_NORMED] = (norm, normed)
+    return total

@@ -1,0 +1,74 @@
+"""Projections of one input as one matrix product: q, k and v of Llama, gate and up of every gated feed-forward block.
+
+Their weights become views of one tensor, which no memory is added for. It serves calls without gradients, as long as
+the weights are where they were put: what moves, replaces or adapts one of them ends it for its block, and each is
+projected by itself again.
+"""
+
+import torch
+
+from ._calls import is_bare
+
+_MERGED = "_switchyard_merged"
+_is_compiling = torch.compiler.is_compiling
+_linear = torch.nn.functional.linear
+
+
+def _may_merge(linears: list[torch.nn.Module]) -> bool:
+    first = linears[0]
+    for each in linears:
+        if type(each) is not torch.nn.Linear or each.bias is not None or "forward" in vars(each):
+            return False
+        weight = each.weight
+        if type(weight) is not torch.nn.Parameter or weight.dtype != first.weight.dtype or weight.is_meta:
+            return False
+        if weight.device != first.weight.device or weight.shape[1] != first.weight.shape[1]:
+            return False
+    return True
+
+
+def merge(block: torch.nn.Module, names: tuple[str, ...]) -> bool:
+    """Puts the weights of a block's projections behind each other. Returns whether it could."""
+    linears = [block._modules[each] for each in names]
+    if not _may_merge(linears):
+        return False
+    with torch.no_grad():
+        weight = torch.cat([each.weight for each in linears])
+        begin = 0
+        for each in linears:
+            rows = each.weight.shape[0]
+            each.weight.data = weight[begin : begin + rows]
+            begin += rows
+    # Where each weight is; an attribute of its own, not a parameter or a buffer.
+    block.__dict__[_MERGED] = (weight, [each.weight.data_ptr() for each in linears])
+    return True
+
+
+def part(block: torch.nn.Module, names: tuple[str, ...]) -> None:
+    """Undoes merge: each weight has memory of its own again."""
+    if block.__dict__.pop(_MERGED, None) is not None:
+        for each in names:
+            weight = block._modules[each].weight
+            weight.data = weight.data.clone()
+
+
+def project_merged(block: torch.nn.Module, names: tuple[str, ...], x: torch.Tensor) -> torch.Tensor | None:
+    """The projections side by side in the last dimension; None where each must be called by itself."""
+    merged = block.__dict__.get(_MERGED)
+    if merged is None or _is_compiling():
+        return None
+    weight, places = merged
+    modules = block._modules
+    records = torch.is_grad_enabled()
+    if records and x.requires_grad:
+        return None
+    for name, place in zip(names, places):  # noqa: B905: one for each
+        linear = modules[name]
+        own = linear._parameters.get("weight")
+        # The merged tensor keeps its memory: nothing else can be there.
+        if type(linear) is not torch.nn.Linear or own is None or own.data_ptr() != place:
+            block.__dict__.pop(_MERGED, None)
+            return None
+        if records and own.requires_grad or "forward" in linear.__dict__ or not is_bare(linear):
+            return None
+    return _linear(x, weight)
