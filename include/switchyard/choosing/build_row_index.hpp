@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -29,14 +30,14 @@ class row_index_builder {
     const std::size_t most_rows = (count >> out.depth_) + 1;
     const std::size_t lanes = (most_rows + row_index::block - 1) / row_index::block * row_index::block;
     out.lanes_ = lanes;
-    out.points_.resize(leaves * lanes * dimensions);
+    out.leaves_.resize(leaves * out.leaf_size());
     for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
+      float* const to = out.leaves_.data() + leaf * out.leaf_size();
       const std::size_t begin = out.bound(leaf, out.depth_);
       for (std::size_t i = begin; i < out.bound(leaf + 1, out.depth_); ++i) {
-        for (std::size_t axis = 0; axis < dimensions; ++axis) {
-          out.points_[(leaf * dimensions + axis) * lanes + (i - begin)] =
-              points[out.rows_[i] * dimensions + axis];
-        }
+        for (std::size_t axis = 0; axis < dimensions; ++axis)
+          to[axis * lanes + (i - begin)] = points[out.rows_[i] * dimensions + axis];
+        std::memcpy(to + dimensions * lanes + (i - begin), &out.rows_[i], sizeof out.rows_[i]);
       }
     }
     return out;

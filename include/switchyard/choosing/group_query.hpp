@@ -44,6 +44,7 @@ class group_query {
     std::array<float, max_dimensions>
         point;  // NOLINT(cppcoreguidelines-pro-type-member-init): place writes it
     const bool has_place = group_.place(problem_, computed_, point);
+    if (has_place) group_.index.prefetch_nearest(point.data());
     if (const std::uint32_t row = group_.slots.find(at, group_.at.data()); row != no_index) {
       for (const bound_time& time : group_.row_times(row)) {
         const std::uint32_t index = serving(time.variant);
@@ -58,7 +59,9 @@ class group_query {
     }
     if (!has_place) return out;
     neighbour_list near;
-    group_.index.nearest({point.data(), group_.dimensions.size()}, group_.neighbours, near);
+    static_assert(sizeof(bound_group::time_range) == 8);  // as the search expects
+    group_.index.nearest({point.data(), group_.dimensions.size()}, group_.neighbours, near,
+                         group_.ranges.data());
     // A large table is not in the cache: prefetch all rows before the first is read.
     for (std::uint32_t n = 0; n < near.count; ++n) __builtin_prefetch(&group_.ranges[near.entries[n].row]);
     for (std::uint32_t n = 0; n < near.count; ++n) {

@@ -40,11 +40,25 @@ class row_index {
   /// The `count` rows nearest to a point, nearest first; equally near rows in their table's order. A search
   /// visits a bounded number of leaves, which bounds its time in tables of a million rows; within those
   /// leaves it is exact.
-  void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out) const noexcept {
+  /// `wanted_next`, if it is not null, has an entry of eight bytes for each row: those of rows that are near
+  /// are prefetched meanwhile where the table is large.
+  void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out,
+               const void* wanted_next = nullptr) const noexcept {
     out.count = 0;
     if (rows_.empty() || count == 0) return;
     search_(*this, point.data(), count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours),
-            out);
+            reinterpret_cast<std::uintptr_t>(wanted_next), out);
+  }
+
+  /// Prefetches the leaf that a search begins with, where the table is large.
+  void prefetch_nearest(const float* point) const noexcept {
+    if (depth_ <= cached_depth) return;
+    std::size_t at = 0;
+    while (at < nodes_.size()) {
+      const node& here = nodes_[at];
+      at = 2 * at + (point[here.axis] - here.value >= 0 ? 2 : 1);
+    }
+    prefetch(at - nodes_.size());
   }
 
  private:
@@ -53,7 +67,7 @@ class row_index {
   static constexpr std::size_t leaf_rows = 56;
 
   // A leaf's coordinates are stored axis by axis, `lanes_` per axis, so that vector instructions compare its
-  // rows, a block at a time.
+  // rows, a block at a time. The rows' numbers follow them: both come from memory together.
   static constexpr std::size_t block = 8;
 
   struct node {
@@ -119,6 +133,7 @@ class row_index {
 
   template <class Floats, class Doubles>
   [[gnu::always_inline]] inline void search_in(const float* point, std::uint32_t wanted,
+                                               std::uintptr_t wanted_next,
                                                neighbour_list& out) const noexcept {
     search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
     state.point = point;
@@ -150,15 +165,15 @@ class row_index {
         continue;
       }
       // While a leaf comes from memory, the way to the next one is found.
-      if (unscanned != no_leaf) scan<Floats, Doubles>(state, unscanned);
+      if (unscanned != no_leaf) {
+        scan<Floats, Doubles>(state, unscanned);
+        if (wanted_next != 0) prefetch_found(state, wanted_next);
+      }
       unscanned = leaf;
     }
     if (unscanned != no_leaf) scan<Floats, Doubles>(state, unscanned);
-    const double none = nothing();
-    std::uint32_t count = 0;
-    for (; count < wanted && state.found[count] != none; ++count)
-      out.entries[count] = row_of(state.found[count]);
-    out.count = count;
+    for (; out.count < wanted && state.found[out.count] != nothing(); ++out.count)
+      out.entries[out.count] = row_of(state.found[out.count]);
   }
 
   /// The nearest leaf of a part. Keeps the parts that it passes on the way. No step branches on a distance:
@@ -210,13 +225,21 @@ class row_index {
     }
   }
 
+  [[nodiscard]] std::size_t leaf_size() const noexcept { return lanes_ * (dimensions_ + 1); }
+
   /// Prefetches a leaf.
   void prefetch(std::size_t position) const noexcept {
     constexpr std::size_t line = 16;  // values in a cache line
-    const std::size_t begin = position * lanes_ * dimensions_;
-    for (std::size_t i = 0; i < lanes_ * dimensions_; i += line) __builtin_prefetch(&points_[begin + i]);
-    for (std::size_t i = bound(position, depth_); i < bound(position + 1, depth_); i += line)
-      __builtin_prefetch(&rows_[i]);
+    const float* const leaf = &leaves_[position * leaf_size()];
+    for (std::size_t i = 0; i < leaf_size(); i += line) __builtin_prefetch(leaf + i);
+    __builtin_prefetch(leaf + leaf_size() - 1);
+  }
+
+  /// Prefetches the entries of the rows found so far.
+  static void prefetch_found(const search& state, std::uintptr_t entries) noexcept {
+    constexpr std::size_t bytes = 8;
+    for (std::uint32_t i = 0; i < state.wanted; ++i)
+      __builtin_prefetch(reinterpret_cast<const void*>(entries + row_of(state.found[i]).row * bytes));
   }
 
   template <class Value, class Vector>
@@ -308,9 +331,9 @@ class row_index {
                                                std::size_t position) const noexcept {
     constexpr std::size_t width = sizeof(Floats) / sizeof(float);
     static_assert(block % width == 0);
-    const float* const leaf = &points_[position * lanes_ * dimensions_];
-    const std::size_t begin = bound(position, depth_);
-    const std::size_t count = bound(position + 1, depth_) - begin;
+    const float* const leaf = &leaves_[position * leaf_size()];
+    const float* const numbers = leaf + dimensions_ * lanes_;
+    const std::size_t count = bound(position + 1, depth_) - bound(position, depth_);
     alignas(32) std::array<float, block> squared;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     float limit = nearest.worst();
     for (std::size_t lane = 0; lane < count; lane += block) {
@@ -327,32 +350,34 @@ class row_index {
         near |= lanes_within(sum, limit) << i;
       }
       if (count - lane < block) near &= (1U << (count - lane)) - 1;
-      if (near == 0) continue;
       for (; near != 0; near &= near - 1) {
         const auto i = static_cast<std::size_t>(std::countr_zero(near));
-        nearest.insert(key_of(squared[i], rows_[begin + lane + i]));
+        std::uint32_t row = 0;
+        __builtin_memcpy(&row, numbers + lane + i, sizeof row);
+        nearest.insert(key_of(squared[i], row));
       }
       limit = nearest.worst();
     }
   }
 
   static void search_narrow(const row_index& of, const float* point, std::uint32_t wanted,
-                            neighbour_list& out) noexcept {
+                            std::uintptr_t wanted_next, neighbour_list& out) noexcept {
     using four = float __attribute__((vector_size(16)));
     using four_doubles = double __attribute__((vector_size(32)));
-    of.search_in<four, four_doubles>(point, wanted, out);
+    of.search_in<four, four_doubles>(point, wanted, wanted_next, out);
   }
 #if defined(__x86_64__)
   [[gnu::target("avx2")]] static void search_wide(const row_index& of, const float* point,
-                                                  std::uint32_t wanted, neighbour_list& out) noexcept {
+                                                  std::uint32_t wanted, std::uintptr_t wanted_next,
+                                                  neighbour_list& out) noexcept {
     using eight = float __attribute__((vector_size(32)));
     using four_doubles = double __attribute__((vector_size(32)));
-    of.search_in<eight, four_doubles>(point, wanted, out);
+    of.search_in<eight, four_doubles>(point, wanted, wanted_next, out);
   }
 #endif
 
   using searcher = void (*)(const row_index& of, const float* point, std::uint32_t wanted,
-                            neighbour_list& out) noexcept;
+                            std::uintptr_t wanted_next, neighbour_list& out) noexcept;
   [[nodiscard]] static searcher fastest_searcher() noexcept {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) return search_wide;
@@ -365,7 +390,7 @@ class row_index {
   unsigned depth_ = 0;
   std::vector<node> nodes_;
   std::vector<std::uint32_t> rows_;
-  std::vector<float> points_;
+  std::vector<float> leaves_;
   searcher search_ = fastest_searcher();
 };
 
