@@ -15,7 +15,6 @@
 // alignment_of).
 //
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
-//
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
 //
 // Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
@@ -386,8 +385,7 @@ template <operator_type Operator>
 /// Names of the strides that are not set or negative; empty where all are legal. For an operator's check().
 template <auto... Strides, class Arguments>
 [[nodiscard]] std::string wrong_strides(const Arguments& arguments) {
-  if (((arguments.*Strides >= 0) && ...)) [[likely]]
-    return {};  // without looking for names, which takes a hundred instructions each
+  if (((arguments.*Strides >= 0) && ...)) return {};  // a name takes a hundred instructions to find
   std::string out;
   const auto look = [&](std::string_view name, std::int64_t stride) {
     if (stride >= 0 || !out.empty()) return;
