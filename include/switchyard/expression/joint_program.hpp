@@ -29,14 +29,13 @@ class joint_program {
   /// The values of one problem, which must outlive them.
   class values {
    public:
-    values(const joint_program& of, problem_view problem) noexcept : of_{of}, problem_{problem} {
-      if (!of.outputs_.empty()) start();
-    }
+    values(const joint_program& of, problem_view problem) noexcept : of_{of}, problem_{problem} {}
     values(const values&) = delete;
     values& operator=(const values&) = delete;
 
     /// The value of an expression, by its number.
     [[nodiscard]] integer_result of(std::uint32_t number) noexcept {
+      if (!is_started_) start();  // what is never asked costs nothing
       const output& asked = of_.outputs_[number];
       if (is_sound_ && asked.result != interpreted && run(asked.begin, asked.end)) [[likely]]
         return {registers_[asked.result], fault::none};
@@ -49,6 +48,7 @@ class joint_program {
       for (const std::int64_t each : of_.constants_) *to++ = each;
       for (const std::uint32_t axis : of_.axes_) *to++ = problem_[axis];
       is_sound_ = run(0, of_.shared_);
+      is_started_ = true;
     }
 
     /// Executes steps; false where one of them has a fault.
@@ -73,7 +73,8 @@ class joint_program {
 
     const joint_program& of_;
     problem_view problem_;
-    bool is_sound_ = true;                               // no step that expressions share has a fault
+    bool is_started_ = false;
+    bool is_sound_ = false;                              // no step that expressions share has a fault
     std::array<std::int64_t, max_registers> registers_;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   };
 

@@ -59,7 +59,8 @@ double log_of_cost(const std::string& text, std::int64_t rows, std::int64_t colu
   double cost = 0;
   if (text == "rows") cost = static_cast<double>(rows);
   if (text == "rows * columns") cost = static_cast<double>(rows * columns);
-  if (text == "ceil_div(rows, 64) * columns") cost = static_cast<double>((rows + 63) / 64 * columns);
+  const std::int64_t tiles = (rows + 63) / 64 * columns;
+  if (text == "ceil_div(rows, 64) * columns") cost = static_cast<double>(tiles);
   if (text == "rows - 40") cost = static_cast<double>(rows - 40);
   return cost >= 1 ? std::log2(cost) : -1;
 }

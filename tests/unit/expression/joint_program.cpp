@@ -1,9 +1,11 @@
 #include <catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,12 @@ using namespace switchyard;
 using namespace sample_names;
 
 namespace {
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (const std::string_view each : parts) out += each;
+  return out;
+}
 
 joint_program compile(const std::vector<std::string>& texts) {
   joint_program_builder builder;
@@ -57,8 +65,8 @@ TEST_CASE("expressions compiled together have the values and faults that they ha
     for (int i = 0; i < 12; ++i) {
       const auto part = [&] { return parts[random() % parts.size()]; };
       std::string text = random() % 3 == 0 ? part() : random_trees::random_tree(random, 3).text();
-      if (random() % 2 == 0) text = "(" + text + " + " + part() + ")";
-      if (random() % 4 == 0) text = "(" + part() + " ? " + text + " : " + part() + ")";
+      if (random() % 2 == 0) text = joined({"(", text, " + ", part(), ")"});
+      if (random() % 4 == 0) text = joined({"(", part(), " ? ", text, " : ", part(), ")"});
       if (text.size() > expression::max_text) continue;
       std::optional<expression> parsed;
       try {
@@ -132,7 +140,7 @@ TEST_CASE("what has no room, or reads an argument, is interpreted") {
   std::vector<expression> all;
   for (int i = 0; i < 400; ++i) {
     const std::string n = std::to_string(i + 1);
-    all.push_back(expression::parse("(a * " + n + " + b) * (a + " + n + ") - " + n, names()));
+    all.push_back(expression::parse(joined({"(a * ", n, " + b) * (a + ", n, ") - ", n}), names()));
     CHECK(builder.add(all.back()) == static_cast<std::uint32_t>(i));
   }
   const joint_program program = builder.build();
