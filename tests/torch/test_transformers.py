@@ -291,6 +291,19 @@ def test_compiled_norms_add(name):
     assert seen.count("aten.add.Tensor") == 2  # the last sum, and positions
 
 
+def test_compiled_gradient_checkpointing():
+    torch._dynamo.reset()
+    ids, found = tokens(), []
+    for compiled in (False, True):
+        model = sy.patch(make("llama")).train()
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        logits, grads = judged(torch.compile(model, backend="aot_eager") if compiled else model, ids)
+        found.append((logits, {each.removeprefix("_orig_mod."): grad for each, grad in grads.items()}))
+    close(found[1][0], found[0][0])
+    for each, grad in found[0][1].items():
+        close(found[1][1][each], grad)
+
+
 @pytest.mark.parametrize("place", ["layer", "before a layer", "norm", "second norm"])
 def test_compiled_hooks_are_called(place):
     torch._dynamo.reset()

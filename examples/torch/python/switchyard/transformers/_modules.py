@@ -143,7 +143,8 @@ def whole_sequences(forward, has_sums: bool):
         if is_whole and is_ours(self.config):
             attention_mask = no_mask(given.device)
         with contextlib.nullcontext() if torch.compiler.is_compiling() else between_layers():
-            if torch.compiler.is_compiling() and has_sums:
+            checkpoints = self.training and getattr(self, "gradient_checkpointing", False)  # whose regions share nothing
+            if torch.compiler.is_compiling() and has_sums and not checkpoints:
                 kwargs["switchyard_sums"] = {}  # transformers hands on to layers what it does not know
             return forward(self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
                            past_key_values=past_key_values, inputs_embeds=inputs_embeds, **kwargs)  # fmt: skip
