@@ -270,6 +270,53 @@ def test_norms_add(name, counted):
     assert mode.calls["aten::add.Tensor"] == (1 if name != "gpt_oss" else 1 + LAYERS)  # positions; the experts' own
 
 
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+def test_compiled_norms_add(name):
+    """All sums but the last layer's second are part of norms; what is left of them is dead code."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    torch._dynamo.reset()
+    seen, ids = [], tokens()
+
+    def compiler(graph, inputs):
+        graph.graph.eliminate_dead_code()
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
+    with torch.no_grad():
+        model = sy.patch(make(name))
+        compiled = torch.compile(model, fullgraph=True, backend=aot_autograd(fw_compiler=compiler))
+        close(compiled(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
+    assert sum("switchyard.rms_norm" in each for each in seen) == NORMS[name] * LAYERS + 1
+    assert seen.count("aten.add.Tensor") == 2  # the last sum, and positions
+
+
+def test_compiled_gradient_checkpointing():
+    torch._dynamo.reset()
+    ids, found = tokens(), []
+    for compiled in (False, True):
+        model = sy.patch(make("llama")).train()
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        logits, grads = judged(torch.compile(model, backend="aot_eager") if compiled else model, ids)
+        found.append((logits, {each.removeprefix("_orig_mod."): grad for each, grad in grads.items()}))
+    close(found[1][0], found[0][0])
+    for each, grad in found[0][1].items():
+        close(found[1][1][each], grad)
+
+
+@pytest.mark.parametrize("place", ["layer", "before a layer", "norm", "second norm"])
+def test_compiled_hooks_are_called(place):
+    torch._dynamo.reset()
+    ids, found = tokens(), []
+    with torch.no_grad():
+        for model in (make("llama"), sy.patch(make("llama"))):
+            PLACES[place](model)
+            found.append(torch.compile(model, backend="aot_eager")(ids, use_cache=False).logits)
+            torch._dynamo.reset()
+    close(*reversed(found))
+    assert (found[0] - make("llama")(ids, use_cache=False).logits).abs().max() > 1e-4
+
+
 def doubled(module, args, output):
     return output.mul_(2.0)
 
@@ -282,6 +329,7 @@ PLACES = {
     "layer": lambda model: model.model.layers[1].register_forward_hook(doubled),
     "before a layer": lambda model: model.model.layers[2].register_forward_pre_hook(moved),
     "norm": lambda model: model.model.layers[2].input_layernorm.register_forward_hook(doubled),
+    "second norm": lambda model: model.model.layers[2].post_attention_layernorm.register_forward_hook(doubled),
     "last norm": lambda model: model.model.norm.register_forward_pre_hook(moved),
     "projection": lambda model: model.model.layers[1].self_attn.v_proj.register_forward_hook(doubled),
     "feed forward": lambda model: model.model.layers[1].mlp.register_forward_hook(doubled),

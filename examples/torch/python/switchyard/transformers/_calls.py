@@ -45,17 +45,14 @@ def project(linear: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
     return _linear(x, parameters["weight"], parameters["bias"])
 
 
-def plain_rms_norm(self, hidden_states: torch.Tensor, residual: torch.Tensor | None = None):
+def plain_rms_norm(self, hidden_states: torch.Tensor) -> torch.Tensor:
     """The forward of Llama's, Qwen3's and gpt-oss' RMSNorm. Rounds once, behind the weight; transformers rounds before
-    it too.
-
-    With a residual, normalises the sum, and returns that and the sum.
-    """
-    if residual is None and not _is_compiling():
+    it too."""
+    if not _is_compiling():
         kept = hidden_states.__dict__.pop(_NORMED, None)
         if kept is not None and kept[0] is self:
             return kept[1]
-    return rms_norm(hidden_states, _weight(self), residual, epsilon=self.variance_epsilon)
+    return rms_norm(hidden_states, _weight(self), epsilon=self.variance_epsilon)
 
 
 def _weight(norm: torch.nn.Module) -> torch.Tensor:
@@ -115,11 +112,34 @@ def _norm_behind(layer: torch.nn.Module, device: torch.device) -> torch.nn.Modul
     return norm if type(weight) is torch.nn.Parameter and weight.device == device else None
 
 
-def add_and_norm(layer: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+def add_and_norm(layer: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor, sums: dict | None) -> torch.Tensor:
     """x + residual, which the layer returns, with the norm behind it where that can be computed along."""
-    norm = None if _is_compiling() else _norm_behind(layer, x.device)
+    if _is_compiling():
+        total = residual + x
+        if sums is not None and not layer._forward_hooks:
+            sums["last"] = total, x, residual
+        return total
+    norm = _norm_behind(layer, x.device)
     if norm is None:
         return residual + x
-    normed, total = rms_norm(x, _weight(norm), residual, epsilon=norm.variance_epsilon)
+    normed, total = sum_and_norm(norm, x, residual)
     total.__dict__[_NORMED] = (norm, normed)
     return total
+
+
+def norm_of_sum(layer: torch.nn.Module, total: torch.Tensor, sums: dict | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the layer's first norm makes of `total`, and that. In compiled code the norm adds, where the layer before has
+    left what it added: nothing needs its own sum then, and the compiler leaves it out."""
+    norm = layer._modules["input_layernorm"]
+    last = sums.pop("last", None) if sums is not None and _is_compiling() else None
+    if last is not None and last[0] is total and not layer._forward_pre_hooks:
+        return sum_and_norm(norm, last[1], last[2])
+    return call(norm, total), total
+
+
+def sum_and_norm(norm: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The norm of x + residual, and the sum. Hooks of the norm see tensors, as without us."""
+    if norm._forward_hooks or norm._forward_pre_hooks or not (_is_compiling() or _is_ours(norm)):
+        total = residual + x
+        return norm(total), total
+    return rms_norm(x, _weight(norm), residual, epsilon=norm.variance_epsilon)

@@ -9,7 +9,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ..torch import gated_activation, layer_norm, rms_norm, rotary
 from ._attention import attention
-from ._calls import add_and_norm, between_layers, call, project
+from ._calls import add_and_norm, between_layers, call, norm_of_sum, project, sum_and_norm
 from ._masks import no_mask
 from ._merged import project_merged
 
@@ -89,13 +89,15 @@ def decoder_layer(
     past_key_values=None,
     use_cache: bool | None = False,
     position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
+    switchyard_sums: dict | None = None,
     **kwargs,
 ) -> torch.Tensor:
     """A layer of Llama, Qwen3 and gpt-oss. Both of its sums are part of the norm behind them."""
     modules = self._modules
+    normed, hidden_states = norm_of_sum(self, hidden_states, switchyard_sums)
     attended, _ = call(
         modules["self_attn"],
-        hidden_states=call(modules["input_layernorm"], hidden_states),
+        hidden_states=normed,
         attention_mask=attention_mask,
         position_ids=position_ids,
         past_key_values=past_key_values,
@@ -103,10 +105,10 @@ def decoder_layer(
         position_embeddings=position_embeddings,
         **kwargs,
     )
-    normed, hidden_states = call(modules["post_attention_layernorm"], attended, hidden_states)
+    normed, hidden_states = sum_and_norm(modules["post_attention_layernorm"], attended, hidden_states)
     out = call(modules["mlp"], normed)
     out = out[0] if isinstance(out, tuple) else out  # gpt-oss returns the router's scores too
-    return add_and_norm(self, out, hidden_states)
+    return add_and_norm(self, out, hidden_states, switchyard_sums)
 
 
 def with_checkpoints(forward):
@@ -125,12 +127,13 @@ def with_checkpoints(forward):
     return run
 
 
-def whole_sequences(forward):
+def whole_sequences(forward, has_sums: bool):
     """A decoder's forward that says so where each row of the batch is one whole sequence: neither a mask, nor
     positions, nor a cache are given.
 
     transformers makes positions then, and looks for packed sequences in them: eagerly it waits for the device, and
-    compiled it makes a boolean mask of queries times keys, whose values nobody may look at.
+    compiled it makes a boolean mask of queries times keys, whose values nobody may look at. `has_sums`: its layers are
+    decoder_layer's.
     """
 
     @functools.wraps(forward)
@@ -140,6 +143,9 @@ def whole_sequences(forward):
         if is_whole and is_ours(self.config):
             attention_mask = no_mask(given.device)
         with contextlib.nullcontext() if torch.compiler.is_compiling() else between_layers():
+            checkpoints = self.training and getattr(self, "gradient_checkpointing", False)  # whose regions share nothing
+            if torch.compiler.is_compiling() and has_sums and not checkpoints:
+                kwargs["switchyard_sums"] = {}  # transformers hands on to layers what it does not know
             return forward(self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
                            past_key_values=past_key_values, inputs_embeds=inputs_embeds, **kwargs)  # fmt: skip
 

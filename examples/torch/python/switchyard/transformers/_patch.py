@@ -64,7 +64,7 @@ def _replacement(module: torch.nn.Module):
     if name in _LAYERS:
         return _modules.with_checkpoints(_modules.decoder_layer), "residual"
     if name in _DECODERS and _is_causal(module.config):
-        return _modules.whole_sequences(type(module).forward), "mask"
+        return _modules.whole_sequences(type(module).forward, bool(_layers(module))), "mask"
     if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
         return _modules.plain_layer_norm, "layer_norm"
     return None
