@@ -30,41 +30,6 @@ struct key_worker : backward_worker<Shape> {
 
   using worker::worker;
 
-  /// Loads this warpgroup's 64 rows of keys or values as a first operand.
-  template <int Count>
-  __device__ __forceinline__ void hold(u32 (&to)[Count], u32 rows) {
-    const u32 at = lane_now();
-    const u32 row = static_cast<u32>(64 * group + 16 * warp) + at % 16;
-#pragma unroll
-    for (u32 k = 0; k < Count / 4; ++k) {
-      u32 four[4];
-      sy::ptx::load_matrices(
-          four, rows + k / 4 * Shape::panel_k + row * 128 + ((2 * (k % 4) + at / 16) ^ row % 8) * 16);
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) to[4 * k + i] = four[i];
-    }
-    pin(to);
-  }
-
-  /// Starts d = a b^T: a are this warpgroup's 64 rows of `rows`, or what it holds of them, b those of a
-  /// stage.
-  template <int Dim, bool Held, int Count>
-  __device__ __forceinline__ void start_scores(float (&d)[count], const u32 (&held)[Count], u32 rows,
-                                               u32 stage) {
-    if constexpr (Held) {
-      const u64 b = swizzled_operand(stage, 0);
-#pragma unroll
-      for (int k = 0; k < Dim / 16; ++k) {
-        held_product<type, Shape::queries>::run(
-            d, held + 4 * k, b + (k / 4) * (Shape::panel_q >> 4) + static_cast<u64>(k % 4) * (32 >> 4),
-            k > 0);
-      }
-      product_commit();
-    } else {
-      worker::template start_transposed<Dim>(d, rows, stage);
-    }
-  }
-
   /// Starts this warpgroup's share of dq = slopes keys.
   __device__ __forceinline__ void start_dq(float (&dq)[share::count]) {
     static_assert(share::by_rows || share::columns == 32 || share::columns % 64 == 0 ||
@@ -142,15 +107,16 @@ struct key_worker : backward_worker<Shape> {
          worker::template phase_of<Shape::stages>(taken));
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
-    start_scores<Shape::dim, Shape::held_keys>(s, keys, keys_at(), queries_at());
+    worker::template start_scores<Shape::dim, Shape::held_keys>(s, keys, keys_at(), queries_at());
     if constexpr (First) {
       wait(bars.full_v(), worker::template phase_of<1>(filled));
-      if constexpr (Shape::held_values) hold(values, shared + Shape::at_v);
+      if constexpr (Shape::held_values) worker::hold(values, shared + Shape::at_v);
     }
     wait(bars.full_do(worker::template stage_of<Shape::stages>(taken)),
          worker::template phase_of<Shape::stages>(taken));
     product_fence();
-    start_scores<Shape::dim_v, Shape::held_values>(dp, values, shared + Shape::at_v, dout_at());
+    worker::template start_scores<Shape::dim_v, Shape::held_values>(dp, values, shared + Shape::at_v,
+                                                                    dout_at());
     if constexpr (First && Shape::held_values) arrive_once(bars.empty_v());  // the product has its operand
     if constexpr (!First) {
       if (stored >= 0) add_dq(stored);
@@ -268,7 +234,7 @@ struct key_worker : backward_worker<Shape> {
            worker::template phase_of<Shape::key_stages>(filled));
       if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
     }
-    if constexpr (Shape::held_keys) hold(keys, keys_at());
+    if constexpr (Shape::held_keys) worker::hold(keys, keys_at());
     i32 stored = -1;
     step<true>(at * Shape::queries, stored);
 #pragma unroll 1

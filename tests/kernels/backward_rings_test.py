@@ -167,8 +167,8 @@ class WideBlock(Block):
 
     slope_writers = 1
 
-    def __init__(self, tiles, key_stages, stages):
-        super().__init__(tiles, key_stages, stages)
+    def __init__(self, tiles, key_stages, stages, held=False):
+        super().__init__(tiles, key_stages, stages, held)
         self.full["weights"], self.empty["weights"] = [Barrier(1)], [Barrier(1)]
 
     def readers(self, name):
@@ -194,7 +194,7 @@ class WideBlock(Block):
                 for step in range(steps):
                     yield from step_of(taken, filled, index, step, step in clears)
                     taken += 1
-                if second:
+                if second and not self.values_held:
                     self.leave("v", filled)
                 yield self.wait_full("slopes", taken - 1)
                 yield lambda: True
@@ -242,7 +242,10 @@ class WideBlock(Block):
         if clears:
             yield self.clear.sync()
         self.holds("do", taken, (index, step))
-        self.holds("v", filled, index)
+        if step == 0 or not self.values_held:
+            self.holds("v", filled, index)
+        if step == 0 and self.values_held:
+            self.leave("v", filled)
         yield self.wait_full("weights", taken)
         yield lambda: True  # dP
         assert self.held["weights"] == (index, step)
@@ -266,7 +269,8 @@ def run(seed):
     for _ in range(draw.randint(0, 6)):
         steps = draw.choice((0, 1, 1, 2, 3, draw.randint(0, 12)))
         tiles.append((steps, tuple(step for step in range(steps) if draw.random() < 0.2)))
-    kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 3, True), (Block, 1, 2), (Block, 1, 2, True), (WideBlock, 1, 2), (WideBlock, 1, 3)))
+    kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 3, True), (Block, 1, 2), (Block, 1, 2, True),
+                                (WideBlock, 1, 2), (WideBlock, 1, 3), (WideBlock, 1, 2, True)))
     block = kind(tiles, *sizes)
     actors = block.actors()
     waits = [next(actor, None) for actor in actors]
