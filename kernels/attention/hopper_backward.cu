@@ -25,6 +25,8 @@ struct key_worker : backward_worker<Shape> {
   float dk[Shape::dim / 2];
   float dv[Shape::dim_v / 2];
   u32 slopes[words];
+  u32 keys[Shape::held_keys ? Shape::dim / 4 : 1];
+  u32 values[Shape::held_values ? Shape::dim_v / 4 : 1];
 
   using worker::worker;
 
@@ -105,12 +107,17 @@ struct key_worker : backward_worker<Shape> {
          worker::template phase_of<Shape::stages>(taken));
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
-    worker::template start_transposed<Shape::dim>(s, keys_at(), queries_at());
-    if constexpr (First) wait(bars.full_v(), worker::template phase_of<1>(filled));
+    worker::template start_scores<Shape::dim, Shape::held_keys>(s, keys, keys_at(), queries_at());
+    if constexpr (First) {
+      wait(bars.full_v(), worker::template phase_of<1>(filled));
+      if constexpr (Shape::held_values) worker::hold(values, shared + Shape::at_v);
+    }
     wait(bars.full_do(worker::template stage_of<Shape::stages>(taken)),
          worker::template phase_of<Shape::stages>(taken));
     product_fence();
-    worker::template start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
+    worker::template start_scores<Shape::dim_v, Shape::held_values>(dp, values, shared + Shape::at_v,
+                                                                    dout_at());
+    if constexpr (First && Shape::held_values) arrive_once(bars.empty_v());  // the product has its operand
     if constexpr (!First) {
       if (stored >= 0) add_dq(stored);
     }
@@ -227,6 +234,7 @@ struct key_worker : backward_worker<Shape> {
            worker::template phase_of<Shape::key_stages>(filled));
       if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
     }
+    if constexpr (Shape::held_keys) worker::hold(keys, keys_at());
     i32 stored = -1;
     step<true>(at * Shape::queries, stored);
 #pragma unroll 1
@@ -236,7 +244,7 @@ struct key_worker : backward_worker<Shape> {
       stored = sums++;
       if (at == heads_first) sums += p.rows / Shape::queries - (last - heads_first);
     }
-    arrive_once(bars.empty_v());
+    if constexpr (!Shape::held_values) arrive_once(bars.empty_v());
     float dq[share::count];
     wait(bars.full_slopes(worker::template stage_of<2>(taken - 1)), worker::template phase_of<2>(taken - 1));
     product_fence();

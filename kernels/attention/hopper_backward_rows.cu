@@ -18,12 +18,13 @@ __device__ __forceinline__ float2 unpack<__nv_bfloat16>(u32 both) {
   return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xFFFF0000U));
 }
 
-/// A tile of queries of one head: blockIdx.x counts tiles, then heads, then batch entries.
+/// A tile of queries of one head: tiles, then heads, then batch entries, the last first. The L2 cache still
+/// has the sums that were added to last, and the products begin with what was prepared last.
 struct row_tile {
   i32 first, head, entry;
   __device__ __forceinline__ row_tile(const backward_problem& p, i32 queries) {
     const i32 tiles = p.rows / queries;
-    const i32 at = static_cast<i32>(blockIdx.x);
+    const i32 at = static_cast<i32>(gridDim.x - 1 - blockIdx.x);
     first = at % tiles * queries;
     head = at / tiles % p.heads;
     entry = at / tiles / p.heads;
@@ -48,6 +49,7 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
   constexpr int rounds = Queries / at_once;
   uint4 o[rounds];
   uint4 d[rounds];
+  float lse[rounds];
 #pragma unroll
   for (int r = 0; r < rounds; ++r) {
     const i32 i = at.first + r * at_once + static_cast<i32>(threadIdx.x) / lanes;
@@ -56,6 +58,10 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
     if (live) {
       o[r] = __ldcs(reinterpret_cast<const uint4*>(out + i * p.out_stride_token));
       d[r] = *reinterpret_cast<const uint4*>(dout + i * p.dout_stride_token);
+    }
+    lse[r] = -infinity;
+    if (live && lane == 0) {
+      lse[r] = p.lse[q.entry * p.lse_stride_batch + at.head * p.lse_stride_head + q.token + i];
     }
   }
   auto* const sums = reinterpret_cast<float4*>(p.dq_sum + row * Dim);
@@ -78,14 +84,8 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
 #pragma unroll
     for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
     if (lane == 0) {
-      const i32 i = at.first + local;
-      float value = infinity;
-      if (i < q.count) {
-        value = p.lse[q.entry * p.lse_stride_batch + at.head * p.lse_stride_head + q.token + i] * log2_e;
-        if (value == -infinity) value = infinity;
-      }
       p.delta[row + local] = sum;
-      p.scaled_lse[row + local] = value;
+      p.scaled_lse[row + local] = lse[r] == -infinity ? infinity : lse[r] * log2_e;
     }
   }
 }

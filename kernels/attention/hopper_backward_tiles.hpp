@@ -23,6 +23,9 @@ struct backward_shape {
   static constexpr int key_panels = panels + (Dim / 2 % 64 != 0 && Dim > 64 ? 1 : 0);
   static constexpr int key_stages = key_panels > panels ? 1 : 2;
   static constexpr int threads = 384;
+  /// Whether a warpgroup keeps its keys and values in registers, as first operands of scores and dP.
+  static constexpr bool held_keys = Dim == 64;
+  static constexpr bool held_values = Dim == 64 || (Dim == 96 && !Capped);
   static constexpr u32 registers = Dim > 64 ? 240 : 232;
   static constexpr u32 producer_registers = Dim > 64 ? 24 : 40;
   static constexpr u32 panel_k = keys * 128;

@@ -28,6 +28,9 @@ struct wide_shape {
   static constexpr int panels_v = DimV / 64;
   static constexpr int key_panels = panels;
   static constexpr int key_stages = 1;
+  /// Whether keys, and values, are in registers as well, as first operands of scores and dP.
+  static constexpr bool held_keys = Dim <= 192;
+  static constexpr bool held_values = DimV <= 128;
   static constexpr int first_panels = panels / 2;  ///< of dq, that the first warpgroup makes
   static constexpr u32 panel_k = keys * 128;
   static constexpr u32 panel_q = Queries * 128;
@@ -64,6 +67,8 @@ struct wide_worker : backward_worker<Shape> {
   static constexpr int parts = Second ? Shape::panels - Shape::first_panels : Shape::first_panels;
 
   float gradient[columns / 2];  ///< dk or dv
+  static constexpr bool held = Second ? Shape::held_values : Shape::held_keys;
+  u32 rows[held ? (Second ? Shape::dim_v : Shape::dim) / 4 : 1];  ///< values or keys
 
   __device__ __forceinline__ wide_worker(const backward_problem& call, backward_barriers<Shape> b,
                                          unsigned char* at)
@@ -165,7 +170,7 @@ struct wide_worker : backward_worker<Shape> {
     wait(bars.full_q(stage()), phase());
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
-    worker::template start_transposed<Shape::dim>(s, keys_at(), queries_at());
+    worker::template start_scores<Shape::dim, held>(s, rows, keys_at(), queries_at());
     if (!First && stored >= 0) send_dq(stored);
     u32 weights[words];
     {
@@ -214,11 +219,15 @@ struct wide_worker : backward_worker<Shape> {
   template <bool First>
   __device__ __forceinline__ void slopes_step(i32 first_query, i32 sums, i32 stored) {
     float dp[count];
-    if constexpr (First) wait(bars.full_v(), worker::template phase_of<1>(filled));
+    if constexpr (First) {
+      wait(bars.full_v(), worker::template phase_of<1>(filled));
+      if constexpr (held) worker::hold(rows, shared + Shape::at_v);
+    }
     wait(bars.full_do(stage()), phase());
     if (first_query + Shape::queries > last_query) clear_queries(last_query - first_query);
     product_fence();
-    worker::template start_transposed<Shape::dim_v>(dp, shared + Shape::at_v, dout_at());
+    worker::template start_scores<Shape::dim_v, held>(dp, rows, shared + Shape::at_v, dout_at());
+    if constexpr (First && held) arrive_once(bars.empty_v());  // the product has its operand
     if (!First && stored >= 0) send_dq(stored);
     u32 slopes[words];
     {
@@ -340,6 +349,7 @@ struct wide_worker : backward_worker<Shape> {
       wait(bars.full_k(0), worker::template phase_of<1>(filled));
       if ((p.has & (has_cu_k | has_used_k)) && t.begin + Shape::keys > t.keys) clear_keys(t.keys - t.begin);
     }
+    if constexpr (held && !Second) worker::hold(rows, keys_at());
     i32 stored = -1;
     step<true>(at * Shape::queries, sums, stored);
 #pragma unroll 1
@@ -349,7 +359,7 @@ struct wide_worker : backward_worker<Shape> {
       stored = sums++;
       if (at == heads_first) sums += p.rows / Shape::queries - (last - heads_first);
     }
-    if constexpr (Second) arrive_once(bars.empty_v());
+    if constexpr (Second && !held) arrive_once(bars.empty_v());
     float dq[32 * parts];
     wait_for_slopes(taken - 1);
     product_fence();

@@ -80,6 +80,41 @@ struct backward_worker {
     product_commit();
   }
 
+  /// Loads this warpgroup's 64 rows of keys or values as a first operand.
+  template <int Count>
+  __device__ __forceinline__ void hold(u32 (&to)[Count], u32 rows) {
+    const u32 at = lane_now();
+    const u32 row = static_cast<u32>(64 * group + 16 * warp) + at % 16;
+#pragma unroll
+    for (u32 k = 0; k < Count / 4; ++k) {
+      u32 four[4];
+      sy::ptx::load_matrices(
+          four, rows + k / 4 * Shape::panel_k + row * 128 + ((2 * (k % 4) + at / 16) ^ row % 8) * 16);
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) to[4 * k + i] = four[i];
+    }
+    pin(to);
+  }
+
+  /// Starts d = a b^T: a are this warpgroup's 64 rows of `rows`, or what it holds of them, b those of a
+  /// stage.
+  template <int Dim, bool Held, int Count>
+  __device__ __forceinline__ void start_scores(float (&d)[count], const u32 (&held)[Count], u32 rows,
+                                               u32 stage) {
+    if constexpr (Held) {
+      const u64 b = swizzled_operand(stage, 0);
+#pragma unroll
+      for (int k = 0; k < Dim / 16; ++k) {
+        held_product<type, Shape::queries>::run(
+            d, held + 4 * k, b + (k / 4) * (Shape::panel_q >> 4) + static_cast<u64>(k % 4) * (32 >> 4),
+            k > 0);
+      }
+      product_commit();
+    } else {
+      start_transposed<Dim>(d, rows, stage);
+    }
+  }
+
   /// Starts d += a b: a in registers, b the rows of a stage.
   template <int Dim>
   __device__ __forceinline__ void start_gradient(float (&d)[Dim / 2], const u32 (&a)[words], u32 rows) {

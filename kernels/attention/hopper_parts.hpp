@@ -64,6 +64,7 @@ __device__ __forceinline__ void transpose_words(u32 (&word)[4], int quad) {
 
 /// Writes the 64 x 2 Count results of a product, times a factor for each of the thread's two rows. `to` is
 /// its first row, of which those in [least, most) are written; `quad` is its place among the four of a row.
+/// They leave the L2 cache before what the products read again.
 /// The forward has its own copy of the loop: calling this one, ptxas gives its whole kernel other code.
 template <class T, int Count>
 __device__ __forceinline__ void store_rows(const float (&d)[Count], const float (&share)[2], T* to,
@@ -81,8 +82,8 @@ __device__ __forceinline__ void store_rows(const float (&d)[Count], const float 
       }
       transpose_words(word, quad);
       if (8 * r >= least && 8 * r < most) {
-        *reinterpret_cast<uint4*>(to + 8 * r * stride + 32 * j + 8 * quad) =
-            make_uint4(word[0], word[1], word[2], word[3]);
+        __stcs(reinterpret_cast<uint4*>(to + 8 * r * stride + 32 * j + 8 * quad),
+               make_uint4(word[0], word[1], word[2], word[3]));
       }
     }
   }
@@ -91,8 +92,8 @@ __device__ __forceinline__ void store_rows(const float (&d)[Count], const float 
     for (int i = Count / 16 * 16; i < Count; i += 2) {
       const int r = i / 2 % 2;
       if (8 * r >= least && 8 * r < most) {
-        *reinterpret_cast<u32*>(to + 8 * r * stride + i / 4 * 8 + 2 * quad) =
-            pack<T>(d[i] * share[r], d[i + 1] * share[r]);
+        __stcs(reinterpret_cast<u32*>(to + 8 * r * stride + i / 4 * 8 + 2 * quad),
+               pack<T>(d[i] * share[r], d[i + 1] * share[r]));
       }
     }
   }

@@ -185,6 +185,11 @@ struct shared_product;
 template <class T, int N>
 struct mixed_product;
 
+/// d = a b^T, or d += a b^T: a is 64 x 16 in registers, b is N x 16 in shared memory with the summed
+/// dimension innermost.
+template <class T, int N>
+struct held_product;
+
 /// d += a b: a is 64 x 16 in registers, b is 16 x N in shared memory with N innermost.
 template <class T, int N>
 struct register_product;
@@ -243,14 +248,14 @@ struct register_product;
     }                                                                                                        \
   };
 
-#define HOPPER_REGISTER_PRODUCT(T, TYPE, N, COUNT, A0, A1, A2, A3, B, KEEP)                                  \
+#define HOPPER_REGISTER_PRODUCT(STRUCT, ROWS, T, TYPE, N, COUNT, A0, A1, A2, A3, B, KEEP)                    \
   template <>                                                                                                \
-  struct register_product<T, N> {                                                                            \
+  struct STRUCT<T, N> {                                                                                      \
     __device__ __forceinline__ static void run(float (&d)[COUNT], const u32* a, u64 b, bool keep = true) {   \
       asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                            \
                    ", 0;\n"                                                                                  \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" HOPPER_NAMES_##COUNT \
-                   "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " B ", keep, 1, 1, 1;\n}\n"                         \
+                   "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " B ", keep, 1, 1, " #ROWS ";\n}\n"                 \
                    : HOPPER_OUT_##COUNT                                                                      \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<i32>(keep)));       \
     }                                                                                                        \
@@ -258,25 +263,26 @@ struct register_product;
 
 #define HOPPER_BOTH(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5)            \
   HOPPER_SHARED_PRODUCT(shared_product, 0, T, TYPE, N, COUNT, I0, I1, I2) \
-  HOPPER_REGISTER_PRODUCT(T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5)
+  HOPPER_REGISTER_PRODUCT(register_product, 1, T, TYPE, N, COUNT, I0, I1, I2, I3, I4, I5)
 
-#define HOPPER_PRODUCTS(T, TYPE)                                                     \
-  HOPPER_BOTH(T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")             \
-  HOPPER_BOTH(T, TYPE, 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")             \
-  HOPPER_BOTH(T, TYPE, 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")             \
-  HOPPER_BOTH(T, TYPE, 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")            \
-  HOPPER_BOTH(T, TYPE, 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")            \
-  HOPPER_BOTH(T, TYPE, 144, 72, "%72", "%73", "%74", "%75", "%76", "%77")            \
-  HOPPER_BOTH(T, TYPE, 160, 80, "%80", "%81", "%82", "%83", "%84", "%85")            \
-  HOPPER_BOTH(T, TYPE, 176, 88, "%88", "%89", "%90", "%91", "%92", "%93")            \
-  HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101")          \
-  HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133")     \
-  HOPPER_REGISTER_PRODUCT(T, TYPE, 32, 16, "%16", "%17", "%18", "%19", "%20", "%21") \
-  HOPPER_REGISTER_PRODUCT(T, TYPE, 48, 24, "%24", "%25", "%26", "%27", "%28", "%29") \
-  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18")      \
-  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26")      \
-  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 64, 32, "%32", "%33", "%34")      \
-  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 96, 48, "%48", "%49", "%50")      \
+#define HOPPER_PRODUCTS(T, TYPE)                                                                          \
+  HOPPER_BOTH(T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")                                  \
+  HOPPER_BOTH(T, TYPE, 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")                                  \
+  HOPPER_BOTH(T, TYPE, 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")                                  \
+  HOPPER_BOTH(T, TYPE, 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")                                 \
+  HOPPER_BOTH(T, TYPE, 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")                                 \
+  HOPPER_BOTH(T, TYPE, 144, 72, "%72", "%73", "%74", "%75", "%76", "%77")                                 \
+  HOPPER_BOTH(T, TYPE, 160, 80, "%80", "%81", "%82", "%83", "%84", "%85")                                 \
+  HOPPER_BOTH(T, TYPE, 176, 88, "%88", "%89", "%90", "%91", "%92", "%93")                                 \
+  HOPPER_BOTH(T, TYPE, 192, 96, "%96", "%97", "%98", "%99", "%100", "%101")                               \
+  HOPPER_BOTH(T, TYPE, 256, 128, "%128", "%129", "%130", "%131", "%132", "%133")                          \
+  HOPPER_REGISTER_PRODUCT(register_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18", "%19", "%20", "%21") \
+  HOPPER_REGISTER_PRODUCT(register_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26", "%27", "%28", "%29") \
+  HOPPER_REGISTER_PRODUCT(held_product, 0, T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")     \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18")                           \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26")                           \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 64, 32, "%32", "%33", "%34")                           \
+  HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 96, 48, "%48", "%49", "%50")                           \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 128, 64, "%64", "%65", "%66")
 
 HOPPER_PRODUCTS(__half, "f16")

@@ -44,8 +44,9 @@ class Named:
 
 
 class Block:
-    def __init__(self, tiles, key_stages, stages):
+    def __init__(self, tiles, key_stages, stages, held=False):
         self.tiles, self.key_stages, self.stages = tiles, key_stages, stages
+        self.values_held = held  # in registers: their stage is left after the first step
         self.full = {name: [Barrier(1) for _ in range(count)] for name, count in
                      (("tile", 2), ("k", key_stages), ("v", 1), ("q", stages), ("do", stages))}
         self.empty = {name: [Barrier(self.readers(name)) for _ in barriers] for name, barriers in self.full.items()}
@@ -127,7 +128,10 @@ class Block:
                         yield self.wait_full("v", filled)
                     yield self.wait_full("do", taken)
                     self.holds("do", taken, (index, step))
-                    self.holds("v", filled, index)
+                    if step == 0 or not self.values_held:
+                        self.holds("v", filled, index)
+                    if step == 0 and self.values_held:
+                        self.leave("v", filled)
                     yield lambda: True  # scores
                     yield lambda: True  # exponentials
                     yield self.wait_empty("slopes", taken)
@@ -145,7 +149,8 @@ class Block:
                     self.leave("do", taken)
                     self.leave("q", taken)
                     taken += 1
-                self.leave("v", filled)
+                if not self.values_held:
+                    self.leave("v", filled)
                 yield self.wait_full("slopes", taken - 1)
                 yield lambda: True
                 self.dq(group, taken - 1, (index, steps - 1))
@@ -162,8 +167,8 @@ class WideBlock(Block):
 
     slope_writers = 1
 
-    def __init__(self, tiles, key_stages, stages):
-        super().__init__(tiles, key_stages, stages)
+    def __init__(self, tiles, key_stages, stages, held=False):
+        super().__init__(tiles, key_stages, stages, held)
         self.full["weights"], self.empty["weights"] = [Barrier(1)], [Barrier(1)]
 
     def readers(self, name):
@@ -189,7 +194,7 @@ class WideBlock(Block):
                 for step in range(steps):
                     yield from step_of(taken, filled, index, step, step in clears)
                     taken += 1
-                if second:
+                if second and not self.values_held:
                     self.leave("v", filled)
                 yield self.wait_full("slopes", taken - 1)
                 yield lambda: True
@@ -237,7 +242,10 @@ class WideBlock(Block):
         if clears:
             yield self.clear.sync()
         self.holds("do", taken, (index, step))
-        self.holds("v", filled, index)
+        if step == 0 or not self.values_held:
+            self.holds("v", filled, index)
+        if step == 0 and self.values_held:
+            self.leave("v", filled)
         yield self.wait_full("weights", taken)
         yield lambda: True  # dP
         assert self.held["weights"] == (index, step)
@@ -261,8 +269,9 @@ def run(seed):
     for _ in range(draw.randint(0, 6)):
         steps = draw.choice((0, 1, 1, 2, 3, draw.randint(0, 12)))
         tiles.append((steps, tuple(step for step in range(steps) if draw.random() < 0.2)))
-    kind, key_stages, stages = draw.choice(((Block, 2, 2), (Block, 2, 3), (Block, 1, 2), (WideBlock, 1, 2), (WideBlock, 1, 3)))
-    block = kind(tiles, key_stages, stages)
+    kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 3, True), (Block, 1, 2), (Block, 1, 2, True),
+                                (WideBlock, 1, 2), (WideBlock, 1, 3), (WideBlock, 1, 2, True)))
+    block = kind(tiles, *sizes)
     actors = block.actors()
     waits = [next(actor, None) for actor in actors]
     bias = [draw.random() + 0.05 for _ in actors]
