@@ -17,6 +17,7 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/expression/joint_program.hpp>
 #include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
@@ -115,7 +116,8 @@ struct applied_rule {
     return "has row " + std::to_string(group.origins[row].row) + " for exactly these sizes";
   }
   std::array<float, sy::max_dimensions> point{};
-  if (!group.place(problem, point)) return "has no row with the same value on its exact axes";
+  sy::joint_program::values computed{group.program, problem};
+  if (!group.place(problem, computed, point)) return "has no row with the same value on its exact axes";
   sy::neighbour_list near;
   group.index.nearest({point.data(), group.axes.size()}, group.neighbours, near);
   if (near.count == 0) return "has no rows";

@@ -73,7 +73,8 @@ __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_ma
 
 template <class Shape>
 __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_map& k_map,
-                                          const tensor_map& v_map, const typename Shape::problem_type& p) {
+                                          const tensor_map& v_map, const tensor_map& bias_map,
+                                          const typename Shape::problem_type& p) {
   extern __shared__ __align__(1024) unsigned char memory[];
   const u32 shared = shared_address(memory);
   const barriers<Shape> bars{shared + Shape::at_barriers};
@@ -92,6 +93,10 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
       init_barrier(bars.empty_k(s), 4 * Shape::groups);
       init_barrier(bars.empty_v(s), 4 * Shape::groups);
     }
+    for (int s = 0; s < Shape::bias_stages; ++s) {
+      init_barrier(bars.full_bias(s), 1);
+      init_barrier(bars.empty_bias(s), 4 * Shape::groups);
+    }
     fence_barrier_init();
   }
   __syncthreads();
@@ -100,7 +105,8 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
   if (warpgroup == 0) {
     give_registers<Shape::producer_registers>();
     if constexpr (Shape::extended) {
-      if (threadIdx.x < 32) warp_producer<Shape>{q_map, k_map, v_map, p, bars, shared, places}.run();
+      if (threadIdx.x < 32)
+        warp_producer<Shape>{q_map, k_map, v_map, bias_map, p, bars, shared, places}.run();
     } else {
       if (threadIdx.x < 32 && elect_one()) produce<Shape>(q_map, k_map, v_map, p, bars, shared, places);
     }
@@ -121,5 +127,14 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
       name(const __grid_constant__ hopper::tensor_map q, const __grid_constant__ hopper::tensor_map k, \
            const __grid_constant__ hopper::tensor_map v,                                               \
            const __grid_constant__ typename hopper::shape<__VA_ARGS__>::problem_type p) {              \
-    hopper::attention<hopper::shape<__VA_ARGS__>>(q, k, v, p);                                         \
+    hopper::attention<hopper::shape<__VA_ARGS__>>(q, k, v, q, p);                                      \
+  }
+
+/// The same with a map of the bias, {key, query, head, batch}.
+#define ATTENTION_FORWARD_BIASED(name, ...)                                                               \
+  extern "C" __global__ void __launch_bounds__((hopper::shape<__VA_ARGS__>::threads), 1)                  \
+      name(const __grid_constant__ hopper::tensor_map q, const __grid_constant__ hopper::tensor_map k,    \
+           const __grid_constant__ hopper::tensor_map v, const __grid_constant__ hopper::tensor_map bias, \
+           const __grid_constant__ typename hopper::shape<__VA_ARGS__>::problem_type p) {                 \
+    hopper::attention<hopper::shape<__VA_ARGS__>>(q, k, v, bias, p);                                      \
   }

@@ -6,6 +6,8 @@
 
 namespace hopper {
 
+inline constexpr i32 no_limit = 1 << 29;
+
 /// What a launch computes; operators/attention_forward.hpp has the meaning of most.
 struct problem {
   void* out;
@@ -25,7 +27,7 @@ struct problem {
   i32 heads_kv;
   i32 seqlen_q;
   i32 seqlen_k;
-  i32 left;   ///< 2^29 or more: no limit
+  i32 left;   ///< no_limit or more: no limit
   i32 right;  ///< likewise
   i32 bottom_right;
   i32 has;    ///< bits: lse, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k
@@ -42,16 +44,52 @@ struct extended_problem : problem {
   const float* alibi_slopes;  ///< [heads]
   i64 block_table_stride;
   i32 page_size;
-  i32 packed_heads;  ///< 2^n query heads of a KV head make one tile, with row (token << n) + head
+  i32 packed;      ///< query heads of a KV head that lie in one tile, with row token * packed + head
+  i32 tokens;      ///< of a tile; times `packed`, at most its rows
+  i32 reciprocal;  ///< 2^16 / packed, rounded up
+  i32 head_tiles;  ///< heads / packed
+  i32 sharing;     ///< of these, how many read one KV head
 };
 
-template <bool Extended>
+/// With a bias that is added to the scores.
+struct biased_problem : extended_problem {
+  const void* bias;  ///< 16-bit, its innermost stride is 1
+  i64 bias_stride_batch;
+  i64 bias_stride_head;
+  i64 bias_stride_row;
+  i64 in_tiles;  ///< whether its strides allow the copy engine to read it
+};
+
+/// With keys in parts: each gives its own result and LSE, for rows (entry * heads + head) * seqlen_q + query.
+struct split_problem : extended_problem {
+  float* partial;      ///< [splits, rows, dim_v]
+  float* partial_lse;  ///< [splits, rows], to base 2
+  i64 splits;
+};
+
+/// What is added to scores, other than by a mask. A bias is loaded by who adds it; with `bias_tiles` it comes
+/// through the copy engine where that can read it.
+enum class term { none, alibi, bias, bias_tiles };
+
+template <bool Extended, term Term, bool Split>
 struct problem_kind {
   using type = problem;
 };
-template <>
-struct problem_kind<true> {
+template <term Term>
+struct problem_kind<true, Term, false> {
   using type = extended_problem;
+};
+template <>
+struct problem_kind<true, term::bias, false> {
+  using type = biased_problem;
+};
+template <>
+struct problem_kind<true, term::bias_tiles, false> {
+  using type = biased_problem;
+};
+template <>
+struct problem_kind<true, term::none, true> {
+  using type = split_problem;
 };
 
 /// What fills the rings: one thread, tiles by the longest sequence; or a warp, tiles by what each sequence
@@ -64,30 +102,42 @@ enum : i32 { has_lse = 1, has_cu_q = 2, has_cu_k = 4, has_used_q = 8, has_used_k
 /// sequence. `Capped`: scores are. `PingPong`: warpgroups take turns to issue products (FlashAttention-3:
 /// ping-pong scheduling).
 template <class Type, int Dim, int DimV, int Warpgroups, int Keys, int Stages, bool Masked, bool Capped,
-          bool PingPong, int QueryStages, feeding Feeding = feeding::thread, bool Alibi = false>
+          bool PingPong, int QueryStages, feeding Feeding = feeding::thread, term Term = term::none,
+          bool Split = false>
 struct shape {
   using type = Type;
-  using problem_type = typename problem_kind<Feeding != feeding::thread>::type;
+  using problem_type = typename problem_kind<Feeding != feeding::thread, Term, Split>::type;
   static constexpr int dim = Dim;
   static constexpr int dim_v = DimV;
-  static constexpr int product_v =
-      (DimV + 15) / 16 * 16;  ///< columns of a product; those behind DimV are zero
   static constexpr int groups = Warpgroups;
-  static constexpr int rows = 64 * Warpgroups;
+  // A warpgroup's registers hold 256 columns of results. Beyond that each has some of the columns of the same
+  // 64 rows, and all compute the scores.
+  static constexpr bool shares_rows = DimV > 256;
+  static constexpr int columns = shares_rows ? DimV / Warpgroups : DimV;  ///< of a warpgroup
+  static constexpr int product_v =
+      (columns + 15) / 16 * 16;  ///< columns of a product; those behind `columns` are zero
+  static constexpr int rows = shares_rows ? 64 : 64 * Warpgroups;
   static constexpr int keys = Keys;
   static constexpr int stages = Stages;
   static constexpr int query_stages = QueryStages;
   static constexpr bool masked = Masked;
   static constexpr bool capped = Capped;
   static constexpr bool ping_pong = PingPong;
-  static constexpr bool alibi = Alibi;
   static constexpr bool extended = Feeding != feeding::thread;
   static constexpr bool paged = Feeding == feeding::pages;
+  static constexpr bool alibi = Term == term::alibi;
+  static constexpr bool biased = Term == term::bias || Term == term::bias_tiles;
+  static constexpr int bias_stages = Term == term::bias_tiles ? 2 : 0;
+  // Blocks of keys start at multiples of their size, and the last may reach behind its sequence. A page holds
+  // whole ones; and the copy engine traps on a box whose rows start at no multiple of 16 bytes, as those of a
+  // bias would.
+  static constexpr bool whole_blocks = paged || bias_stages > 0;
+  static constexpr bool split = Split;
   // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
   // last have but one side. A block of values that waits to be multiplied and those left out behind it hold
   // their stages until the next tile's first keys have come, which come after the values left out before.
   static constexpr int unseen = (rows - 64 + Keys - 1) / Keys;
-  static constexpr bool skips = Masked && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
+  static constexpr bool skips = Masked && rows > 64 && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
   static constexpr int threads = 128 * (Warpgroups + 1);
@@ -102,8 +152,10 @@ struct shape {
   static constexpr u32 bytes_v = panels_v * panel_k;
   static constexpr u32 at_k = QueryStages * bytes_q;
   static constexpr u32 at_v = at_k + Stages * bytes_k;
-  static constexpr u32 at_barriers = at_v + Stages * bytes_v;
-  static constexpr u32 at_tiles = at_barriers + 64 * ((QueryStages + 2 * Stages + 3) / 4);
+  static constexpr u32 bytes_bias = rows * Keys * 2;
+  static constexpr u32 at_bias = at_v + Stages * bytes_v;
+  static constexpr u32 at_barriers = at_bias + bias_stages * bytes_bias;
+  static constexpr u32 at_tiles = at_barriers + 64 * ((QueryStages + 2 * Stages + bias_stages + 3) / 4);
   // A tile's is read until its result is written, when the next one's queries have been multiplied.
   static constexpr int tile_slots = extended ? 5 : 4;  // a warp looks for the next tile early
   static constexpr u32 shared_bytes = at_tiles + tile_slots * 64;
@@ -123,6 +175,8 @@ struct barriers {
   __device__ u32 empty_k(int s) const { return full_k(s) + 8; }
   __device__ u32 full_v(int s) const { return full_q(Shape::query_stages + Shape::stages + s); }
   __device__ u32 empty_v(int s) const { return full_v(s) + 8; }
+  __device__ u32 full_bias(int s) const { return full_q(Shape::query_stages + 2 * Shape::stages + s); }
+  __device__ u32 empty_bias(int s) const { return full_bias(s) + 8; }
 };
 
 /// One tile of queries and the keys that it sees.
@@ -130,14 +184,14 @@ struct alignas(64) tile {
   i32 first_block, last_block;  ///< blocks of keys, [first, last), one or more; -1: no tile is left
   i32 full_begin, full_end;     ///< those that need no mask
   i32 keys;
-  i32 begin;       ///< the first row in memory, counted in the sequence; may be negative
-  i32 first, end;  ///< the rows to write
-  i32 diagonal;    ///< the key on the diagonal of row 0
+  i32 begin;       ///< the first query in memory, counted in the sequence; may be negative
+  i32 first, end;  ///< the rows to write, counted in the sequence, or in the tile where a warp feeds
+  i32 diagonal;    ///< the key on the diagonal of query 0
   i32 foreign;     ///< rows of a lone block that belong to other sequences, and may hold anything
-  i64 out;         ///< element of row 0
+  i64 out;         ///< element of query 0
   i64 lse;         ///< likewise
   i32 head;        ///< the first of the packed heads; only where a warp feeds
-  i32 distance;    ///< of ALiBi: keys - queries
+  i32 extra;       ///< with ALiBi: keys - queries; with a bias: the batch entry; with splits: the part
 };
 
 /// What the copies of a tile need besides.
@@ -145,28 +199,35 @@ struct tile_source {
   i32 head, head_kv, entry_q, entry_k, token_q, token_k;
 };
 
-/// The query of a row.
+/// The token, counted in the tile, of a row of it.
 template <class Shape>
-[[nodiscard]] __device__ __forceinline__ i32 query_of(const typename Shape::problem_type& p, i32 row) {
-  if constexpr (Shape::extended) return row >> p.packed_heads;
+[[nodiscard]] __device__ __forceinline__ i32 token_of(const typename Shape::problem_type& p, i32 row) {
+  if constexpr (Shape::extended) return static_cast<i32>(static_cast<u32>(row * p.reciprocal) >> 16);
   return row;
 }
 
-/// The rows of that many queries.
-template <class Shape>
-[[nodiscard]] __device__ __forceinline__ i32 rows_of(const typename Shape::problem_type& p, i32 queries) {
-  if constexpr (Shape::extended) return queries << p.packed_heads;
-  return queries;
-}
-
-/// Which of the packed heads a row belongs to.
+/// Which of the packed heads a row of a tile belongs to.
 template <class Shape>
 [[nodiscard]] __device__ __forceinline__ i32 head_of(const typename Shape::problem_type& p, i32 row) {
-  if constexpr (Shape::extended) return row & ((1 << p.packed_heads) - 1);
+  if constexpr (Shape::extended) return row - token_of<Shape>(p, row) * p.packed;
   return 0;
 }
 
-/// The blocks of keys that the rows [first, end) of the tile see; when that is none, an empty range.
+/// Query heads, packed ones counted once.
+template <class Shape>
+[[nodiscard]] __device__ __forceinline__ i32 heads_of(const typename Shape::problem_type& p) {
+  if constexpr (Shape::extended) return p.head_tiles;
+  return p.heads;
+}
+
+/// The most queries of one head that a tile has.
+template <class Shape>
+[[nodiscard]] __device__ __forceinline__ i32 tokens_of(const typename Shape::problem_type& p) {
+  if constexpr (Shape::extended) return p.tokens;
+  return Shape::rows;
+}
+
+/// The blocks of keys that the queries [first, end) see; when that is none, an empty range.
 template <class Shape>
 __device__ __forceinline__ void see(const typename Shape::problem_type& p, i32 first, i32 end, tile& t) {
   t.first_block = 0;
@@ -174,34 +235,54 @@ __device__ __forceinline__ void see(const typename Shape::problem_type& p, i32 f
   t.full_begin = 0;
   t.full_end = t.keys / Shape::keys;
   if constexpr (Shape::masked) {
-    const i32 first_query = query_of<Shape>(p, first);
-    const i32 end_query = query_of<Shape>(p, end - 1) + 1;
-    const i32 high = max(min(t.keys, end_query + t.diagonal + p.right), 0);
-    const i32 low = max(first_query + t.diagonal - p.left, 0);
+    const i32 high = max(min(t.keys, end + t.diagonal + p.right), 0);
+    const i32 low = max(first + t.diagonal - p.left, 0);
     t.last_block = low < high ? (high + Shape::keys - 1) / Shape::keys : 0;
     t.first_block = low < high ? low / Shape::keys : 0;
-    t.full_end = max(min(t.keys, first_query + t.diagonal + p.right + 1), 0) / Shape::keys;
-    t.full_begin = (max(end_query - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
+    t.full_end = max(min(t.keys, first + t.diagonal + p.right + 1), 0) / Shape::keys;
+    t.full_begin = (max(end - 1 + t.diagonal - p.left, 0) + Shape::keys - 1) / Shape::keys;
   }
   if (!(p.scale > 0.0F)) t.full_end = 0;
 }
 
-/// Where a block of keys starts in its sequence. Pages hold blocks that do not overlap.
+/// Where a block of keys starts in its sequence.
 template <class Shape>
 [[nodiscard]] __device__ __forceinline__ i32 start_of(i32 block, i32 keys) {
-  if constexpr (Shape::paged) return block * Shape::keys;
+  if constexpr (Shape::whole_blocks) return block * Shape::keys;
   return min(block * Shape::keys, keys - Shape::keys);
+}
+
+/// Leaves of the blocks of a tile those of one part. A part without any has one that is masked as a whole.
+template <class Shape>
+__device__ __forceinline__ void take_part(const typename Shape::problem_type& p, i32 part, tile& t) {
+  const i32 count = t.last_block - t.first_block;
+  const i32 splits = static_cast<i32>(p.splits);
+  const i32 begin = t.first_block + count * part / splits;
+  const i32 end = t.first_block + count * (part + 1) / splits;
+  t.extra = part;
+  if (begin < end) {
+    t.first_block = begin;
+    t.last_block = end;
+    return;
+  }
+  t.last_block = t.first_block + 1;
+  t.full_begin = t.full_end = 0;
+  t.diagonal = -(1 << 30);
 }
 
 /// Tile `at` of head `item` of all batch entries' heads. False when there is no such tile.
 template <class Shape>
 __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i32 item, i32 at, tile& t,
                                        tile_source& from) {
-  const i32 heads = query_of<Shape>(p, p.heads);  // packed ones count once
+  const i32 heads = heads_of<Shape>(p);
   const i32 entry = item / heads;
   from.head = item - entry * heads;
-  from.head = rows_of<Shape>(p, from.head);
-  from.head_kv = from.head / (p.heads / p.heads_kv);
+  if constexpr (Shape::extended) {
+    from.head_kv = from.head / p.sharing;
+    from.head *= p.packed;
+  } else {
+    from.head_kv = from.head / (p.heads / p.heads_kv);
+  }
   from.entry_q = entry;
   from.entry_k = entry;
   from.token_q = 0;
@@ -221,12 +302,12 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
   }
   if (p.has & has_used_q) queries = __ldg(p.seqused_q + entry);
   if (p.has & has_used_k) t.keys = __ldg(p.seqused_k + entry);
-  if (p.has & has_cu_k) t.foreign = max(Shape::keys - t.keys, 0);
-  const i32 rows = rows_of<Shape>(p, queries);
-  t.first = at * Shape::rows;
-  if (t.first >= rows) return false;
-  t.end = min(t.first + Shape::rows, rows);
-  t.begin = min(t.first, rows - Shape::rows);
+  if (!Shape::whole_blocks && (p.has & has_cu_k)) t.foreign = max(Shape::keys - t.keys, 0);
+  const i32 tokens = tokens_of<Shape>(p);
+  t.first = at * tokens;
+  if (t.first >= queries) return false;
+  t.end = min(t.first + tokens, queries);
+  t.begin = min(t.first, queries - tokens);
   t.diagonal = p.bottom_right ? t.keys - queries : 0;
   see<Shape>(p, t.first, t.end, t);
   // A block that is masked as a whole makes the result of rows that see nothing.
@@ -234,8 +315,17 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
   t.out =
       from.entry_q * p.out_stride_batch + from.head * p.out_stride_head + from.token_q * p.out_stride_token;
   t.lse = from.entry_q * p.lse_stride_batch + from.head * p.lse_stride_head + from.token_q;
-  if constexpr (Shape::extended) t.head = from.head;
-  if constexpr (Shape::alibi) t.distance = t.keys - queries;
+  if constexpr (Shape::extended) {
+    t.first = (t.first - t.begin) * p.packed;
+    t.end = (t.end - t.begin) * p.packed;
+    t.head = from.head;
+  }
+  if constexpr (Shape::alibi) t.extra = t.keys - queries;
+  if constexpr (Shape::biased) t.extra = entry;
+  if constexpr (Shape::split) {
+    t.lse = static_cast<i64>(entry * p.heads + from.head) * p.seqlen_q;
+    t.out = t.lse * Shape::dim_v;
+  }
   return true;
 }
 

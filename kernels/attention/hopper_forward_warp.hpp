@@ -1,8 +1,8 @@
 // Attention forward on Hopper: a warp that feeds the others, for the calls of engines.
 //
 // Tiles are counted by sequence, so a short one beside a long one costs what it has. Query heads that share a
-// KV head may lie in one tile (as in FlashAttention's PackGQA): the map of the queries is {dim, head, token,
-// batch}, and a box takes some tokens of all of these heads.
+// KV head may lie in one tile (as in FlashAttention's PackGQA): the map of the queries is then {dim, head,
+// token, batch}, and a box takes some tokens of all of these heads.
 //
 // A page of keys is a box of the map {dim, row of the page, head, page}; the host makes boxes of a page's
 // rows, or of a block's where a page holds several blocks. Each lane copies the page that it looks up, so a
@@ -13,16 +13,22 @@
 
 namespace hopper {
 
-/// Assigns tiles to the blocks of threads by what each batch entry has: one a round, or with a counter to who
-/// asks. Under a mask, where there are more than blocks of threads, pairs of the first and the last that are
-/// left of a head. Each lane knows one of 32 entries.
+/// Assigns tiles to the blocks of threads by what each sequence has. Each lane knows one of 32 sequences;
+/// where all are equally long they count as one, with the heads of all.
+///
+/// With a counter, tiles that see most come first, to who asks, heads in groups whose keys stay in the L2
+/// cache. Without one, and under a causal mask, in pairs of the first and the last that are left of a head,
+/// so that neighbours read the same keys. Where pairs fill their last round badly and there is one group of
+/// equally long sequences, tiles that see most come first, in rounds of alternating direction: who had a long
+/// one gets a short one.
 template <class Shape>
 struct ragged_scheduler {
-  const extended_problem& p;
+  const typename Shape::problem_type& p;
   i32 lane;
-  i32 heads;  ///< packed ones count once
+  i32 entries, heads;  ///< packed heads count once
   i32 next_unit;
-  bool pairs = false;
+  i32 step;  ///< to the next, without a counter
+  bool sorted = false, alternates = false, pairs = false;
   i32 first_entry = 0;  ///< of the 32
   i32 before = 0;       ///< units of the entries before them
   i32 tiles;            ///< of one head of this lane's entry
@@ -30,13 +36,32 @@ struct ragged_scheduler {
   i32 item = 0;
   i32 mirrored = -1;  ///< the other tile of a pair, in `item`
 
-  __device__ __forceinline__ explicit ragged_scheduler(const extended_problem& call)
-      : p{call}, lane{static_cast<i32>(lane_now())}, heads{query_of<Shape>(call, call.heads)} {
+  __device__ __forceinline__ explicit ragged_scheduler(const typename Shape::problem_type& call)
+      : p{call},
+        lane{static_cast<i32>(lane_now())},
+        entries{call.batch},
+        heads{heads_of<Shape>(call)},
+        step{static_cast<i32>(gridDim.x)} {
+    const bool even = !(p.has & (has_cu_q | has_used_q));
+    if (even) {
+      heads *= entries;
+      entries = 1;
+    }
     next_unit = p.tile_counter ? take() : static_cast<i32>(blockIdx.x);
     look();
-    if (Shape::masked && (p.batch > 32 || __shfl_sync(0xffffffff, until, 31) > static_cast<i32>(gridDim.x))) {
+    sorted = p.tile_counter != nullptr;
+    const bool rounds = entries > 32 || __shfl_sync(0xffffffff, until, 31) > step;
+    if (Shape::masked && !Shape::split && !sorted && p.left >= no_limit && rounds) {
       pairs = true;
       look();
+      const i32 units = __shfl_sync(0xffffffff, until, 31);
+      const i32 wasted = (step - units % step) % step;
+      if (even && p.group >= heads && 16 * wasted > units) {
+        pairs = false;
+        sorted = alternates = true;
+        look();
+        step = 2 * (step - 1 - next_unit) + 1;
+      }
     }
   }
 
@@ -48,18 +73,19 @@ struct ragged_scheduler {
 
   /// What one head's tiles are handed out as.
   [[nodiscard]] __device__ __forceinline__ i32 units_of(i32 count) const {
+    if constexpr (Shape::split) return count * static_cast<i32>(p.splits);
     return pairs ? (count + 1) / 2 : count;
   }
 
   __device__ __forceinline__ void look() {
     const i32 entry = first_entry + lane;
     i32 queries = 0;
-    if (entry < p.batch) {
+    if (entry < entries) {
       queries = p.seqlen_q;
       if (p.has & has_cu_q) queries = __ldg(p.cu_seqlens_q + entry + 1) - __ldg(p.cu_seqlens_q + entry);
       if (p.has & has_used_q) queries = __ldg(p.seqused_q + entry);
     }
-    tiles = (rows_of<Shape>(p, queries) + Shape::rows - 1) / Shape::rows;
+    tiles = (queries + p.tokens - 1) / p.tokens;
     until = units_of(tiles) * heads;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -68,34 +94,63 @@ struct ragged_scheduler {
     }
   }
 
+  /// The unit after this one.
+  __device__ __forceinline__ void advance() {
+    if (p.tile_counter) {
+      next_unit = take();
+      return;
+    }
+    next_unit += step;
+    if (alternates) step = 2 * static_cast<i32>(gridDim.x) - step;
+  }
+
   __device__ __forceinline__ bool next(tile& t, tile_source& from) {
     i32 at = mirrored;
+    i32 part = 0;
     mirrored = -1;
     if (at < 0) {
       i32 here = __shfl_sync(0xffffffff, until, 31);
       while (next_unit - before >= here) {
         first_entry += 32;
-        if (first_entry >= p.batch) return false;
+        if (first_entry >= entries) return false;
         before += here;
         look();
         here = __shfl_sync(0xffffffff, until, 31);
       }
       const i32 unit = next_unit - before;
-      next_unit = p.tile_counter ? take() : next_unit + static_cast<i32>(gridDim.x);
+      advance();
       const int of = __ffs(static_cast<int>(__ballot_sync(0xffffffff, until > unit))) - 1;
       const i32 count = __shfl_sync(0xffffffff, tiles, of);
       const i32 each = units_of(count);
       const i32 inside = unit - (__shfl_sync(0xffffffff, until, of) - each * heads);
-      const i32 head = inside / each;
+      i32 head = 0;
+      if (sorted) {
+        const i32 group = inside / (p.group * count);
+        const i32 within = inside - group * p.group * count;
+        const i32 together = min(heads - group * p.group, p.group);
+        at = within / together;
+        head = group * p.group + within - at * together;
+      } else {
+        head = inside / each;
+        at = inside - head * each;
+      }
+      if constexpr (Shape::split) {
+        part = at;
+        at /= static_cast<i32>(p.splits);
+        part -= at * static_cast<i32>(p.splits);
+      }
       item = (first_entry + of) * heads + head;
-      at = inside - head * each;
       if constexpr (Shape::masked) {
         const i32 last = count - 1 - at;
         if (pairs && last != at) mirrored = at;
         at = last;
       }
     }
-    return locate<Shape>(p, item, at, t, from);
+    const bool found = locate<Shape>(p, item, at, t, from);
+    if constexpr (Shape::split) {
+      if (found) take_part<Shape>(p, part, t);
+    }
+    return found;
   }
 };
 
@@ -109,6 +164,7 @@ struct page_rows {
 struct tile_copies {
   i32 n;  ///< the last block of keys
   i32 first_block, keys;
+  i32 first_query, entry;  ///< of the bias
   i32 head, head_kv, entry_q, entry_k, token_q, token_k;
   page_rows last, before;  ///< rows of block n, and of n - 1
 };
@@ -119,7 +175,8 @@ struct warp_producer {
   const tensor_map& q_map;
   const tensor_map& k_map;
   const tensor_map& v_map;
-  const extended_problem& p;
+  const tensor_map& bias_map;
+  const typename Shape::problem_type& p;
   barriers<Shape> bars;
   u32 shared;
   tile* places;
@@ -127,12 +184,21 @@ struct warp_producer {
   i32 rows;  ///< keys of one copy
   ring<Shape::stages> at_k, at_v;
   ring<Shape::query_stages> at_q;
+  ring<Shape::bias_stages> at_bias;
   ring<Shape::tile_slots> at_tile;
 
   __device__ __forceinline__ warp_producer(const tensor_map& q, const tensor_map& k, const tensor_map& v,
-                                           const extended_problem& call, barriers<Shape> b, u32 memory,
-                                           tile* to)
-      : q_map{q}, k_map{k}, v_map{v}, p{call}, bars{b}, shared{memory}, places{to}, tiles{call} {
+                                           const tensor_map& bias, const typename Shape::problem_type& call,
+                                           barriers<Shape> b, u32 memory, tile* to)
+      : q_map{q},
+        k_map{k},
+        v_map{v},
+        bias_map{bias},
+        p{call},
+        bars{b},
+        shared{memory},
+        places{to},
+        tiles{call} {
     rows = Shape::paged ? min(p.page_size, Shape::keys) : Shape::keys;
   }
 
@@ -158,11 +224,15 @@ struct warp_producer {
     c.n = t.last_block - 1;
     c.first_block = t.first_block;
     c.keys = t.keys;
+    if constexpr (Shape::bias_stages > 0) {
+      c.first_query = t.begin;
+      c.entry = t.extra;
+    }
     c.head = from.head;
     c.head_kv = from.head_kv;
     c.entry_q = from.entry_q;
     c.entry_k = from.entry_k;
-    c.token_q = from.token_q + query_of<Shape>(p, t.begin);
+    c.token_q = from.token_q + t.begin;
     c.token_k = from.token_k;
     c.last = find(c, c.n);
     c.before = find(c, c.n - 1);
@@ -196,16 +266,39 @@ struct warp_producer {
     at_v.advance();
   }
 
+  /// The bias of block n.
+  __device__ __forceinline__ void load_bias(const tile_copies& c, i32 n) {
+    if constexpr (Shape::bias_stages > 0) {
+      if (!p.in_tiles) return;
+      wait(bars.empty_bias(at_bias.stage), at_bias.phase ^ 1);
+      if (tiles.lane == 0) {
+        const u32 barrier = bars.full_bias(at_bias.stage);
+        const u32 to = shared + Shape::at_bias + static_cast<u32>(at_bias.stage) * Shape::bytes_bias;
+        const i32 head = p.bias_stride_head != 0 ? c.head : 0;
+        const i32 entry = p.bias_stride_batch != 0 ? c.entry : 0;
+        arrive_expecting(barrier, Shape::bytes_bias);
+#pragma unroll
+        for (int d = 0; d < Shape::keys / 64; ++d) {
+          copy_box(to + static_cast<u32>(d) * Shape::panel_q, bias_map, barrier,
+                   start_of<Shape>(n, c.keys) + 64 * d, c.first_query, head, entry);
+        }
+      }
+      at_bias.advance();
+    }
+  }
+
   __device__ __forceinline__ void load_q(const tile_copies& c) {
     wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
     if (tiles.lane == 0) {
       const u32 full_q = bars.full_q(at_q.stage);
-      arrive_expecting(full_q, Shape::bytes_q);
+      // Of heads that lie in tiles of their own, the map is {dim, token, head, batch}.
+      const bool alone = p.packed == 1;
+      arrive_expecting(full_q, static_cast<u32>(p.tokens * p.packed) * (Shape::panels * 128));
 #pragma unroll
       for (int d = 0; d < Shape::panels; ++d) {
         copy_box(
             shared + static_cast<u32>(at_q.stage) * Shape::bytes_q + static_cast<u32>(d) * Shape::panel_q,
-            q_map, full_q, 64 * d, c.head, c.token_q, c.entry_q);
+            q_map, full_q, 64 * d, alone ? c.token_q : c.head, alone ? c.head : c.token_q, c.entry_q);
       }
     }
     at_q.advance();
@@ -219,12 +312,14 @@ struct warp_producer {
       at_tile.advance();
       load_k(c.head_kv, c.last);
       load_q(c);
+      load_bias(c, c.n);
       tile_copies following;
       more = next(following);
 #pragma unroll 1
       for (; c.n > c.first_block; --c.n) {
         const page_rows after = find(c, c.n - 2);  // asked for before the waits
         load_k(c.head_kv, c.before);
+        load_bias(c, c.n - 1);
         load_v(c.head_kv, c.last);
         c.last = c.before;
         c.before = after;

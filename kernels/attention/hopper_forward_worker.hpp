@@ -6,6 +6,33 @@
 
 namespace hopper {
 
+/// Two numbers of 16 bits.
+template <class T>
+[[nodiscard]] __device__ __forceinline__ float2 unpack(u32 word);
+template <>
+__device__ __forceinline__ float2 unpack<__nv_bfloat16>(u32 word) {
+  return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000U));
+}
+template <>
+__device__ __forceinline__ float2 unpack<__half>(u32 word) {
+  return make_float2(__half2float(__ushort_as_half(static_cast<unsigned short>(word))),
+                     __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16))));
+}
+
+/// A word of constant memory, which the compiler does not load later than here.
+template <class T>
+[[nodiscard]] __device__ __forceinline__ u32 load_early(const T* from) {
+  u32 word;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(word) : "l"(from));
+  return word;
+}
+
+[[nodiscard]] __device__ __forceinline__ u32 load_shared(u32 address) {
+  u32 word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address));
+  return word;
+}
+
 /// What a consumer warpgroup does with the tiles that it shares with the others.
 template <class Shape>
 struct consumer {
@@ -13,6 +40,7 @@ struct consumer {
   static constexpr int score_count = Shape::keys / 2;
   static constexpr int out_count = Shape::product_v / 2;
   static constexpr int weight_count = Shape::keys / 4;
+  static constexpr int bias_count = Shape::biased ? Shape::keys / 4 : 1;
 
   const typename Shape::problem_type& p;
   barriers<Shape> bars;
@@ -21,10 +49,13 @@ struct consumer {
   int group, lane, row;  ///< row: this thread's first, within the tile
   ring<Shape::stages> at_k, at_v;
   ring<2> at_q;  // of one stage it counts the phases
+  ring<Shape::bias_stages> at_bias;
   ring<Shape::tile_slots> at_tile;
-  float factor;                       ///< of scores that have not been scaled
-  float slope[Shape::alibi ? 2 : 1];  ///< of this thread's rows, in units of the scores
-  i32 distance = 0;                   ///< of ALiBi: keys - queries
+  float factor;                                 ///< of scores that have not been scaled
+  float slope[Shape::alibi ? 2 : 1];            ///< of this thread's rows, in units of the scores
+  i32 distance = 0;                             ///< of ALiBi: keys - queries
+  const type* bias_row[Shape::biased ? 2 : 1];  ///< key 0 of this thread's rows
+  bool bias_pairs = false;                      ///< whether two keys' biases can be loaded at once
   bool plain_scale;
   i32 before = 0;       ///< blocks of keys that come before the first that this warpgroup's rows see
   i32 behind = 0;       ///< and behind the last
@@ -38,9 +69,23 @@ struct consumer {
       : p{call}, bars{b}, shared{memory}, places{tiles}, group{warpgroup} {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     lane = thread % 32;
-    row = 64 * group + thread / 32 * 16 + lane / 4;
+    row = 64 * row_group() + thread / 32 * 16 + lane / 4;
     plain_scale = p.scale > 0.0F;
     factor = Shape::capped || !plain_scale ? 1.0F : p.scale * log2_e;
+    if constexpr (Shape::biased) {
+      const auto address = static_cast<u32>(reinterpret_cast<u64>(p.bias));
+      const auto strides = static_cast<u32>(p.bias_stride_batch | p.bias_stride_head | p.bias_stride_row);
+      bias_pairs = ((address | 2 * strides) & 3) == 0;
+    }
+  }
+
+  /// The warpgroup's place among those that have other rows.
+  [[nodiscard]] __device__ __forceinline__ int row_group() const { return Shape::shares_rows ? 0 : group; }
+
+  /// The query of this thread's row r.
+  [[nodiscard]] __device__ __forceinline__ i32 query_at(const tile& t, int r) const {
+    if constexpr (Shape::extended) return t.begin + token_of<Shape>(p, row + 8 * r);
+    return t.begin + row + 8 * r;
   }
 
   __device__ __forceinline__ void arrive_once(u32 barrier) {
@@ -49,8 +94,11 @@ struct consumer {
 
   /// Starts scores = queries keys^T for the stage.
   __device__ __forceinline__ void start_scores(float (&scores)[score_count], int stage) {
-    const u64 a = swizzled_operand(
-        shared + static_cast<u32>(stage_q()) * Shape::bytes_q + static_cast<u32>(group) * 64 * 128, 0);
+    u32 queries =
+        shared + static_cast<u32>(stage_q()) * Shape::bytes_q + static_cast<u32>(row_group()) * 64 * 128;
+    // More operands than fit into registers, which would all be computed before the loop over blocks.
+    if constexpr (Shape::dim > 256) asm volatile("" : "+r"(queries));
+    const u64 a = swizzled_operand(queries, 0);
     const u64 b = swizzled_operand(shared + Shape::at_k + static_cast<u32>(stage) * Shape::bytes_k, 0);
 #pragma unroll
     for (int d = 0; d < (Shape::dim + 15) / 16; ++d) {
@@ -63,8 +111,9 @@ struct consumer {
 
   /// Starts out += weights values for the stage.
   __device__ __forceinline__ void start_values(int stage) {
-    const u64 b =
-        swizzled_operand(shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_v, Shape::panel_k);
+    u64 b = swizzled_operand(shared + Shape::at_v + static_cast<u32>(stage) * Shape::bytes_v, Shape::panel_k);
+    if constexpr (Shape::shares_rows)
+      b += static_cast<u64>(group) * (Shape::columns / 64 * Shape::panel_k >> 4);
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
       register_product<type, Shape::product_v>::run(out, weights + 4 * k,
@@ -93,7 +142,7 @@ struct consumer {
     }
     if constexpr (Shape::alibi) add_alibi(scores, t, n);
     if (n >= t.full_begin && n < t.full_end) return;
-    if constexpr (!Shape::capped && !Shape::alibi) {
+    if constexpr (!Shape::capped && !Shape::alibi && !Shape::biased) {
       if (!plain_scale) {
         const float scale = p.scale * log2_e;
 #pragma unroll
@@ -105,8 +154,8 @@ struct consumer {
     if constexpr (Shape::masked) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        i32 last = query_of<Shape>(p, t.begin + row + 8 * r) + t.diagonal + p.right - mine;
-        if constexpr (Shape::paged) last = min(last, t.keys - 1 - mine);
+        i32 last = query_at(t, r) + t.diagonal + p.right - mine;
+        if constexpr (Shape::whole_blocks) last = min(last, t.keys - 1 - mine);
 #pragma unroll
         for (int j = 0; j < score_count; j += 4) {
 #pragma unroll
@@ -120,8 +169,7 @@ struct consumer {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         i32 least = n * Shape::keys - mine;
-        if constexpr (Shape::masked)
-          least = max(least, query_of<Shape>(p, t.begin + row + 8 * r) + t.diagonal - p.left - mine);
+        if constexpr (Shape::masked) least = max(least, query_at(t, r) + t.diagonal - p.left - mine);
 #pragma unroll
         for (int j = 0; j < score_count; j += 4) {
 #pragma unroll
@@ -140,7 +188,7 @@ struct consumer {
     const i32 mine = start_of<Shape>(n, t.keys) + 2 * (lane % 4);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const auto at = static_cast<float>(query_of<Shape>(p, t.begin + row + 8 * r) + distance - mine);
+      const auto at = static_cast<float>(query_at(t, r) + distance - mine);
 #pragma unroll
       for (int j = 0; j < score_count; j += 4) {
 #pragma unroll
@@ -149,6 +197,77 @@ struct consumer {
           score = fmaf(-slope[r], fabsf(at - static_cast<float>(2 * j + c)), score);
         }
       }
+    }
+  }
+
+  /// Loads the biases of block n, in the order of the scores.
+  __device__ __forceinline__ void load_bias(u32 (&bias)[bias_count], i32 start, i32 keys) {
+    const i32 mine = start + 2 * (lane % 4);
+    if (bias_pairs && start % 2 == 0 && start >= 0 && start + Shape::keys <= keys) {
+#pragma unroll
+      for (int i = 0; i < bias_count; ++i) bias[i] = load_early(bias_row[i % 2] + mine + i / 2 * 8);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < bias_count; ++i) {
+      bias[i] = 0;
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const i32 key = mine + i / 2 * 8 + c;
+        if (key >= 0 && key < keys)
+          bias[i] |= static_cast<u32>(__ldg(reinterpret_cast<const unsigned short*>(bias_row[i % 2]) + key))
+                     << 16 * c;
+      }
+    }
+  }
+
+  /// The same from a tile in shared memory.
+  __device__ __forceinline__ void take_bias(u32 (&bias)[bias_count]) {
+    wait(bars.full_bias(at_bias.stage), at_bias.phase);
+    const u32 base = shared + Shape::at_bias + static_cast<u32>(at_bias.stage) * Shape::bytes_bias +
+                     static_cast<u32>(row * 128 + 4 * (lane % 4));
+    const u32 swizzle = static_cast<u32>(lane / 4);
+#pragma unroll
+    for (int i = 0; i < bias_count; ++i) {
+      const u32 chunk = static_cast<u32>(i / 2 % 8);
+      bias[i] = load_shared(base + static_cast<u32>(i / 16) * Shape::panel_q +
+                            static_cast<u32>(i % 2) * (8 * 128) + ((chunk ^ swizzle) << 4));
+    }
+  }
+
+  __device__ __forceinline__ void leave_bias() {
+    arrive_once(bars.empty_bias(at_bias.stage));
+    at_bias.advance();
+  }
+
+  /// Whether biases come through the copy engine.
+  [[nodiscard]] __device__ __forceinline__ bool bias_in_tiles() const {
+    if constexpr (Shape::bias_stages > 0) return p.in_tiles != 0;
+    return false;
+  }
+
+  /// Adds the biases of a block to its scores; `loaded` are those that were loaded early.
+  __device__ __forceinline__ void add_bias_of_block(float (&scores)[score_count], u32 (&loaded)[bias_count]) {
+    if constexpr (Shape::bias_stages > 0) {
+      if (bias_in_tiles()) take_bias(loaded);
+    }
+    add_bias(scores, loaded);
+    if constexpr (Shape::bias_stages > 0) {
+      if (bias_in_tiles()) leave_bias();
+    }
+  }
+
+  __device__ __forceinline__ void add_bias(float (&scores)[score_count], const u32 (&bias)[bias_count]) {
+    if (!plain_scale) {
+#pragma unroll
+      for (int i = 0; i < score_count; ++i) scores[i] *= p.scale * log2_e;
+    }
+    const float unit = plain_scale ? __fdividef(1.0F, p.scale) : log2_e;
+#pragma unroll
+    for (int i = 0; i < bias_count; ++i) {
+      const float2 both = unpack<type>(bias[i]);
+      scores[2 * i] = fmaf(both.x, unit, scores[2 * i]);
+      scores[2 * i + 1] = fmaf(both.y, unit, scores[2 * i + 1]);
     }
   }
 
@@ -200,6 +319,12 @@ struct consumer {
       wait(bars.full_k(at_k.stage), at_k.phase);
       arrive_once(bars.empty_k(at_k.stage));
       at_k.advance();
+      if constexpr (Shape::bias_stages > 0) {
+        if (bias_in_tiles()) {
+          wait(bars.full_bias(at_bias.stage), at_bias.phase);
+          leave_bias();
+        }
+      }
       ++left_values;
     }
   }
@@ -231,8 +356,19 @@ struct consumer {
       tile mine;
       mine.keys = given.keys;
       mine.diagonal = given.diagonal;
-      const i32 from = given.begin + 64 * group;
-      see<Shape>(p, max(from, given.first), min(from + 64, given.end), mine);
+      if constexpr (Shape::extended) {
+        const i32 first = max(64 * group, given.first);
+        const i32 last = min(64 * group + 63, given.end - 1);
+        see<Shape>(p, given.begin + token_of<Shape>(p, first), given.begin + token_of<Shape>(p, last) + 1,
+                   mine);
+      } else {
+        const i32 from = given.begin + 64 * group;
+        see<Shape>(p, max(from, given.first), min(from + 64, given.end), mine);
+      }
+      if constexpr (Shape::split) {
+        mine.first_block = max(mine.first_block, seen.first_block);
+        mine.last_block = min(mine.last_block, seen.last_block);
+      }
       if (seen.first_block >= 0 && mine.first_block < mine.last_block) seen = mine;
       before = uniform(given.last_block - seen.last_block);
       behind = uniform(seen.first_block - given.first_block);
@@ -244,13 +380,18 @@ struct consumer {
     if constexpr (Shape::alibi) {
       const float unit = factor == 1.0F ? log2_e : 1.0F / p.scale;
       const i32 head = given.head;
-      distance = uniform(given.distance);
+      distance = uniform(given.extra);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        slope[r] = t.first_block < 0
-                       ? 0.0F
-                       : unit * __ldg(p.alibi_slopes + head + head_of<Shape>(p, t.begin + row + 8 * r));
+        slope[r] =
+            t.first_block < 0 ? 0.0F : unit * __ldg(p.alibi_slopes + head + head_of<Shape>(p, row + 8 * r));
       }
+    }
+    if constexpr (Shape::biased) {
+      const type* const from = static_cast<const type*>(p.bias) + given.extra * p.bias_stride_batch +
+                               given.head * p.bias_stride_head;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) bias_row[r] = from + max(t.begin + row + 8 * r, 0) * p.bias_stride_row;
     }
     return t.first_block >= 0;
   }
@@ -260,13 +401,17 @@ struct consumer {
   template <bool Crosses>
   __device__ __forceinline__ void step(const tile& t, i32 n, row_state& rows, int slot) {
     float scores[score_count];
+    u32 bias[bias_count];
+    if constexpr (Shape::biased) {
+      if (!bias_in_tiles()) load_bias(bias, start_of<Shape>(n, t.keys), t.keys);
+    }
     if constexpr (Crosses) wait(bars.full_k(at_k.stage), at_k.phase);
     take_turn();
     product_fence();
     start_scores(scores, at_k.stage);
     rescale(rows);
     wait(bars.full_v(at_v.stage), at_v.phase);
-    if constexpr (Shape::paged && !Crosses) {
+    if constexpr (Shape::whole_blocks && !Crosses) {
       if (n + 1 == t.keys / Shape::keys) clear_values(t.keys % Shape::keys, Shape::keys, at_v.stage);
     }
     pin(out);
@@ -282,6 +427,7 @@ struct consumer {
       finish_rows(places[slot], rows, share);
       rows = row_state{};
     }
+    if constexpr (Shape::biased) add_bias_of_block(scores, bias);
     prepare_scores(scores, t, n);
     weigh(scores, rows, factor);
     pin(scores);
@@ -330,6 +476,11 @@ struct consumer {
       pin(scores);
       arrive_once(bars.empty_k(at_k.stage));
       at_k.advance();
+      if constexpr (Shape::biased) {
+        u32 bias[bias_count];
+        if (!bias_in_tiles()) load_bias(bias, start_of<Shape>(n, t.keys), t.keys);
+        add_bias_of_block(scores, bias);
+      }
       prepare_scores(scores, t, n);
       weigh(scores, rows, factor);
       clear(rows);
@@ -345,7 +496,7 @@ struct consumer {
         wait(bars.full_v(at_v.stage), at_v.phase);
         clear_values(0, t.foreign, at_v.stage);
       }
-      if constexpr (Shape::paged) {
+      if constexpr (Shape::whole_blocks) {
         if (n + 1 == t.keys / Shape::keys) {
           wait(bars.full_v(at_v.stage), at_v.phase);
           clear_values(t.keys % Shape::keys, Shape::keys, at_v.stage);
@@ -379,7 +530,7 @@ struct consumer {
 
   /// Writes the LSE; `share` is what makes an output of a sum.
   __device__ __forceinline__ void finish_rows(const tile& t, const row_state& rows, float (&share)[2]) {
-    const i32 here = t.begin + row;
+    const i32 here = Shape::extended ? row : t.begin + row;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float sum = rows.sum[r];
@@ -397,12 +548,17 @@ struct consumer {
     }
   }
 
-  /// The same of a row that may have a sink; `maximum` is in units of log2.
+  /// The same of a row that may have a sink, counted in the tile; `maximum` is in units of log2.
   __device__ __forceinline__ void finish_extended_row(const tile& t, i32 at, float maximum, float sum,
                                                       float& share) {
     const i32 head = head_of<Shape>(p, at);
     const bool inside = at >= t.first && at < t.end;
     const float seen = sum > 0.0F ? maximum + log2f(sum) : -infinity;
+    if constexpr (Shape::split) {
+      share = sum > 0.0F ? __fdividef(1.0F, sum) : 0.0F;
+      if (lane % 4 == 0 && inside && group == row_group()) p.partial_lse[partial_row(t, at)] = seen;
+      return;
+    }
     float all = seen;
     if (p.sinks != nullptr) {  // from the larger of the two, so that nothing overflows
       const float sink = inside ? __ldg(p.sinks + t.head + head) * log2_e : -infinity;
@@ -410,24 +566,55 @@ struct consumer {
       if (most > -infinity) all = most + log2f(1.0F + exp2f(fminf(seen, sink) - most));
     }
     share = sum > 0.0F ? exp2f(maximum - all) : 0.0F;
-    if ((p.has & has_lse) && lane % 4 == 0 && inside)
-      p.lse[t.lse + head * p.lse_stride_head + query_of<Shape>(p, at)] = all * ln_2;
+    if ((p.has & has_lse) && lane % 4 == 0 && inside && group == row_group())
+      p.lse[t.lse + head * p.lse_stride_head + t.begin + token_of<Shape>(p, at)] = all * ln_2;
+  }
+
+  /// The first of this warpgroup's columns of the result.
+  [[nodiscard]] __device__ __forceinline__ int first_column() const {
+    return Shape::shares_rows ? group * Shape::columns : 0;
+  }
+
+  /// The row of a part's results.
+  [[nodiscard]] __device__ __forceinline__ i64 partial_row(const tile& t, i32 at) const {
+    const i64 rows = static_cast<i64>(p.batch * p.heads) * p.seqlen_q;
+    return t.extra * rows + t.lse + head_of<Shape>(p, at) * p.seqlen_q + t.begin + token_of<Shape>(p, at);
+  }
+
+  /// Writes a part's result.
+  __device__ __forceinline__ void write_partial(const tile& t, const float (&share)[2]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const i32 at = row + 8 * r;
+      if (at < t.first || at >= t.end) continue;
+      float* const to = p.partial + partial_row(t, at) * Shape::dim_v + first_column() + 2 * (lane % 4);
+#pragma unroll
+      for (int j = 0; j < Shape::columns / 8; ++j) {
+        const int i = 4 * j + 2 * r;
+        *reinterpret_cast<float2*>(to + 8 * j) = make_float2(out[i] * share[r], out[i + 1] * share[r]);
+      }
+    }
   }
 
   __device__ __forceinline__ void write(const tile& t, const float (&share)[2]) {
-    const i32 here = t.begin + row;
+    if constexpr (Shape::split) {
+      write_partial(t, share);
+      return;
+    }
+    const i32 here = Shape::extended ? row : t.begin + row;
     const i32 least = t.first - here;
     const i32 most = t.end - here;
     auto* const to = static_cast<type*>(p.out) + t.out + (Shape::extended ? 0 : here * p.out_stride_token);
     const auto row_at = [&](int r) {
       if constexpr (!Shape::extended) return to + 8 * r * p.out_stride_token;
       const i32 at = here + 8 * r;
-      return to + query_of<Shape>(p, at) * p.out_stride_token + head_of<Shape>(p, at) * p.out_stride_head;
+      return to + (t.begin + token_of<Shape>(p, at)) * p.out_stride_token +
+             head_of<Shape>(p, at) * p.out_stride_head + first_column();
     };
     const int quad = lane % 4;
     // Four threads hold 32 columns of a row as 4 x 4 pairs; transposed, each has 8 columns in a row.
 #pragma unroll
-    for (int j = 0; j < Shape::dim_v / 32; ++j) {
+    for (int j = 0; j < Shape::columns / 32; ++j) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         u32 word[4];
@@ -443,9 +630,9 @@ struct consumer {
         }
       }
     }
-    if constexpr (Shape::dim_v % 32 != 0) {  // 8, 16 or 24 columns are left
+    if constexpr (Shape::columns % 32 != 0) {  // 8, 16 or 24 columns are left
 #pragma unroll
-      for (int i = Shape::dim_v / 32 * 16; i < Shape::dim_v / 2; i += 2) {
+      for (int i = Shape::columns / 32 * 16; i < Shape::columns / 2; i += 2) {
         const int r = i / 2 % 2;
         if (8 * r >= least && 8 * r < most) {
           *reinterpret_cast<u32*>(row_at(r) + i / 4 * 8 + 2 * quad) =

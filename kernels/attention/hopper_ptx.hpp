@@ -279,6 +279,7 @@ struct register_product;
   HOPPER_REGISTER_PRODUCT(register_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18", "%19", "%20", "%21") \
   HOPPER_REGISTER_PRODUCT(register_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26", "%27", "%28", "%29") \
   HOPPER_REGISTER_PRODUCT(held_product, 0, T, TYPE, 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")     \
+  HOPPER_SHARED_PRODUCT(shared_product, 0, T, TYPE, 32, 16, "%16", "%17", "%18")                          \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 32, 16, "%16", "%17", "%18")                           \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 48, 24, "%24", "%25", "%26")                           \
   HOPPER_SHARED_PRODUCT(mixed_product, 1, T, TYPE, 64, 32, "%32", "%33", "%34")                           \

@@ -46,6 +46,7 @@ class Call:
     window: int = -1
     soft_cap: float = 0.0
     sinks: bool = False
+    bias: bool = False  # [1, heads, queries, keys]
 
     def lengths(self):
         return self.queries, self.keys or self.queries
@@ -63,7 +64,13 @@ def calls():
     yield Call("dense chunk of 256", 32, 8, 128, (256,) * 2, (6000,) * 2)
     yield Call("paged chunk of 64", 32, 8, 128, (64,) * 8, (4096,) * 8, page=64)
     yield Call("paged, 17 queries", 32, 8, 128, (17,) * 16, (4096,) * 16, page=64)
+    yield Call("paged chunk of 64, batch 1, 32k keys", 32, 8, 128, (64,), (32768,), page=64)
+    yield Call("paged chunk of 128, batch 2, 8k keys", 32, 8, 128, (128,) * 2, (8192,) * 2, page=64)
+    yield Call("paged, 17 queries, batch 1, 8k keys", 32, 8, 128, (17,), (8192,), page=64)
+    yield Call("dense chunk of 64, batch 1, D 64, 32k keys", 64, 8, 64, (64,), (32768,))
     yield Call("paged prompt, 28/4 heads", 28, 4, 128, (2048,) * 2, page=64)
+    yield Call("paged chunk of 64, 28/4 heads", 28, 4, 128, (64,) * 4, (4096,) * 4, page=64)
+    yield Call("packed 8 x 300, 28/4 heads", 28, 4, 128, (300,) * 8, packed=True)
     yield Call("paged prompt, D 256, soft cap", 16, 8, 256, (2048,) * 2, page=64, soft_cap=50.0)
     yield Call("paged prompt, D 64, sinks", 64, 8, 64, (2048,) * 2, page=64, sinks=True)
     yield Call("paged prompt, D 64, sinks, window of 128", 64, 8, 64, (4096,), page=64, sinks=True, window=127)
@@ -74,6 +81,9 @@ def calls():
     yield Call("D 128, window of 128 in 32k", 32, 8, 128, (32768,), window=127)
     yield Call("D 128, window of 4096 in 8k", 32, 8, 128, (8192,), window=4095)
     yield Call("D 256, window of 1024, soft cap", 16, 8, 256, (8192,), window=1023, soft_cap=50.0)
+    yield Call("D 512, 16/4 heads", 16, 4, 512, (2048,) * 2)
+    yield Call("paged prompt, D 512", 16, 4, 512, (2048,) * 2, page=64)
+    yield Call("paged chunk of 64, D 512, batch 1, 8k keys", 16, 4, 512, (64,), (8192,), page=64)
     yield Call("D 192/128", 128, 128, 192, (2048,), head_dim_v=128)
     yield Call("D 192/128, packed", 128, 128, 192, (1000, 300, 700, 48), head_dim_v=128, packed=True)
     for dim, heads, tokens in ((72, 16, 4096), (80, 16, 1024), (80, 16, 4096), (88, 16, 2048), (112, 16, 2048), (40, 8, 4096),
@@ -95,6 +105,11 @@ def calls():
     yield Call("vision, packed 16 x 729, D 72", 16, 16, 72, (729,) * 16, packed=True, causal=False)
     yield Call("encoder, 64 x 197, D 64", 12, 12, 64, (197,) * 64, causal=False)
     yield Call("encoder, 32 x 512, D 64", 12, 12, 64, (512,) * 32, causal=False)
+    yield Call("bias, encoder, 64 x 197, D 64", 12, 12, 64, (197,) * 64, causal=False, bias=True)
+    yield Call("bias, encoder, 32 x 512, D 64", 12, 12, 64, (512,) * 32, causal=False, bias=True)
+    yield Call("bias, D 80, 2 x 4096", 16, 16, 80, (4096,) * 2, causal=False, bias=True)
+    yield Call("bias, D 128, 2 x 4096", 16, 16, 128, (4096,) * 2, causal=False, bias=True)
+    yield Call("bias, D 128, 2 x 4096, causal", 16, 16, 128, (4096,) * 2, bias=True)
     yield Call("D 128, N 512, full", 16, 16, 128, (512,) * 32, causal=False)
     yield Call("D 128, N 1024, full", 16, 16, 128, (1024,) * 16, causal=False)
     yield Call("D 64, N 512", 32, 32, 64, (512,) * 32)
@@ -108,6 +123,7 @@ class Tensors:
     k: torch.Tensor
     v: torch.Tensor
     sinks: torch.Tensor = None
+    bias: torch.Tensor = None
     cu_q: torch.Tensor = None
     cu_k: torch.Tensor = None
     used: torch.Tensor = None
@@ -137,6 +153,8 @@ def make(call, dtype):
                       normal(len(keys), keys[0], call.heads_kv, dim_v))
     if call.sinks:
         out.sinks = torch.randn(call.heads, device="cuda", dtype=torch.float32)
+    if call.bias:
+        out.bias = normal(1, call.heads, queries[0], keys[0])
     if call.page:
         counts = [math.ceil(n / call.page) for n in keys]
         order = torch.randperm(sum(counts) + 7, device="cuda").to(torch.int32)
@@ -182,7 +200,8 @@ class Switchyard:
     def prepare(self, call, t):
         queries, keys = call.lengths()
         out = torch.full((*t.q.shape[:-1], call.dims()[1]), math.nan, device="cuda", dtype=t.q.dtype)
-        given = {"q": t.q, "out": out, "mask": "causal_bottom_right" if call.causal else "none", "sinks": t.sinks}
+        given = {"q": t.q, "out": out, "mask": "causal_bottom_right" if call.causal else "none", "sinks": t.sinks,
+                 "bias": t.bias}
         if call.page:
             given |= {"k": t.pages_k, "v": t.pages_v, "block_table": t.table, "seqused_k": t.used, "longest_k": max(keys)}
         else:
@@ -219,6 +238,8 @@ class FlashAttention4:
 
     def prepare(self, call, t):
         queries, keys = call.lengths()
+        if call.bias:
+            raise RuntimeError("not served")
         options = {"causal": call.causal}
         if call.window >= 0:
             options |= {"window_size": (call.window, 0)}
@@ -238,7 +259,7 @@ class FlashAttention4:
 
 
 class Cudnn:
-    """cuDNN through PyTorch: dense calls without windows, sinks or caps."""
+    """cuDNN through PyTorch: dense calls without windows, sinks or caps, and with a bias or a causal mask."""
 
     name = "cuDNN"
 
@@ -246,11 +267,13 @@ class Cudnn:
         queries, keys = call.lengths()
         if call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks or (call.causal and queries != keys):
             raise RuntimeError("not served")
+        if call.bias and call.causal:
+            raise RuntimeError("not served")
         q, k, v = (each.transpose(1, 2) for each in (t.q, t.k, t.v))
 
         def run():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                return scaled_dot_product_attention(q, k, v, is_causal=call.causal,
+                return scaled_dot_product_attention(q, k, v, attn_mask=t.bias, is_causal=call.causal,
                                                     enable_gqa=call.heads != call.heads_kv).transpose(1, 2)
 
         return run, ""

@@ -63,7 +63,7 @@ struct call : sy::test::random_attention<arguments> {
     a.dtype = pick({dtype::f16, dtype::bf16, dtype::f32});
     a.batch = 1 + below(3);
     a.heads_kv = 1 + below(2);
-    a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3, 4, 8});
+    a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3, 4, 5, 7, 8});
     a.seqlen_q = pick<std::int64_t>({0, 1, 7, 16, 63, 64, 65, 127, 128, 129, 200});
     a.seqlen_k = pick<std::int64_t>({0, 1, 7, 32, 63, 64, 65, 127, 128, 129, 257, 384});
     // Long enough, for few queries, for keys to be split over many blocks.
@@ -90,6 +90,13 @@ struct call : sy::test::random_attention<arguments> {
       a.seqlen_k = pick<std::int64_t>({129, 200, 257});
       a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 96, 128, 192, 256});
     }
+    if (forward_ && chance(5)) {  // few tiles of many keys
+      a.batch = a.heads_kv = 1;
+      a.heads = pick<std::int64_t>({1, 4, 7});
+      a.seqlen_q = pick<std::int64_t>({1, 17, 64, 100});
+      a.seqlen_k = pick<std::int64_t>({512, 1500, 2048});
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 128, 128, 256, 512});
+    }
     a.mask =
         pick({attention_mask::none, attention_mask::causal_top_left, attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, std::numeric_limits<std::int32_t>::max()});
@@ -99,6 +106,15 @@ struct call : sy::test::random_attention<arguments> {
     if (chance(15)) a.soft_cap = pick({2.0F, 30.0F});
     if (chance(15)) a.dropout_p = pick({0.1F, 0.5F, 0.9F});
     first = chance(15) ? 1 : 0;
+    if (forward_ && chance(15)) {  // what kernels for one kind of call need, all at once
+      fused_ = true;
+      a.dtype = pick({dtype::f16, dtype::bf16});
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({32, 64, 64, 72, 80, 96, 128, 128, 256, 512});
+      if (a.batch * a.heads * a.seqlen_q * a.seqlen_k > 4'000'000) a.head_dim = a.head_dim_v = 64;
+      a.scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
+      a.soft_cap = a.dropout_p = 0.0F;
+      first = 0;
+    }
   }
 
   std::vector<std::int32_t> cumulated(std::int64_t longest) {
@@ -161,13 +177,15 @@ struct call : sy::test::random_attention<arguments> {
     a.lse_stride_batch = packed_q ? std::int64_t{1} << 40 : a.heads * a.lse_stride_head;
     lse_elements = (packed_q ? 1 : a.batch) * a.heads * a.lse_stride_head;
     with_lse = chance(80) || !forward_;
-    if (chance(15)) {
-      const bool broadcast = chance(50);
+    if (chance(fused_ ? 50 : 15)) {
+      const bool of_heads = chance(50);
+      const bool of_entries = chance(50);
       a.bias_stride_row = a.seqlen_k + below(3);
-      a.bias_stride_head = broadcast ? 0 : std::max<std::int64_t>(a.seqlen_q, 1) * a.bias_stride_row;
-      a.bias_stride_batch = broadcast ? 0 : a.heads * a.bias_stride_head;
-      const std::int64_t elements =
-          (broadcast ? 1 : a.batch * a.heads) * std::max<std::int64_t>(a.seqlen_q, 1) * a.bias_stride_row;
+      if (chance(50)) a.bias_stride_row = (a.bias_stride_row + 7) / 8 * 8;
+      const std::int64_t of_one = std::max<std::int64_t>(a.seqlen_q, 1) * a.bias_stride_row;
+      a.bias_stride_head = of_heads ? of_one : 0;
+      a.bias_stride_batch = of_entries ? (of_heads ? a.heads : 1) * of_one : 0;
+      const std::int64_t elements = (of_heads ? a.heads : 1) * (of_entries ? a.batch : 1) * of_one;
       bias = random_tensor(a.dtype, elements);
       const double minus_infinity = -std::numeric_limits<double>::infinity();
       for (std::int64_t n = 0; n < elements; n += 7)
@@ -177,7 +195,7 @@ struct call : sy::test::random_attention<arguments> {
       }
       a.bias = bias.data();
     }
-    if (chance(15)) make_slopes();
+    if (chance(15) && !fused_) make_slopes();
     if (chance(15) && forward_) make_sinks();
     const std::uint64_t seed = (std::uint64_t{random_()} << 32) | random_();
     const std::uint64_t offset = (std::uint64_t{random_()} << 32) | random_();
@@ -230,6 +248,7 @@ struct call : sy::test::random_attention<arguments> {
   }
 
   bool forward_;
+  bool fused_ = false;
 };
 
 }  // namespace
