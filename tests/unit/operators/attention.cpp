@@ -108,6 +108,19 @@ TEST_CASE("every stride of q, k, v and out counts for the alignment, and no othe
   }
 }
 
+TEST_CASE("a bias that is not aligned to 16 bytes leaves an alignment of one element") {
+  using namespace attention_calls;
+  auto call = legal<operators::attention_forward>();
+  call.bias_stride_batch = call.bias_stride_head = call.bias_stride_row = 1;
+  call.bias = storage.data() + 16;
+  CHECK(call.alignment() == 16);
+  for (const std::size_t bytes : {2U, 8U}) {
+    call.bias = storage.data() + bytes;
+    CHECK(call.alignment() == 2);
+    CHECK(operators::attention_forward::check(call).empty());
+  }
+}
+
 TEST_CASE("keys are paged or packed, not both") {
   using namespace attention_calls;
   auto call = legal<operators::attention_forward>();
