@@ -87,8 +87,8 @@ struct attention_forward {
     switchyard::dtype dtype = switchyard::dtype::f32;
     attention_mask mask = attention_mask::none;
 
-    /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
-    /// stride that matters or the scale is not set. An element's size where a bias is not aligned to 16.
+    /// Bytes, 1 to 16, that divide q, k, v, out, every stride of theirs, and the bias if there is one; 0 when
+    /// one of the first four is null, or a stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t aligned = alignment_as_set();
       return aligned != 0 ? aligned : alignment_without_unused(*this);
@@ -96,18 +96,23 @@ struct attention_forward {
 
     /// The same where every stride counts.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
-      std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
-                             k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
-                             v_stride_token | out_stride_batch | out_stride_head | out_stride_token;
-      std::int64_t required = strides;
-      if (bias != nullptr) {
-        required |= bias_stride_batch | bias_stride_head | bias_stride_row;
-        // The copy engine takes no other address.
-        if (reinterpret_cast<std::uintptr_t>(bias) % 16 != 0) strides |= 1;
-      }
+      if (bias != nullptr) [[unlikely]]
+        return alignment_of(bias_stride_batch | bias_stride_head | bias_stride_row, bias);
+      return alignment_of(0);
+    }
+
+   private:
+    /// `others`: strides that need no alignment, or-ed together.
+    template <class... Tensors>
+    [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_of(
+        std::int64_t others, const Tensors*... tensors) const noexcept {
+      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
+                                   k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
+                                   v_stride_token | out_stride_batch | out_stride_head | out_stride_token;
+      std::int64_t required = strides | others;
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
-      return attention_alignment(dtype, strides, required, scale, q, k, v, out);
+      return attention_alignment(dtype, strides, required, scale, q, k, v, out, tensors...);
     }
   };
 
@@ -162,7 +167,7 @@ struct attention_forward {
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v and out must not be null";
-    if (aligned < size_of(a.dtype)) return "q, k, v and out must be aligned to their element size";
+    if (aligned < size_of(a.dtype)) return "q, k, v, out and the bias must be aligned to their element size";
     return {};
   }
 

@@ -108,17 +108,20 @@ TEST_CASE("every stride of q, k, v and out counts for the alignment, and no othe
   }
 }
 
-TEST_CASE("a bias that is not aligned to 16 bytes leaves an alignment of one element") {
+TEST_CASE("the address of a bias counts for the alignment, and its strides do not") {
   using namespace attention_calls;
   auto call = legal<operators::attention_forward>();
   call.bias_stride_batch = call.bias_stride_head = call.bias_stride_row = 1;
-  call.bias = storage.data() + 16;
-  CHECK(call.alignment() == 16);
-  for (const std::size_t bytes : {2U, 8U}) {
+  for (const std::int64_t bytes : {16, 8, 2}) {
     call.bias = storage.data() + bytes;
-    CHECK(call.alignment() == 2);
+    CHECK(call.alignment() == bytes);
     CHECK(operators::attention_forward::check(call).empty());
   }
+  call.bias = storage.data() + 1;
+  CHECK_THAT(operators::attention_forward::check(call),
+             has_text("the bias must be aligned to their element size"));
+  call.bias_stride_row = unset;
+  CHECK(call.alignment() == 0);
 }
 
 TEST_CASE("keys are paged or packed, not both") {
