@@ -5,19 +5,6 @@
 
 namespace hopper {
 
-template <class T>
-__device__ __forceinline__ float2 unpack(u32 both);
-
-template <>
-__device__ __forceinline__ float2 unpack<__half>(u32 both) {
-  return __half22float2(*reinterpret_cast<const __half2*>(&both));
-}
-
-template <>
-__device__ __forceinline__ float2 unpack<__nv_bfloat16>(u32 both) {
-  return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xFFFF0000U));
-}
-
 /// A tile of queries of one head: tiles, then heads, then batch entries, the last first. The L2 cache still
 /// has the sums that were added to last, and the products begin with what was prepared last.
 struct row_tile {

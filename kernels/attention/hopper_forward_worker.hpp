@@ -6,19 +6,6 @@
 
 namespace hopper {
 
-/// Two numbers of 16 bits.
-template <class T>
-[[nodiscard]] __device__ __forceinline__ float2 unpack(u32 word);
-template <>
-__device__ __forceinline__ float2 unpack<__nv_bfloat16>(u32 word) {
-  return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000U));
-}
-template <>
-__device__ __forceinline__ float2 unpack<__half>(u32 word) {
-  return make_float2(__half2float(__ushort_as_half(static_cast<unsigned short>(word))),
-                     __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16))));
-}
-
 /// A word of constant memory, which the compiler does not load later than here.
 template <class T>
 [[nodiscard]] __device__ __forceinline__ u32 load_early(const T* from) {

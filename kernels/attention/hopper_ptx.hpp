@@ -25,6 +25,7 @@ using sy::ptx::init_barrier;
 using sy::ptx::named_sync;
 using sy::ptx::pack;
 using sy::ptx::shared_address;
+using sy::ptx::unpack;
 using sy::ptx::wait;
 
 /// One thread of a converged warp.

@@ -52,6 +52,20 @@ __device__ __forceinline__ u32 pack<__nv_bfloat16>(float low, float high) {
   return both;
 }
 
+/// The two numbers of a word, the lower half first.
+template <class T>
+__device__ __forceinline__ float2 unpack(u32 both);
+
+template <>
+__device__ __forceinline__ float2 unpack<__half>(u32 both) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&both));
+}
+
+template <>
+__device__ __forceinline__ float2 unpack<__nv_bfloat16>(u32 both) {
+  return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xFFFF0000U));
+}
+
 // Asynchronous copies of 16 bytes by each thread.
 
 /// An L2 policy for what is read once: the first to leave the cache.
