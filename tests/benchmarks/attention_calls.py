@@ -6,7 +6,8 @@ unequal lengths, windows, sinks, soft caps, and head dims of many models. In one
 LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by events, as
 many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the contenders take turns,
 and the median of the rounds counts. Results are compared in f32 with the first contender's. A line a call: microseconds of each,
-the best peer's over ours, and what ran. Exits with 1 where results differ.
+the best peer's over ours, the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the two's quartiles
+of the rounds do not overlap. Exits with 1 where results differ.
 """
 
 import argparse
@@ -188,10 +189,14 @@ class Switchyard:
     name = "Switchyard"
 
     def __init__(self, path):
-        library = load(path)
-        self.library, catalog, self.op = library, ctypes.c_void_p(), ctypes.c_void_p()
-        self.require(library.switchyard_open(None, ctypes.byref(catalog)))
-        self.require(library.switchyard_operator_open(catalog, b"attention_forward", None, ctypes.byref(self.op)))
+        self.library, self.catalog = load(path), ctypes.c_void_p()
+        self.require(self.library.switchyard_open(None, ctypes.byref(self.catalog)))
+        self.op = self.opened("attention_forward")
+
+    def opened(self, operator):
+        op = ctypes.c_void_p()
+        self.require(self.library.switchyard_operator_open(self.catalog, operator.encode(), None, ctypes.byref(op)))
+        return op
 
     def require(self, code):
         if code != 0:
@@ -295,7 +300,7 @@ def time_row(run, count):
 
 
 def measure(runs, rounds):
-    """Medians of microseconds, in turns."""
+    """Microseconds of each round, in turns."""
     counts = {}
     for name, run in runs.items():
         for _ in range(2):
@@ -306,7 +311,19 @@ def measure(runs, rounds):
     for i in range(rounds):
         for name in names[i % len(names):] + names[:i % len(names)]:
             samples[name].append(time_row(runs[name], counts[name]))
-    return {name: statistics.median(each) for name, each in samples.items()}
+    return samples
+
+
+def behind(samples):
+    """The peers that are faster than Switchyard by more than 2 % and outside the spread: quartiles do not overlap."""
+    ours = samples.get("Switchyard")
+    if not ours or len(ours) < 2:
+        return []
+
+    def faster(peer):
+        return (statistics.median(peer) < 0.98 * statistics.median(ours)
+                and statistics.quantiles(peer, n=4)[2] < statistics.quantiles(ours, n=4)[0])
+    return [name for name, peer in samples.items() if name != "Switchyard" and faster(peer)]
 
 
 def main():
@@ -343,14 +360,18 @@ def main():
         for one in list(results.values())[1:]:
             difference = (one - next(iter(results.values()))).abs().max().item()
             worst = max(worst, difference if math.isfinite(difference) else math.inf)
-        times = measure(runs, options.rounds)
+        samples = measure(runs, options.rounds)
+        times = {name: statistics.median(each) for name, each in samples.items()}
+        late = behind(samples)
         peers = [time for name, time in times.items() if name != "Switchyard"]
         ours = times.get("Switchyard", math.nan)
         ratio = min(peers) / ours if peers else math.nan
         differ += not worst < 0.05
-        records.append({"call": call.name, "us": times, "best_peer_over_ours": ratio, "difference": worst, "why": why, "errors": errors})
+        records.append({"call": call.name, "us": times, "rounds": samples, "best_peer_over_ours": ratio, "behind": late,
+                        "difference": worst, "why": why, "errors": errors})
         print(f"{call.name:58} " + " ".join(f"{name} {time:8.1f}" for name, time in times.items())
-              + f"  {ratio:5.2f}  {worst:.1e}  {why or errors.get('Switchyard', '')}", flush=True)
+              + f"  {ratio:5.2f}  {worst:.1e}  {'behind ' + ', '.join(late) if late else ''}  {why or errors.get('Switchyard', '')}",
+              flush=True)
         del tensors, runs, results
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
