@@ -305,7 +305,10 @@ TEST_CASE("illegal arguments are refused before anything runs") {
              has_text("axpy: x and y must not be null"));
   CHECK_THAT(message({.a = 1, .x = misaligned, .y = memory.data(), .n = 8}), has_text("aligned to 4 bytes"));
   CHECK_THAT(message({.a = 1, .x = memory.data(), .y = memory.data(), .n = -1}),
-             has_text("n must not be negative"));
+             has_text("axpy: n must not be negative; called with "));
+  CHECK_THAT(message({.a = 1, .x = memory.data(), .y = memory.data(), .n = -1}), has_text("n=-1"));
+  CHECK_THROWS_WITH(on.workspace_bytes({.a = 1, .x = memory.data(), .y = memory.data(), .n = -2}),
+                    has_text("n=-2"));
   CHECK_THROWS_WITH(on.prepare({.a = 1, .x = nullptr, .y = memory.data(), .n = 8}),
                     has_text("must not be null"));
 }

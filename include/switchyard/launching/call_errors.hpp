@@ -27,6 +27,14 @@ namespace detail {
                        "without a device, so that it follows the stream"};
 }
 
+/// The operator's check refused a call. The problem says what the call had, where `wrong` says only what it
+/// must have.
+[[noreturn, gnu::cold]] inline void fail_illegal(const operator_description& op, problem_view problem,
+                                                 const std::string& wrong) {
+  throw call_error{error_code::invalid_argument,
+                   std::string{op.name} + ": " + wrong + "; called with " + format_problem(op, problem)};
+}
+
 /// A value of the call does not fit its parameter or its grid.
 [[noreturn, gnu::cold]] inline void fail_value(const operator_description& op, const plan& of,
                                                const std::string& message) {

@@ -93,7 +93,7 @@ class dispatcher_core final : public binding_user {
       const std::uint64_t key = now->hash_of(problem);
       const plan* const found = now->plans().find(key, problem);
       if (found == nullptr || (found->is_provisional && found->kind->may_decide_again())) {
-        if (std::exchange(is_new, false)) require_legal(check);
+        if (std::exchange(is_new, false)) require_legal(own, check);
         std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
         (void)publish(*now, fresh);
       }
@@ -133,7 +133,7 @@ class dispatcher_core final : public binding_user {
     const packed_problem problem = now->pack(own, arguments);
     const std::uint64_t key = now->hash_of(problem);
     if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
-    require_legal(check);
+    require_legal(own, check);
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
     std::unique_ptr<plan> fresh = now->make_plan(problem, key, may_load);
     const plan* const published = publish(*now, fresh);
@@ -211,7 +211,7 @@ class dispatcher_core final : public binding_user {
     if (found == nullptr) [[unlikely]] {
       const auto own = call.problem();
       if (now.reads_arguments() && launch_packed(now, own, key_hash, arguments, launch_stream, given)) return;
-      require_legal([&call] { return call.check(); });
+      require_legal(own, [&call] { return call.check(); });
       if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
       const packed_problem packed = now.pack(own, arguments);
       return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
@@ -251,9 +251,8 @@ class dispatcher_core final : public binding_user {
   }
 
   template <class Check>
-  void require_legal(const Check& check) const {
-    const std::string wrong = check();
-    if (!wrong.empty()) throw call_error{error_code::invalid_argument, std::string{op_.name} + ": " + wrong};
+  void require_legal(problem_view own, const Check& check) const {
+    if (const std::string wrong = check(); !wrong.empty()) detail::fail_illegal(op_, own, wrong);
   }
 
   void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream, workspace given) {
