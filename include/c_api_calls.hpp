@@ -245,6 +245,8 @@ template <>
 inline attention_forward::arguments make<attention_forward>(named_arguments& in) {
   auto with = read_attention_options<attention_forward::options>(in);
   with.lse = in.written("lse");
+  with.k_scale = in.read("k_scale");
+  with.v_scale = in.read("v_scale");
   with.sinks = in.read("sinks");
   if (in.has("block_table")) {
     const paged cache{in.read("k"), in.read("v"), in.read("block_table"), std::exchange(with.seqused_k, {}),

@@ -140,6 +140,16 @@ struct random_attention {
     a.sinks = sinks.data();
   }
 
+  /// Scales of keys or values in e4m3, for each KV head or for all; negative ones at times.
+  void make_scales(std::vector<float>& scales, const float*& pointer, std::int64_t& stride) {
+    std::uniform_real_distribution<float> uniform{0.0F, 1.0F};
+    stride = chance(60) ? 1 : 0;
+    const std::int64_t count = stride == 1 ? a.heads_kv : 1;
+    for (std::int64_t h = 0; h < count; ++h) scales.push_back(0.25F + 1.5F * uniform(random_));
+    if (chance(10)) scales[0] = -scales[0];
+    pointer = scales.data();
+  }
+
   /// NaN in the keys and values of tokens [begin, end) of a batch entry or page.
   void poison(dtype type, std::int64_t entry, std::int64_t begin, std::int64_t end) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();

@@ -112,14 +112,6 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     a.lse_stride_batch = a.heads * a.lse_stride_head;
     lse_elements = a.batch * a.lse_stride_batch;
     with_lse = chance(80);
-    std::uniform_real_distribution<float> uniform{0.0F, 1.0F};
-    const auto make_scales = [&](std::vector<float>& scales, const float*& pointer, std::int64_t& stride) {
-      stride = chance(60) ? 1 : 0;
-      const std::int64_t count = stride == 1 ? a.heads_kv : 1;
-      for (std::int64_t h = 0; h < count; ++h) scales.push_back(0.25F + 1.5F * uniform(random_));
-      if (chance(10)) scales[0] = -scales[0];
-      pointer = scales.data();
-    };
     if (a.kv_dtype == dtype::f8_e4m3 ? chance(80) : chance(10))
       make_scales(k_scales, a.k_scale, a.k_scale_stride);
     if (a.kv_dtype == dtype::f8_e4m3 ? chance(80) : chance(10))

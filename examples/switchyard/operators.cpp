@@ -80,7 +80,8 @@ namespace {
                                    {"mask", "causal_bottom_right"},
                                    {"seqlen_q", "1"}}),
       know<ops::attention_dropout_mask>(),
-      know<ops::attention_forward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
+      know<ops::attention_forward>(
+          {{"kv_dtype", "=dtype"}, {"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
       know<ops::embedding>({{"table_alignment", "16"}}),
       know<ops::gated_activation>(),
       know<ops::gated_activation_backward>(),

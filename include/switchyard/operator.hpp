@@ -18,7 +18,9 @@
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
 //
 // Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
-// "n"}}` keeps files readable that were written before.
+// "n"}}` keeps files readable that were written before. Where a type axis was added that older kernels must
+// not ignore, `static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"}}` gives it to what files
+// say of the other axis alone.
 #pragma once
 
 #include <array>
@@ -73,6 +75,13 @@ struct former_name {
   std::string_view name;
 };
 
+/// A type axis that files may leave out: a `type` that names only `like` has the same value for `axis`. Both
+/// axes have the same values.
+struct implied_axis {
+  std::string_view axis;
+  std::string_view like;
+};
+
 class argument_axes;  // problem/argument_axes.hpp
 
 /// An operator without its C++ type. The views are valid for the life of the program or, where files
@@ -86,6 +95,7 @@ struct operator_description {
   std::size_t added_axes = 0;          ///< how many of the last axes files added: see argument_axes
   std::size_t added_sizes = 0;         ///< how many of them are size axes
   argument_axes* arguments = nullptr;  ///< keeps those that files add; null: files may add none
+  std::span<const implied_axis> implied{};
 
   /// Axes that are the operator's own.
   [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }
@@ -205,27 +215,47 @@ struct field_list {
 template <auto Member>
 struct member_axis {
   using value_type = member_value<Member>;
+  static constexpr bool is_function = std::is_member_function_pointer_v<decltype(Member)>;
   std::string_view name;
   axis_kind kind;
   [[nodiscard, gnu::always_inline]] constexpr std::int64_t operator()(
       const member_class<Member>& arguments) const noexcept {
-    if constexpr (std::is_member_function_pointer_v<decltype(Member)>) {
+    if constexpr (is_function) {
       return static_cast<std::int64_t>((arguments.*Member)());
     } else {
       return static_cast<std::int64_t>(arguments.*Member);
     }
   }
+  /// Of a flag: not 0 where it is true.
+  [[nodiscard, gnu::always_inline]] constexpr std::uint64_t bits(
+      const member_class<Member>& arguments) const noexcept {
+    return static_cast<std::uint64_t>((*this)(arguments));
+  }
 };
 
 template <class Function, class Value>
 struct derived_axis {
-  using value_type = Value;
+  static constexpr bool is_truth = std::is_same_v<Value, truth>;
+  using value_type = std::conditional_t<is_truth, bool, Value>;
   std::string_view name;
   axis_kind kind;
   Function function;
   template <class Arguments>
   [[nodiscard]] constexpr std::int64_t operator()(const Arguments& arguments) const noexcept {
-    return static_cast<std::int64_t>(function(arguments));
+    if constexpr (is_truth) {
+      return function(arguments).bits != 0 ? 1 : 0;
+    } else {
+      return static_cast<std::int64_t>(function(arguments));
+    }
+  }
+  /// Of a flag: not 0 where it is true.
+  template <class Arguments>
+  [[nodiscard, gnu::always_inline]] constexpr std::uint64_t bits(const Arguments& arguments) const noexcept {
+    if constexpr (is_truth) {
+      return function(arguments).bits;
+    } else {
+      return static_cast<std::uint64_t>(function(arguments));
+    }
   }
 };
 
@@ -248,7 +278,7 @@ namespace detail {
 
 template <class Value>
 constexpr void require_axis_value() {
-  static_assert(std::is_integral_v<Value> || std::is_enum_v<Value>,
+  static_assert(std::is_integral_v<Value> || std::is_enum_v<Value> || std::is_same_v<Value, truth>,
                 "an axis is an integer, a bool or an enumeration: a float would be cut off");
 }
 
@@ -268,7 +298,8 @@ template <auto Member>
   return detail::member_axis<Member>{name, axis_kind::size};
 }
 
-/// A type axis computed from the arguments by a noexcept lambda; a bool or an enumeration keeps its names.
+/// A type axis computed from the arguments by a noexcept lambda; a bool, a truth or an enumeration keeps its
+/// names.
 template <class Function>
 [[nodiscard]] constexpr auto type_axis(std::string_view name, Function function) {
   detail::require_axis_value<detail::derived_value<Function>>();
@@ -347,6 +378,20 @@ template <operator_type Operator>
   return true;
 }
 
+/// Whether every pair of `implied` names two type axes.
+template <operator_type Operator>
+[[nodiscard]] constexpr bool implied_axes_are_sound() {
+  const auto is_type = [](std::string_view name) {
+    return std::apply(
+        [name](const auto&... axis) { return ((axis.name == name && axis.kind == axis_kind::type) || ...); },
+        Operator::axes);
+  };
+  for (const implied_axis& each : Operator::implied) {
+    if (!is_type(each.axis) || !is_type(each.like)) return false;
+  }
+  return true;
+}
+
 }  // namespace detail
 
 /// The erased description of an operator.
@@ -370,11 +415,16 @@ template <operator_type Operator>
         const auto* member = reinterpret_cast<const std::byte*>(&(probe.*Member));
         detail::add_fields<Member>(next, static_cast<std::uint32_t>(member - base));
       });
-      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}, 0, 0, nullptr};
+      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}, 0, 0,
+                     nullptr,        {}};
       if constexpr (requires { Operator::formerly; }) {
         static_assert(detail::former_names_are_sound<Operator>(),
                       "`formerly` maps a name that no axis and no argument has to one that exists");
         description.formerly = Operator::formerly;
+      }
+      if constexpr (requires { Operator::implied; }) {
+        static_assert(detail::implied_axes_are_sound<Operator>(), "`implied` names type axes in pairs");
+        description.implied = Operator::implied;
       }
     }
   };

@@ -19,14 +19,20 @@
 
 namespace {
 
+[[nodiscard]] kv_scales scales_of(const attention_arguments& a) {
+  return {a.k_scale, a.v_scale, a.k_scale_stride, a.v_scale_stride};
+}
+
 // ---- prompts
 
 /// Scratch, with m = round_up(block_m, 12) and w = round_up(head_dim_v, 32):
 /// 4 * (m * (head_dim + block_n + w + 8) + block_n * (head_dim + w + 4)) + 1024 bytes. block_n is a
 /// multiple of 32.
-template <class Element>
+template <class Element, class Kv>
 void attention_tile(const block& this_block, attention_arguments a, std::int32_t block_m,
                     std::int32_t block_n) {
+  const kv_scales scales = scales_of(a);
+  a.scale *= scales.of_k(this_block.index.y % a.heads_kv);
   // The last tiles first: under a causal mask they are the longest.
   const row_range rows{a, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
                        block_m};
@@ -43,8 +49,8 @@ void attention_tile(const block& this_block, attention_arguments a, std::int32_t
   auto* states = memory.take<softmax_state>(padded);
   auto* rescales = memory.take<float>(padded);
   auto* packed = memory.take<float>(block_n * std::max(a.head_dim, out_stride));
-  auto* k_rows = memory.take<const Element*>(block_n);
-  auto* v_rows = memory.take<const Element*>(block_n);
+  auto* k_rows = memory.take<const Kv*>(block_n);
+  auto* v_rows = memory.take<const Kv*>(block_n);
   auto* seen = memory.take<key_range>(padded / step);
 
   pack_queries<Element>(rows, padded, a.head_dim, queries);
@@ -93,36 +99,38 @@ void attention_tile(const block& this_block, attention_arguments a, std::int32_t
       }
     }
   }
+  const float factor = scales.of_v(rows.head_kv);
   for (std::int64_t r = 0; r < count; ++r) {
-    write_row<Element>(a, rows.s, rows.head(r), rows.query(r), values + r * out_stride, states[r]);
+    write_row<Element>(a, rows.s, rows.head(r), rows.query(r), values + r * out_stride, states[r], factor);
   }
 }
 
 // ---- decoding
 
-template <class Element>
+template <class Element, class Kv>
 void attention_rows(const block& this_block, attention_arguments a, std::int32_t block_m,
                     std::int32_t block_n) {
-  attend_rows<Element, Element>(this_block, a, block_m, block_n, {});
+  attend_rows<Element, Kv>(this_block, a, block_m, block_n, scales_of(a));
 }
 
-template <class Element>
+template <class Element, class Kv>
 void attention_split(const block& this_block, attention_arguments a, std::int32_t block_m,
                      std::int32_t block_n, float* partial, float* partial_state) {
-  attend_part<Element, Element>(this_block, a, block_m, block_n, {}, partial, partial_state);
+  attend_part<Element, Kv>(this_block, a, block_m, block_n, scales_of(a), partial, partial_state);
 }
 
 template <class Element>
 void attention_combine(const block& this_block, attention_arguments a, std::int32_t splits,
                        const float* partial, const float* partial_state) {
-  combine_parts<Element>(this_block, a, splits, 1.0F, partial, partial_state);
+  const std::int64_t head_kv = this_block.index.y / (a.heads / a.heads_kv);
+  combine_parts<Element>(this_block, a, splits, scales_of(a).of_v(head_kv), partial, partial_state);
 }
 
 // ---- in double
 
-template <class Element>
+template <class Element, class Kv>
 void attention_reference(const block& this_block, attention_arguments a) {
-  attend_in_double<Element, Element>(this_block, a, {});
+  attend_in_double<Element, Kv>(this_block, a, scales_of(a));
 }
 
 }  // namespace
@@ -132,26 +140,38 @@ extern "C" {
 using switchyard::host::kernel;
 using switchyard::host::make_kernel;
 
-extern const kernel attention_tile_f32, attention_tile_f16, attention_tile_bf16;
-extern const kernel attention_rows_f32, attention_rows_f16, attention_rows_bf16;
-extern const kernel attention_split_f32, attention_split_f16, attention_split_bf16;
+extern const kernel attention_tile_f32_f32, attention_tile_f16_f16, attention_tile_bf16_bf16,
+    attention_tile_f16_f8_e4m3, attention_tile_bf16_f8_e4m3;
+extern const kernel attention_rows_f32_f32, attention_rows_f16_f16, attention_rows_bf16_bf16,
+    attention_rows_f16_f8_e4m3, attention_rows_bf16_f8_e4m3;
+extern const kernel attention_split_f32_f32, attention_split_f16_f16, attention_split_bf16_bf16,
+    attention_split_f16_f8_e4m3, attention_split_bf16_f8_e4m3;
+extern const kernel attention_reference_f32_f32, attention_reference_f16_f16, attention_reference_bf16_bf16,
+    attention_reference_f16_f8_e4m3, attention_reference_bf16_f8_e4m3;
 extern const kernel attention_combine_f32, attention_combine_f16, attention_combine_bf16;
-extern const kernel attention_reference_f32, attention_reference_f16, attention_reference_bf16;
 
-const kernel attention_tile_f32 = make_kernel<&attention_tile<float>>();
-const kernel attention_tile_f16 = make_kernel<&attention_tile<half>>();
-const kernel attention_tile_bf16 = make_kernel<&attention_tile<bfloat>>();
-const kernel attention_rows_f32 = make_kernel<&attention_rows<float>>();
-const kernel attention_rows_f16 = make_kernel<&attention_rows<half>>();
-const kernel attention_rows_bf16 = make_kernel<&attention_rows<bfloat>>();
-const kernel attention_split_f32 = make_kernel<&attention_split<float>>();
-const kernel attention_split_f16 = make_kernel<&attention_split<half>>();
-const kernel attention_split_bf16 = make_kernel<&attention_split<bfloat>>();
+const kernel attention_tile_f32_f32 = make_kernel<&attention_tile<float, float>>();
+const kernel attention_tile_f16_f16 = make_kernel<&attention_tile<half, half>>();
+const kernel attention_tile_bf16_bf16 = make_kernel<&attention_tile<bfloat, bfloat>>();
+const kernel attention_tile_f16_f8_e4m3 = make_kernel<&attention_tile<half, float8>>();
+const kernel attention_tile_bf16_f8_e4m3 = make_kernel<&attention_tile<bfloat, float8>>();
+const kernel attention_rows_f32_f32 = make_kernel<&attention_rows<float, float>>();
+const kernel attention_rows_f16_f16 = make_kernel<&attention_rows<half, half>>();
+const kernel attention_rows_bf16_bf16 = make_kernel<&attention_rows<bfloat, bfloat>>();
+const kernel attention_rows_f16_f8_e4m3 = make_kernel<&attention_rows<half, float8>>();
+const kernel attention_rows_bf16_f8_e4m3 = make_kernel<&attention_rows<bfloat, float8>>();
+const kernel attention_split_f32_f32 = make_kernel<&attention_split<float, float>>();
+const kernel attention_split_f16_f16 = make_kernel<&attention_split<half, half>>();
+const kernel attention_split_bf16_bf16 = make_kernel<&attention_split<bfloat, bfloat>>();
+const kernel attention_split_f16_f8_e4m3 = make_kernel<&attention_split<half, float8>>();
+const kernel attention_split_bf16_f8_e4m3 = make_kernel<&attention_split<bfloat, float8>>();
+const kernel attention_reference_f32_f32 = make_kernel<&attention_reference<float, float>>();
+const kernel attention_reference_f16_f16 = make_kernel<&attention_reference<half, half>>();
+const kernel attention_reference_bf16_bf16 = make_kernel<&attention_reference<bfloat, bfloat>>();
+const kernel attention_reference_f16_f8_e4m3 = make_kernel<&attention_reference<half, float8>>();
+const kernel attention_reference_bf16_f8_e4m3 = make_kernel<&attention_reference<bfloat, float8>>();
 const kernel attention_combine_f32 = make_kernel<&attention_combine<float>>();
 const kernel attention_combine_f16 = make_kernel<&attention_combine<half>>();
 const kernel attention_combine_bf16 = make_kernel<&attention_combine<bfloat>>();
-const kernel attention_reference_f32 = make_kernel<&attention_reference<float>>();
-const kernel attention_reference_f16 = make_kernel<&attention_reference<half>>();
-const kernel attention_reference_bf16 = make_kernel<&attention_reference<bfloat>>();
 }
 #pragma GCC visibility pop

@@ -1,13 +1,14 @@
 """Attention forward as engines call it, beside FlashAttention-4 and cuDNN where they serve the call: pages, packed sequences of
-unequal lengths, windows, sinks, soft caps, and head dims of many models. In one process, in turns.
+unequal lengths, windows, sinks, soft caps, caches in e4m3, and head dims of many models. In one process, in turns.
 
   attention_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE]
 
 LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by events, as
 many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the contenders take turns,
-and the median of the rounds counts. Results are compared in f32 with the first contender's. A line a call: microseconds of each,
-the best peer's over ours, the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the two's quartiles
-of the rounds do not overlap. Exits with 1 where results differ.
+and the median of the rounds counts. No peer takes keys in e4m3 with queries in another type: such a call stands beside our own with
+keys of q's type that have the same values. Results are compared in f32 with the first contender's. A line a call: microseconds of
+each, the best peer's over ours, the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the two's
+quartiles of the rounds do not overlap. Exits with 1 where results differ.
 """
 
 import argparse
@@ -27,7 +28,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from binding import Tensor, arguments, load  # noqa: E402
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
-NUMBERS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 7}
+NUMBERS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float8_e4m3fn: 4, torch.int32: 7}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Call:
     soft_cap: float = 0.0
     sinks: bool = False
     bias: bool = False  # [1, heads, queries, keys]
+    narrow: bool = False  # keys and values in e4m3
 
     def lengths(self):
         return self.queries, self.keys or self.queries
@@ -69,6 +71,15 @@ def calls():
     yield Call("paged chunk of 128, batch 2, 8k keys", 32, 8, 128, (128,) * 2, (8192,) * 2, page=64)
     yield Call("paged, 17 queries, batch 1, 8k keys", 32, 8, 128, (17,), (8192,), page=64)
     yield Call("dense chunk of 64, batch 1, D 64, 32k keys", 64, 8, 64, (64,), (32768,))
+    for page in (16, 64):
+        yield Call(f"e4m3, paged prompt, pages of {page}", 32, 8, 128, (1024,) * 4, page=page, narrow=True)
+        yield Call(f"e4m3, paged chunk of 256, pages of {page}", 32, 8, 128, (256,) * 2, (6000,) * 2, page=page, narrow=True)
+    yield Call("e4m3, paged chunk of 64", 32, 8, 128, (64,) * 8, (4096,) * 8, page=64, narrow=True)
+    yield Call("e4m3, paged chunk of 64, batch 1, 32k keys", 32, 8, 128, (64,), (32768,), page=64, narrow=True)
+    yield Call("e4m3, paged, 4 prompts of 2000", 32, 8, 128, (2000,) * 4, packed=True, page=64, narrow=True)
+    yield Call("e4m3, paged prompt, D 64, sinks", 64, 8, 64, (2048,) * 2, page=64, sinks=True, narrow=True)
+    yield Call("e4m3, paged prompt, D 256, soft cap", 16, 8, 256, (2048,) * 2, page=64, soft_cap=50.0, narrow=True)
+    yield Call("e4m3, dense prompt", 32, 8, 128, (1024,) * 4, narrow=True)
     yield Call("paged prompt, 28/4 heads", 28, 4, 128, (2048,) * 2, page=64)
     yield Call("paged chunk of 64, 28/4 heads", 28, 4, 128, (64,) * 4, (4096,) * 4, page=64)
     yield Call("packed 8 x 300, 28/4 heads", 28, 4, 128, (300,) * 8, packed=True)
@@ -131,6 +142,7 @@ class Tensors:
     table: torch.Tensor = None
     pages_k: torch.Tensor = None
     pages_v: torch.Tensor = None
+    scale: torch.Tensor = None  # of keys and values in e4m3
     kept: list = field(default_factory=list)
 
 
@@ -156,6 +168,9 @@ def make(call, dtype):
         out.sinks = torch.randn(call.heads, device="cuda", dtype=torch.float32)
     if call.bias:
         out.bias = normal(1, call.heads, queries[0], keys[0])
+    if call.narrow:
+        out.scale = torch.linspace(0.5, 1.5, call.heads_kv, device="cuda")
+        out.k, out.v = ((each / out.scale[:, None]).to(torch.float8_e4m3fn).to(dtype) for each in (out.k, out.v))
     if call.page:
         counts = [math.ceil(n / call.page) for n in keys]
         order = torch.randperm(sum(counts) + 7, device="cuda").to(torch.int32)
@@ -188,7 +203,10 @@ class Switchyard:
 
     name = "Switchyard"
 
-    def __init__(self, path):
+    def __init__(self, path, wide=False):
+        self.wide = wide  # of calls in e4m3: with keys and values of q's type
+        if wide:
+            self.name = "with wide keys"
         self.library, self.catalog = load(path), ctypes.c_void_p()
         self.require(self.library.switchyard_open(None, ctypes.byref(self.catalog)))
         self.op = self.opened("attention_forward")
@@ -204,15 +222,22 @@ class Switchyard:
 
     def prepare(self, call, t):
         queries, keys = call.lengths()
+        if self.wide and not call.narrow:
+            raise RuntimeError("not served")
         out = torch.full((*t.q.shape[:-1], call.dims()[1]), math.nan, device="cuda", dtype=t.q.dtype)
         given = {"q": t.q, "out": out, "mask": "causal_bottom_right" if call.causal else "none", "sinks": t.sinks,
                  "bias": t.bias}
+        k, v = (t.pages_k, t.pages_v) if call.page else (t.k, t.v)
+        if self.wide:
+            k, v = (each * t.scale[:, None].to(each.dtype) for each in (k, v))
+        elif call.narrow:
+            k, v = (each.to(torch.float8_e4m3fn) for each in (k, v))
+            given |= {"k_scale": t.scale, "v_scale": t.scale}
+        given |= {"k": k, "v": v}
         if call.page:
-            given |= {"k": t.pages_k, "v": t.pages_v, "block_table": t.table, "seqused_k": t.used, "longest_k": max(keys)}
-        else:
-            given |= {"k": t.k, "v": t.v}
-            if call.packed:
-                given |= {"cu_seqlens_k": t.cu_k, "longest_k": max(keys)}
+            given |= {"block_table": t.table, "seqused_k": t.used, "longest_k": max(keys)}
+        elif call.packed:
+            given |= {"cu_seqlens_k": t.cu_k, "longest_k": max(keys)}
         if call.packed:
             given |= {"cu_seqlens_q": t.cu_q, "longest_q": max(queries)}
         if call.window >= 0:
@@ -243,7 +268,7 @@ class FlashAttention4:
 
     def prepare(self, call, t):
         queries, keys = call.lengths()
-        if call.bias:
+        if call.bias or call.narrow:
             raise RuntimeError("not served")
         options = {"causal": call.causal}
         if call.window >= 0:
@@ -270,7 +295,7 @@ class Cudnn:
 
     def prepare(self, call, t):
         queries, keys = call.lengths()
-        if call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks or (call.causal and queries != keys):
+        if call.narrow or call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks or (call.causal and queries != keys):
             raise RuntimeError("not served")
         if call.bias and call.causal:
             raise RuntimeError("not served")
@@ -334,7 +359,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", default="")
     options = parser.parse_args()
-    contenders = [Switchyard(options.library)]
+    contenders = [Switchyard(options.library), Switchyard(options.library, wide=True)]
     try:
         contenders.append(FlashAttention4())
     except Exception as problem:  # pylint: disable=broad-except  (its compiler's libraries may be missing too)

@@ -49,9 +49,10 @@ sy::tensor row_values(int problem) {
 }
 
 /// [batch, tokens, heads, 128], with a gap of a head for each stride.
-sy::tensor tokens_of(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int strides) {
+sy::tensor tokens_of(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int strides,
+                     sy::dtype type = sy::dtype::bf16) {
   const std::int64_t token = (heads + strides) * 128;
-  return {memory.data(), sy::dtype::bf16, {batch, tokens, heads, 128}, {tokens * token, token, 128, 1}};
+  return {memory.data(), type, {batch, tokens, heads, 128}, {tokens * token, token, 128, 1}};
 }
 
 template <class Operator>
@@ -140,6 +141,8 @@ struct sample<operators::rotary> {
   }
 };
 
+bool narrow_keys = false;  // of attention forward's calls: in e4m3
+
 // Attention of 16 queries and 1024 keys.
 struct attention_views {
   sy::tensor q, k, lse;
@@ -152,8 +155,12 @@ template <>
 struct sample<operators::attention_forward> {
   static auto make(int problem, int strides) {
     const attention_views of{problem, strides};
-    return operators::attention_forward::call(
-        of.q, of.k, of.k, of.q, {.mask = operators::attention_mask::causal_bottom_right, .lse = of.lse});
+    operators::attention_forward::options with{.mask = operators::attention_mask::causal_bottom_right,
+                                               .lse = of.lse};
+    if (!narrow_keys) return operators::attention_forward::call(of.q, of.k, of.k, of.q, with);
+    const sy::tensor k = tokens_of(1 << problem, 1024, 8, strides, sy::dtype::f8_e4m3);
+    with.k_scale = with.v_scale = dense({8}, sy::dtype::f32);
+    return operators::attention_forward::call(of.q, k, k, of.q, with);
   }
 };
 template <>
@@ -314,9 +321,11 @@ bool any_failed = false;
 template <class Operator>
 void count(const std::string& name, json variant, const std::vector<std::string>& conditions = {}) {
   const std::size_t launches = variant["launches"].size();
+  narrow_keys = variant.value("type", json::object()).value("kv_dtype", "") == "f8_e4m3";
   variant["id"] = "only";
   for (const char* const each : {"type", "requires", "cost", "cost_us"}) variant.erase(each);
   if (!conditions.empty()) variant["requires"] = conditions;
+  if (narrow_keys) variant["requires"] = {"kv_dtype == f8_e4m3"};
   for (json& launch : variant["launches"]) {
     if (launch.contains("fill")) continue;
     launch["kernel"] = "untold";
@@ -389,11 +398,13 @@ void count_all(const std::filesystem::path& folder, std::string_view wanted) {
 }
 
 /// Fifty parameters, as of kernels for attention of other projects: all arguments but a few, and sizes as
-/// 32-bit integers.
+/// 32-bit integers. Kernels for keys of q's type take no scales of them.
 json fifty_parameters() {
   json parameters = json::array();
   for (const auto& field : sy::describe<operators::attention_forward>().fields) {
     if (field.name.starts_with("tokens")) continue;  // for tables
+    if (field.name.find("v_dtype") != field.name.npos || field.name.find("_scale") != field.name.npos)
+      continue;
     const bool narrow = field.name == "batch" || field.name == "page_size" || field.name == "mask" ||
                         std::string_view{field.name}.starts_with("head") ||
                         std::string_view{field.name}.starts_with("seqlen");

@@ -27,6 +27,8 @@ using arguments = operators::attention_forward::arguments;
 
 struct options {
   dtype type = dtype::f32;
+  bool narrow = false;  ///< keys and values in e4m3
+  bool k_scales = false, v_scales = false, shared_scales = false;
   std::int64_t batch = 2, heads_kv = 2, group = 2, seqlen_q = 37, seqlen_k = 53;
   std::int64_t head_dim = 64, head_dim_v = 64;
   attention_mask mask = attention_mask::none;
@@ -42,7 +44,8 @@ struct options {
 
 std::string describe(const options& o, std::uint32_t seed) {
   std::ostringstream text;
-  text << "seed " << seed << ": " << test::type_name(o.type) << " batch " << o.batch << " heads "
+  text << "seed " << seed << ": " << test::type_name(o.type) << (o.narrow ? "/f8_e4m3" : "") << " scales "
+       << o.k_scales << o.v_scales << o.shared_scales << " batch " << o.batch << " heads "
        << o.heads_kv * o.group << '/' << o.heads_kv << " seqlen " << o.seqlen_q << '/' << o.seqlen_k
        << " dim " << o.head_dim << '/' << o.head_dim_v << " mask " << static_cast<int>(o.mask) << " window "
        << o.window_left << '/' << o.window_right << " cap " << o.soft_cap << " dropout " << o.dropout_p
@@ -57,7 +60,7 @@ std::string describe(const options& o, std::uint32_t seed) {
 struct problem {
   arguments a;
   test::tensor q, k, v, out, bias, lse;
-  std::vector<float> slopes, sinks;
+  std::vector<float> slopes, sinks, k_scales, v_scales;
   std::vector<std::int32_t> cu_q, cu_k, used_q, used_k, table;
   std::vector<std::uint64_t> state;
   std::int64_t first = 0;  ///< elements before the tensors' first
@@ -72,6 +75,8 @@ struct problem {
     a.head_dim = o.head_dim;
     a.head_dim_v = o.head_dim_v;
     a.dtype = o.type;
+    const dtype kv_type = o.narrow ? dtype::f8_e4m3 : o.type;
+    if (o.narrow) a.kv_dtype = kv_type;
     a.mask = o.mask;
     a.window_left = o.window_left;
     a.window_right = o.window_right;
@@ -148,23 +153,32 @@ struct problem {
                              layout(o.packed_q, o.batch, tokens_q, a.heads, o.head_dim, a.q_stride_batch,
                                     a.q_stride_head, a.q_stride_token),
                              random);
-    k = test::tensor::random(o.type,
+    k = test::tensor::random(kv_type,
                              layout(o.packed_k, entries_k, tokens_k, a.heads_kv, o.head_dim, a.k_stride_batch,
                                     a.k_stride_head, a.k_stride_token),
                              random);
-    v = test::tensor::random(o.type,
+    v = test::tensor::random(kv_type,
                              layout(o.packed_k, entries_k, tokens_k, a.heads_kv, o.head_dim_v,
                                     a.v_stride_batch, a.v_stride_head, a.v_stride_token),
                              random);
     out = test::tensor::poisoned(o.type, layout(o.packed_q, o.batch, tokens_q, a.heads, o.head_dim_v,
                                                 a.out_stride_batch, a.out_stride_head, a.out_stride_token));
-    const auto at_first = [&](test::tensor& t) {
-      return static_cast<std::byte*>(t.data()) + first * size_of(o.type);
+    if (o.paged) poison_pages();
+    const auto at_first = [&](test::tensor& t, dtype type) {
+      return static_cast<std::byte*>(t.data()) + first * size_of(type);
     };
-    a.q = at_first(q);
-    a.k = at_first(k);
-    a.v = at_first(v);
-    a.out = at_first(out);
+    a.q = at_first(q, o.type);
+    a.k = at_first(k, kv_type);
+    a.v = at_first(v, kv_type);
+    a.out = at_first(out, o.type);
+    const auto scales = [&](std::vector<float>& of, std::int64_t& stride) {
+      stride = o.shared_scales ? 0 : 1;
+      std::uniform_real_distribution<float> each{-1.5F, 1.5F};
+      for (std::int64_t h = 0; h < (o.shared_scales ? 1 : a.heads_kv); ++h) of.push_back(each(random));
+      return of.data();
+    };
+    if (o.k_scales) a.k_scale = scales(k_scales, a.k_scale_stride);
+    if (o.v_scales) a.v_scale = scales(v_scales, a.v_scale_stride);
     a.lse_stride_head = tokens_q + 1;
     a.lse_stride_batch = o.packed_q ? std::int64_t{1} << 40 : a.heads * a.lse_stride_head;
     lse = test::tensor::poisoned(dtype::f32, (o.packed_q ? 1 : o.batch) * a.heads * a.lse_stride_head);
@@ -200,11 +214,42 @@ struct problem {
       a.dropout_offset = offset;
     }
   }
+
+ private:
+  /// NaN in pages that are nobody's, and in what is left of a sequence's last one.
+  void poison_pages() {
+    const dtype type = a.type_of_kv();
+    std::vector<std::int64_t> in_use(
+        static_cast<std::size_t>(k.size() / std::max(a.k_stride_batch, std::int64_t{1})));
+    for (std::size_t b = 0; b < used_k.size(); ++b) {
+      for (std::int64_t key = 0; key < used_k[b]; key += a.page_size) {
+        const auto at =
+            static_cast<std::size_t>(static_cast<std::int64_t>(b) * a.block_table_stride + key / a.page_size);
+        in_use[static_cast<std::size_t>(table[at])] = std::min(a.page_size, used_k[b] - key);
+      }
+    }
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    for (std::size_t page = 0; page < in_use.size(); ++page) {
+      const auto entry = static_cast<std::int64_t>(page);
+      for (std::int64_t j = in_use[page]; j < a.page_size; ++j) {
+        for (std::int64_t h = 0; h < a.heads_kv; ++h) {
+          const std::int64_t k_row =
+              first + entry * a.k_stride_batch + h * a.k_stride_head + j * a.k_stride_token;
+          const std::int64_t v_row =
+              first + entry * a.v_stride_batch + h * a.v_stride_head + j * a.v_stride_token;
+          for (std::int64_t d = 0; d < a.head_dim; ++d) reference::store(type, k.data(), k_row + d, nan);
+          for (std::int64_t d = 0; d < a.head_dim_v; ++d) reference::store(type, v.data(), v_row + d, nan);
+        }
+      }
+    }
+  }
 };
 
 /// The launches of the variants.
 std::vector<test::way<arguments>> ways() {
-  const auto type = [](const arguments& a) { return test::type_name(a.dtype); };
+  const auto type = [](const arguments& a) {
+    return test::type_name(a.dtype) + '_' + test::type_name(a.type_of_kv());
+  };
   auto result = test::common_ways<arguments>("attention", {{4, 64}, {8, 256}}, 8, type);
   for (const auto& tile : {std::pair{24, 32}, {96, 64}, {48, 128}}) {
     const std::int32_t m = tile.first;
@@ -309,6 +354,12 @@ void check(const options& o) {
 void check_types(options o) {
   for (const dtype type : test::element_types) {
     o.type = type;
+    check(o);
+  }
+  o.narrow = true;
+  for (const dtype type : {dtype::f16, dtype::bf16}) {
+    o.type = type;
+    o.k_scales = o.v_scales = type == dtype::bf16;
     check(o);
   }
 }
@@ -491,6 +542,10 @@ TEST_CASE("attention: random problems", "[attention]") {
     o.heads_first = below(2) == 0;
     o.padded = below(3) == 0;
     o.misaligned = below(3) == 0;
+    o.narrow = o.type != dtype::f32 && below(3) == 0;
+    o.k_scales = o.narrow && below(4) != 0;
+    o.v_scales = o.narrow && below(4) != 0;
+    o.shared_scales = below(3) == 0;
     check(o);
   }
 }

@@ -209,6 +209,26 @@ def test_decode_from_eight_bits():
     compare(sy.attention_decode(q, k8, v8, k_scale=scale), want, 1e-2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_prompt_from_eight_bits(dtype):
+    q, k, v = [x.detach() for x in tensors(n=19, m=40, d=64, dv=64, dtype=dtype)]
+    k8, v8 = k.to(torch.float8_e4m3fn), v.to(torch.float8_e4m3fn)
+    heads_kv = k.shape[1]
+    k_scale, v_scale = torch.linspace(0.5, 1.5, heads_kv), torch.tensor([0.25])
+    want = reference.attention(q.double(), k_scale[:, None, None] * k8.double(), 0.25 * v8.double())[0]
+    compare(sy.attention(q, k8, v8, k_scale=k_scale, v_scale=v_scale), want, 1e-2)
+    pages, table = pages_of(torch.cat([k8, v8], -1).float(), 8)
+    used = torch.full((q.shape[0],), 40, dtype=torch.int32)
+    paged = sy.attention(q, *pages.to(k8.dtype).split(64, -1), block_table=table, seqused_k=used, k_scale=k_scale,
+                         v_scale=v_scale)
+    compare(paged, want, 1e-2)
+    with pytest.raises(RuntimeError, match="k_scale and v_scale are for keys and values in f8_e4m3"):
+        sy.attention(q, k, v, k_scale=k_scale)
+    out = sy.attention(q.requires_grad_(), k8, v8, k_scale=k_scale)
+    with pytest.raises(RuntimeError, match="no gradient for keys and values in another type"):
+        out.sum().backward()
+
+
 def test_a_call_that_nothing_serves_says_what_would():
     q, k, v = [x.detach().double() for x in tensors()]
     with pytest.raises(RuntimeError, match=r"\[switchyard.30[12]\] attention_forward.*f32"):

@@ -19,7 +19,8 @@ std::tuple<Tensor, Tensor> attention_forward(
     const optional_tensor& cu_seqlens_k, const optional_tensor& seqused_q, const optional_tensor& seqused_k,
     const optional_tensor& block_table, const optional_tensor& dropout_state, std::int64_t longest_q,
     std::int64_t longest_k, std::int64_t mask, std::int64_t window_left, std::int64_t window_right,
-    std::optional<double> scale, double soft_cap, double dropout_p, bool with_lse) {
+    std::optional<double> scale, double soft_cap, double dropout_p, bool with_lse,
+    const optional_tensor& k_scale, const optional_tensor& v_scale) {
   const invocation call{"attention_forward", q};
   const bool packed = cu_seqlens_q.has_value();
   const bool paged = block_table.has_value();
@@ -42,6 +43,8 @@ std::tuple<Tensor, Tensor> attention_forward(
                                        .window_right = static_cast<std::int32_t>(window_right)};
   if (scale.has_value()) with.scale = static_cast<float>(*scale);
   if (with_lse) with.lse = call.view(lse, "lse");
+  with.k_scale = call.view(k_scale, "k_scale");
+  with.v_scale = call.view(v_scale, "v_scale");
   with.bias = call.view(bias_in, "bias");
   with.alibi_slopes = call.view(alibi_slopes, "alibi_slopes");
   with.sinks = call.view(sinks, "sinks");

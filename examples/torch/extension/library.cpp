@@ -8,7 +8,8 @@ STABLE_TORCH_LIBRARY(switchyard, m) {
       "Tensor? sinks=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_q=None, "
       "Tensor? seqused_k=None, Tensor? block_table=None, Tensor? dropout_state=None, SymInt longest_q=-1, "
       "SymInt longest_k=-1, int mask=0, int window_left=-1, int window_right=-1, float? scale=None, "
-      "float soft_cap=0.0, float dropout_p=0.0, bool with_lse=False) -> (Tensor out, Tensor lse)");
+      "float soft_cap=0.0, float dropout_p=0.0, bool with_lse=False, Tensor? k_scale=None, "
+      "Tensor? v_scale=None) -> (Tensor out, Tensor lse)");
   m.def(
       "attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
       "Tensor? bias=None, Tensor? alibi_slopes=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, "

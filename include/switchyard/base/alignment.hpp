@@ -30,6 +30,25 @@ inline constexpr float unset_scale = __builtin_nanf("");
   return bits + bits != 0;
 }
 
+/// A bool as the bits it follows from, true where they are not 0: a derived axis that returns them saves
+/// making the bool at every call.
+struct truth {
+  std::uint64_t bits = 0;
+};
+
+/// Whether a float is neither 0 nor -0, as a truth.
+[[nodiscard, gnu::always_inline]] inline truth nonzero(float value) noexcept {
+  std::uint32_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return {std::uint64_t{bits} << 33U};
+}
+
+/// Whether any of the pointers is not null, as a truth.
+template <class... Pointers>
+[[nodiscard, gnu::always_inline]] inline truth given(const Pointers*... pointers) noexcept {
+  return {(reinterpret_cast<std::uintptr_t>(pointers) | ...)};
+}
+
 /// Whether any of the pointers is not null.
 template <class... Pointers>
 [[nodiscard, gnu::always_inline]] inline bool any_given(const Pointers*... pointers) noexcept {

@@ -21,6 +21,9 @@ enum class dtype : std::int32_t {
   i64 = 8
 };
 
+/// An element type that was not set.
+inline constexpr dtype unset_dtype{-1};
+
 /// Names of an enumeration's values, in order from 0, as manifests, tables and messages spell them.
 /// An operator that has an axis of its own enumeration specialises this.
 template <class Enumeration>

@@ -146,7 +146,7 @@ class outlined_file {
       const std::string pointer = pointer_to(index);
       nlohmann::json owner = nlohmann::json::object();
       if (!spelt.empty()) owner["type"] = parse_json(spelt, path_, pointer + "/type");
-      std::vector<axis_value> type = detail::read_type(json_place{owner, path_, pointer}, op);
+      std::vector<axis_value> type = detail::read_served_type(json_place{owner, path_, pointer}, op);
       std::string key;
       for (const axis_value& each : type)
         key += std::to_string(each.axis) + '=' + std::to_string(each.value) + ' ';

@@ -87,7 +87,16 @@ inline void check_given_once(const json_place& object, const operator_descriptio
   }
 }
 
-/// The `type` of a variant, a group, a denial or a pin: type axes and their values, sorted by axis.
+/// The value of an axis in a type that is sorted by axis; null: the type does not name it.
+[[nodiscard]] inline const axis_value* find_in_type(const std::vector<axis_value>& type,
+                                                    std::uint32_t axis) noexcept {
+  for (const axis_value& each : type) {
+    if (each.axis == axis) return &each;
+  }
+  return nullptr;
+}
+
+/// The `type` of a denial or a pin: type axes and their values, sorted by axis.
 [[nodiscard]] inline std::vector<axis_value> read_type(const json_place& owner,
                                                        const operator_description& op) {
   std::vector<axis_value> type;
@@ -105,6 +114,23 @@ inline void check_given_once(const json_place& object, const operator_descriptio
     const axis_value value{axis, read_axis_value(entry, axis_at(op, axis))};
     std::size_t at = type.size();
     while (at > 0 && type[at - 1].axis > axis) --at;
+    type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);
+  }
+  return type;
+}
+
+/// The `type` of a variant or a group, with what it implies: kernels and rows of files that were written
+/// before an axis was added hold for the value that all calls had then.
+[[nodiscard]] inline std::vector<axis_value> read_served_type(const json_place& owner,
+                                                              const operator_description& op) {
+  std::vector<axis_value> type = read_type(owner, op);
+  for (const implied_axis& each : op.implied) {
+    const std::uint32_t axis = find_axis(op, each.axis);
+    const axis_value* const like = find_in_type(type, find_axis(op, each.like));
+    if (like == nullptr || find_in_type(type, axis) != nullptr) continue;
+    const axis_value value{axis, like->value};
+    std::size_t at = 0;
+    while (at < type.size() && type[at].axis < axis) ++at;
     type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);
   }
   return type;

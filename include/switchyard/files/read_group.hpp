@@ -33,7 +33,7 @@ class group_reader {
   /// Throws file_error for the group as a whole.
   [[nodiscard]] row_group read(const json_place& place) {
     row_group out;
-    out.type = read_type(place, op_);
+    out.type = read_served_type(place, op_);
     out.axes = read_axes(place, op_);
     if (place.has("measured_with")) read_measured_with(place.at("measured_with"), out);
     const auto rows = place.at("rows");

@@ -46,10 +46,11 @@ class manifest_reader {
     variant out;
     const auto id = own.at("id");
     out.id = id.id();
-    out.type = read_type(own, op_);
+    out.type = read_served_type(own, op_);
     read_config(place, out);
     if (!expressions_.set_config(out.config)) known_.clear();
     read_conditions(place, out);
+    imply_conditions(out);
     if (place.has("cost")) {
       const auto entry = place.at("cost");
       entry.check_text(entry.string());
@@ -133,6 +134,21 @@ class manifest_reader {
       } else {
         (void)read_argument_condition(entry, out);
       }
+    }
+  }
+
+  /// A variant of every value of an axis serves calls whose implied axis has the same value, unless it says
+  /// otherwise.
+  void imply_conditions(variant& out) const {
+    for (const implied_axis& each : op_.implied) {
+      const bool is_named = find_in_type(out.type, find_axis(op_, each.axis)) != nullptr ||
+                            std::any_of(out.conditions.begin(), out.conditions.end(), [&](const auto& one) {
+                              return one.text.find(each.axis) != std::string::npos;
+                            });
+      if (is_named) continue;
+      std::string text = std::string{each.axis} + " == " + std::string{each.like};
+      expression value = expression::parse(text, expressions_.plain_names());
+      out.conditions.push_back({std::move(text), std::move(value)});
     }
   }
 

@@ -117,6 +117,14 @@ template <class Arguments>
   return {};
 }
 
+/// What is wrong with how the scales of keys and values lie in memory; empty when nothing is.
+template <class Arguments>
+[[nodiscard]] std::string check_scale_strides(const Arguments& a) {
+  if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1)
+    return "k_scale_stride and v_scale_stride must be 0 or 1";
+  return {};
+}
+
 /// What is wrong with the arguments that forward and backward have; empty when nothing is.
 template <class Arguments>
 [[nodiscard]] std::string check_attention(const Arguments& a) {

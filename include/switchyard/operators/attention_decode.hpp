@@ -11,7 +11,8 @@
 // own instructions are not. A NaN among the keys or values in use makes NaN of what sees it; keys and values
 // beyond a sequence's length are not read.
 //
-// More than 16 queries, packed tensors, bias, dropout and f32 are attention_forward's.
+// More than 16 queries, packed tensors, bias, dropout and f32 are attention_forward's, which takes the same
+// caches.
 //
 // Sources: Dao et al., FlashAttention, arXiv:2205.14135; Dao et al., Flash-Decoding for long-context
 // inference, 2023; Kwon et al., PagedAttention, arXiv:2309.06180; Press et al., ALiBi, arXiv:2108.12409.
@@ -147,9 +148,7 @@ struct attention_decode {
     if (a.kv_dtype != a.dtype && a.kv_dtype != dtype::f8_e4m3) {
       return "kv_dtype must be dtype or f8_e4m3";
     }
-    if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1) {
-      return "k_scale_stride and v_scale_stride must be 0 or 1";
-    }
+    if (std::string wrong = check_scale_strides(a); !wrong.empty()) return wrong;
     if (a.window_left < -1) return "window_left must be -1 or more";
     if (a.mask == attention_mask::causal_top_left) {
       return "mask must be none or causal_bottom_right: the queries are a sequence's last tokens";
@@ -220,14 +219,11 @@ struct attention_decode {
 
  private:
   using query_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>>;
-  using score_views =
-      views<attention::lse_views<arguments, false>::optional,
-            optional_view<&arguments::k_scale, dtype::f32,
-                          dim<&arguments::heads_kv, &arguments::k_scale_stride, attention::broadcast>>,
-            optional_view<&arguments::v_scale, dtype::f32,
-                          dim<&arguments::heads_kv, &arguments::v_scale_stride, attention::broadcast>>,
-            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
-            attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>>;
+  using score_views = views<attention::lse_views<arguments, false>::optional,
+                            attention::scale_view<arguments, &arguments::k_scale, &arguments::k_scale_stride>,
+                            attention::scale_view<arguments, &arguments::v_scale, &arguments::v_scale_stride>,
+                            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
+                            attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>>;
 
   /// What no tensor decides.
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {

@@ -2,6 +2,9 @@
 //
 //   out = softmax(mask(cap(scale * q k^T) + bias + alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)
 //
+// with k = k_scale * the stored keys and v = v_scale * the stored values where these are f8_e4m3, the OCP
+// format on every device (float8.hpp): a NaN among those in use makes NaN of what sees it.
+//
 // A query row that may see no key gives zeros, and an LSE of -infinity or, where it has a sink, of the sink:
 // the LSE is the logarithm of the softmax's whole sum. Windows are about the diagonal, key i of query i with
 // causal_top_left and key i + m - n otherwise.
@@ -17,6 +20,7 @@
 // PagedAttention, arXiv:2309.06180; Salmon et al., Parallel Random Numbers, SC 2011.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,11 +44,13 @@ struct attention_forward {
   /// [batch, seqlen, heads, dim], others follow from the strides.
   struct arguments {
     const void* q = nullptr;
-    const void* k = nullptr;
+    const void* k = nullptr;  ///< of kv_dtype, as v is
     const void* v = nullptr;
     void* out = nullptr;
     float* lse = nullptr;  ///< [batch, heads, seqlen_q], or [heads, tokens] with cu_seqlens_q; natural log;
                            ///< null: not wanted
+    const float* k_scale = nullptr;  ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
+    const float* v_scale = nullptr;
     const void* bias =
         nullptr;  ///< additive, dtype of q, broadcast by zero strides, inner stride 1; null: none
     const float* alibi_slopes = nullptr;  ///< [heads]: adds -slope * |i + m - n - j|; null: none
@@ -76,6 +82,7 @@ struct attention_forward {
     std::int64_t out_stride_batch = unset, out_stride_head = unset, out_stride_token = unset;
     std::int64_t bias_stride_batch = unset, bias_stride_head = unset, bias_stride_row = unset;
     std::int64_t lse_stride_batch = unset, lse_stride_head = unset;  ///< its inner stride is 1
+    std::int64_t k_scale_stride = 0, v_scale_stride = 0;  ///< 0: one scale for all heads; 1: one a KV head
 
     float scale = unset_scale;  ///< usually 1 / sqrt(head_dim)
     float soft_cap = 0.0F;      ///< 0: none
@@ -85,10 +92,17 @@ struct attention_forward {
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
     switchyard::dtype dtype = switchyard::dtype::f32;
+    switchyard::dtype kv_dtype = unset_dtype;  ///< of k and v: that of q, as where it is not set, or f8_e4m3
     attention_mask mask = attention_mask::none;
 
+    /// The element type of k and v.
+    [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {
+      return kv_dtype == unset_dtype ? dtype : kv_dtype;
+    }
+
     /// Bytes, 1 to 16, that divide q, k, v, out, every stride of theirs, and the bias if there is one; 0 when
-    /// one of the first four is null, or a stride that matters or the scale is not set.
+    /// one of the first four is null, a stride that matters or the scale is not set, or a scale is given of
+    /// keys and values that have none.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t aligned = alignment_as_set();
       return aligned != 0 ? aligned : alignment_without_unused(*this);
@@ -96,78 +110,104 @@ struct attention_forward {
 
     /// The same where every stride counts.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
-      if (bias != nullptr) [[unlikely]]
-        return alignment_of(bias_stride_batch | bias_stride_head | bias_stride_row, bias);
-      return alignment_of(0);
+      if (kv_dtype == switchyard::dtype::f8_e4m3 || any_given(bias, k_scale, v_scale)) [[unlikely]]
+        return alignment_with_others();
+      return alignment_of(strides_q() | strides_kv(), 0, q, k, v, out);
+    }
+
+    /// Of a call with a bias, scales, or keys and values in another type.
+    [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
+      const bool is_narrow = kv_dtype == switchyard::dtype::f8_e4m3;
+      if (!is_narrow && any_given(k_scale, v_scale)) return 0;
+      const std::int64_t strides_bias =
+          bias != nullptr ? bias_stride_batch | bias_stride_head | bias_stride_row : 0;
+      if (!is_narrow)
+        return alignment_of(strides_q() | strides_kv(), strides_bias, q, k, v, out, optional_tensors(bias));
+      // Their bytes join as an address does.
+      const void* const cached = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv()));
+      return alignment_of(strides_q(), strides_kv() | strides_bias | count_null(k, v), q, out,
+                          optional_tensors(k, v, cached, bias));
     }
 
    private:
+    [[nodiscard, gnu::always_inline]] inline std::int64_t strides_q() const noexcept {
+      return q_stride_batch | q_stride_head | q_stride_token | out_stride_batch | out_stride_head |
+             out_stride_token;
+    }
+    [[nodiscard, gnu::always_inline]] inline std::int64_t strides_kv() const noexcept {
+      return k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
+             v_stride_token;
+    }
+
     /// `others`: strides that need no alignment, or-ed together.
     template <class... Tensors>
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_of(
-        std::int64_t others, const Tensors*... tensors) const noexcept {
-      const std::int64_t strides = q_stride_batch | q_stride_head | q_stride_token | k_stride_batch |
-                                   k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
-                                   v_stride_token | out_stride_batch | out_stride_head | out_stride_token;
-      std::int64_t required = strides | others;
+        std::int64_t strides, std::int64_t others, const Tensors*... tensors) const noexcept {
+      std::int64_t required = others;
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
-      return attention_alignment(dtype, strides, required, scale, q, k, v, out, tensors...);
+      return attention_alignment(dtype, strides, required, scale, tensors...);
     }
   };
 
   static constexpr auto fields = switchyard::fields<
-      &arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::lse, &arguments::bias,
-      &arguments::alibi_slopes, &arguments::sinks, &arguments::cu_seqlens_q, &arguments::cu_seqlens_k,
-      &arguments::seqused_q, &arguments::seqused_k, &arguments::block_table, &arguments::dropout_state,
-      &arguments::batch, &arguments::heads, &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k,
-      &arguments::head_dim, &arguments::head_dim_v, &arguments::page_size, &arguments::block_table_stride,
-      &arguments::tokens_q, &arguments::tokens_k, &arguments::q_stride_batch, &arguments::q_stride_head,
-      &arguments::q_stride_token, &arguments::k_stride_batch, &arguments::k_stride_head,
-      &arguments::k_stride_token, &arguments::v_stride_batch, &arguments::v_stride_head,
-      &arguments::v_stride_token, &arguments::out_stride_batch, &arguments::out_stride_head,
-      &arguments::out_stride_token, &arguments::bias_stride_batch, &arguments::bias_stride_head,
-      &arguments::bias_stride_row, &arguments::lse_stride_batch, &arguments::lse_stride_head,
-      &arguments::scale, &arguments::soft_cap, &arguments::dropout_p, &arguments::window_left,
-      &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset, &arguments::dtype,
-      &arguments::mask>;
+      &arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::lse, &arguments::k_scale,
+      &arguments::v_scale, &arguments::bias, &arguments::alibi_slopes, &arguments::sinks,
+      &arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q, &arguments::seqused_k,
+      &arguments::block_table, &arguments::dropout_state, &arguments::batch, &arguments::heads,
+      &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k, &arguments::head_dim,
+      &arguments::head_dim_v, &arguments::page_size, &arguments::block_table_stride, &arguments::tokens_q,
+      &arguments::tokens_k, &arguments::q_stride_batch, &arguments::q_stride_head, &arguments::q_stride_token,
+      &arguments::k_stride_batch, &arguments::k_stride_head, &arguments::k_stride_token,
+      &arguments::v_stride_batch, &arguments::v_stride_head, &arguments::v_stride_token,
+      &arguments::out_stride_batch, &arguments::out_stride_head, &arguments::out_stride_token,
+      &arguments::bias_stride_batch, &arguments::bias_stride_head, &arguments::bias_stride_row,
+      &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::k_scale_stride,
+      &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
+      &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
+      &arguments::dtype, &arguments::kv_dtype, &arguments::mask>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),
-      switchyard::type_axis<&arguments::head_dim_v>(), switchyard::type_axis<&arguments::mask>(),
+      switchyard::type_axis<&arguments::dtype>(),
+      switchyard::type_axis("kv_dtype", [](const arguments& a) noexcept { return a.type_of_kv(); }),
+      switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::head_dim_v>(),
+      switchyard::type_axis<&arguments::mask>(),
       switchyard::type_axis(
           "window", [](const arguments& a) noexcept { return (a.window_left & a.window_right) >= 0; }),
-      switchyard::type_axis("soft_capped",
-                            [](const arguments& a) noexcept { return is_nonzero(a.soft_cap); }),
-      switchyard::type_axis("biased", [](const arguments& a) noexcept { return a.bias != nullptr; }),
-      switchyard::type_axis("alibi", [](const arguments& a) noexcept { return a.alibi_slopes != nullptr; }),
-      switchyard::type_axis("sink", [](const arguments& a) noexcept { return a.sinks != nullptr; }),
-      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return is_nonzero(a.dropout_p); }),
-      switchyard::type_axis("with_lse", [](const arguments& a) noexcept { return a.lse != nullptr; }),
-      switchyard::type_axis("packed_q",
-                            [](const arguments& a) noexcept { return a.cu_seqlens_q != nullptr; }),
+      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return nonzero(a.soft_cap); }),
+      switchyard::type_axis("biased", [](const arguments& a) noexcept { return given(a.bias); }),
+      switchyard::type_axis("alibi", [](const arguments& a) noexcept { return given(a.alibi_slopes); }),
+      switchyard::type_axis("sink", [](const arguments& a) noexcept { return given(a.sinks); }),
+      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return nonzero(a.dropout_p); }),
+      switchyard::type_axis("with_lse", [](const arguments& a) noexcept { return given(a.lse); }),
+      switchyard::type_axis("packed_q", [](const arguments& a) noexcept { return given(a.cu_seqlens_q); }),
       switchyard::type_axis("kv",
                             [](const arguments& a) noexcept {
                               if (a.block_table != nullptr) return attention_kv::paged;
                               return a.cu_seqlens_k != nullptr ? attention_kv::packed : attention_kv::dense;
                             }),
       switchyard::type_axis("seqused",
-                            [](const arguments& a) noexcept { return any_given(a.seqused_q, a.seqused_k); }),
+                            [](const arguments& a) noexcept { return given(a.seqused_q, a.seqused_k); }),
       switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
       switchyard::size_axis<&arguments::seqlen_k>());
 
+  /// Files whose `type` does not name kv_dtype hold for keys of q's type.
+  static constexpr std::array implied{switchyard::implied_axis{"kv_dtype", "dtype"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_scales(a); !wrong.empty()) return wrong;
     if (a.block_table != nullptr && a.cu_seqlens_k != nullptr)
       return "block_table and cu_seqlens_k exclude each other";
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v and out must not be null";
-    if (aligned < size_of(a.dtype)) return "q, k, v, out and the bias must be aligned to their element size";
+    if (aligned < size_of(a.type_of_kv()) || alignment_of_queries(a) < size_of(a.dtype))
+      return "q, k, v, out and the bias must be aligned to their element size";
     return {};
   }
 
@@ -178,8 +218,10 @@ struct attention_forward {
     float soft_cap = 0.0F;
     std::int32_t window_left = -1;
     std::int32_t window_right = -1;
-    tensor lse{};         ///< f32 [batch, heads, seqlen_q], packed [heads, tokens]
-    const_tensor bias{};  ///< [batch, heads, seqlen_q, seqlen_k]; extents of 1 but the last are shared
+    tensor lse{};            ///< f32 [batch, heads, seqlen_q], packed [heads, tokens]
+    const_tensor k_scale{};  ///< f32 [1] or [heads_kv], of keys in f8_e4m3
+    const_tensor v_scale{};  ///< likewise
+    const_tensor bias{};     ///< [batch, heads, seqlen_q, seqlen_k]; extents of 1 but the last are shared
     const_tensor alibi_slopes{};  ///< f32 [heads]
     const_tensor sinks{};         ///< f32 [heads]
     const_tensor cu_seqlens_q{};  ///< i32 [batch + 1]: q and out are [tokens, heads, dim]
@@ -202,16 +244,16 @@ struct attention_forward {
     arguments a = begin(with);
     if (with.cu_seqlens_k) {
       using keys =
-          views<attention::k_view<arguments, &arguments::dtype, true>,
-                attention::v_view<arguments, &arguments::dtype, true>,
+          views<attention::k_view<arguments, &arguments::kv_dtype, true>,
+                attention::v_view<arguments, &arguments::kv_dtype, true>,
                 attention::cu_seqlens_view<&arguments::cu_seqlens_k, &arguments::batch>, seqused_k_view>;
       if (with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
       a.seqlen_k = with.longest_k;
       a.k_stride_batch = a.v_stride_batch = 0;
       bind(keys{}, a, with, q, out, k, v, with.cu_seqlens_k, with.seqused_k);
     } else {
-      using keys = views<attention::k_view<arguments, &arguments::dtype, false>,
-                         attention::v_view<arguments, &arguments::dtype, false>, seqused_k_view>;
+      using keys = views<attention::k_view<arguments, &arguments::kv_dtype, false>,
+                         attention::v_view<arguments, &arguments::kv_dtype, false>, seqused_k_view>;
       bind(keys{}, a, with, q, out, k, v, with.seqused_k);
     }
     return a;
@@ -228,7 +270,7 @@ struct attention_forward {
     arguments a = begin(with);
     a.seqlen_k = attention::longest_of(cache);
     a.cu_seqlens_k = static_cast<const std::int32_t*>(with.cu_seqlens_k.data());  // which check() refuses
-    bind(attention::paged_views<arguments, &arguments::dtype>{}, a, with, q, out, cache.k, cache.v,
+    bind(attention::paged_views<arguments, &arguments::kv_dtype>{}, a, with, q, out, cache.k, cache.v,
          cache.block_table, cache.used);
     return a;
   }
@@ -238,9 +280,30 @@ struct attention_forward {
   }
 
  private:
+  /// What is wrong with the type of keys and values, and with their scales.
+  [[nodiscard]] static std::string check_scales(const arguments& a) {
+    const bool is_narrow = a.kv_dtype == dtype::f8_e4m3;
+    if (is_narrow && a.dtype == dtype::f32) return "kv_dtype f8_e4m3 goes with the dtypes f16 and bf16";
+    if (!is_narrow && a.type_of_kv() != a.dtype) return "kv_dtype must be dtype or f8_e4m3";
+    if (!is_narrow && any_given(a.k_scale, a.v_scale))
+      return "k_scale and v_scale are for keys and values in f8_e4m3, not in " +
+             std::string{name_of(a.dtype)} + ": fold them into scale and into what reads out";
+    return check_scale_strides(a);
+  }
+
+  /// Of q, out and the bias, with their strides.
+  [[nodiscard]] static std::int64_t alignment_of_queries(const arguments& a) {
+    const arguments set = without_unused_strides(a);
+    const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
+                                 set.out_stride_batch | set.out_stride_head | set.out_stride_token;
+    return alignment_of_strided(a.dtype, strides, 0, a.q, a.out, optional_tensors(a.bias));
+  }
+
   using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
   using score_views = views<attention::score_view<arguments, &arguments::bias, &arguments::bias_stride_batch,
                                                   &arguments::bias_stride_head, &arguments::bias_stride_row>,
+                            attention::scale_view<arguments, &arguments::k_scale, &arguments::k_scale_stride>,
+                            attention::scale_view<arguments, &arguments::v_scale, &arguments::v_scale_stride>,
                             attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
                             attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>,
                             attention::vector_view<&arguments::seqused_q, &arguments::batch, dtype::i32>>;
@@ -272,12 +335,13 @@ struct attention_forward {
       a.seqlen_q = with.longest_q;
       a.q_stride_batch = a.out_stride_batch = a.lse_stride_batch = 0;
       bind_views(queries{} + keys + score_views{}, name, a, true, with.cu_seqlens_q, q, out, with.lse,
-                 others..., with.bias, with.alibi_slopes, with.sinks, with.seqused_q);
+                 others..., with.bias, with.k_scale, with.v_scale, with.alibi_slopes, with.sinks,
+                 with.seqused_q);
     } else {
       using queries = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
                             attention::lse_views<arguments, false>::optional>;
       bind_views(queries{} + keys + score_views{}, name, a, true, q, out, with.lse, others..., with.bias,
-                 with.alibi_slopes, with.sinks, with.seqused_q);
+                 with.k_scale, with.v_scale, with.alibi_slopes, with.sinks, with.seqused_q);
     }
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
   }

@@ -114,6 +114,10 @@ using score_view = optional_view<Tensor, &A::dtype, dim<&A::batch, StrideBatch, 
                                  dim<&A::heads, StrideHead, broadcast>,
                                  dim<&A::seqlen_q, StrideRow, broadcast>, dim<&A::seqlen_k>>;
 
+/// Scales of e4m3: one, or one a KV head.
+template <class A, auto Tensor, auto Stride>
+using scale_view = optional_view<Tensor, dtype::f32, dim<&A::heads_kv, Stride, broadcast>>;
+
 template <auto Tensor, auto Batch>
 using cu_seqlens_view = view<Tensor, dtype::i32, dim<Batch, dense_stride{}, one_more>>;
 template <auto Tensor, auto Extent, auto Type>

@@ -26,6 +26,19 @@ template <operator_type Operator, std::size_t Axis>
 inline constexpr bool is_flag_axis = std::is_same_v<
     typename std::tuple_element_t<Axis, std::remove_cvref_t<decltype(Operator::axes)>>::value_type, bool>;
 
+/// Whether an axis has names for its values, from 0 on: it is extended without its sign, by the load itself.
+template <operator_type Operator, std::size_t Axis>
+inline constexpr bool is_named_axis =
+    !is_flag_axis<Operator, Axis> &&
+    !enumerator_names<
+        typename std::tuple_element_t<Axis, std::remove_cvref_t<decltype(Operator::axes)>>::value_type>.empty();
+
+/// Whether an axis is a member function of the arguments.
+template <operator_type Operator, std::size_t Axis>
+inline constexpr bool is_function_axis = requires {
+  requires std::tuple_element_t<Axis, std::remove_cvref_t<decltype(Operator::axes)>>::is_function;
+};
+
 /// How many of an operator's first axes take a word of their own.
 template <operator_type Operator>
 [[nodiscard]] constexpr std::size_t words_before(std::size_t axis) noexcept {
@@ -63,6 +76,26 @@ inline constexpr std::array<std::uint32_t, 2 * max_key_parts> key_factors = [] {
 #endif
 }
 
+/// Appends to `flags` whether `bits` is 0.
+[[gnu::always_inline]] inline void append_flag(std::uint32_t& flags, std::uint64_t bits,
+                                               [[maybe_unused]] std::uint64_t one) noexcept {
+#if defined(__x86_64__)
+  // A comparison whose carry is the flag, then one addition. `one` is opaque: of a comparison with 1, GCC
+  // makes one with 0, which has no carry.
+  unsigned next = 0;
+  (void)__builtin_ia32_addcarryx_u32(bits < one ? 1 : 0, flags, flags, &next);
+  flags = next;
+#else
+  flags = flags + flags + (bits == 0 ? 1U : 0U);
+#endif
+}
+
+[[nodiscard, gnu::always_inline]] inline std::uint64_t opaque_one() noexcept {
+  std::uint64_t one = 1;
+  asm("" : "+r"(one));  // NOLINT(hicpp-no-assembler)
+  return one;
+}
+
 [[nodiscard, gnu::always_inline]] inline std::uint64_t finish_hash(std::uint64_t sum) noexcept {
   // Without the shift, sizes that grow together would meet in few buckets.
   return (sum ^ sum >> 32U) * 0x9e3779b97f4a7c15U;
@@ -97,24 +130,37 @@ struct key_maker {
 
   std::array<std::uint64_t, 2 * ((words + 1) / 2)> all{};
   std::uint32_t flags = 0;
+  std::uint64_t one = 1;
 
   template <std::size_t Axis>
   [[gnu::always_inline]] inline void add(const typename Operator::arguments& arguments) noexcept {
-    const std::int64_t value = std::get<Axis>(Operator::axes)(arguments);
-    if constexpr (is_flag_axis<Operator, Axis>) {
-      // Two additions, the second with the carry of the comparison: GCC would take a register for each flag.
-      flags += flags;
-      asm("" : "+r"(flags));  // NOLINT(hicpp-no-assembler)
-      flags += value == 0 ? 1U : 0U;
+    constexpr const auto& axis = std::get<Axis>(Operator::axes);
+    if constexpr (is_named_axis<Operator, Axis>) {
+      all[words_before<Operator>(Axis)] = static_cast<std::uint32_t>(axis(arguments));
+    } else if constexpr (!is_flag_axis<Operator, Axis>) {
+      all[words_before<Operator>(Axis)] = static_cast<std::uint64_t>(axis(arguments));
+    } else if constexpr (words_before<Operator>(Axis) == Axis) {
+      flags = axis.bits(arguments) == 0 ? 1U : 0U;  // the first
     } else {
-      all[words_before<Operator>(Axis)] = static_cast<std::uint64_t>(value);
+      append_flag(flags, axis.bits(arguments), one);
     }
   }
 
   template <std::size_t... Axis>
   [[gnu::always_inline]] inline void add_all(const typename Operator::arguments& arguments,
                                              std::index_sequence<Axis...> /*all*/) noexcept {
-    (add<Axis>(arguments), ...);
+    // Before anything else lies in registers: what these functions call in rare cases would clobber them.
+    const auto early = [ this, &arguments ]<std::size_t Each>(std::index_sequence<Each> /*axis*/)
+        __attribute__((always_inline)) {
+      if constexpr (is_function_axis<Operator, Each>) add<Each>(arguments);
+    };
+    const auto late = [ this, &arguments ]<std::size_t Each>(std::index_sequence<Each> /*axis*/)
+        __attribute__((always_inline)) {
+      if constexpr (!is_function_axis<Operator, Each>) add<Each>(arguments);
+    };
+    (early(std::index_sequence<Axis>{}), ...);
+    one = opaque_one();
+    (late(std::index_sequence<Axis>{}), ...);
     if constexpr (words_before<Operator>(count) < count) all[words_before<Operator>(count)] = flags;
   }
 
@@ -153,7 +199,8 @@ struct erased_key {
       flags = flags + flags + (problem[axis] == 0 ? 1U : 0U);
       has_flags = true;
     } else {
-      out.words[word++] = static_cast<std::uint64_t>(problem[axis]);
+      const auto value = static_cast<std::uint64_t>(problem[axis]);
+      out.words[word++] = op.axes[axis].value_names.empty() ? value : static_cast<std::uint32_t>(value);
     }
   }
   if (has_flags) out.words[word++] = flags;
@@ -166,7 +213,8 @@ struct erased_key {
 template <std::size_t Parts>
 [[nodiscard, gnu::always_inline]] inline std::uint64_t hash(const key_of_parts<Parts>& key) noexcept {
   const detail::key_part sum = detail::sum_products(key, std::make_index_sequence<Parts>{});
-  return detail::finish_hash(sum[0] + sum[1]);
+  const detail::key_part swapped{sum[1], sum[0]};
+  return detail::finish_hash((sum + swapped)[0]);  // the lanes added as vectors: one move fewer
 }
 
 [[nodiscard]] inline std::uint64_t hash(const erased_key& key) noexcept {

@@ -65,6 +65,12 @@ class described_operator {
         formerly_.push_back({keep(former), keep(formerly.at(former.c_str()).string())});
       }
     }
+    if (file.has("implied")) {
+      const auto implied = file.at("implied");
+      for (const auto& [axis, unused] : implied.object()) {
+        implied_.push_back({keep(axis), keep(implied.at(axis.c_str()).string())});
+      }
+    }
     knows_fields_ = true;
     publish();
   }
@@ -268,6 +274,7 @@ class described_operator {
     out_.axes = published_;
     out_.fields = fields_;
     out_.formerly = formerly_;
+    out_.implied = implied_;
   }
 
   std::deque<std::string> texts_;
@@ -275,6 +282,7 @@ class described_operator {
   std::vector<axis_description> published_;
   std::vector<field_description> fields_;
   std::vector<former_name> formerly_;
+  std::vector<implied_axis> implied_;
   std::set<std::string, std::less<>> local_;
   operator_description out_;
   bool knows_fields_ = false;
@@ -301,6 +309,7 @@ class described_operator {
   if (!op.formerly.empty()) {
     for (const former_name& each : op.formerly) out["formerly"][std::string{each.former}] = each.name;
   }
+  for (const implied_axis& each : op.implied) out["implied"][std::string{each.axis}] = each.like;
   return out;
 }
 

@@ -32,8 +32,9 @@ struct call : sy::test::random_attention<arguments> {
   std::vector<std::byte> bias;
   std::vector<std::int32_t> cu_q, cu_k, used_q, used_k;
   std::vector<std::uint64_t> state;
+  std::vector<float> k_scales, v_scales;
 
-  /// Without paging and sinks unless `forward`.
+  /// Without paging, sinks and keys in e4m3 unless `forward`.
   explicit call(std::uint32_t seed, bool forward = true) : random_attention{seed}, forward_{forward} {
     choose();
     make_lengths();
@@ -42,23 +43,27 @@ struct call : sy::test::random_attention<arguments> {
 
   /// Fills expected values, and the errors that are allowed.
   void compute() {
-    expect(run<float>(), run<double>(), size_of_terms(a.dtype, [this] { return run<double>(); }));
+    expect(run<float>(), run<double>(), size_of_terms(a.type_of_kv(), [this] { return run<double>(); }));
+    if (is_narrow()) limit_lse += 0x1p-20 * score();
   }
 
   [[nodiscard]] std::string text() const {
     std::ostringstream out;
-    out << sy::enumerator_names<dtype>[static_cast<std::size_t>(a.dtype)] << " batch " << a.batch << " heads "
+    out << sy::name_of(a.dtype) << '/' << sy::name_of(a.type_of_kv()) << " batch " << a.batch << " heads "
         << a.heads << '/' << a.heads_kv << " seqlen " << a.seqlen_q << '/' << a.seqlen_k << " dim "
         << a.head_dim << '/' << a.head_dim_v << " mask " << static_cast<int>(a.mask) << " window "
         << a.window_left << '/' << a.window_right << " scale " << a.scale << " cap " << a.soft_cap
         << " dropout " << a.dropout_p << " bias " << (a.bias != nullptr) << " alibi "
         << (a.alibi_slopes != nullptr) << " sinks " << (a.sinks != nullptr) << " packed "
         << (a.cu_seqlens_q != nullptr) << (a.cu_seqlens_k != nullptr) << " page " << a.page_size << " used "
-        << (a.seqused_q != nullptr) << (a.seqused_k != nullptr) << " alignment " << a.alignment();
+        << (a.seqused_q != nullptr) << (a.seqused_k != nullptr) << " scales " << (a.k_scale != nullptr)
+        << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride << " alignment " << a.alignment();
     return out.str();
   }
 
  private:
+  [[nodiscard]] bool is_narrow() const { return a.kv_dtype == dtype::f8_e4m3; }
+
   void choose() {
     a.dtype = pick({dtype::f16, dtype::bf16, dtype::f32});
     a.batch = 1 + below(3);
@@ -115,6 +120,12 @@ struct call : sy::test::random_attention<arguments> {
       a.soft_cap = a.dropout_p = 0.0F;
       first = 0;
     }
+    if (!forward_) return;
+    if (a.dtype != dtype::f32 && chance(30)) {
+      a.kv_dtype = dtype::f8_e4m3;
+    } else if (chance(50)) {
+      a.kv_dtype = a.dtype;  // else not set, which means the same
+    }
   }
 
   std::vector<std::int32_t> cumulated(std::int64_t longest) {
@@ -139,7 +150,7 @@ struct call : sy::test::random_attention<arguments> {
       cu_q = cumulated(a.seqlen_q);
       a.cu_seqlens_q = cu_q.data();
     }
-    const bool paged = chance(20) && forward_;
+    const bool paged = chance(is_narrow() ? 50 : 20) && forward_;
     if (!paged && chance(25)) {
       cu_k = cumulated(a.seqlen_k);
       a.cu_seqlens_k = cu_k.data();
@@ -156,7 +167,7 @@ struct call : sy::test::random_attention<arguments> {
   }
 
   void make_tensors() {
-    choose_layout({0, 0, 0, 8, 16, 3});
+    choose_layout({0, 0, 0, is_narrow() ? 16 : 8, 16, 3});
     const bool packed_k = a.cu_seqlens_k != nullptr;
     const bool packed_q = a.cu_seqlens_q != nullptr;
     const std::int64_t tokens_q = packed_q ? cu_q.back() : a.seqlen_q;
@@ -166,10 +177,10 @@ struct call : sy::test::random_attention<arguments> {
     const std::int64_t entries_k = a.block_table != nullptr ? pages_ : a.batch;
     q = random_tensor(a.dtype, lay_out(packed_q, a.batch, tokens_q, a.heads, a.head_dim, a.q_stride_batch,
                                        a.q_stride_head, a.q_stride_token));
-    k = random_tensor(a.dtype, lay_out(packed_k, entries_k, tokens_k, a.heads_kv, a.head_dim,
-                                       a.k_stride_batch, a.k_stride_head, a.k_stride_token));
-    v = random_tensor(a.dtype, lay_out(packed_k, entries_k, tokens_k, a.heads_kv, a.head_dim_v,
-                                       a.v_stride_batch, a.v_stride_head, a.v_stride_token));
+    k = random_tensor(a.type_of_kv(), lay_out(packed_k, entries_k, tokens_k, a.heads_kv, a.head_dim,
+                                              a.k_stride_batch, a.k_stride_head, a.k_stride_token));
+    v = random_tensor(a.type_of_kv(), lay_out(packed_k, entries_k, tokens_k, a.heads_kv, a.head_dim_v,
+                                              a.v_stride_batch, a.v_stride_head, a.v_stride_token));
     out_elements = lay_out(packed_q, a.batch, tokens_q, a.heads, a.head_dim_v, a.out_stride_batch,
                            a.out_stride_head, a.out_stride_token);
     poison_unused();
@@ -197,6 +208,8 @@ struct call : sy::test::random_attention<arguments> {
     }
     if (chance(15) && !fused_) make_slopes();
     if (chance(15) && forward_) make_sinks();
+    if (is_narrow() && chance(80)) make_scales(k_scales, a.k_scale, a.k_scale_stride);
+    if (is_narrow() && chance(80)) make_scales(v_scales, a.v_scale, a.v_scale_stride);
     const std::uint64_t seed = (std::uint64_t{random_()} << 32) | random_();
     const std::uint64_t offset = (std::uint64_t{random_()} << 32) | random_();
     if (chance(30)) {
@@ -208,8 +221,8 @@ struct call : sy::test::random_attention<arguments> {
     }
     const auto bytes_before = first * sy::size_of(a.dtype);
     a.q = q.data() + bytes_before;
-    a.k = k.data() + bytes_before;
-    a.v = v.data() + bytes_before;
+    a.k = k.data() + first * sy::size_of(a.type_of_kv());
+    a.v = v.data() + first * sy::size_of(a.type_of_kv());
     a.out = q.data() + bytes_before;  // for check(); results go elsewhere
   }
 
@@ -221,9 +234,9 @@ struct call : sy::test::random_attention<arguments> {
     }
     for (std::size_t b = 0; b < used_k.size(); ++b) {
       if (cu_k.empty()) {
-        poison(a.dtype, static_cast<std::int64_t>(b), used_k[b], a.seqlen_k);
+        poison(a.type_of_kv(), static_cast<std::int64_t>(b), used_k[b], a.seqlen_k);
       } else {
-        poison(a.dtype, 0, cu_k[b] + used_k[b], cu_k[b + 1]);
+        poison(a.type_of_kv(), 0, cu_k[b] + used_k[b], cu_k[b + 1]);
       }
     }
   }
@@ -239,7 +252,7 @@ struct call : sy::test::random_attention<arguments> {
       }
     }
     for (std::int64_t page = 0; page < pages_; ++page)
-      poison(a.dtype, page, in_use[static_cast<std::size_t>(page)], a.page_size);
+      poison(a.type_of_kv(), page, in_use[static_cast<std::size_t>(page)], a.page_size);
   }
 
   template <class Real>

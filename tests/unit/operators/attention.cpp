@@ -3,6 +3,8 @@
 #include <catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,7 @@
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/problem_key.hpp>
 
 #include "../../strides.hpp"
 
@@ -139,18 +142,139 @@ TEST_CASE("keys are paged or packed, not both") {
   CHECK(axis<operators::attention_forward>(call, "kv") == static_cast<int>(operators::attention_kv::packed));
 }
 
-TEST_CASE("scales of cached keys and values are one for all heads or one for each") {
-  using namespace attention_calls;
-  using arguments = operators::attention_decode::arguments;
+namespace {
+
+template <class Operator>
+void check_scale_strides(const typename Operator::arguments& legal) {
+  using arguments = typename Operator::arguments;
   for (const auto stride : {&arguments::k_scale_stride, &arguments::v_scale_stride}) {
-    auto call = legal<operators::attention_decode>();
+    auto call = legal;
     for (const std::int64_t legal_stride : {0, 1}) {
       call.*stride = legal_stride;
-      CHECK(operators::attention_decode::check(call).empty());
+      CHECK(Operator::check(call).empty());
     }
     for (const std::int64_t wrong : {-1, 2}) {
       call.*stride = wrong;
-      CHECK_THAT(operators::attention_decode::check(call), has_text("must be 0 or 1"));
+      CHECK_THAT(Operator::check(call), has_text("must be 0 or 1"));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("scales of cached keys and values are one for all heads or one for each") {
+  using namespace attention_calls;
+  check_scale_strides<operators::attention_decode>(legal<operators::attention_decode>());
+  auto narrow = legal<operators::attention_forward>();
+  narrow.kv_dtype = dtype::f8_e4m3;
+  check_scale_strides<operators::attention_forward>(narrow);
+}
+
+TEST_CASE("keys of a prompt have the type of its queries unless another is named") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  auto call = legal<forward>();
+  const auto kv_dtype = [&call] { return static_cast<dtype>(axis<forward>(call, "kv_dtype")); };
+  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32}) {
+    call.dtype = type;
+    call.kv_dtype = unset_dtype;
+    CHECK(kv_dtype() == type);
+    CHECK_THAT(forward::check(call), no_text());
+    const auto unset_key = make_key<forward>(call);
+    call.kv_dtype = type;
+    CHECK_THAT(forward::check(call), no_text());
+    const auto set_key = make_key<forward>(call);
+    CHECK(std::memcmp(&unset_key, &set_key, sizeof set_key) == 0);  // one plan serves both
+  }
+  call.kv_dtype = dtype::f8_e4m3;
+  CHECK_THAT(forward::check(call), has_text("f8_e4m3 goes with the dtypes f16 and bf16"));
+  call.dtype = dtype::bf16;
+  CHECK(kv_dtype() == dtype::f8_e4m3);
+  CHECK_THAT(forward::check(call), no_text());
+  for (const dtype wrong : {dtype::f16, dtype::f8_e5m2, dtype::i8}) {
+    call.kv_dtype = wrong;
+    CHECK_THAT(forward::check(call), has_text("kv_dtype must be dtype or f8_e4m3"));
+  }
+}
+
+TEST_CASE("scales of keys in the type of the queries are refused, whatever ran before") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  const auto* const scales = reinterpret_cast<const float*>(storage.data());
+  for (const auto member : {&forward::arguments::k_scale, &forward::arguments::v_scale}) {
+    auto call = legal<forward>();
+    CHECK(call.alignment() == 16);
+    call.*member = scales;
+    CHECK(call.alignment() == 0);  // so that no plan of a call without is found
+    CHECK_THAT(forward::check(call), has_text("k_scale and v_scale are for keys and values in f8_e4m3"));
+    call.kv_dtype = dtype::f8_e4m3;
+    CHECK(call.alignment() == 16);
+    CHECK_THAT(forward::check(call), no_text());
+  }
+}
+
+TEST_CASE("bytes of keys in e4m3 count for the alignment of a prompt") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  auto call = legal<forward>();
+  call.kv_dtype = dtype::f8_e4m3;
+  CHECK(call.alignment() == 16);
+  auto changed = call;
+  changed.k_stride_token = 8;
+  CHECK(changed.alignment() == 8);
+  changed = call;
+  changed.q_stride_token = 4;  // of two bytes each
+  CHECK(changed.alignment() == 8);
+  changed = call;
+  changed.v = storage.data() + 1;
+  CHECK(changed.alignment() == 1);
+  CHECK_THAT(forward::check(changed), no_text());
+  changed.q = storage.data() + 1;
+  CHECK_THAT(forward::check(changed), has_text("aligned to their element size"));
+  changed = call;
+  changed.bias = storage.data() + 2;
+  changed.bias_stride_batch = changed.bias_stride_head = changed.bias_stride_row = 0;
+  CHECK(changed.alignment() == 2);
+  CHECK_THAT(forward::check(changed), no_text());
+  changed.bias = storage.data() + 1;
+  CHECK_THAT(forward::check(changed), has_text("aligned to their element size"));
+  changed = call;
+  changed.k = nullptr;
+  CHECK(changed.alignment() == 0);
+  CHECK_THAT(forward::check(changed), has_text("must not be null"));
+  changed = call;
+  changed.v_stride_head = unset;
+  CHECK(changed.alignment() == 0);
+  CHECK(forward::check(changed) == "v_stride_head is not set");
+}
+
+TEST_CASE("the key of a prompt is that of its problem, whichever flags it has") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  const auto* const floats = reinterpret_cast<const float*>(storage.data());
+  std::set<std::uint64_t> seen;
+  for (unsigned flags = 0; flags < 1U << 10U; ++flags) {
+    const auto is = [flags](unsigned bit) { return (flags >> bit & 1U) != 0; };
+    auto call = legal<forward>();
+    call.bias_stride_batch = call.bias_stride_head = call.bias_stride_row = 0;
+    if (is(0)) call.window_left = 3;
+    if (is(1)) call.soft_cap = -0.0F;  // none
+    if (is(2)) call.soft_cap = 30.0F;
+    if (is(3)) call.bias = storage.data();
+    if (is(4)) call.alibi_slopes = floats;
+    if (is(5)) call.sinks = floats;
+    if (is(6)) call.dropout_p = 0.5F;
+    if (is(7)) call.cu_seqlens_q = integers();
+    if (is(8)) call.seqused_q = integers();
+    if (is(9)) call.kv_dtype = dtype::f8_e4m3;
+    const auto problem = make_problem<forward>(call);
+    const auto key = make_key<forward>(call);
+    const erased_key erased = make_key(describe<forward>(), problem);
+    REQUIRE(erased.parts == key.size());
+    REQUIRE(std::memcmp(erased.words.data(), key.data(), sizeof key) == 0);
+    REQUIRE(hash(erased) == hash(key));
+    REQUIRE(axis<forward>(call, "soft_capped") == (is(2) ? 1 : 0));
+    seen.insert(hash(key));
+  }
+  CHECK(seen.size() == 1U << 9U);
 }

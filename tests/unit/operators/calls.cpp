@@ -192,7 +192,9 @@ TEST_CASE("tensors of an attention call that disagree are named") {
   CHECK(with(at(1, {100, 8, 128}), k, q) ==
         "attention_forward: k [100, 8, 128] has 3 dimensions instead of 4: [batch, seqlen_k, heads_kv, "
         "head_dim]");
-  CHECK(with(at(1, {2, 100, 8, 128}, dtype::f16), k, q) == "attention_forward: k is f16, but q is bf16");
+  CHECK(with(at(1, {2, 100, 8, 128}, dtype::f16), k, q) == "attention_forward: v is bf16, but k is f16");
+  CHECK(with(k, k, q, {.k_scale = at(5, {4}, dtype::f32)}) ==
+        "attention_forward: k_scale [4]: heads_kv is 4, but 8 in k [2, 100, 8, 128]");
   CHECK(with(const_tensor{k.data(), dtype::bf16, {2, 100, 8, 128}, {204800, 2048, 256, 2}}, k, q) ==
         "attention_forward: k [2, 100, 8, 128]: the stride of head_dim must be 1, not 2");
   CHECK(with(k, k, q, {.lse = at(4, {2, 32, 16})}) == "attention_forward: lse is bf16, but must be f32");
@@ -202,6 +204,36 @@ TEST_CASE("tensors of an attention call that disagree are named") {
         "attention_forward: alibi_slopes [8]: heads is 8, but 32 in q [2, 16, 32, 128]");
   CHECK(with(k, k, q, {.bias = at(5, {2, 32, 16, 99})}) ==
         "attention_forward: bias [2, 32, 16, 99]: seqlen_k is 99, but 100 in k [2, 100, 8, 128]");
+}
+
+TEST_CASE("keys and values in e4m3 of a prompt have scales for each KV head, or one for all") {
+  using calls::at;
+  const tensor q = at(0, {2, 16, 32, 128});
+  const tensor k = at(1, {2, 100, 8, 128}, dtype::f8_e4m3);
+  const tensor of_heads = at(2, {8}, dtype::f32);
+  const tensor of_all = at(3, {1}, dtype::f32);
+  const auto call = attention_forward::call(q, k, k, q, {.k_scale = of_heads, .v_scale = of_all});
+  CHECK(call.dtype == dtype::bf16);
+  CHECK(call.kv_dtype == dtype::f8_e4m3);
+  CHECK(call.k_scale == of_heads.data());
+  CHECK(call.k_scale_stride == 1);
+  CHECK(call.v_scale == of_all.data());
+  CHECK(call.v_scale_stride == 0);
+  calls::check_legal<attention_forward>(call);
+
+  const tensor pages = at(1, {9, 64, 8, 128}, dtype::f8_e4m3);
+  const paged cache{pages, pages, at(4, {2, 4}, dtype::i32), at(5, {2}, dtype::i32)};
+  const auto of_pages = attention_forward::call(q, cache, q, {.k_scale = of_heads});
+  CHECK(of_pages.kv_dtype == dtype::f8_e4m3);
+  CHECK(of_pages.k_scale_stride == 1);
+  CHECK(of_pages.v_scale == nullptr);
+  calls::check_legal<attention_forward>(of_pages);
+
+  const tensor tokens = at(1, {200, 8, 128}, dtype::f8_e4m3);
+  const auto packed = attention_forward::call(q, tokens, tokens, q,
+                                              {.cu_seqlens_k = at(4, {3}, dtype::i32), .longest_k = 100});
+  CHECK(packed.kv_dtype == dtype::f8_e4m3);
+  calls::check_legal<attention_forward>(packed);
 }
 
 TEST_CASE("an extent of 1 of a bias is shared, and its stride does not matter elsewhere") {

@@ -6,6 +6,7 @@
 
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
+#include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tool/described_operator.hpp>
@@ -52,6 +53,19 @@ TEST_CASE("an operator is learned from a manifest", "[tool]") {
   const auto read = switchyard::parse_manifest(manifest().dump(), "m.json", op, warned);
   CHECK(warned.messages == std::vector<std::string>{});
   CHECK(read.variants.size() == 1);
+}
+
+TEST_CASE("a description says which axes are implied", "[tool]") {
+  const auto described =
+      switchyard::tool::to_json(switchyard::describe<switchyard::operators::attention_forward>());
+  CHECK(described["implied"] == json{{"kv_dtype", "dtype"}});
+  described_operator read{"attention_forward"};
+  read.read(switchyard::json_place{json::parse(described.dump()), "attention_forward.json"});
+  REQUIRE(read.get().implied.size() == 1);
+  CHECK(read.get().implied[0].axis == "kv_dtype");
+  CHECK(read.get().implied[0].like == "dtype");
+  CHECK_FALSE(
+      switchyard::tool::to_json(switchyard::describe<switchyard::operators::rotary>()).contains("implied"));
 }
 
 TEST_CASE("what is learned later leaves what is known where it is", "[tool]") {

@@ -23,6 +23,7 @@ template <class Real = double, class Visit, class Wants>
 void attention_forward(const operators::attention_forward::arguments& a, Visit&& visit, const Wants& wants) {
   using operators::attention_mask;
   constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
+  const dtype kv_dtype = a.type_of_kv();
   const std::uint64_t seed = a.dropout_state != nullptr ? a.dropout_state[0] : a.dropout_seed;
   const std::uint64_t dropout_offset = a.dropout_state != nullptr ? a.dropout_state[1] : a.dropout_offset;
   std::vector<Real> weights;
@@ -44,6 +45,8 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
 
     for (std::int64_t h = 0; h < a.heads; ++h) {
       const std::int64_t h_kv = h / (a.heads / a.heads_kv);
+      const Real k_scale = scale_of<Real>(a.k_scale, h_kv * a.k_scale_stride);
+      const Real v_scale = scale_of<Real>(a.v_scale, h_kv * a.v_scale_stride);
       for (std::int64_t i = 0; i < s.queries; ++i) {
         if (!wants(b, h, i)) continue;
         const auto token_row = [&](std::int64_t stride_batch, std::int64_t stride_head,
@@ -62,9 +65,9 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
           const std::int64_t k_row = key_row(j, h_kv, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
           for (std::int64_t d = 0; d < a.head_dim; ++d) {
             score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
-                     static_cast<Real>(load(a.dtype, a.k, k_row + d));
+                     static_cast<Real>(load(kv_dtype, a.k, k_row + d));
           }
-          score = capped(score * static_cast<Real>(a.scale), a.soft_cap);
+          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a.soft_cap);
           if (a.bias != nullptr) {
             score += static_cast<Real>(
                 load(a.dtype, a.bias,
@@ -88,7 +91,8 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
           }
           const std::int64_t v_row = key_row(j, h_kv, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
           for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
-            values[static_cast<std::size_t>(d)] += weight * static_cast<Real>(load(a.dtype, a.v, v_row + d));
+            values[static_cast<std::size_t>(d)] +=
+                weight * v_scale * static_cast<Real>(load(kv_dtype, a.v, v_row + d));
           }
         }
         visit(token_row(a.out_stride_batch, a.out_stride_head, a.out_stride_token),

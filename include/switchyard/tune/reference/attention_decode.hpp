@@ -33,11 +33,8 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
     };
     for (std::int64_t h = 0; h < a.heads; ++h) {
       const std::int64_t h_kv = h / (a.heads / a.heads_kv);
-      const auto scale_of = [&](const float* scales, std::int64_t stride) {
-        return scales != nullptr ? static_cast<Real>(scales[h_kv * stride]) : Real{1};
-      };
-      const Real k_scale = scale_of(a.k_scale, a.k_scale_stride);
-      const Real v_scale = scale_of(a.v_scale, a.v_scale_stride);
+      const Real k_scale = scale_of<Real>(a.k_scale, h_kv * a.k_scale_stride);
+      const Real v_scale = scale_of<Real>(a.v_scale, h_kv * a.v_scale_stride);
       for (std::int64_t i = 0; i < a.seqlen_q; ++i) {
         if (!wants(b, h, i)) continue;
         const std::int64_t q_row = b * a.q_stride_batch + h * a.q_stride_head + i * a.q_stride_token;

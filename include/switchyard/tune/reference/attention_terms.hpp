@@ -48,6 +48,12 @@ template <class Real>
   return cap * std::tanh(score / cap);
 }
 
+/// A scale of keys or values; 1 where none are given.
+template <class Real>
+[[nodiscard]] Real scale_of(const float* scales, std::int64_t at) {
+  return scales != nullptr ? static_cast<Real>(scales[at]) : Real{1};
+}
+
 /// What ALiBi takes from a score of head h.
 template <class Real>
 [[nodiscard]] Real alibi(const float* slopes, std::int64_t h, std::int64_t distance) {

@@ -20,14 +20,15 @@ namespace tune {
 template <>
 struct workload<operators::attention_forward> {
   /// [batch, seqlen, heads, dim] tensors; packed ones hold sequences of one length, pages are shuffled. A
-  /// window is a quarter of the keys.
+  /// window is a quarter of the keys. e4m3 has a scale for each KV head.
   [[nodiscard]] static prepared_call<operators::attention_forward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_forward> out{{}, {driver, seed}};
     using operators::attention_kv;
     const dtype type = want.as("dtype", dtype::bf16);
+    const dtype kv_type = want.as("kv_dtype", type);
     const attention_sizes sizes{want, 0, 512, 0};
-    attention_memory memory{out.memory, sizes, type, type, want};
+    attention_memory memory{out.memory, sizes, type, kv_type, want};
     operators::attention_forward::options with{
         .mask = want.as("mask", operators::attention_mask::causal_bottom_right)};
     const auto layout = want.as("kv", attention_kv::dense);
@@ -50,6 +51,10 @@ struct workload<operators::attention_forward> {
     const tensor k = keys(sizes.head_dim);
     const tensor v = keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
+    if (kv_type == dtype::f8_e4m3) {
+      with.k_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
+      with.v_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
+    }
     if (want.flag("with_lse")) with.lse = memory.lse_output();
     if (want.flag("biased")) with.bias = memory.bias_input();
     if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
@@ -70,7 +75,8 @@ struct workload<operators::attention_forward> {
     const std::int64_t dims = sizes.head_dim + sizes.head_dim_v;
     out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * attention_pairs(out.arguments) *
                 static_cast<double>(dims);
-    out.bytes = static_cast<double>((sizes.queries() + sizes.keys()) * dims * size_of(type));
+    out.bytes =
+        static_cast<double>((sizes.queries() * size_of(type) + sizes.keys() * size_of(kv_type)) * dims);
     return out;
   }
 

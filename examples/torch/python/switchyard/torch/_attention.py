@@ -52,13 +52,16 @@ def attention(
     seqused_k: torch.Tensor | None = None,
     block_table: torch.Tensor | None = None,
     longest_k: int = -1,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
     return_lse: bool = False,
 ):
     """softmax(mask(cap(scale * q k^T) + bias)) v, as torch.nn.functional.scaled_dot_product_attention has it.
 
     q: [batch, heads, seqlen_q, head_dim]; k, v: [batch, heads_kv, seqlen_k, dim], where heads_kv divides heads; or
     with block_table (i32 [batch, entries]), [pages, page_size, heads_kv, dim], and seqused_k is required. f32, f16
-    or bf16; any strides (a strided innermost dimension is copied).
+    or bf16; any strides (a strided innermost dimension is copied). For inference, k and v may be float8_e4m3fn beside
+    q in f16 or bf16, with k_scale and v_scale (f32 [1] or [heads_kv]), what they are multiplied with.
 
     causal: True or "causal_bottom_right" (query i of n sees key j of m where j <= i + m - n), "causal_top_left"
     (j <= i), False or "none". bias: added to scores, of q's type and broadcastable, or a boolean mask (True is
@@ -78,7 +81,7 @@ def attention(
     run = _forward if return_lse else _forward_out
     return run(
         needs, q, k, v, scores, alibi_slopes, sinks, None, None, seqused_q, seqused_k, block_table, state, -1, longest_k,
-        _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs)  # fmt: skip
+        _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, k_scale, v_scale)  # fmt: skip
 
 
 def attention_varlen(
@@ -98,6 +101,8 @@ def attention_varlen(
     alibi_slopes: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     dropout_state: torch.Tensor | None = None,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
     return_lse: bool = False,
 ):
     """attention of packed sequences: q [tokens, heads, head_dim], k and v [tokens_k, heads_kv, dim].
@@ -112,7 +117,8 @@ def attention_varlen(
     run = _forward if return_lse else _forward_out
     return run(
         needs, q, k, v, None, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, None, None, None, state, longest_q,
-        longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs)  # fmt: skip
+        longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, k_scale,
+        v_scale)  # fmt: skip
 
 
 def attention_decode(

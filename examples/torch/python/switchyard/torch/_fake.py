@@ -58,7 +58,8 @@ def _lse(q: torch.Tensor, packed: bool) -> torch.Tensor:
 @_register("attention_forward")
 def _(q, k, v, bias=None, alibi_slopes=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None,
       seqused_k=None, block_table=None, dropout_state=None, longest_q=-1, longest_k=-1, mask=0, window_left=-1,
-      window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, with_lse=False):  # fmt: skip
+      window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, with_lse=False, k_scale=None,
+      v_scale=None):  # fmt: skip
     packed = cu_seqlens_q is not None
     lse = _lse(q, packed) if with_lse else None
     return _heads(q, v.shape[-1], packed), lse

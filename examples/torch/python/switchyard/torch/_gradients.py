@@ -28,7 +28,7 @@ for _name in (
 # attention_forward
 
 def _keep_attention(ctx, inputs, output):
-    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values, _ = inputs
+    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values, _, _, _ = inputs
     out, lse = output
     ctx.is_plain = bias is alibi is sinks is cu_q is cu_k is used_q is used_k is pages is state is None
     if ctx.is_plain:  # each saved tensor costs the host time, also one that is None
@@ -61,6 +61,8 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
         raise RuntimeError("switchyard::attention_forward: a gradient needs with_lse=True in the forward call")
     if pages is not None:
         raise RuntimeError("switchyard::attention_forward has no gradient for keys and values in pages")
+    if k.dtype != q.dtype:
+        raise RuntimeError("switchyard::attention_forward has no gradient for keys and values in another type than q's")
     if wants_alibi:
         raise RuntimeError("switchyard::attention_forward has no gradient for alibi_slopes")
     grad_q, grad_k, grad_v, grad_bias = _run_attention_backward(
