@@ -1,24 +1,14 @@
 #include "engine.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <utility>
-
-#include <switchyard/operators/attention_decode.hpp>
 
 namespace llm {
 
 engine::engine(forward& model, kv_cache& cache, const tokenizer& text, step_limits limits,
                std::int64_t context)
     : model_{model}, cache_{cache}, text_{text}, limits_{limits}, context_{context} {}
-
-std::int64_t most_prompt_tokens(const kv_cache& cache) noexcept {
-  // Keys and values of 8 bits are read by the kernels for few queries only.
-  if (cache.type() == switchyard::dtype::f8_e4m3)
-    return switchyard::operators::attention_decode::most_queries;
-  return std::numeric_limits<std::int64_t>::max();
-}
 
 /// Tokens that a sequence may come to hold. The last one that is generated is not run.
 std::int64_t engine::most_cached(const generation_request& request) const {
@@ -58,11 +48,6 @@ void engine::admit() {
 
 std::vector<engine::share> engine::plan() {
   std::vector<share> out;
-  const std::int64_t most = most_prompt_tokens(cache_);
-  const auto prompt = std::find_if(running_.begin(), running_.end(),
-                                   [](const sequence& each) { return each.prompt_left() > 0; });
-  if (most < limits_.tokens && prompt != running_.end())
-    return {{&*prompt, std::min(prompt->prompt_left(), most)}};
   std::int64_t left = limits_.tokens;
   for (sequence& each : running_) {
     if (each.prompt_left() > 0 || left == 0) continue;

@@ -1,7 +1,5 @@
 // Generates text for several prompts at once. Each step takes one token of every sequence that is generating,
-// and fills up with pieces of prompts: a long prompt does not stop the others. With a cache of 8 bits it
-// does: its kernels take up to 16 tokens of each sequence, as many of all, so that prompts have steps of
-// their own.
+// and fills up with pieces of prompts: a long prompt does not stop the others.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +27,6 @@ struct generation_request {
   std::function<void(token_id)> on_token;
   std::function<void(finish_reason)> on_finish;
 };
-
-/// Most tokens of a prompt in one step, by the kernels that read a cache of this type.
-[[nodiscard]] std::int64_t most_prompt_tokens(const kv_cache& cache) noexcept;
 
 class engine {
  public:

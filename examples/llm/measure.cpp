@@ -15,10 +15,6 @@ using clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-[[nodiscard]] std::int64_t pieces_of(loaded_model& model) {
-  return std::min(model.limits().tokens, most_prompt_tokens(model.cache()));
-}
-
 /// Steps of sequences whose tokens are made up: sampling takes no part.
 class stepper {
  public:
@@ -79,7 +75,7 @@ spread spread_of(std::vector<double> values) {
 
 spread measure_prompt(loaded_model& model, std::int64_t tokens, int runs) {
   stepper steps{model, 1, tokens};
-  const std::int64_t piece = pieces_of(model);
+  const std::int64_t piece = model.limits().tokens;
   std::vector<double> found;
   for (int run = 0; run <= runs; ++run) {
     const auto begin = clock::now();

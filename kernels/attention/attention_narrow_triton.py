@@ -88,8 +88,8 @@ def attention_narrow(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     UNIT: tl.constexpr, KV_UNIT: tl.constexpr, PAGED: tl.constexpr, NATIVE: tl.constexpr, TERMS: tl.constexpr,
 ):
-    """`left`, `right` and `has` are those of attention_forward; bits 512 and 1024 of `has` are k_scale and v_scale,
-    2048 and 4096 say that each KV head has its own. TERMS: soft cap, bias, ALiBi and dropout are possible, and every tile is masked."""
+    """`left`, `right` and `has` are those of attention_forward; bits 512 and 1024 of `has` say that
+    each KV head has its own k_scale and v_scale, which may be null. TERMS: soft cap, bias, ALiBi and dropout are possible, and every tile is masked."""
     tile, h, b = place(heads, batch, queries_max, group, BLOCK_M)
     queries, keys, first_query, first_key, entry, entry_k = place_sequence(
         b, has, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, queries_max, keys_max)
@@ -108,8 +108,8 @@ def attention_narrow(
     q_tile = tl.load(q_at + q_rows[:, None] + dims[None, :],
                      mask=(rows < queries)[:, None] & (dims < head_dim)[None, :], other=0.0)
     scaled = scale
-    if has & 512:
-        scaled = scaled * tl.load(k_scale + h_kv * ((has >> 11) & 1))
+    if k_scale.to(tl.int64) != 0:
+        scaled = scaled * tl.load(k_scale + h_kv * ((has >> 9) & 1))
     factor = tl.zeros([BLOCK_M], tl.float32) + scaled
     if not TERMS:
         factor = factor * LOG2E
@@ -196,8 +196,8 @@ def attention_narrow(
         largest = now
     empty = total == 0.0
     multiplier = 1.0
-    if has & 1024:
-        multiplier = tl.load(v_scale + h_kv * ((has >> 12) & 1))
+    if v_scale.to(tl.int64) != 0:
+        multiplier = tl.load(v_scale + h_kv * ((has >> 10) & 1))
     share = total
     if TERMS:
         share = total * (1.0 - dropout_p)

@@ -9,6 +9,7 @@
 // A block of keys, or a tile of queries, that would reach over the end of its sequence is moved back to end
 // there, and what it repeats is masked: copies then never read behind a sequence, and what they read before
 // the tensor is zero.
+#include "hopper_forward_narrow.hpp"
 #include "hopper_forward_warp.hpp"
 #include "hopper_forward_worker.hpp"
 
@@ -88,14 +89,18 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
       init_barrier(bars.empty_q(s), 4 * Shape::groups);
     }
     for (int s = 0; s < Shape::stages; ++s) {
-      init_barrier(bars.full_k(s), 1);
-      init_barrier(bars.full_v(s), 1);
+      init_barrier(bars.full_k(s), Shape::narrow ? widening_warps : 1);
+      init_barrier(bars.full_v(s), Shape::narrow ? widening_warps : 1);
       init_barrier(bars.empty_k(s), 4 * Shape::groups);
       init_barrier(bars.empty_v(s), 4 * Shape::groups);
     }
     for (int s = 0; s < Shape::bias_stages; ++s) {
       init_barrier(bars.full_bias(s), 1);
       init_barrier(bars.empty_bias(s), 4 * Shape::groups);
+    }
+    for (int s = 0; s < Shape::narrow_stages; ++s) {
+      init_barrier(bars.full_narrow(s), 1);
+      init_barrier(bars.empty_narrow(s), widening_warps);
     }
     fence_barrier_init();
   }
@@ -107,6 +112,9 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
     if constexpr (Shape::extended) {
       if (threadIdx.x < 32)
         warp_producer<Shape>{q_map, k_map, v_map, bias_map, p, bars, shared, places}.run();
+      if constexpr (Shape::narrow) {
+        if (threadIdx.x >= 32) widen_blocks<Shape>(bars, shared);
+      }
     } else {
       if (threadIdx.x < 32 && elect_one()) produce<Shape>(q_map, k_map, v_map, p, bars, shared, places);
     }

@@ -67,9 +67,18 @@ struct split_problem : extended_problem {
   i64 splits;
 };
 
-/// What is added to scores, other than by a mask. A bias is loaded by who adds it; with `bias_tiles` it comes
-/// through the copy engine where that can read it.
-enum class term { none, alibi, bias, bias_tiles };
+/// With keys and values in e4m3, in parts or not.
+template <class Base>
+struct narrow_problem : Base {
+  const float* k_scale;  ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
+  const float* v_scale;
+  i64 k_scale_stride;
+  i64 v_scale_stride;
+};
+
+/// What is added to scores, other than by a mask, and keys and values in e4m3, whose scores have scales. A
+/// bias is loaded by who adds it; with `bias_tiles` it comes through the copy engine where that can read it.
+enum class term { none, alibi, bias, bias_tiles, narrow };
 
 template <bool Extended, term Term, bool Split>
 struct problem_kind {
@@ -86,6 +95,14 @@ struct problem_kind<true, term::bias, false> {
 template <>
 struct problem_kind<true, term::bias_tiles, false> {
   using type = biased_problem;
+};
+template <>
+struct problem_kind<true, term::narrow, false> {
+  using type = narrow_problem<extended_problem>;
+};
+template <>
+struct problem_kind<true, term::narrow, true> {
+  using type = narrow_problem<split_problem>;
 };
 template <>
 struct problem_kind<true, term::none, true> {
@@ -128,6 +145,9 @@ struct shape {
   static constexpr bool alibi = Term == term::alibi;
   static constexpr bool biased = Term == term::bias || Term == term::bias_tiles;
   static constexpr int bias_stages = Term == term::bias_tiles ? 2 : 0;
+  // Blocks in e4m3, which three warps turn into blocks of `type` in the stages.
+  static constexpr bool narrow = Term == term::narrow;
+  static constexpr int narrow_stages = narrow ? 2 : 0;
   // Blocks of keys start at multiples of their size, and the last may reach behind its sequence. A page holds
   // whole ones; and the copy engine traps on a box whose rows start at no multiple of 16 bytes, as those of a
   // bias would.
@@ -154,11 +174,16 @@ struct shape {
   static constexpr u32 at_v = at_k + Stages * bytes_k;
   static constexpr u32 bytes_bias = rows * Keys * 2;
   static constexpr u32 at_bias = at_v + Stages * bytes_v;
-  static constexpr u32 at_barriers = at_bias + bias_stages * bytes_bias;
-  static constexpr u32 at_tiles = at_barriers + 64 * ((QueryStages + 2 * Stages + bias_stages + 3) / 4);
+  static constexpr u32 bytes_narrow = Keys * Dim;
+  static constexpr u32 at_narrow = at_bias + bias_stages * bytes_bias;
+  static constexpr u32 at_barriers = at_narrow + narrow_stages * bytes_narrow;
+  static constexpr u32 at_tiles =
+      at_barriers + 64 * ((QueryStages + 2 * Stages + bias_stages + narrow_stages + 3) / 4);
   // A tile's is read until its result is written, when the next one's queries have been multiplied.
-  static constexpr int tile_slots = extended ? 5 : 4;  // a warp looks for the next tile early
-  static constexpr u32 shared_bytes = at_tiles + tile_slots * 64;
+  static constexpr int tile_slots = extended ? 5 : 4;          // a warp looks for the next tile early
+  static constexpr u32 at_kinds = at_tiles + tile_slots * 64;  ///< what the narrow stages hold
+  static constexpr u32 shared_bytes = at_kinds + (narrow ? 64 : 0);
+  static_assert(!narrow || (Dim == DimV && Dim % 64 == 0));
   static_assert(QueryStages + 2 + (extended ? 1 : 0) <= tile_slots);
 };
 
@@ -177,6 +202,10 @@ struct barriers {
   __device__ u32 empty_v(int s) const { return full_v(s) + 8; }
   __device__ u32 full_bias(int s) const { return full_q(Shape::query_stages + 2 * Shape::stages + s); }
   __device__ u32 empty_bias(int s) const { return full_bias(s) + 8; }
+  __device__ u32 full_narrow(int s) const {
+    return full_q(Shape::query_stages + 2 * Shape::stages + Shape::bias_stages + s);
+  }
+  __device__ u32 empty_narrow(int s) const { return full_narrow(s) + 8; }
 };
 
 /// One tile of queries and the keys that it sees.
@@ -192,6 +221,7 @@ struct alignas(64) tile {
   i64 lse;         ///< likewise
   i32 head;        ///< the first of the packed heads; only where a warp feeds
   i32 extra;       ///< with ALiBi: keys - queries; with a bias: the batch entry; with splits: the part
+                   ///< of bits 16 on, with e4m3 the KV head
 };
 
 /// What the copies of a tile need besides.
@@ -259,7 +289,11 @@ __device__ __forceinline__ void take_part(const typename Shape::problem_type& p,
   const i32 splits = static_cast<i32>(p.splits);
   const i32 begin = t.first_block + count * part / splits;
   const i32 end = t.first_block + count * (part + 1) / splits;
-  t.extra = part;
+  if constexpr (Shape::narrow) {
+    t.extra |= part << 16;
+  } else {
+    t.extra = part;
+  }
   if (begin < end) {
     t.first_block = begin;
     t.last_block = end;
@@ -322,6 +356,7 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
   }
   if constexpr (Shape::alibi) t.extra = t.keys - queries;
   if constexpr (Shape::biased) t.extra = entry;
+  if constexpr (Shape::narrow) t.extra = from.head_kv;
   if constexpr (Shape::split) {
     t.lse = static_cast<i64>(entry * p.heads + from.head) * p.seqlen_q;
     t.out = t.lse * Shape::dim_v;

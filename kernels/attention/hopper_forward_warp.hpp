@@ -9,6 +9,7 @@
 // block in eight pages is asked for at once.
 #pragma once
 
+#include "hopper_forward_narrow.hpp"
 #include "hopper_forward_tiles.hpp"
 
 namespace hopper {
@@ -185,6 +186,7 @@ struct warp_producer {
   ring<Shape::stages> at_k, at_v;
   ring<Shape::query_stages> at_q;
   ring<Shape::bias_stages> at_bias;
+  ring<Shape::narrow_stages> at_narrow;
   ring<Shape::tile_slots> at_tile;
 
   __device__ __forceinline__ warp_producer(const tensor_map& q, const tensor_map& k, const tensor_map& v,
@@ -252,7 +254,30 @@ struct warp_producer {
     }
   }
 
+  /// A block in e4m3, for the warps that widen it.
+  __device__ __forceinline__ void load_narrow(const tensor_map& map, block_kind kind, i32 head,
+                                              page_rows mine) {
+    wait(bars.empty_narrow(at_narrow.stage), at_narrow.phase ^ 1);
+    const u32 barrier = bars.full_narrow(at_narrow.stage);
+    const i32 copies = __popc(__ballot_sync(0xffffffff, mine.page >= 0));
+    if (tiles.lane == 0) {
+      store_shared(shared + Shape::at_kinds + static_cast<u32>(at_narrow.stage) * 4, static_cast<u32>(kind));
+      arrive_expecting(barrier, static_cast<u32>(copies * rows) * Shape::dim);
+    }
+    __syncwarp();
+    if (mine.page >= 0) {
+      const u32 to = shared + Shape::at_narrow + static_cast<u32>(at_narrow.stage) * Shape::bytes_narrow;
+      copy_box(to + static_cast<u32>(tiles.lane * rows) * Shape::dim, map, barrier, 0, mine.first, head,
+               mine.page);
+    }
+    at_narrow.advance();
+  }
+
   __device__ __forceinline__ void load_k(i32 head, page_rows mine) {
+    if constexpr (Shape::narrow) {
+      load_narrow(k_map, block_kind::keys, head, mine);
+      return;
+    }
     wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
     load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
                         bars.full_k(at_k.stage), head, mine);
@@ -260,6 +285,10 @@ struct warp_producer {
   }
 
   __device__ __forceinline__ void load_v(i32 head, page_rows mine) {
+    if constexpr (Shape::narrow) {
+      load_narrow(v_map, block_kind::values, head, mine);
+      return;
+    }
     wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
     load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
                           bars.full_v(at_v.stage), head, mine);
@@ -326,6 +355,14 @@ struct warp_producer {
       }
       load_v(c.head_kv, c.last);
       c = following;
+    }
+    if constexpr (Shape::narrow) {
+      wait(bars.empty_narrow(at_narrow.stage), at_narrow.phase ^ 1);
+      if (tiles.lane == 0) {
+        store_shared(shared + Shape::at_kinds + static_cast<u32>(at_narrow.stage) * 4,
+                     static_cast<u32>(block_kind::none));
+        arrive(bars.full_narrow(at_narrow.stage));
+      }
     }
     at_tile.advance();
     wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);

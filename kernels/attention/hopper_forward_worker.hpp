@@ -44,9 +44,11 @@ struct consumer {
   const type* bias_row[Shape::biased ? 2 : 1];  ///< key 0 of this thread's rows
   bool bias_pairs = false;                      ///< whether two keys' biases can be loaded at once
   bool plain_scale;
-  i32 before = 0;       ///< blocks of keys that come before the first that this warpgroup's rows see
-  i32 behind = 0;       ///< and behind the last
-  i32 left_values = 0;  ///< blocks of values to leave out once the one that waits is multiplied
+  float tile_scale = 0.0F;   ///< with e4m3: of the scores of the tile
+  float last_factor = 0.0F;  ///< and the factor of the tile before
+  i32 before = 0;            ///< blocks of keys that come before the first that this warpgroup's rows see
+  i32 behind = 0;            ///< and behind the last
+  i32 left_values = 0;       ///< blocks of values to leave out once the one that waits is multiplied
 
   float out[out_count];
   u32 weights[weight_count];
@@ -64,6 +66,44 @@ struct consumer {
       const auto strides = static_cast<u32>(p.bias_stride_batch | p.bias_stride_head | p.bias_stride_row);
       bias_pairs = ((address | 2 * strides) & 3) == 0;
     }
+  }
+
+  /// What scores are multiplied with.
+  [[nodiscard]] __device__ __forceinline__ float scale_now() const {
+    if constexpr (Shape::narrow) return tile_scale;
+    return p.scale;
+  }
+
+  /// The factor of the tile that is written.
+  [[nodiscard]] __device__ __forceinline__ float finished_factor() const {
+    if constexpr (Shape::narrow) return last_factor;
+    return factor;
+  }
+
+  /// Takes up the scale of a KV head's keys.
+  __device__ __forceinline__ void take_scale(i32 head_kv) {
+    if constexpr (Shape::narrow) {
+      last_factor = factor;
+      tile_scale = p.scale;
+      if (p.k_scale != nullptr) tile_scale *= __ldg(p.k_scale + head_kv * p.k_scale_stride);
+      plain_scale = tile_scale > 0.0F;
+      factor = Shape::capped || !plain_scale ? 1.0F : tile_scale * log2_e;
+    }
+  }
+
+  /// What a tile's results are multiplied with.
+  [[nodiscard]] __device__ __forceinline__ float value_scale(const tile& t) const {
+    if constexpr (Shape::narrow) {
+      if (p.v_scale != nullptr) return __ldg(p.v_scale + head_kv_of(t) * p.v_scale_stride);
+    }
+    return 1.0F;
+  }
+  [[nodiscard]] __device__ __forceinline__ static i32 head_kv_of(const tile& t) {
+    return Shape::split ? t.extra & 0xffff : t.extra;
+  }
+  /// Which part of the keys a tile sees.
+  [[nodiscard]] __device__ __forceinline__ static i32 part_of(const tile& t) {
+    return Shape::narrow ? t.extra >> 16 : t.extra;
   }
 
   /// The warpgroup's place among those that have other rows.
@@ -122,7 +162,7 @@ struct consumer {
 
   __device__ __forceinline__ void prepare_scores(float (&scores)[score_count], const tile& t, i32 n) {
     if constexpr (Shape::capped) {
-      const float inside = __fdividef(p.scale, p.soft_cap);
+      const float inside = __fdividef(scale_now(), p.soft_cap);
       const float outside = p.soft_cap * log2_e;
 #pragma unroll
       for (int i = 0; i < score_count; ++i) scores[i] = tangent_hyperbolic(scores[i] * inside) * outside;
@@ -131,7 +171,7 @@ struct consumer {
     if (n >= t.full_begin && n < t.full_end) return;
     if constexpr (!Shape::capped && !Shape::alibi && !Shape::biased) {
       if (!plain_scale) {
-        const float scale = p.scale * log2_e;
+        const float scale = scale_now() * log2_e;
 #pragma unroll
         for (int i = 0; i < score_count; ++i) scores[i] *= scale;
       }
@@ -364,6 +404,10 @@ struct consumer {
     t.last_block = uniform(seen.last_block);
     t.full_begin = uniform(seen.full_begin);
     t.full_end = uniform(seen.full_end);
+    if constexpr (Shape::narrow) {
+      take_scale(t.first_block < 0 ? 0 : uniform(head_kv_of(given)));
+      if (!plain_scale) t.full_end = 0;
+    }
     if constexpr (Shape::alibi) {
       const float unit = factor == 1.0F ? log2_e : 1.0F / p.scale;
       const i32 head = given.head;
@@ -524,7 +568,8 @@ struct consumer {
       sum += __shfl_xor_sync(0xffffffff, sum, 1);
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
       if constexpr (Shape::extended) {
-        finish_extended_row(t, here + 8 * r, rows.maximum[r] * factor, sum, share[r]);
+        finish_extended_row(t, here + 8 * r, rows.maximum[r] * finished_factor(), sum, share[r]);
+        if constexpr (Shape::narrow) share[r] *= value_scale(t);
         continue;
       }
       share[r] = sum > 0.0F ? __fdividef(1.0F, sum) : 0.0F;
@@ -565,7 +610,7 @@ struct consumer {
   /// The row of a part's results.
   [[nodiscard]] __device__ __forceinline__ i64 partial_row(const tile& t, i32 at) const {
     const i64 rows = static_cast<i64>(p.batch * p.heads) * p.seqlen_q;
-    return t.extra * rows + t.lse + head_of<Shape>(p, at) * p.seqlen_q + t.begin + token_of<Shape>(p, at);
+    return part_of(t) * rows + t.lse + head_of<Shape>(p, at) * p.seqlen_q + t.begin + token_of<Shape>(p, at);
   }
 
   /// Writes a part's result.

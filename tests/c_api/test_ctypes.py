@@ -15,7 +15,7 @@ from binding import Description, Options, Tensor, arguments, load
 
 
 F32, I32 = 2, 7
-OPERATORS = {"attention_forward": 21, "attention_decode": 19, "attention_backward": 20, "attention_dropout_mask": 5,
+OPERATORS = {"attention_forward": 22, "attention_decode": 19, "attention_backward": 20, "attention_dropout_mask": 5,
              "rotary": 15, "softmax": 4, "softmax_backward": 4, "rms_norm": None, "rms_norm_backward": None, "layer_norm": None,
              "layer_norm_backward": None, "gated_activation": None, "gated_activation_backward": None, "matmul_quantized": 10,
              "embedding": None, "rotary_cache": None}

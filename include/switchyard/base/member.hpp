@@ -1,10 +1,12 @@
-// What a pointer to a member says of it: its name, its class, its type and, of an array, its elements.
+// Members of a struct at compile time: their names, types and elements.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
+
+#include <switchyard/base/cpp20.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -45,7 +47,7 @@ using member_value = typename member_traits<decltype(Member)>::value_type;
 template <auto Member>
 using member_class = typename member_traits<decltype(Member)>::class_type;
 
-/// The elements of a member: one, where it is no array.
+/// The elements of an argument: one, where it is no array.
 template <class Value>
 inline constexpr std::size_t element_count = std::is_array_v<Value> ? std::extent_v<Value> : 1;
 

@@ -146,21 +146,18 @@ struct key_maker {
     }
   }
 
+  template <std::size_t Axis, bool Function>
+  [[gnu::always_inline]] inline void add_if(const typename Operator::arguments& arguments) noexcept {
+    if constexpr (is_function_axis<Operator, Axis> == Function) add<Axis>(arguments);
+  }
+
   template <std::size_t... Axis>
   [[gnu::always_inline]] inline void add_all(const typename Operator::arguments& arguments,
                                              std::index_sequence<Axis...> /*all*/) noexcept {
     // Before anything else lies in registers: what these functions call in rare cases would clobber them.
-    const auto early = [ this, &arguments ]<std::size_t Each>(std::index_sequence<Each> /*axis*/)
-        __attribute__((always_inline)) {
-      if constexpr (is_function_axis<Operator, Each>) add<Each>(arguments);
-    };
-    const auto late = [ this, &arguments ]<std::size_t Each>(std::index_sequence<Each> /*axis*/)
-        __attribute__((always_inline)) {
-      if constexpr (!is_function_axis<Operator, Each>) add<Each>(arguments);
-    };
-    (early(std::index_sequence<Axis>{}), ...);
+    (add_if<Axis, true>(arguments), ...);
     one = opaque_one();
-    (late(std::index_sequence<Axis>{}), ...);
+    (add_if<Axis, false>(arguments), ...);
     if constexpr (words_before<Operator>(count) < count) all[words_before<Operator>(count)] = flags;
   }
 
