@@ -153,6 +153,7 @@ struct shape {
   // bias would.
   static constexpr bool whole_blocks = paged || bias_stages > 0;
   static constexpr bool split = Split;
+  static constexpr bool copies_out = false;  ///< whether results leave through a buffer and the copy engine
   // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
   // last have but one side. A block of values that waits to be multiplied and those left out behind it hold
   // their stages until the next tile's first keys have come, which come after the values left out before.

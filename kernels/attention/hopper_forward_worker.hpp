@@ -32,8 +32,9 @@ struct consumer {
   const typename Shape::problem_type& p;
   barriers<Shape> bars;
   u32 shared;
-  const tile* places;    ///< what the producer says of tiles
-  int group, lane, row;  ///< row: this thread's first, within the tile
+  const tile* places;                   ///< what the producer says of tiles
+  const tensor_map* out_map = nullptr;  ///< where results leave through the copy engine
+  int group, lane, row;                 ///< row: this thread's first, within the tile
   ring<Shape::stages> at_k, at_v;
   ring<2> at_q;  // of one stage it counts the phases
   ring<Shape::bias_stages> at_bias;
@@ -628,10 +629,48 @@ struct consumer {
     }
   }
 
+  /// Writes this warp's rows through its own part of the buffer for results, which the copy engine reads
+  /// while the warp goes on. False where the tile has rows that are not to be written. What decides and what
+  /// the copy engine gets are in uniform registers: otherwise the products' operands no longer are either.
+  __device__ __forceinline__ bool copy_out(const tile& t, const float (&share)[2]) {
+    if (uniform(t.begin - t.first + t.end - t.first) != Shape::rows) return false;
+    const i32 at = 64 * group + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+    const auto buffer =
+        static_cast<u32>(uniform(static_cast<i32>(shared + Shape::at_out) + at * (128 * Shape::panels_v)));
+    wait_bulk_reads();
+    __syncwarp();
+    const auto thread = static_cast<u32>(lane);
+    const u32 to = buffer + thread % 16 * 128 + ((thread / 16) ^ (thread % 8)) * 16;
+#pragma unroll
+    for (int j = 0; j < Shape::columns / 16; ++j) {
+      u32 words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        words[i] = pack<type>(out[8 * j + 2 * i] * share[i % 2], out[8 * j + 2 * i + 1] * share[i % 2]);
+      store_matrices((to ^ static_cast<u32>(j % 4 * 32)) + static_cast<u32>(j / 4) * (16 * 128), words);
+    }
+    const i32 packed = (p.has & has_cu_q) != 0 ? -1 : 0;
+    const i32 token = uniform(t.begin + at + (t.extra & packed));
+    const i32 head = uniform(t.head);
+    const i32 entry = uniform(t.extra & ~packed);
+    fence_async_proxy();
+    __syncwarp();
+    if (elect_one()) {
+#pragma unroll
+      for (int d = 0; d < Shape::panels_v; ++d)
+        store_box(*out_map, buffer + static_cast<u32>(d) * (16 * 128), 64 * d, token, head, entry);
+      commit_bulk_group();
+    }
+    return true;
+  }
+
   __device__ __forceinline__ void write(const tile& t, const float (&share)[2]) {
     if constexpr (Shape::split) {
       write_partial(t, share);
       return;
+    }
+    if constexpr (Shape::copies_out) {
+      if (copy_out(t, share)) return;
     }
     const i32 here = Shape::extended ? row : t.begin + row;
     const i32 least = t.first - here;

@@ -78,6 +78,15 @@ __device__ __forceinline__ void copy_box(u32 to, const tensor_map& map, u32 barr
       : "memory");
 }
 
+/// The same out of shared memory; part of the thread's current bulk group. What lies outside of the tensor is
+/// not written.
+__device__ __forceinline__ void store_box(const tensor_map& map, u32 from, i32 x, i32 y, i32 z, i32 w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+      "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 /// A row of bytes, a multiple of 16 at an address that is one. Signals its bytes to the barrier.
 __device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, u32 barrier) {
   asm volatile(
@@ -162,6 +171,14 @@ __device__ __forceinline__ void pin(u32 (&values)[Count]) {
 __device__ __forceinline__ u64 swizzled_operand(u32 address, u32 panel_bytes) {
   constexpr u64 group_of_rows = 1024 >> 4;
   return (u64{1} << 62) | (group_of_rows << 32) | (u64{panel_bytes >> 4} << 16) | ((address & 0x3FFFF) >> 4);
+}
+
+/// Stores four 8 x 8 matrices of 16-bit numbers; lane 8 i + r has the address of row r of matrix i, and
+/// register i holds its two numbers of that matrix as a product leaves them.
+__device__ __forceinline__ void store_matrices(u32 address, const u32 (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
 }
 
 /// Stores four 8 x 8 matrices of 16-bit numbers transposed; lane 8 i + r has the address of row r of the

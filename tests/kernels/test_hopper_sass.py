@@ -3,7 +3,8 @@
 Disassembles every attention_hopper_*.cubin and attention_backward_hopper_*.cubin under ROOT and prints what matters of each:
 warpgroup products (HGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
 and its last product: the backward's warp that copies has 24 registers, and a tile's start may cost it one; a soft cap at head dim 128
-may spill eight words), uses other tensor instructions, or where ptxas has put the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
+may spill eight words), uses other tensor instructions, where one of the buffered forward kernels moves products' operands from
+vector registers, which takes it a tenth of its time, or where ptxas has put the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
 without such a cubin or without nvdisasm (CUDA toolkit, or Triton's wheel).
 """
 
@@ -42,20 +43,24 @@ def disassemble(nvdisasm, path):
 
 
 def look_at(text):
-    """Counts of instructions, of those to local memory between products, and the lengths of the chains of products between two
-    waits."""
-    counts, chains, length = collections.Counter(), [], 0
+    """Counts of instructions, of those to local memory between products, the lengths of the chains of products between two
+    waits, and the moves to uniform registers inside of chains."""
+    counts, chains, length, moves, since = collections.Counter(), [], 0, 0, 0
     names = INSTRUCTION.findall(text)
     products = [n for n, name in enumerate(names) if name.startswith("HGMMA")]
     local = sum(name.split(".")[0] in LOCAL for name in names[products[0]:products[-1]]) if products else 0
     for name in names:
         counts[name.split(".")[0]] += 1
         if name.startswith("HGMMA"):
+            moves += since if length > 0 else 0
+            since = 0
             length += 1
         elif name.startswith("WARPGROUP.DEPBAR"):
             chains.append(length)
             length = 0
-    return counts, local, chains + [length]
+        elif name.startswith("R2UR"):
+            since += 1
+    return counts, local, chains + [length], moves
 
 
 def main():
@@ -71,7 +76,7 @@ def main():
     print("HGMMA  at once  waits  local  registers")
     for path in paths:
         text = disassemble(nvdisasm, path)
-        counts, inside, chains = look_at(text)
+        counts, inside, chains, moves = look_at(text)
         if not counts:
             skip(f"{nvdisasm} does not know {os.path.basename(path)}: it is older than the compiler")
         name = os.path.basename(path)
@@ -80,13 +85,18 @@ def main():
         # Scores and values of one block of keys, or scores and slopes, 16 deep each, are started before the first of them is
         # waited for.
         # Beyond head dim 128 a warpgroup of the backward has one of the two.
-        chain = (head_dim + 15) // 16 * (2 if head_dim <= 128 else 1) if backward else \
-            (head_dim + 15) // 16 + int(re.search(r"_n(\d+)_", name).group(1)) // 16
+        buffered = "_buffered_" in name
+        if backward:
+            chain = (head_dim + 15) // 16 * (2 if head_dim <= 128 else 1)
+        else:
+            both = (head_dim + 15) // 16, int(re.search(r"_n(\d+)_", name).group(1)) // 16
+            chain = max(both) if buffered and "_n64_" in name else sum(both)  # with few registers one after the other
         local = inside if backward else sum(counts[each] for each in LOCAL)
         others = sum(counts[each] for each in OTHER_PRODUCTS)
         wrong = [rule for rule, holds in (
             (f"at least {chain} products started at once were expected", max(chains) < chain),
             ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
+            (f"{moves} operands of products come from vector registers", buffered and 4 * moves > counts["HGMMA"]),
             ("registers are spilled to local memory", local > (8 if backward and "capped" in name and head_dim > 64 else 0)),
             (f"{others} tensor instructions are not of warpgroups", others > 0)) if holds]
         print(f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
