@@ -140,6 +140,7 @@ struct shape {
   static constexpr bool skips = Masked && rows > 64 && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
+  static constexpr int feeders = !paged ? 1 : panels > 1 && panels_v > 1 ? 4 : 2;  ///< warps that copy
   static constexpr int threads = 128 * (Warpgroups + 1);
   // Of a thread of the consumers, and of the producer.
   static constexpr bool tight = Warpgroups == 2 && product_v / 2 + Keys * 3 / 4 > 190;
