@@ -1,5 +1,6 @@
-// Attention forward on Hopper: one warp feeds tiles of keys and values through the copy engine, two or three
-// warpgroups multiply. Semantics: operators/attention_forward.hpp. What was tried: NOTES-hopper.md.
+// Attention forward on Hopper: one warp, or several with pages, feed tiles of keys and values through the
+// copy engine, two or three warpgroups multiply. Semantics: operators/attention_forward.hpp. What was tried:
+// NOTES-hopper.md.
 //
 // Within a warpgroup the scores of the next block of keys and the weighted values of the current one are in
 // the tensor cores while it takes exponentials, and warpgroups take turns to issue products, as in
@@ -110,10 +111,14 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
   if (warpgroup == 0) {
     give_registers<Shape::producer_registers>();
     if constexpr (Shape::extended) {
-      if (threadIdx.x < 32)
-        warp_producer<Shape>{q_map, k_map, v_map, bias_map, p, bars, shared, places}.run();
-      if constexpr (Shape::narrow) {
-        if (threadIdx.x >= 32) widen_blocks<Shape>(bars, shared);
+      if constexpr (Shape::feeders > 1) {
+        feed<Shape>(q_map, k_map, v_map, bias_map, p, bars, shared, places);
+      } else {
+        if (threadIdx.x < 32)
+          warp_producer<Shape>{q_map, k_map, v_map, bias_map, p, bars, shared, places}.run();
+        if constexpr (Shape::narrow) {
+          if (threadIdx.x >= 32) widen_blocks<Shape>(bars, shared);
+        }
       }
     } else {
       if (threadIdx.x < 32 && elect_one()) produce<Shape>(q_map, k_map, v_map, p, bars, shared, places);

@@ -161,6 +161,8 @@ struct shape {
   static constexpr bool skips = Masked && rows > 64 && 1 + (Warpgroups == 2 ? 1 : 2) * unseen <= Stages;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
+  /// Warps that copy; beside keys in e4m3, the others widen them.
+  static constexpr int feeders = !paged || narrow ? 1 : panels > 1 && panels_v > 1 ? 4 : 2;
   static constexpr int threads = 128 * (Warpgroups + 1);
   // Of a thread of the consumers, and of the producer.
   static constexpr bool tight = Warpgroups == 2 && product_v / 2 + Keys * 3 / 4 > 190;

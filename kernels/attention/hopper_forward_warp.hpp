@@ -1,12 +1,14 @@
-// Attention forward on Hopper: a warp that feeds the others, for the calls of engines.
+// Attention forward on Hopper: warps that feed the others, for the calls of engines.
 //
 // Tiles are counted by sequence, so a short one beside a long one costs what it has. Query heads that share a
 // KV head may lie in one tile (as in FlashAttention's PackGQA): the map of the queries is then {dim, head,
 // token, batch}, and a box takes some tokens of all of these heads.
 //
 // A page of keys is a box of the map {dim, row of the page, head, page}; the host makes boxes of a page's
-// rows, or of a block's where a page holds several blocks. Each lane copies the page that it looks up, so a
-// block in eight pages is asked for at once.
+// rows, or of a block's where a page holds several blocks. Each lane copies the page that it looks up. A warp
+// issues its lanes' copies one after the other, so pages have several warps: some copy keys, some values, and
+// where there are two panels or more, each copies every second one. Each warp finds all tiles for itself.
+// With a counter, which gives out a tile only once, one warp copies everything.
 #pragma once
 
 #include "hopper_forward_narrow.hpp"
@@ -170,8 +172,9 @@ struct tile_copies {
   page_rows last, before;  ///< rows of block n, and of n - 1
 };
 
-/// What feeds the others.
-template <class Shape>
+/// One of the warps that feed the others, by what it copies. The first of those that copy keys announces
+/// tiles and copies queries.
+template <class Shape, bool Keys = true, bool Values = true>
 struct warp_producer {
   const tensor_map& q_map;
   const tensor_map& k_map;
@@ -182,7 +185,8 @@ struct warp_producer {
   u32 shared;
   tile* places;
   ragged_scheduler<Shape> tiles;
-  i32 rows;  ///< keys of one copy
+  i32 rows;   ///< keys of one copy
+  i32 first;  ///< panel of those that this warp copies
   ring<Shape::stages> at_k, at_v;
   ring<Shape::query_stages> at_q;
   ring<Shape::bias_stages> at_bias;
@@ -191,7 +195,7 @@ struct warp_producer {
 
   __device__ __forceinline__ warp_producer(const tensor_map& q, const tensor_map& k, const tensor_map& v,
                                            const tensor_map& bias, const typename Shape::problem_type& call,
-                                           barriers<Shape> b, u32 memory, tile* to)
+                                           barriers<Shape> b, u32 memory, tile* to, i32 first_panel = 0)
       : q_map{q},
         k_map{k},
         v_map{v},
@@ -200,9 +204,16 @@ struct warp_producer {
         bars{b},
         shared{memory},
         places{to},
-        tiles{call} {
+        tiles{call},
+        first{first_panel} {
     rows = Shape::paged ? min(p.page_size, Shape::keys) : Shape::keys;
   }
+
+  /// Whether this warp has only some of the copies.
+  static constexpr bool shares = !Keys || !Values;
+
+  /// Whether this warp announces tiles.
+  [[nodiscard]] __device__ __forceinline__ bool leads() const { return Keys && first == 0; }
 
   /// Where this lane's part of block n lies.
   [[nodiscard]] __device__ __forceinline__ page_rows find(const tile_copies& c, i32 n) const {
@@ -222,7 +233,7 @@ struct warp_producer {
     if (!tiles.next(t, from)) return false;
     ring<Shape::tile_slots> slot = at_tile;
     slot.advance();
-    if (tiles.lane == 0) places[slot.stage] = t;
+    if (tiles.lane == 0 && (!shares || leads())) places[slot.stage] = t;
     c.n = t.last_block - 1;
     c.first_block = t.first_block;
     c.keys = t.keys;
@@ -244,11 +255,14 @@ struct warp_producer {
   template <int Panels>
   __device__ __forceinline__ void load(const tensor_map& map, u32 to, u32 barrier, i32 head, page_rows mine) {
     const i32 copies = __popc(__ballot_sync(0xffffffff, mine.page >= 0));
-    if (tiles.lane == 0) arrive_expecting(barrier, static_cast<u32>(copies * rows) * (Panels * 128));
+    // Another warp's copies may end before: the phase does not, without this arrival.
+    if (tiles.lane == 0 && (!shares || first == 0))
+      arrive_expecting(barrier, static_cast<u32>(copies * rows) * (Panels * 128));
     __syncwarp();
     if (mine.page < 0) return;
 #pragma unroll
     for (int d = 0; d < Panels; ++d) {
+      if (shares && Shape::feeders > 2 && d % 2 != first) continue;
       copy_box(to + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(tiles.lane * rows) * 128, map,
                barrier, 64 * d, mine.first, head, mine.page);
     }
@@ -278,6 +292,7 @@ struct warp_producer {
       load_narrow(k_map, block_kind::keys, head, mine);
       return;
     }
+    if constexpr (!Keys) return;
     wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
     load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
                         bars.full_k(at_k.stage), head, mine);
@@ -289,6 +304,7 @@ struct warp_producer {
       load_narrow(v_map, block_kind::values, head, mine);
       return;
     }
+    if constexpr (!Values) return;
     wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
     load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
                           bars.full_v(at_v.stage), head, mine);
@@ -317,6 +333,7 @@ struct warp_producer {
   }
 
   __device__ __forceinline__ void load_q(const tile_copies& c) {
+    if (shares && !leads()) return;
     wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
     if (tiles.lane == 0) {
       const u32 full_q = bars.full_q(at_q.stage);
@@ -364,6 +381,7 @@ struct warp_producer {
         arrive(bars.full_narrow(at_narrow.stage));
       }
     }
+    if (shares && !leads()) return;
     at_tile.advance();
     wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
     if (tiles.lane == 0) {
@@ -372,5 +390,22 @@ struct warp_producer {
     }
   }
 };
+
+/// What each of several warps that copy pages does.
+template <class Shape>
+__device__ __forceinline__ void feed(const tensor_map& q_map, const tensor_map& k_map,
+                                     const tensor_map& v_map, const tensor_map& bias_map,
+                                     const typename Shape::problem_type& p, barriers<Shape> bars, u32 shared,
+                                     tile* places) {
+  const i32 warp = __shfl_sync(0xffffffff, static_cast<i32>(threadIdx.x) / 32, 0);
+  const i32 panel = warp / 2;
+  if (p.tile_counter != nullptr) {
+    if (warp == 0) warp_producer<Shape>{q_map, k_map, v_map, bias_map, p, bars, shared, places}.run();
+  } else if (warp < Shape::feeders && warp % 2 == 0) {
+    warp_producer<Shape, true, false>{q_map, k_map, v_map, bias_map, p, bars, shared, places, panel}.run();
+  } else if (warp < Shape::feeders) {
+    warp_producer<Shape, false, true>{q_map, k_map, v_map, bias_map, p, bars, shared, places, panel}.run();
+  }
+}
 
 }  // namespace hopper

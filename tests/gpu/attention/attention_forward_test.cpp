@@ -23,7 +23,7 @@ TEST_CASE("attention forward on the GPU: random calls by every variant", "[atten
   const auto put = [](device_memory& memory, const call& each) {
     attention_on_gpu<arguments> result{memory, each};
     arguments& a = result.a;
-    if (a.bias != nullptr) a.bias = memory.copy(each.bias);
+    if (a.bias != nullptr) a.bias = memory.copy(each.bias) + each.first_bias * sy::size_of(a.dtype);
     if (a.cu_seqlens_q != nullptr) a.cu_seqlens_q = memory.copy(each.cu_q);
     if (a.cu_seqlens_k != nullptr) a.cu_seqlens_k = memory.copy(each.cu_k);
     if (a.seqused_q != nullptr) a.seqused_q = memory.copy(each.used_q);
