@@ -23,6 +23,7 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
   constexpr int chunks = DimV / 8;  // of 16 bytes, a lane each
   constexpr int lanes = chunks > 16 ? 32 : chunks > 8 ? 16 : 8;
   constexpr int at_once = 256 / lanes;
+  sy::ptx::allow_next_launch();
   if (blockIdx.x == 0 && threadIdx.x == 0) *p.next_tile = 0;
   const row_tile at{p, Queries};
   const query_rows q = find_queries(p, at.entry);
@@ -80,6 +81,7 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
 template <class T, int Dim, int Queries>
 __device__ __forceinline__ void finish_rows(const backward_problem& p) {
   using share = dq_shares<Dim, Queries>;
+  sy::ptx::wait_for_previous_launch();
   const row_tile at{p, Queries};
   const query_rows q = find_queries(p, at.entry);
   if (at.first >= q.count) return;
@@ -107,6 +109,7 @@ __device__ __forceinline__ void finish_rows(const backward_problem& p) {
 /// dk and dv of their sums, a block of 128 keys and a KV head.
 template <class T, int Dim, int DimV>
 __device__ __forceinline__ void finish_keys(const backward_problem& p) {
+  sy::ptx::wait_for_previous_launch();
   const i32 tiles = p.rows_k / 128;
   const i32 first = static_cast<i32>(blockIdx.x) % tiles * 128;
   const i32 head = static_cast<i32>(blockIdx.x) / tiles % p.heads_kv;

@@ -13,24 +13,28 @@ struct backward_shape {
   using share = dq_shares<Dim, Queries>;
   static constexpr int dim = Dim;
   static constexpr int dim_v = DimV;
-  static constexpr int queries = Queries;
+  static constexpr int queries = Queries;  ///< of a stage
+  static constexpr int part = 64;          ///< of those, how many are multiplied at a time
   static constexpr int keys = 128;
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
-  /// Where half of dq's columns begin inside a panel but do not end in it, a panel more begins with them.
-  static constexpr int key_panels = panels + (Dim / 2 % 64 != 0 && Dim > 64 ? 1 : 0);
-  static constexpr int key_stages = key_panels > panels ? 1 : 2;
+  /// Whether the first warpgroup alone makes dq, of all columns: the second half of 96 begins inside a panel.
+  static constexpr bool single = Dim == 96;
+  static constexpr int key_stages = 2;
   static constexpr int threads = 384;
   /// Whether a warpgroup keeps its keys and values in registers, as first operands of scores and dP.
   static constexpr bool held_keys = Dim == 64;
   static constexpr bool held_values = Dim == 64 || (Dim == 96 && !Capped);
-  static constexpr u32 registers = Dim > 64 ? 240 : 232;
-  static constexpr u32 producer_registers = Dim > 64 ? 24 : 40;
+  /// Whether the blocks of keys of a head begin with different queries where all see all: those that run side
+  /// by side would otherwise add to the same sums at the same time.
+  static constexpr bool rotated = Dim == 64;
+  static constexpr u32 registers = 240;
+  static constexpr u32 producer_registers = 24;
   static constexpr u32 panel_k = keys * 128;
   static constexpr u32 panel_q = Queries * 128;
-  static constexpr u32 bytes_k = key_panels * panel_k;
+  static constexpr u32 bytes_k = panels * panel_k;
   static constexpr u32 bytes_v = panels_v * panel_k;
   static constexpr u32 bytes_q = panels * panel_q;
   static constexpr u32 bytes_do = panels_v * panel_q;
@@ -78,9 +82,42 @@ struct alignas(64) key_tile {
   i32 head;      ///< the first query head of the group
   i64 dk, dv;    ///< elements of the first key, in dk and dv or in their sums
   i32 filled;    ///< how many before it some query saw
-  i32 sums;      ///< the first of the first head's tiles of queries that see it, counted over all heads
+  i32 sums;      ///< the tile of queries that is taken first, counted over all heads
+  i32 start;     ///< and counted in its head
 };
 static_assert(sizeof(key_tile) == 64);
+
+/// The tiles of queries that see a block of keys, in the order in which they are taken: from `start` to the
+/// last and on from the first, then those of the next head.
+struct query_walk {
+  i32 at;          ///< in its head
+  i32 over_heads;  ///< counted over all heads
+  i32 first, last, start;
+
+  __device__ __forceinline__ explicit query_walk(const key_tile& t)
+      : at{t.start}, over_heads{t.sums}, first{t.first}, last{t.last}, start{t.start} {}
+
+  /// Keeps it in uniform registers.
+  __device__ __forceinline__ void make_uniform() {
+    at = uniform(at);
+    over_heads = uniform(over_heads);
+    first = uniform(first);
+    last = uniform(last);
+    start = uniform(start);
+  }
+
+  /// Whether a head ends here; `tiles`: those of a head.
+  __device__ __forceinline__ bool advance(i32 tiles) {
+    ++over_heads;
+    if (++at == last) {
+      at = first;
+      over_heads -= last - first;
+    }
+    if (at != start) return false;
+    over_heads += tiles;
+    return true;
+  }
+};
 
 /// What the copies of a tile need besides.
 struct key_source {
@@ -121,7 +158,12 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
     t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
     t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
   }
-  t.sums = (entry * p.heads + t.head) * (p.rows / Shape::queries) + t.first;
+  t.start = t.first;
+  if (Shape::rotated && p.left >= 1 << 29 && p.right >= 1 << 29) {
+    const i32 blocks = (k.count + Shape::keys - 1) / Shape::keys;
+    t.start += static_cast<i32>(static_cast<i64>(at) * (t.last - t.first) / blocks);
+  }
+  t.sums = (entry * p.heads + t.head) * (p.rows / Shape::queries) + t.start;
   return true;
 }
 
@@ -177,29 +219,27 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
     arrive(bars.full_tile(at_tile.stage));
     at_tile.advance();
     i32 head = t.head;
-    i32 at = t.first;
-    i32 rows = t.sums;
+    query_walk walk{t};
     for (i32 step = 0; step < t.steps; ++step) {
       wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
       const u32 full_q = bars.full_q(at_q.stage);
       copy_bytes(shared + Shape::at_lse + static_cast<u32>(at_q.stage) * Shape::bytes_row,
-                 p.scaled_lse + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_q);
+                 p.scaled_lse + static_cast<i64>(walk.over_heads) * Shape::queries, Shape::bytes_row, full_q);
       arrive_expecting(full_q, Shape::bytes_q + Shape::bytes_row);
 #pragma unroll
       for (int d = 0; d < Shape::panels; ++d) {
         copy_box(shared + Shape::at_q + static_cast<u32>(at_q.stage) * Shape::bytes_q + d * Shape::panel_q,
-                 q_map, full_q, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
+                 q_map, full_q, 64 * d, from.token_q + walk.at * Shape::queries, head, from.entry_q);
       }
       at_q.advance();
       if (step == 0) {
         wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
         const u32 full_k = bars.full_k(at_k.stage);
         arrive_expecting(full_k, Shape::bytes_k);
-        for (int d = 0; d < Shape::key_panels; ++d) {
+        for (int d = 0; d < Shape::panels; ++d) {
           copy_box(
               shared + static_cast<u32>(at_k.stage) * Shape::bytes_k + static_cast<u32>(d) * Shape::panel_k,
-              k_map, full_k, d < Shape::panels ? 64 * d : Shape::dim / 2, from.token_k + t.begin,
-              from.head_kv, from.entry_k);
+              k_map, full_k, 64 * d, from.token_k + t.begin, from.head_kv, from.entry_k);
         }
         at_k.advance();
         wait(bars.empty_v(), phase_v ^ 1);
@@ -213,20 +253,15 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
       wait(bars.empty_do(at_do.stage), at_do.phase ^ 1);
       const u32 full_do = bars.full_do(at_do.stage);
       copy_bytes(shared + Shape::at_delta + static_cast<u32>(at_do.stage) * Shape::bytes_row,
-                 p.delta + static_cast<i64>(rows) * Shape::queries, Shape::bytes_row, full_do);
+                 p.delta + static_cast<i64>(walk.over_heads) * Shape::queries, Shape::bytes_row, full_do);
       arrive_expecting(full_do, Shape::bytes_do + Shape::bytes_row);
 #pragma unroll
       for (int d = 0; d < Shape::panels_v; ++d) {
         copy_box(shared + Shape::at_do + static_cast<u32>(at_do.stage) * Shape::bytes_do + d * Shape::panel_q,
-                 dout_map, full_do, 64 * d, from.token_q + at * Shape::queries, head, from.entry_q);
+                 dout_map, full_do, 64 * d, from.token_q + walk.at * Shape::queries, head, from.entry_q);
       }
       at_do.advance();
-      ++rows;
-      if (++at == t.last) {
-        at = t.first;
-        ++head;
-        rows += p.rows / Shape::queries - (t.last - t.first);
-      }
+      if (walk.advance(p.rows / Shape::queries)) ++head;
     }
   }
   wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);

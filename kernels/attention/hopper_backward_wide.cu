@@ -20,13 +20,14 @@ struct wide_shape {
   static constexpr int dim = Dim;
   static constexpr int dim_v = DimV;
   static constexpr int queries = Queries;
+  static constexpr int part = Queries;
+  static constexpr bool rotated = false;
   static constexpr int keys = 64;
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
   static constexpr bool staged = Staged;
   static constexpr int panels = Dim / 64;
   static constexpr int panels_v = DimV / 64;
-  static constexpr int key_panels = panels;
   static constexpr int key_stages = 1;
   /// Whether keys, and values, are in registers as well, as first operands of scores and dP.
   static constexpr bool held_keys = Dim <= 192;
@@ -336,10 +337,8 @@ struct wide_worker : backward_worker<Shape> {
   }
 
   __device__ __forceinline__ void take_queries(i32 steps) {
-    i32 at = uniform(this_tile().first);
-    const i32 last = uniform(this_tile().last);
-    const i32 heads_first = at;
-    i32 sums = uniform(this_tile().sums);
+    query_walk walk{this_tile()};
+    walk.make_uniform();
     {
       const key_tile& t = this_tile();
       filled = static_cast<u32>(uniform(t.filled));
@@ -351,13 +350,14 @@ struct wide_worker : backward_worker<Shape> {
     }
     if constexpr (held && !Second) worker::hold(rows, keys_at());
     i32 stored = -1;
-    step<true>(at * Shape::queries, sums, stored);
+    i32 sums = walk.over_heads;
+    step<true>(walk.at * Shape::queries, -1, stored);
 #pragma unroll 1
     for (i32 left = steps - 1; left > 0; --left) {
-      if (++at == last) at = heads_first;
-      step<false>(at * Shape::queries, sums, stored);
-      stored = sums++;
-      if (at == heads_first) sums += p.rows / Shape::queries - (last - heads_first);
+      walk.advance(p.rows / Shape::queries);
+      step<false>(walk.at * Shape::queries, sums, stored);
+      stored = sums;
+      sums = walk.over_heads;
     }
     if constexpr (Second && !held) arrive_once(bars.empty_v());
     float dq[32 * parts];
@@ -426,6 +426,8 @@ __device__ __forceinline__ void attention_backward_wide(const tensor_map& q_map,
     }
     fence_barrier_init();
   }
+  sy::ptx::wait_for_previous_launch();
+  sy::ptx::allow_next_launch();
   __syncthreads();
 
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);

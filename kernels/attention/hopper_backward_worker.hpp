@@ -10,8 +10,8 @@ template <class Shape>
 struct backward_worker {
   using type = typename Shape::type;
   using share = typename Shape::share;
-  static constexpr int count = Shape::queries / 2;  ///< scores of a thread
-  static constexpr int words = Shape::queries / 4;
+  static constexpr int count = Shape::part / 2;  ///< scores of a thread, of a part of a tile's queries
+  static constexpr int words = Shape::part / 4;
 
   const backward_problem& p;
   backward_barriers<Shape> bars;
@@ -74,8 +74,8 @@ struct backward_worker {
 #pragma unroll
     for (int k = 0; k < Dim / 16; ++k) {
       const u64 inside = static_cast<u64>(k % 4) * (32 >> 4);
-      shared_product<type, Shape::queries>::run(d, a + (k / 4) * (Shape::panel_k >> 4) + inside,
-                                                b + (k / 4) * (Shape::panel_q >> 4) + inside, k > 0);
+      shared_product<type, Shape::part>::run(d, a + (k / 4) * (Shape::panel_k >> 4) + inside,
+                                             b + (k / 4) * (Shape::panel_q >> 4) + inside, k > 0);
     }
     product_commit();
   }
@@ -105,7 +105,7 @@ struct backward_worker {
       const u64 b = swizzled_operand(stage, 0);
 #pragma unroll
       for (int k = 0; k < Dim / 16; ++k) {
-        held_product<type, Shape::queries>::run(
+        held_product<type, Shape::part>::run(
             d, held + 4 * k, b + (k / 4) * (Shape::panel_q >> 4) + static_cast<u64>(k % 4) * (32 >> 4),
             k > 0);
       }
@@ -120,7 +120,7 @@ struct backward_worker {
   __device__ __forceinline__ void start_gradient(float (&d)[Dim / 2], const u32 (&a)[words], u32 rows) {
     const u64 b = swizzled_operand(rows, Shape::panel_q);
 #pragma unroll
-    for (int k = 0; k < Shape::queries / 16; ++k) {
+    for (int k = 0; k < Shape::part / 16; ++k) {
       register_product<type, Dim>::run(d, a + 4 * k, b + static_cast<u64>(k) * (16 * 128 >> 4));
     }
     product_commit();
@@ -138,7 +138,7 @@ struct backward_worker {
     }
     i32 least[2] = {-(1 << 30), -(1 << 30)};
     i32 most[2] = {1 << 30, 1 << 30};
-    const bool whole = first_query >= first_whole && first_query + Shape::queries - 1 <= last_whole;
+    const bool whole = first_query >= first_whole && first_query + Shape::part - 1 <= last_whole;
     if (!whole) {
       const key_tile& t = this_tile();
       const i32 column = first_query + 2 * static_cast<i32>(lane_now() % 4);

@@ -44,14 +44,15 @@ class Named:
 
 
 class Block:
-    def __init__(self, tiles, key_stages, stages, held=False):
+    def __init__(self, tiles, key_stages, stages, held=False, single=False):
         self.tiles, self.key_stages, self.stages = tiles, key_stages, stages
         self.values_held = held  # in registers: their stage is left after the first step
+        self.single = single  # the first warpgroup alone makes dq
         self.full = {name: [Barrier(1) for _ in range(count)] for name, count in
                      (("tile", 2), ("k", key_stages), ("v", 1), ("q", stages), ("do", stages))}
         self.empty = {name: [Barrier(self.readers(name)) for _ in barriers] for name, barriers in self.full.items()}
         self.full["slopes"] = [Barrier(self.slope_writers), Barrier(self.slope_writers)]
-        self.empty["slopes"] = [Barrier(2), Barrier(2)]
+        self.empty["slopes"] = [Barrier(1 if single else 2) for _ in range(2)]
         self.held = {}  # what each stage holds
         self.clear = Named()
         self.slopes = [[None, None], [None, None]]  # of a buffer, by warpgroup
@@ -77,9 +78,9 @@ class Block:
 
     def producer(self):
         taken = filled = 0
-        for index, (steps, clears) in enumerate(self.tiles + [(-1, ())]):
+        for index, (steps, clears, skips) in enumerate(self.tiles + [(-1, (), False)]):
             yield self.wait_empty("tile", index)
-            self.held["tile", index % 2] = (index, steps, clears)
+            self.held["tile", index % 2] = (index, steps, clears, skips)
             self.full["tile"][index % 2].arrive()
 
             def fill(name, n, content):
@@ -109,57 +110,78 @@ class Block:
 
     def worker(self, group):
         taken = tiles = filled = 0
+        makes_dq = group == 0 or not self.single
         while True:
             yield self.wait_full("tile", tiles)
-            index, steps, clears = self.held["tile", tiles % 2]
+            index, steps, clears, skips = self.held["tile", tiles % 2]
             assert index == tiles
             if steps < 0:
                 return
             if steps > 0:
                 yield self.wait_full("k", filled)
                 for step in range(steps):
-                    yield self.wait_full("q", taken)
-                    if step in clears:
-                        yield self.wait_full("do", taken)
-                        yield self.clear.sync()
-                    self.holds("q", taken, (index, step))
-                    self.holds("k", filled, index)
-                    if step == 0:
-                        yield self.wait_full("v", filled)
-                    yield self.wait_full("do", taken)
-                    self.holds("do", taken, (index, step))
-                    if step == 0 or not self.values_held:
-                        self.holds("v", filled, index)
-                    if step == 0 and self.values_held:
-                        self.leave("v", filled)
-                    yield lambda: True  # scores
-                    yield lambda: True  # exponentials
-                    yield self.wait_empty("slopes", taken)
-                    self.slopes[taken % 2][group] = (index, step)
-                    if step > 0:
-                        yield self.wait_full("slopes", taken - 1)
-                        self.dq(group, taken - 1, (index, step - 1))
-                    self.full["slopes"][taken % 2].arrive()
-                    yield lambda: True
-                    if step > 0:
-                        self.dq(group, taken - 1, (index, step - 1))
-                        self.leave("slopes", taken - 1)
-                    yield lambda: True
-                    self.holds("q", taken, (index, step))
-                    self.leave("do", taken)
-                    self.leave("q", taken)
+                    if step == 0 and skips and group == 1:
+                        yield from self.skip(taken, filled, (index, step))
+                    else:
+                        yield from self.step(group, taken, filled, index, step, step in clears)
                     taken += 1
                 if not self.values_held:
                     self.leave("v", filled)
-                yield self.wait_full("slopes", taken - 1)
-                yield lambda: True
-                self.dq(group, taken - 1, (index, steps - 1))
-                self.holds("k", filled, index)
-                self.leave("slopes", taken - 1)
+                if makes_dq:
+                    yield self.wait_full("slopes", taken - 1)
+                    yield lambda: True
+                    self.dq(group, taken - 1, (index, steps - 1))
+                    self.holds("k", filled, index)
+                    self.leave("slopes", taken - 1)
                 self.leave("k", filled)
                 filled += 1
             self.leave("tile", tiles)
             tiles += 1
+
+    def step(self, group, taken, filled, index, step, clears):
+        makes_dq = step > 0 and (group == 0 or not self.single)
+        yield self.wait_full("q", taken)
+        if clears:
+            yield self.wait_full("do", taken)
+            yield self.clear.sync()
+        self.holds("q", taken, (index, step))
+        self.holds("k", filled, index)
+        if step == 0:
+            yield self.wait_full("v", filled)
+        yield self.wait_full("do", taken)
+        self.holds("do", taken, (index, step))
+        if step == 0 or not self.values_held:
+            self.holds("v", filled, index)
+        if step == 0 and self.values_held:
+            self.leave("v", filled)
+        yield lambda: True  # scores
+        yield lambda: True  # exponentials
+        yield self.wait_empty("slopes", taken)
+        self.slopes[taken % 2][group] = (index, step)
+        if makes_dq:
+            yield self.wait_full("slopes", taken - 1)
+            self.dq(group, taken - 1, (index, step - 1))
+        self.full["slopes"][taken % 2].arrive()
+        yield lambda: True
+        if makes_dq:
+            self.dq(group, taken - 1, (index, step - 1))
+            self.leave("slopes", taken - 1)
+        yield lambda: True
+        self.holds("q", taken, (index, step))
+        self.leave("do", taken)
+        self.leave("q", taken)
+
+    def skip(self, taken, filled, content):
+        """What the second warpgroup does where a causal mask leaves it nothing of a tile's first step."""
+        yield self.wait_full("v", filled)
+        if self.values_held:
+            self.holds("v", filled, content[0])
+            self.leave("v", filled)
+        yield self.wait_empty("slopes", taken)
+        self.slopes[taken % 2][1] = content
+        self.full["slopes"][taken % 2].arrive()
+        self.leave("do", taken)
+        self.leave("q", taken)
 
 
 class WideBlock(Block):
@@ -185,7 +207,7 @@ class WideBlock(Block):
         step_of = self.slopes_step if second else self.weights_step
         while True:
             yield self.wait_full("tile", tiles)
-            index, steps, clears = self.held["tile", tiles % 2]
+            index, steps, clears, _ = self.held["tile", tiles % 2]
             assert index == tiles
             if steps < 0:
                 return
@@ -268,8 +290,10 @@ def run(seed):
     tiles = []
     for _ in range(draw.randint(0, 6)):
         steps = draw.choice((0, 1, 1, 2, 3, draw.randint(0, 12)))
-        tiles.append((steps, tuple(step for step in range(steps) if draw.random() < 0.2)))
-    kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 3, True), (Block, 1, 2), (Block, 1, 2, True),
+        clears = tuple(step for step in range(steps) if draw.random() < 0.2)
+        tiles.append((steps, clears, 0 not in clears and draw.random() < 0.5))
+    # Head dims 128; 64; 96, with a soft cap and without; 192 and 256.
+    kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 2, True), (Block, 2, 2, False, True), (Block, 2, 2, True, True),
                                 (WideBlock, 1, 2), (WideBlock, 1, 3), (WideBlock, 1, 2, True)))
     block = kind(tiles, *sizes)
     actors = block.actors()

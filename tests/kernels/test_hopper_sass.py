@@ -92,12 +92,14 @@ def main():
             both = (head_dim + 15) // 16, int(re.search(r"_n(\d+)_", name).group(1)) // 16
             chain = max(both) if buffered and "_n64_" in name else sum(both)  # with few registers one after the other
         local = inside if backward else sum(counts[each] for each in LOCAL)
+        # At head dim 96 the two warpgroups have code of their own, so that what a tile of keys costs once lies between products.
+        spills_allowed = 8 if backward and "capped" in name and head_dim > 64 else 1 if backward and head_dim == 96 else 0
         others = sum(counts[each] for each in OTHER_PRODUCTS)
         wrong = [rule for rule, holds in (
             (f"at least {chain} products started at once were expected", max(chains) < chain),
             ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
             (f"{moves} operands of products come from vector registers", buffered and 4 * moves > counts["HGMMA"]),
-            ("registers are spilled to local memory", local > (8 if backward and "capped" in name and head_dim > 64 else 0)),
+            ("registers are spilled to local memory", local > spills_allowed),
             (f"{others} tensor instructions are not of warpgroups", others > 0)) if holds]
         print(f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
               f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}")
