@@ -6,9 +6,10 @@ unequal lengths, windows, sinks, soft caps, caches in e4m3, and head dims of man
 LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by events, as
 many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the contenders take turns,
 and the median of the rounds counts. No peer takes keys in e4m3 with queries in another type: such a call stands beside our own with
-keys of q's type that have the same values. Results are compared in f32 with the first contender's. A line a call: microseconds of
-each, the best peer's over ours, the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the two's
-quartiles of the rounds do not overlap. Exits with 1 where results differ.
+keys of q's type that have the same values. Results are compared in f32 with the first contender's. Rows of pages behind a sequence's
+end hold NaN: a peer whose result is not finite is timed, and named. A line a call: microseconds of each, the best peer's over ours,
+the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the two's quartiles of the rounds do not
+overlap. Exits with 1 where results differ.
 """
 
 import argparse
@@ -295,7 +296,8 @@ class Cudnn:
 
     def prepare(self, call, t):
         queries, keys = call.lengths()
-        if call.narrow or call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks or (call.causal and queries != keys):
+        if (call.narrow or call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks
+                or (call.causal and queries != keys)):
             raise RuntimeError("not served")
         if call.bias and call.causal:
             raise RuntimeError("not served")
@@ -375,9 +377,13 @@ def main():
         for each in contenders:
             try:
                 run, text = each.prepare(call, tensors)
-                results[each.name] = run().float()
+                result = run().float()
                 torch.cuda.synchronize()
                 runs[each.name] = run
+                if result.isfinite().all() or each.name == "Switchyard":
+                    results[each.name] = result
+                else:
+                    errors[each.name] = "its result is not finite"
                 why = why or text
             except Exception as problem:  # pylint: disable=broad-except  (each peer has errors of its own)
                 errors[each.name] = (str(problem) or type(problem).__name__).splitlines()[0][:160]
@@ -395,8 +401,8 @@ def main():
         records.append({"call": call.name, "us": times, "rounds": samples, "best_peer_over_ours": ratio, "behind": late,
                         "difference": worst, "why": why, "errors": errors})
         print(f"{call.name:58} " + " ".join(f"{name} {time:8.1f}" for name, time in times.items())
-              + f"  {ratio:5.2f}  {worst:.1e}  {'behind ' + ', '.join(late) if late else ''}  {why or errors.get('Switchyard', '')}",
-              flush=True)
+              + f"  {ratio:5.2f}  {worst:.1e}  {'behind ' + ', '.join(late) if late else ''}  {why or errors.get('Switchyard', '')}"
+              + "".join(f"; {name}: {text}" for name, text in errors.items() if name in runs), flush=True)
         del tensors, runs, results
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
