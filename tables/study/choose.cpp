@@ -64,6 +64,10 @@ int main(int argc, char** argv) {
       problem[axis] =
           tool::require_value(op.axes[axis], value.is_string() ? value.get<std::string>() : value.dump());
     }
+    for (const sy::implied_axis& each : op.implied) {  // the data is older than some axes
+      if (!line.at("problem").contains(each.axis))
+        problem[tool::require_axis(op, each.axis)] = problem[tool::require_axis(op, each.like)];
+    }
     const auto usable = line.at("usable").get<std::set<std::string>>();
     std::vector<std::atomic<bool>> unusable(rules->candidates.size());
     for (std::size_t i = 0; i < unusable.size(); ++i) {
