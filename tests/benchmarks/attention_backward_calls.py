@@ -11,9 +11,7 @@ the two's quartiles of the rounds do not overlap. At the end: geometric mean and
 where an error is not finite or above 1 %.
 """
 
-import argparse
 import ctypes
-import json
 import math
 import statistics
 import sys
@@ -23,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import attention
-from attention_calls import TYPES, Call, Switchyard, arguments, behind, first, make, measure, view
+from attention_calls import TYPES, Call, Switchyard, arguments, available, behind, first, make, measure, options_of, save, view
 
 CHUNK = 1 << 29  # scores of the float64 reference that are held at a time
 
@@ -232,21 +230,10 @@ def keep_memory():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
-    parser.add_argument("--dtype", default="bf16", choices=TYPES)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", default="")
-    options = parser.parse_args()
+    options = options_of(__doc__)
     torch.zeros(1, device="cuda")
     keep_memory()
-    contenders = [SwitchyardBackward(options.library)]
-    try:
-        contenders.append(FlashAttention4())
-    except Exception as problem:  # pylint: disable=broad-except  (its compiler's libraries may be missing too)
-        print(f"FlashAttention-4 cannot be imported: {problem}", file=sys.stderr)
-    contenders.append(Cudnn())
+    contenders = [SwitchyardBackward(options.library), *available(FlashAttention4, Cudnn)]
     records, wrong = [], 0
     for call in calls():
         if options.only not in call.name:
@@ -284,9 +271,7 @@ def main():
             mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
             print(f"{peer}: {len(found)} calls, {mean:.3f} of our time in the geometric mean, least {min(found)[0]:.3f} at "
                   f"{min(found)[1]}; ours behind in {sum(peer in r['behind'] for r in records)}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "dtype": options.dtype, "records": records}, file, indent=1)
+    save(options, records)
     return 1 if wrong else 0
 
 

@@ -353,20 +353,37 @@ def behind(samples):
     return [name for name, peer in samples.items() if name != "Switchyard" and faster(peer)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_of(text):
+    """The command line's options; `text` describes the program."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--dtype", default="bf16", choices=TYPES)
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", default="")
-    options = parser.parse_args()
-    contenders = [Switchyard(options.library), Switchyard(options.library, wide=True)]
-    try:
-        contenders.append(FlashAttention4())
-    except Exception as problem:  # pylint: disable=broad-except  (its compiler's libraries may be missing too)
-        print(f"FlashAttention-4 cannot be imported: {problem}", file=sys.stderr)
-    contenders.append(Cudnn())
+    return parser.parse_args()
+
+
+def available(*kinds):
+    """Those of the peers that can be made here."""
+    made = []
+    for kind in kinds:
+        try:
+            made.append(kind())
+        except Exception as problem:  # pylint: disable=broad-except  (a compiler's libraries may be missing too)
+            print(f"{kind.name} cannot be imported: {problem}", file=sys.stderr)
+    return made
+
+
+def save(options, records):
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"device": torch.cuda.get_device_name(), "dtype": options.dtype, "records": records}, file, indent=1)
+
+
+def main():
+    options = options_of(__doc__)
+    contenders = [Switchyard(options.library), Switchyard(options.library, wide=True), *available(FlashAttention4, Cudnn)]
     records, differ = [], 0
     for call in calls():
         if options.only not in call.name:
@@ -404,9 +421,7 @@ def main():
               + f"  {ratio:5.2f}  {worst:.1e}  {'behind ' + ', '.join(late) if late else ''}  {why or errors.get('Switchyard', '')}"
               + "".join(f"; {name}: {text}" for name, text in errors.items() if name in runs), flush=True)
         del tensors, runs, results
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "dtype": options.dtype, "records": records}, file, indent=1)
+    save(options, records)
     return 1 if differ else 0
 
 
