@@ -51,7 +51,7 @@ TEST_CASE("an operator is learned from a manifest", "[tool]") {
   CHECK_FALSE(learned.knows_fields());
   switchyard::warnings warned;
   const auto read = switchyard::parse_manifest(manifest().dump(), "m.json", op, warned);
-  CHECK(warned.messages == std::vector<std::string>{});
+  CHECK(warned.messages.empty());
   CHECK(read.variants.size() == 1);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("what is learned later leaves what is known where it is", "[tool]") {
   CHECK(op->axes[switchyard::find_axis(*op, "mode")].kind == switchyard::axis_kind::type);
   switchyard::warnings warned;
   const auto read = switchyard::parse_table(table.dump(), "t.json", *op, warned);
-  CHECK(warned.messages == std::vector<std::string>{});
+  CHECK(warned.messages.empty());
   CHECK(read.groups.size() == 1);
 }
 
