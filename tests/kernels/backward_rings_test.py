@@ -7,23 +7,8 @@ none can (a deadlock), where a stage is filled or read out of turn, or where a t
 """
 
 import random
-import sys
 
-
-class Barrier:
-    """A transaction barrier: phases complete when all have arrived."""
-
-    def __init__(self, arrivals):
-        self.arrivals, self.left, self.phase = arrivals, arrivals, 0
-
-    def arrive(self):
-        self.left -= 1
-        assert self.left >= 0
-        if self.left == 0:
-            self.left, self.phase = self.arrivals, self.phase + 1
-
-    def passed(self, parity):
-        return lambda: (self.phase & 1) != parity
+from rings import Barrier, main, run_actors
 
 
 class Named:
@@ -296,23 +281,8 @@ def run(seed):
     kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 2, True), (Block, 2, 2, False, True), (Block, 2, 2, True, True),
                                 (WideBlock, 1, 2), (WideBlock, 1, 3), (WideBlock, 1, 2, True)))
     block = kind(tiles, *sizes)
-    actors = block.actors()
-    waits = [next(actor, None) for actor in actors]
-    bias = [draw.random() + 0.05 for _ in actors]
-    while any(waits):
-        ready = [n for n, wait in enumerate(waits) if wait and wait()]
-        if not ready:
-            raise AssertionError(f"seed {seed}: none can go on; {kind.__name__}, tiles {tiles}, stages {block.key_stages} {block.stages}")
-        n = draw.choices(ready, [bias[each] for each in ready])[0]
-        waits[n] = next(actors[n], None)
-
-
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
-    for seed in range(runs):
-        run(seed)
-    print(f"{runs} runs")
+    run_actors(block.actors(), draw, f"seed {seed}, {kind.__name__}, tiles {tiles}, stages {block.key_stages} {block.stages}")
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

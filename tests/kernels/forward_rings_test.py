@@ -8,9 +8,8 @@ copied, or where what the producer says of a tile is replaced before its result 
 """
 
 import random
-import sys
 
-from backward_rings_test import Barrier
+from rings import Barrier, main, run_actors
 
 TILE_SLOTS = 4
 QUERY_STAGES = 2
@@ -188,23 +187,8 @@ def run(seed):
                                   [(draw.randint(0, 1), 0), (0, draw.randint(0, 1))]))
         tiles.append((count, unseen))
     block = Block(tiles, stages, turns, chained)
-    actors = block.actors()
-    waits = [next(actor, None) for actor in actors]
-    bias = [draw.random() + 0.05 for _ in actors]
-    while any(waits):
-        ready = [n for n, wait in enumerate(waits) if wait and wait()]
-        if not ready:
-            raise AssertionError(f"seed {seed}: none can go on; tiles {tiles}, stages {stages}, turns {turns}, chained {chained}")
-        n = draw.choices(ready, [bias[each] for each in ready])[0]
-        waits[n] = next(actors[n], None)
-
-
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
-    for seed in range(runs):
-        run(seed)
-    print(f"{runs} runs")
+    run_actors(block.actors(), draw, f"seed {seed}, tiles {tiles}, stages {stages}, turns {turns}, chained {chained}")
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -1,0 +1,39 @@
+"""What the models of rings and barriers share: the barrier, and running actors in an order that is drawn."""
+
+import sys
+
+
+class Barrier:
+    """A transaction barrier: phases complete when all have arrived."""
+
+    def __init__(self, arrivals):
+        self.arrivals, self.left, self.phase = arrivals, arrivals, 0
+
+    def arrive(self):
+        self.left -= 1
+        assert self.left >= 0
+        if self.left == 0:
+            self.left, self.phase = self.arrivals, self.phase + 1
+
+    def passed(self, parity):
+        return lambda: (self.phase & 1) != parity
+
+
+def run_actors(actors, draw, text):
+    """Runs generators that yield a condition to wait for; who goes on is drawn. Fails with `text` where none can."""
+    waits = [next(actor, None) for actor in actors]
+    bias = [draw.random() + 0.05 for _ in actors]
+    while any(waits):
+        ready = [n for n, wait in enumerate(waits) if wait and wait()]
+        if not ready:
+            raise AssertionError(f"none can go on; {text}")
+        n = draw.choices(ready, [bias[each] for each in ready])[0]
+        waits[n] = next(actors[n], None)
+
+
+def main(run):
+    """Calls `run` with as many seeds as the command line says, otherwise 3,000."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
+    for seed in range(runs):
+        run(seed)
+    print(f"{runs} runs")
