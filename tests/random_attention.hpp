@@ -20,6 +20,24 @@
 
 namespace switchyard::test {
 
+/// NaN in the keys and values, of `type`, of tokens [begin, end) of a batch entry or page of a call, which
+/// has its arguments in `a`, its tensors in `k` and `v`, and their first element at `first`.
+template <class Call>
+void poison_tokens(Call& of, dtype type, std::int64_t entry, std::int64_t begin, std::int64_t end) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto& a = of.a;
+  for (std::int64_t j = begin; j < end; ++j) {
+    for (std::int64_t h = 0; h < a.heads_kv; ++h) {
+      const std::int64_t k_row =
+          of.first + entry * a.k_stride_batch + h * a.k_stride_head + j * a.k_stride_token;
+      const std::int64_t v_row =
+          of.first + entry * a.v_stride_batch + h * a.v_stride_head + j * a.v_stride_token;
+      for (std::int64_t d = 0; d < a.head_dim; ++d) reference::store(type, of.k.data(), k_row + d, nan);
+      for (std::int64_t d = 0; d < a.head_dim_v; ++d) reference::store(type, of.v.data(), v_row + d, nan);
+    }
+  }
+}
+
 /// A block table: pages in random order.
 struct random_pages {
   std::vector<std::int32_t> table;
@@ -152,17 +170,7 @@ struct random_attention {
 
   /// NaN in the keys and values of tokens [begin, end) of a batch entry or page.
   void poison(dtype type, std::int64_t entry, std::int64_t begin, std::int64_t end) {
-    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    for (std::int64_t j = begin; j < end; ++j) {
-      for (std::int64_t h = 0; h < a.heads_kv; ++h) {
-        const std::int64_t k_row =
-            first + entry * a.k_stride_batch + h * a.k_stride_head + j * a.k_stride_token;
-        const std::int64_t v_row =
-            first + entry * a.v_stride_batch + h * a.v_stride_head + j * a.v_stride_token;
-        for (std::int64_t d = 0; d < a.head_dim; ++d) reference::store(type, k.data(), k_row + d, nan);
-        for (std::int64_t d = 0; d < a.head_dim_v; ++d) reference::store(type, v.data(), v_row + d, nan);
-      }
-    }
+    poison_tokens(*this, type, entry, begin, end);
   }
 
   /// What a reference gives that is called with where to write.

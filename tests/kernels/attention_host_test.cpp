@@ -228,20 +228,8 @@ struct problem {
         in_use[static_cast<std::size_t>(table[at])] = std::min(a.page_size, used_k[b] - key);
       }
     }
-    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    for (std::size_t page = 0; page < in_use.size(); ++page) {
-      const auto entry = static_cast<std::int64_t>(page);
-      for (std::int64_t j = in_use[page]; j < a.page_size; ++j) {
-        for (std::int64_t h = 0; h < a.heads_kv; ++h) {
-          const std::int64_t k_row =
-              first + entry * a.k_stride_batch + h * a.k_stride_head + j * a.k_stride_token;
-          const std::int64_t v_row =
-              first + entry * a.v_stride_batch + h * a.v_stride_head + j * a.v_stride_token;
-          for (std::int64_t d = 0; d < a.head_dim; ++d) reference::store(type, k.data(), k_row + d, nan);
-          for (std::int64_t d = 0; d < a.head_dim_v; ++d) reference::store(type, v.data(), v_row + d, nan);
-        }
-      }
-    }
+    for (std::size_t page = 0; page < in_use.size(); ++page)
+      test::poison_tokens(*this, type, static_cast<std::int64_t>(page), in_use[page], a.page_size);
   }
 };
 
