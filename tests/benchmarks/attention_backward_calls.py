@@ -7,7 +7,7 @@ LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tab
 conversion of dq included, as attention_calls.py takes them; the device's memory pool keeps the workspaces, as PyTorch's allocator
 keeps those of the peers. A line a call: TFLOP/s of each, the best peer's time over ours, the relative errors of dq, dk and dv (the
 largest of the three, over a random KV head of a random sequence), and what ran. "behind": a peer is faster by more than 2 %, and
-the two's quartiles of the rounds do not overlap. At the end: geometric mean and least of each peer's time over ours. Exits with 1
+the quartiles of their rounds do not overlap. At the end: geometric mean and least of each peer's time over ours. Exits with 1
 where an error is not finite or above 1 %.
 """
 

@@ -8,7 +8,7 @@ many in a row as take two milliseconds, while a sleep of the device hides what P
 and the median of the rounds counts. No peer takes keys in e4m3 with queries in another type: such a call stands beside our own with
 keys of q's type that have the same values. Results are compared in f32 with the first contender's. Rows of pages behind a sequence's
 end hold NaN: a peer whose result is not finite is timed, and named. A line a call: microseconds of each, the best peer's over ours,
-the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the two's quartiles of the rounds do not
+the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the quartiles of their rounds do not
 overlap. Exits with 1 where results differ.
 """
 
