@@ -96,7 +96,13 @@ class driver final : public device_driver {
     }
   }
 
-  /// Throws driver_error with launch_failed for a launch that could never succeed on this device.
+  [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
+    constexpr std::uint32_t most_x =
+        0x7fffffff;  // of every compute capability since 3.0, as those of y and z
+    constexpr std::uint32_t most_yz = 0xffff;
+    return geometry.grid.x <= most_x && geometry.grid.y <= most_yz && geometry.grid.z <= most_yz;
+  }
+
   void configure(function_handle function, const launch_geometry& geometry) override {
     const context_guard guard{*library_, context_};
     require(guard.status(), "cannot make the context current");
