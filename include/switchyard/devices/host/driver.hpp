@@ -91,6 +91,9 @@ class driver final : public device_driver {
     properties_.set("multiprocessors", static_cast<std::int64_t>(threads));
   }
 
+  /// Ends the threads of launches, which then run in their callers' alone: before this code is unloaded.
+  void end_threads() noexcept { pool_.stop(); }
+
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
 
   // The loader reads the bytes from an anonymous file, so the bytes that were hashed are those that run.
