@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <ctime>
 #include <pthread.h>
 
 namespace switchyard {
