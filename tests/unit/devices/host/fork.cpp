@@ -47,6 +47,7 @@ std::uint64_t blocks_run(host::thread_pool& pool) {
 }  // namespace forked
 
 TEST_CASE("a child of a process with a thread pool launches with threads of its own, and ends the pool") {
+  if (test::sanitized) return;  // ThreadSanitizer starts no threads in a child
   auto pool = std::make_unique<host::thread_pool>(3);
   CHECK(forked::status_of_child([&] {
           const bool ran = forked::blocks_run(*pool) == 100 && pool->threads() == 3;
@@ -58,6 +59,7 @@ TEST_CASE("a child of a process with a thread pool launches with threads of its 
 }
 
 TEST_CASE("children of a process with busy launches and busy locks end") {
+  if (test::sanitized) return;  // ThreadSanitizer starts no threads in a child
   host::thread_pool pool{3};
   switchyard::mutex guarding;
   std::atomic<std::int64_t> pair{0};  // both halves change under the lock
