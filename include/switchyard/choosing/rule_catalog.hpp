@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/file.hpp>
+#include <switchyard/base/lock.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/file_rules.hpp>
 #include <switchyard/choosing/rule_book.hpp>
@@ -181,7 +182,7 @@ class rule_catalog {
     static constexpr std::size_t most_known = 10'000;
 
     warning_sink warn_;
-    std::mutex mutex_;
+    switchyard::mutex mutex_;
     std::set<std::string> known_;
   };
 
@@ -319,7 +320,7 @@ class rule_catalog {
   std::function<std::string(std::string_view)> forced_for_;
   backend_probe why_absent_;
   std::shared_ptr<said_messages> said_;
-  std::mutex mutex_;
+  switchyard::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;
 };
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/library.hpp>
@@ -341,7 +342,7 @@ class driver final : public device_driver {
   CUctx_st* context_ = nullptr;
   bool primary_ = false;
   device_facts facts_;
-  std::mutex configure_mutex_;
+  switchyard::mutex configure_mutex_;
 };
 
 }  // namespace cuda

@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include <switchyard/base/write_quietly.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/floating_point.hpp>
 #include <switchyard/devices/host/kernel.hpp>
@@ -91,6 +92,9 @@ class driver final : public device_driver {
     properties_.set("multiprocessors", static_cast<std::int64_t>(threads));
   }
 
+  /// Ends the threads of launches, which then run in their callers' alone: before this code is unloaded.
+  void end_threads() noexcept { pool_.stop(); }
+
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
 
   // The loader reads the bytes from an anonymous file, so the bytes that were hashed are those that run.
@@ -102,7 +106,7 @@ class driver final : public device_driver {
                 failure_kind::transient);
     std::span<const std::byte> rest = image;
     while (!rest.empty()) {
-      const ssize_t written = ::write(file, rest.data(), rest.size());
+      const ssize_t written = write_quietly(file, rest.data(), rest.size());
       if (written <= 0) {
         const std::string why = std::generic_category().message(errno);
         ::close(file);
