@@ -182,6 +182,7 @@ class catalog final : public binding_source {
     binding_user* user;         // null once it is detached; guarded by mutex
     std::uint64_t version = 0;  // of the contents that its binding was made from; guarded by mutex
     // While newer contents cannot be taken, guarded by mutex:
+    std::uint64_t refused = 0;  // the version that was warned of
     steady_clock::time_point try_at = steady_clock::time_point::min();
     std::chrono::seconds wait{1};
   };
@@ -273,10 +274,11 @@ class catalog final : public binding_source {
     counts.is_unchanged = true;
     each.try_at = steady_clock::now() + each.wait;
     each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
-    report.refused.push_back(
-        std::string{each.op->name} +
-        ": the new files need kernels that cannot be loaded; the previous ones stay in use");
-    messages_->warn(report.refused.back());
+    report.refused.push_back(std::string{each.op->name} +
+                             ": the new files serve none of the calls that the previous ones serve, or need "
+                             "kernels that cannot be "
+                             "loaded; the previous ones stay in use");
+    if (std::exchange(each.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses() {

@@ -1,6 +1,8 @@
 // Variants whose grid, memory or parameters cannot be computed for a call, or are more than the device takes:
 // each gives way to the next, at start as after a replacement, and serves the calls that it fits.
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -122,4 +124,43 @@ TEST_CASE("where no variant fits a call, the error is that of the first") {
       for (int i = 0; i < 2; ++i) CHECK_THROWS_WITH(run(on, {.seqlen = 1}), has_text("unfit"));
     }
   }
+}
+
+TEST_CASE("a manifest of which nothing is usable does not take the place of one that serves") {
+  const auto spoil =
+      GENERATE(as<std::string>{}, "no variants", "invalid entries", "misspelt target", "never holds");
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("sound", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {.seqlen = 1}) == 2);
+
+  json variant = stamp_variant("useless", 1);
+  if (spoil == "invalid entries") variant["launches"][0]["grid"] = "nonsense";
+  if (spoil == "never holds") variant["requires"] = {"seqlen < 0"};
+  files.put_manifest("stamp", spoil == "no variants" ? json::array() : json::array({variant}));
+  if (spoil == "misspelt target") {
+    json whole = json::parse(read_text(files.manifest_path("stamp")));
+    whole["target"]["backend"] = "hots";
+    files.write(files.manifest_path("stamp"), whole.dump());
+  }
+  for (int i = 0; i < 2; ++i) {
+    const sy::reload_report report = catalog.reload();
+    INFO(files.log());
+    if (i == 0) CHECK(report.refused.size() == 1);
+    CHECK(run(on, {.seqlen = 1}) == 2);
+    CHECK(run(on, {.seqlen = 2 + i}) == 2);
+    CHECK(count_of(files.log(), "warning") == 1);
+  }
+
+  files.put_manifest("stamp", {stamp_variant("newer", 3)});
+  (void)catalog.reload();
+  if (spoil == "never holds") {  // the catalog waits before it tries refused files again
+    for (int i = 0; i < 30 && run(on, {.seqlen = 1}) != 3; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      (void)catalog.reload();
+    }
+  }
+  CHECK(run(on, {.seqlen = 1}) == 3);
+  CHECK(run(on, {.seqlen = 9}) == 3);
 }
