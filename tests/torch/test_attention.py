@@ -253,3 +253,27 @@ def test_decode_has_no_gradient():
     q, k, v = tensors(n=1, m=40, d=64, dv=64, dtype=torch.bfloat16)
     with pytest.raises(RuntimeError, match="no gradient"):
         sy.attention_decode(q, k, v).sum().backward()
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_lse_has_no_gradient(with_out, packed):
+    """A loss with the LSE is refused, also where it holds the result besides; one with lse.detach() is not."""
+    if packed:
+        q, k, v = [torch.randn(7, h, 16, requires_grad=True) for h in (4, 2, 2)]
+        cu = torch.tensor([0, 3, 7], dtype=torch.int32)
+        out, lse = sy.attention_varlen(q, k, v, cu, cu, 4, 4, return_lse=True)
+    else:
+        q, k, v = tensors()
+        out, lse = sy.attention(q, k, v, return_lse=True)
+    with pytest.raises(RuntimeError, match=r"no gradient for the LSE.*lse\.detach\(\)"):
+        torch.autograd.grad(lse.sum() + (out.sum() if with_out else 0), (q, k, v), retain_graph=True)
+    torch.autograd.grad(lse.detach().sum() + out.sum(), (q, k, v))
+
+
+def test_compiled_code_refuses_the_lses_gradient_too():
+    torch._dynamo.reset()
+    q, k, v = tensors()
+    loss = torch.compile(lambda *of: sum(each.sum() for each in sy.attention(*of, return_lse=True)), backend="aot_eager")
+    with pytest.raises(RuntimeError, match="no gradient for the LSE"):
+        loss(q, k, v).backward()
