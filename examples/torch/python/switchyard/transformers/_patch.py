@@ -7,7 +7,7 @@ import types
 import torch
 import transformers
 
-from . import _calls, _merged, _modules
+from . import _calls, _classes, _merged, _modules
 
 _RMS_NORMS = {
     "LlamaRMSNorm": _calls.plain_rms_norm,
@@ -136,6 +136,7 @@ def patch(model, *, merge_projections: bool = False):
     """
     if hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is patched already")
+    _classes.require_interface(type(model))
     kind = model.config.model_type
     if kind not in _FAMILIES:
         raise RuntimeError(f"switchyard.transformers: no patch for {kind!r}; there are {', '.join(_FAMILIES)}. "
