@@ -56,3 +56,25 @@ def test_classes_without_the_interface_are_refused(name):
     cls, config = tiny(name)
     with pytest.raises(ValueError, match=f"{name} takes no attention interface"), torch.device("meta"):
         cls._from_config(config, attn_implementation="switchyard")
+
+
+@pytest.mark.parametrize("name", names(True))
+def test_classes_with_the_interface_equal_eager(name):
+    cls, config = tiny(name)
+    ids, mask, found = torch.randint(1, 97, (2, 9)), torch.ones(2, 9, dtype=torch.long), []
+    mask[0, :3] = 0
+    for implementation in ("eager", "switchyard"):
+        torch.manual_seed(3)
+        try:
+            model = cls._from_config(config, attn_implementation=implementation).eval().float()
+            with torch.no_grad():
+                out = [model(ids, use_cache=False).logits, model(ids, attention_mask=mask, use_cache=False).logits * mask[..., None]]
+        except Exception as problem:  # noqa: BLE001
+            if implementation == "switchyard":
+                raise
+            pytest.skip(f"eager attention fails on a small config: {type(problem).__name__}")
+        found.append(out)
+    for got, want in zip(found[1], found[0], strict=True):
+        if not want.isfinite().all():
+            pytest.skip("eager's logits are not finite")
+        assert (got - want).abs().max() <= 1e-4 * max(1.0, want.abs().max())

@@ -41,7 +41,8 @@ namespace switchyard_torch {
 class invocation {
  public:
   /// Throws where the tensor's device has no backend.
-  invocation(const char* op, const Tensor& first) : op_{op}, where_{place::of(first)}, of_empty_{first.data_ptr()} {}
+  invocation(const char* op, const Tensor& first)
+      : op_{op}, where_{place::of(first)}, of_empty_{first.data_ptr()} {}
 
   /// Views. `order` lists the tensor's dimensions as the operator has them; empty: as they are. Throws
   /// call_error where the tensor is on another device than the call, or has another number of dimensions.
