@@ -205,6 +205,7 @@ struct attention_decode {
                                                                  const tensor& out, const options& with) {
     attention::require_no_seqused(name, with);
     arguments a = begin(with);
+    attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},
                name, a, true, q, out, cache.k, cache.v, cache.block_table, cache.used, with.lse, with.k_scale,
