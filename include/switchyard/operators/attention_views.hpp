@@ -157,7 +157,8 @@ template <class Options>
 
 /// The most keys of a sequence in pages.
 [[nodiscard, gnu::always_inline]] inline std::int64_t longest_of(const paged& cache) noexcept {
-  return cache.longest >= 0 ? cache.longest : cache.block_table.extent(1) * cache.k.extent(1);
+  return cache.longest >= 0 ? cache.longest
+                            : detail::checked_product(cache.block_table.extent(1), cache.k.extent(1));
 }
 
 /// 1 / sqrt(head_dim), where no scale was given.

@@ -195,7 +195,7 @@ struct rotary {
       bind_views(dense_views{} + table_views{}, name, a, true, q, q_out, k, k_out, with.positions,
                  with.sequence_offsets, with.cos, with.sin);
     }
-    const std::int64_t from_table = with.cos ? 2 * with.cos.extent(1) : a.head_dim;
+    const std::int64_t from_table = with.cos ? detail::checked_product(2, with.cos.extent(1)) : a.head_dim;
     a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
     if (with.cos && a.rotary_dim != from_table) [[unlikely]]
       fail_table(a.rotary_dim, from_table);
