@@ -35,6 +35,7 @@
 #include <utility>
 
 #include <switchyard/base/alignment.hpp>
+#include <switchyard/base/checked_product.hpp>
 #include <switchyard/base/cpp20.hpp>
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/base/member.hpp>
@@ -385,8 +386,10 @@ template <auto... Strides, class Arguments>
   std::string out;
   const auto look = [&](std::string_view name, std::int64_t stride) {
     if (stride >= 0 || !out.empty()) return;
-    out = std::string{name} +
-          (stride == unset ? " is not set" : " must not be negative: it is " + std::to_string(stride));
+    out = std::string{name} + (stride == unset ? " is not set"
+                               : stride == detail::too_large
+                                   ? " is above what 64 bits hold: the extents are too large"
+                                   : " must not be negative: it is " + std::to_string(stride));
   };
   (look(detail::member_name<Strides>(), arguments.*Strides), ...);
   return out;

@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <switchyard/base/checked_product.hpp>
 #include <switchyard/base/cpp20.hpp>
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
@@ -103,7 +104,7 @@ class const_tensor {
   /// No tensor: an optional one that is not given.
   constexpr const_tensor() = default;
 
-  /// Dense, the last dimension innermost.
+  /// Dense, the last dimension innermost. A stride that 64 bits do not hold is negative, which calls refuse.
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank])
       : data_{data}, kind_{kind_of(type, Rank)} {
@@ -179,10 +180,10 @@ class const_tensor {
     return {strides_.data(), rank()};
   }
 
-  /// Number of elements.
+  /// Number of elements; negative where 64 bits do not hold it.
   [[nodiscard]] constexpr std::int64_t count() const noexcept {
     std::int64_t out = 1;
-    for (const std::int64_t each : extents()) out *= each;
+    for (const std::int64_t each : extents()) out = detail::checked_product(out, each);
     return out;
   }
 
@@ -204,7 +205,7 @@ class const_tensor {
     ((extents_[Index] = extents[Index]), ...);
     std::int64_t stride = 1;
     constexpr std::size_t last = sizeof...(Index) - 1;
-    ((strides_[last - Index] = stride, stride *= extents[last - Index]), ...);
+    ((strides_[last - Index] = stride, stride = detail::checked_product(stride, extents[last - Index])), ...);
   }
 
   template <std::size_t... Index>
@@ -222,7 +223,7 @@ class const_tensor {
     for (std::size_t i = this->rank(); i-- > 0;) {
       extents_[i] = extents[i];
       strides_[i] = strides == nullptr ? dense : strides[i];
-      dense *= extents[i];
+      dense = detail::checked_product(dense, extents[i]);
     }
   }
 

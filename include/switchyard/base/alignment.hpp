@@ -108,8 +108,10 @@ template <class... Pointers>
   // One branch for all that may be missing.
   if ((strides | required | count_null(pointers...)) < 0) [[unlikely]]
     return 0;
-  const std::uintptr_t bits = (reinterpret_cast<std::uintptr_t>(pointers) | ... |
-                               (static_cast<std::uintptr_t>(strides * detail::size_of_legal(type)) | 16U));
+  const std::uintptr_t bits =
+      (reinterpret_cast<std::uintptr_t>(pointers) | ... |
+       (static_cast<std::uintptr_t>(strides) * static_cast<std::uintptr_t>(detail::size_of_legal(type)) |
+        16U));
   const auto aligned = static_cast<std::int64_t>(bits & (~bits + 1));
   if (aligned == 0) __builtin_unreachable();  // so that callers need not look again
   return aligned;

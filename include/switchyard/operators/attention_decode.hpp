@@ -95,8 +95,9 @@ struct attention_decode {
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
       // Keys and values may have another dtype: their bytes join as an address does.
-      const void* const cached = reinterpret_cast<const void*>(
-          static_cast<std::uintptr_t>(strides_kv * detail::size_of_legal(kv_dtype)));
+      const void* const cached =
+          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv) *
+                                        static_cast<std::uintptr_t>(detail::size_of_legal(kv_dtype)));
       return attention_alignment(dtype,
                                  q_stride_batch | q_stride_head | q_stride_token | out_stride_batch |
                                      out_stride_head | out_stride_token,
@@ -205,6 +206,7 @@ struct attention_decode {
                                                                  const tensor& out, const options& with) {
     attention::require_no_seqused(name, with);
     arguments a = begin(with);
+    attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},
                name, a, true, q, out, cache.k, cache.v, cache.block_table, cache.used, with.lse, with.k_scale,

@@ -268,6 +268,7 @@ struct attention_forward {
                                                                  const tensor& out, const options& with) {
     attention::require_no_seqused(name, with);
     arguments a = begin(with);
+    attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     a.cu_seqlens_k = static_cast<const std::int32_t*>(with.cu_seqlens_k.data());  // which check() refuses
     bind(attention::paged_views<arguments, &arguments::kv_dtype>{}, a, with, q, out, cache.k, cache.v,

@@ -145,9 +145,20 @@ template <class Options>
     fail_seqused(name);
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_pages(std::string_view name) {
+  throw call_error{error_code::invalid_argument,
+                   std::string{name} + ": block_table has entries but its data is null: give its address"};
+}
+/// Without its address, a call would read pages as dense keys.
+[[gnu::always_inline]] inline void require_pages(std::string_view name, const paged& cache) {
+  if (!cache.block_table && cache.block_table.extent(0) > 0 && cache.block_table.extent(1) > 0) [[unlikely]]
+    fail_pages(name);
+}
+
 /// The most keys of a sequence in pages.
 [[nodiscard, gnu::always_inline]] inline std::int64_t longest_of(const paged& cache) noexcept {
-  return cache.longest >= 0 ? cache.longest : cache.block_table.extent(1) * cache.k.extent(1);
+  return cache.longest >= 0 ? cache.longest
+                            : detail::checked_product(cache.block_table.extent(1), cache.k.extent(1));
 }
 
 /// 1 / sqrt(head_dim), where no scale was given.

@@ -57,8 +57,9 @@ struct matmul_quantized {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t required = row_strides(rows, x_stride_row | out_stride_row);
       const std::int64_t out_stride = rows > 1 ? out_stride_row : 0;
-      const auto* const out_rows = reinterpret_cast<const void*>(
-          static_cast<std::uintptr_t>(out_stride * detail::size_of_legal(out_dtype)));
+      const auto* const out_rows =
+          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(out_stride) *
+                                        static_cast<std::uintptr_t>(detail::size_of_legal(out_dtype)));
       return alignment_of_strided(dtype, rows > 1 ? x_stride_row : 0, required, x, out,
                                   optional_tensors(out_rows));
     }

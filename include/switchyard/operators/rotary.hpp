@@ -195,10 +195,11 @@ struct rotary {
       bind_views(dense_views{} + table_views{}, name, a, true, q, q_out, k, k_out, with.positions,
                  with.sequence_offsets, with.cos, with.sin);
     }
-    const std::int64_t from_table = with.cos ? 2 * with.cos.extent(1) : a.head_dim;
+    const std::int64_t from_table = with.cos ? detail::checked_product(2, with.cos.extent(1)) : a.head_dim;
     a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
     if (with.cos && a.rotary_dim != from_table) [[unlikely]]
       fail_table(a.rotary_dim, from_table);
+    if (!with.positions && !with.sequence_offsets) require_positions(a, with.cos);
     return a;
   }
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
@@ -261,6 +262,25 @@ struct rotary {
   [[noreturn, gnu::cold, gnu::noinline]] static void fail_table(std::int64_t rotary_dim, std::int64_t pairs) {
     throw call_error{error_code::invalid_argument, "rotary: rotary_dim is " + std::to_string(rotary_dim) +
                                                        ", but cos has columns for " + std::to_string(pairs)};
+  }
+
+  /// Positions that are counted from the offset must have rows in the tables. Not in the key: every call. The
+  /// longest of packed sequences may be a bound, so that only dense calls tell their last position.
+  [[gnu::always_inline]] inline static void require_positions(const arguments& a, const const_tensor& cos) {
+    std::int64_t end = 0;
+    const bool is_past = __builtin_add_overflow(a.offset, a.seqlen, &end) ||
+                         (cos && a.cu_seqlens == nullptr && end > cos.extent(0));
+    if (a.offset < 0 || (is_past && a.batch > 0 && a.seqlen > 0)) [[unlikely]]
+      fail_positions(a.offset, a.seqlen, cos ? cos.extent(0) : -1);
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] static void fail_positions(std::int64_t offset, std::int64_t seqlen,
+                                                                    std::int64_t rows) {
+    throw call_error{
+        error_code::invalid_argument,
+        "rotary: offset is " + std::to_string(offset) + " and seqlen " + std::to_string(seqlen) +
+            (rows < 0 ? std::string{}
+                      : ", but cos and sin have rows for " + std::to_string(rows) + " positions") +
+            ": offset must not be negative, and offset + seqlen at most the number of positions"};
   }
 
   [[nodiscard]] static std::string check_strides(const arguments& call) {

@@ -86,7 +86,7 @@ struct rotary_cache {
                                   v_cache_stride_page | v_cache_stride_token | v_cache_stride_head;
       // The cache may have another dtype: the bytes of its strides join as an address does.
       const void* const cache_bytes = reinterpret_cast<const void*>(
-          static_cast<std::uintptr_t>(cached * detail::size_of_legal(kv_dtype)));
+          static_cast<std::uintptr_t>(cached) * static_cast<std::uintptr_t>(detail::size_of_legal(kv_dtype)));
       return alignment_of_strided(dtype, strides,
                                   cached | table_stride | count_null(cos, sin, positions, slots), q, k, v,
                                   k_cache, v_cache, optional_tensors(cache_bytes));
@@ -179,7 +179,7 @@ struct rotary_cache {
     arguments a = default_arguments<arguments>(fields);
     bind_views(call_views{}, name, a, false, q, k, v, k_cache, v_cache, at.cos, at.sin, at.positions,
                at.slots, with.q_gamma, with.k_gamma, with.k_scale, with.v_scale);
-    a.rotary_dim = 2 * at.cos.extent(1);
+    a.rotary_dim = detail::checked_product(2, at.cos.extent(1));
     a.epsilon = with.epsilon;
     a.style = with.style;
     return a;
@@ -190,10 +190,14 @@ struct rotary_cache {
   [[nodiscard]] static arguments call_packed(const tensor& qkv, const tensor& k_cache, const tensor& v_cache,
                                              const places& at, const options& with) {
     const std::int64_t heads_kv = k_cache.rank() == 4 ? k_cache.extent(2) : 0;
-    const std::int64_t heads = qkv.rank() == 3 ? qkv.extent(1) - 2 * heads_kv : -1;
-    if (heads < 0) fail_packed(heads_kv);
+    const bool is_possible = qkv.rank() == 3 && heads_kv >= 0 && heads_kv <= qkv.extent(1) / 2;
+    if (!is_possible) fail_packed(heads_kv);
+    const std::int64_t heads = qkv.extent(1) - 2 * heads_kv;
     const auto part = [&](std::int64_t first, std::int64_t count) {
-      auto* const from = static_cast<std::byte*>(qkv.data()) + first * qkv.stride(1) * size_of(qkv.dtype());
+      const std::uintptr_t offset = static_cast<std::uintptr_t>(first) *
+                                    static_cast<std::uintptr_t>(qkv.stride(1)) *
+                                    static_cast<std::uintptr_t>(size_of(qkv.dtype()));
+      auto* const from = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(qkv.data()) + offset);
       return tensor{from,
                     qkv.dtype(),
                     {qkv.extent(0), count, qkv.extent(2)},

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <switchyard/base/checked_product.hpp>
 #include <switchyard/base/dtype.hpp>
 
 namespace switchyard {
@@ -58,9 +59,10 @@ inline constexpr std::array<weight_block, 8> weight_blocks{
 [[nodiscard]] constexpr std::int64_t block_bytes(weight_format format) noexcept {
   return formats::weight_blocks[static_cast<std::uint32_t>(format)].bytes;
 }
-/// Bytes of a row of `columns` weights, which must be a multiple of the block's.
+/// Bytes of a row of `columns` weights, which must be a multiple of the block's; negative where 64 bits do
+/// not hold them.
 [[nodiscard]] constexpr std::int64_t row_bytes(weight_format format, std::int64_t columns) noexcept {
-  return columns / block_elements(format) * block_bytes(format);
+  return detail::checked_product(columns / block_elements(format), block_bytes(format));
 }
 
 /// A matrix of weights, [rows, columns]: what a call takes where a tensor has no element type.

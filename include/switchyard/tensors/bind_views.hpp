@@ -96,7 +96,12 @@ struct view_binder {
     }
     if constexpr (decides) {
       static_assert(mine::form.factor == 1, "the first tensor with an extent has it itself");
-      if constexpr (mine::is_argument) arguments.*mine::extent = extent - mine::form.more;
+      if constexpr (mine::is_argument) {
+        static_assert(mine::form.more >= 0);
+        std::int64_t value = extent;
+        if (__builtin_sub_overflow(extent, mine::form.more, &value)) value = extent;  // negative: refused
+        arguments.*mine::extent = value;
+      }
     } else {
       std::int64_t value = 0;
       if constexpr (mine::is_argument) {
@@ -104,7 +109,11 @@ struct view_binder {
       } else {
         value = std::get<first.view>(tensors).extent(first.dim);
       }
-      if (extent != mine::form.factor * value + mine::form.more && !is_shared) [[unlikely]]
+      std::int64_t wanted = 0;
+      if (__builtin_mul_overflow(mine::form.factor, value, &wanted) ||
+          __builtin_add_overflow(wanted, mine::form.more, &wanted)) [[unlikely]]
+        return is_shared;
+      if (extent != wanted && !is_shared) [[unlikely]]
         return false;
     }
     if constexpr (mine::has_stride) {
@@ -112,7 +121,9 @@ struct view_binder {
     } else if constexpr (Dim + 1 == view_at<View>::rank) {
       return tensor.stride(Dim) == 1;
     } else {
-      return tensor.stride(Dim) == tensor.stride(Dim + 1) * tensor.extent(Dim + 1);
+      std::int64_t dense = 0;
+      return !__builtin_mul_overflow(tensor.stride(Dim + 1), tensor.extent(Dim + 1), &dense) &&
+             tensor.stride(Dim) == dense;
     }
   }
 

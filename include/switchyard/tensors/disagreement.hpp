@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <switchyard/base/checked_product.hpp>
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensors/view.hpp>
@@ -64,7 +65,8 @@ using extent_values = std::array<std::int64_t, max_rank>;
   for (std::size_t d = rank; d-- > 0;) {
     if (each.extent(d) <= 1) continue;
     if (of.dims[d].stride.empty()) {
-      const std::int64_t wanted = d + 1 == rank ? 1 : each.stride(d + 1) * each.extent(d + 1);
+      const std::int64_t wanted = d + 1 == rank ? 1 : checked_product(each.stride(d + 1), each.extent(d + 1));
+      if (wanted == too_large) return format_tensor(of, each) + " has more elements than 64 bits count";
       if (each.stride(d) != wanted) return fail(d, wanted);
       continue;
     }
@@ -111,12 +113,16 @@ using extent_values = std::array<std::int64_t, max_rank>;
       at = 0;
       ++first;
     }
-    const std::int64_t value =
-        here.is_argument ? values[index][d] : given[first].extent(at) - all[first].dims[at].more;
-    if (extent == here.factor * value + here.more) continue;
+    std::int64_t value = here.is_argument ? values[index][d] : given[first].extent(at);
+    if (!here.is_argument && __builtin_sub_overflow(value, all[first].dims[at].more, &value))
+      value = too_large;
+    std::int64_t wanted = 0;
+    const bool is_possible = !__builtin_mul_overflow(here.factor, value, &wanted) &&
+                             !__builtin_add_overflow(wanted, here.more, &wanted);
+    if (is_possible && extent == wanted) continue;
     std::string out = format_tensor(of, each) + ": " + format_extent_name(here) + " is " +
                       std::to_string(extent) + ", but ";
-    if (first == index) return out + "must be " + std::to_string(here.factor * value + here.more);
+    if (first == index) return out + "must be " + std::to_string(wanted);
     if (here.factor != 1 || here.more != 0) out += std::string{here.extent} + " is ";
     return out + std::to_string(value) + " in " + format_tensor(all[first], given[first]);
   }

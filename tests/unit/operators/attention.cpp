@@ -288,3 +288,25 @@ TEST_CASE("the key of a prompt is that of its problem, whichever flags it has") 
   }
   CHECK(seen.size() == 1U << 9U);
 }
+
+TEST_CASE("attention refuses a block table without its data", "[operators]") {
+  namespace sy = switchyard;
+  alignas(16) static float memory[64];
+  static const std::int32_t lengths[2]{1, 1};
+  const sy::tensor q{memory, sy::dtype::f32, {2, 1, 2, 4}};
+  sy::operators::paged cache;
+  cache.k = cache.v = sy::const_tensor{memory, sy::dtype::f32, {4, 2, 2, 4}};
+  cache.block_table = sy::const_tensor{nullptr, sy::dtype::i32, {2, 2}};
+  cache.used = sy::const_tensor{lengths, sy::dtype::i32, {2}};
+  const auto message = [&]<class Operator>(Operator /*of*/) -> std::string {
+    try {
+      (void)Operator::call(q, cache, q);
+    } catch (const sy::call_error& refused) {
+      return refused.what();
+    }
+    return {};
+  };
+  for (const std::string& each :
+       {message(sy::operators::attention_forward{}), message(sy::operators::attention_decode{})})
+    CHECK(each.find("block_table has entries but its data is null") != std::string::npos);
+}

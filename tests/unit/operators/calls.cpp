@@ -464,3 +464,26 @@ TEST_CASE("operators on rows are called with tensors") {
   CHECK(refusal([&] { return attention_dropout_mask::call(gap); }) ==
         "attention_dropout_mask: mask [2, 3, 4, 5]: the stride of batch must be 60, not 61");
 }
+
+TEST_CASE("rotary refuses positions that its tables do not have", "[operators]") {
+  namespace sy = switchyard;
+  alignas(16) static float memory[64];
+  const auto message = [](std::int64_t tokens, std::int64_t rows, std::int64_t offset) -> std::string {
+    const sy::tensor q{memory, sy::dtype::f32, {1, tokens, 1, 4}};
+    sy::operators::rotary::options with{.offset = offset};
+    with.cos = with.sin = sy::const_tensor{memory, sy::dtype::f32, {rows, 2}};
+    try {
+      (void)sy::operators::rotary::in_place(q, {}, with);
+    } catch (const sy::call_error& refused) {
+      return refused.what();
+    }
+    return {};
+  };
+  CHECK(message(16, 16, 0).empty());
+  CHECK(message(8, 16, 8).empty());
+  CHECK(message(16, 8, 0).find("cos and sin have rows for 8 positions") != std::string::npos);
+  CHECK(message(8, 16, 10).find("offset is 10 and seqlen 8") != std::string::npos);
+  CHECK(message(8, 16, -3).find("offset must not be negative") != std::string::npos);
+  CHECK(message(8, 16, 100'000).find("offset is 100000") != std::string::npos);
+  CHECK(message(8, 16, INT64_MAX).find("positions") != std::string::npos);
+}
