@@ -2,7 +2,6 @@
 // pays for making them.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -59,8 +58,10 @@ inline void add_missing(const binding& old, binding& fresh, const plan& each,
 /// Whether tables keep variants from a problem: it is not served because somebody wants it so.
 [[nodiscard]] inline bool is_denied(binding& by, const met_problem& of) {
   const explanation why = by.explain(expanded_problem{by.op(), of.problem}.view());
-  return std::any_of(why.candidates.begin(), why.candidates.end(),
-                     [](const auto& each) { return each.obstacle.starts_with("denied by"); });
+  for (const auto& each : why.candidates) {
+    if (each.obstacle.starts_with("denied by")) return true;
+  }
+  return false;
 }
 
 /// Makes the plans that the binding in use has and `fresh` lacks. False where `fresh` cannot serve one of
