@@ -18,6 +18,7 @@
 #include <sched.h>
 #include <span>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>
@@ -119,9 +120,12 @@ class driver final : public device_driver {
     void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     const char* const problem = handle == nullptr ? ::dlerror() : nullptr;
+    // Without a message there was no memory for one.
+    const failure_kind kind =
+        problem == nullptr || may_pass(problem) ? failure_kind::transient : failure_kind::permanent;
     const std::string why = problem == nullptr ? "dlopen failed" : problem;
     ::close(file);
-    if (handle == nullptr) fail_load(name, why);
+    if (handle == nullptr) fail_load(name, why, kind);
     return handle;
   }
 
@@ -265,6 +269,20 @@ class driver final : public device_driver {
                        name + ": cannot be loaded as a shared object: " + why +
                            ". It may be built for another machine, or need a library that is not installed",
                        kind};
+  }
+
+  /// Whether what the loader says is a lack of descriptors or memory, which come back. It gives no number,
+  /// but ends most messages with the system's words for one, in the program's language. A failed mapping has
+  /// none.
+  [[nodiscard]] static bool may_pass(std::string_view message) {
+    for (const int passing : {EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR}) {
+      if (message.ends_with(std::generic_category().message(passing))) return true;
+    }
+    for (const std::string_view passing :
+         {"failed to map segment from shared object", "cannot map zero-fill pages", "out of memory"}) {
+      if (message.ends_with(passing)) return true;
+    }
+    return false;
   }
 
   /// What is wrong with a shared object. The loader would map a truncated one and then crash.
