@@ -95,9 +95,10 @@ class log {
       if (written < 0 && (errno == EPIPE || errno == EFBIG)) {
         const int why = errno;
         if (is_closed_.exchange(true, std::memory_order_relaxed) || descriptor_ == 2) return;
-        const std::string warning = std::string{"switchyard: warning: SWITCHYARD_DEBUG_FILE: "} +
-                                    (why == EPIPE ? "its reader left" : "it has the largest size allowed") +
-                                    ": no more lines are written\n";
+        const std::string warning =
+            std::string{"switchyard: warning: SWITCHYARD_DEBUG_FILE: "} +
+            (why == EPIPE ? "its pipe has no reader" : "its file has reached the size limit") +
+            ": nothing more is logged\n";
         [[maybe_unused]] const ssize_t said = write_(2, warning.data(), warning.size());
       }
       if (written <= 0) return;

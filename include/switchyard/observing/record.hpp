@@ -60,9 +60,10 @@ class recorder {
     if (write_(descriptor_, line.data(), line.size()) >= 0) return;
     const int why = errno;
     if ((why != EPIPE && why != EFBIG) || is_closed_.exchange(true, std::memory_order_relaxed)) return;
-    const std::string warning = std::string{"switchyard: warning: SWITCHYARD_RECORD: "} +
-                                (why == EPIPE ? "its reader left" : "it has the largest size allowed") +
-                                ": what is called from now on is not recorded\n";
+    const std::string warning =
+        std::string{"switchyard: warning: SWITCHYARD_RECORD: "} +
+        (why == EPIPE ? "its pipe has no reader" : "its file has reached the size limit") +
+        ": calls are no longer recorded\n";
     [[maybe_unused]] const ::ssize_t said = write_(2, warning.data(), warning.size());
   }
 

@@ -85,7 +85,6 @@ TEST_CASE("the log and the recorder stop when the reader of their pipe leaves, a
   ::close(saved);
   ::close(said);
   CHECK(slurp(folder / "said") ==
-        "switchyard: warning: SWITCHYARD_DEBUG_FILE: its reader left: no more lines are written\n"
-        "switchyard: warning: SWITCHYARD_RECORD: its reader left: what is called from now on is not "
-        "recorded\n");
+        "switchyard: warning: SWITCHYARD_DEBUG_FILE: its pipe has no reader: nothing more is logged\n"
+        "switchyard: warning: SWITCHYARD_RECORD: its pipe has no reader: calls are no longer recorded\n");
 }
