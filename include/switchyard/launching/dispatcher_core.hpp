@@ -144,7 +144,7 @@ class dispatcher_core final : public binding_user {
 
   /// Takes a new binding into use. What the old one served is decided and loaded first, here, so that no call
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
-  [[nodiscard]] bool adopt(std::unique_ptr<binding> fresh) override {
+  [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override {
     binding* old = nullptr;
     for (int round = 0;; ++round) {
       const std::size_t prepared = prepare_again(*fresh);
@@ -159,6 +159,10 @@ class dispatcher_core final : public binding_user {
     reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
     free_replaced();
     return true;
+  }
+
+  [[nodiscard]] const binding* in_use() const noexcept override {
+    return current_.load(std::memory_order_acquire);
   }
 
   void free_replaced() override {
