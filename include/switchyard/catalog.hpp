@@ -264,8 +264,11 @@ class catalog final : public binding_source {
   /// Gives one user a binding of newer contents. The caller holds the use's mutex.
   void replace(use& each, const operator_files& newer, steady_clock::time_point now, reload_report& report) {
     // What was not tried yet, and a blob that came, wait for nothing.
-    const bool is_due = each.version < newer.version && (now >= each.try_at || newer.version != each.refused);
-    if (!have_blobs_come(each, report) && !is_due) return;
+    const std::size_t known = report.changed.size();
+    const bool is_newer = each.version < newer.version;
+    const bool can_serve_more = have_blobs_come(each, report);
+    const bool is_new = report.changed.size() > known || (is_newer && newer.version != each.refused);
+    if (!is_new && !((is_newer || can_serve_more) && now >= each.try_at)) return;
     // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
     // captured what serves.
     struct counted {

@@ -134,7 +134,8 @@ TEST_CASE("a variant of two blobs serves once both are there") {
   CHECK(catalog.reload().changed.empty());
   CHECK(run(on, {}) == 2);
   files.write(files.kernels("stamp") / "second.so", whole);
-  CHECK(catalog.reload().changed.size() == 2);
+  CHECK(catalog.reload().changed ==
+        std::vector<std::string>{(files.kernels("stamp") / "second.so").string()});
   CHECK(run(on, {}) == 1001);
 }
 
@@ -152,4 +153,27 @@ TEST_CASE("a blob that comes after its manifest is taken at the next look of a w
   for (int i = 0; i < 500 && !serves(on, 1001); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   CHECK(run(on, {}) == 1001);
+}
+
+TEST_CASE("each dispatcher of a variant is given its blob, and a blob that cannot be read is read again") {
+  const disk files;
+  files.put_manifest("stamp", {late_variant(), stamp_variant("other", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  sy::dispatcher<stamp> on_another{catalog, fresh_host()};
+  CHECK(run(on, {}) == 2);
+  CHECK(run(on_another, {}) == 2);
+  files.put_blob("stamp", "stamp_other.so", "late.so");
+  {
+    const auto blob = files.kernels("stamp") / "late.so";
+    std::filesystem::permissions(blob, std::filesystem::perms::none);
+    if (!std::ifstream{blob}) {  // not as root
+      CHECK(catalog.reload().changed.empty());
+      CHECK(run(on, {}) == 2);
+    }
+    std::filesystem::permissions(blob, std::filesystem::perms::owner_read);
+  }
+  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(run(on, {}) == 1001);
+  CHECK(run(on_another, {}) == 1001);
 }

@@ -48,7 +48,8 @@ class dispatcher_core final : public binding_user {
   /// No call may be under way.
   ~dispatcher_core() override {
     source_.detach(*this);
-    delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
+    delete current_.load(std::memory_order_relaxed);           // NOLINT(cppcoreguidelines-owning-memory)
+    for (const binding* const each : displaced_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
@@ -147,6 +148,7 @@ class dispatcher_core final : public binding_user {
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
   [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override {
     binding* old = nullptr;
+    displaced_.reserve(displaced_.size() + 1);  // nothing fails once calls use the fresh one
     for (int round = 0;; ++round) {
       const std::size_t prepared = prepare_again(*fresh);
       if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
@@ -157,7 +159,7 @@ class dispatcher_core final : public binding_user {
       break;
     }
     if (old == nullptr) return true;
-    reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
+    displaced_.push_back(old);
     free_replaced();
     return true;
   }
@@ -167,6 +169,9 @@ class dispatcher_core final : public binding_user {
   }
 
   void free_replaced() override {
+    std::erase_if(displaced_, [this](binding* old) {
+      return reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
+    });
     // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
     for (int attempt = 0; attempt < most_attempts && reclaimer_.collect_owned() > 0; ++attempt) {
     }
@@ -423,6 +428,7 @@ class dispatcher_core final : public binding_user {
   alignas(64) mutex mutex_;
   std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
   detail::kept_ranges prepared_;         // guarded by mutex_
+  std::vector<binding*> displaced_;      // owned, until the reclaimer has them; for the source's calls alone
 };
 
 }  // namespace v0

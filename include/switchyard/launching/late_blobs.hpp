@@ -24,18 +24,19 @@ inline namespace v0 {
 
 class late_blobs {
  public:
-  /// Whether every blob of at least one of these variants is the pinned one now. Adds the paths of such
-  /// variants' blobs to `arrived`.
+  /// Whether every blob of at least one of these variants is the pinned one now. Adds to `arrived` the paths
+  /// of blobs that were found to be so by this look, where nothing more is missing of a variant.
   [[nodiscard]] bool look(const std::vector<const variant*>& waiting, std::vector<std::string>& arrived) {
     std::map<blob, state> looked_at;  // what nobody waits for any more is forgotten
     bool any = false;
     for (const variant* const each : waiting) {
       bool all = true;
-      for (const launch& of : each->launches) all = (of.is_fill || is_pinned(of, looked_at)) && all;
+      for (const launch& of : each->launches) all = (of.is_fill || state_of(of, looked_at).is_pinned) && all;
       if (!all) continue;
       any = true;
       for (const launch& of : each->launches) {
-        if (!of.is_fill && std::find(arrived.begin(), arrived.end(), of.blob) == arrived.end())
+        if (!of.is_fill && state_of(of, looked_at).is_new &&
+            std::find(arrived.begin(), arrived.end(), of.blob) == arrived.end())
           arrived.push_back(of.blob);
       }
     }
@@ -48,29 +49,29 @@ class late_blobs {
   struct state {
     file_signature seen;
     bool is_pinned = false;
+    bool is_new = false;  // it is pinned, and was not when it was looked at before
   };
 
-  [[nodiscard]] bool is_pinned(const launch& of, std::map<blob, state>& looked_at) const {
-    const auto [place, is_new] = looked_at.try_emplace(blob{of.blob, of.sha256});
-    if (!is_new) return place->second.is_pinned;
+  [[nodiscard]] const state& state_of(const launch& of, std::map<blob, state>& looked_at) const {
+    const auto [place, is_first] = looked_at.try_emplace(blob{of.blob, of.sha256});
+    if (!is_first) return place->second;
     state fresh{file_signature{of.blob}};  // before the content: a change meanwhile shows next time
     const auto before = known_.find(place->first);
     if (before != known_.end() && before->second.seen == fresh.seen) {
       fresh.is_pinned = before->second.is_pinned;
     } else if (!fresh.seen.is_gone()) {
-      fresh.is_pinned = has_content(of);
+      try {
+        fresh.is_pinned = fresh.is_new = has_content(of);
+      } catch (const file_error& problem) {
+        if (problem.cause() != 0) fresh.seen = {};  // the system's fault, not the file's: read next time
+      }
     }
-    place->second = fresh;
-    return fresh.is_pinned;
+    return place->second = fresh;
   }
 
   [[nodiscard]] static bool has_content(const launch& of) {
-    try {
-      const std::string bytes = read_file(of.blob, max_blob_bytes);
-      return sha256(std::as_bytes(std::span{bytes})) == of.sha256;
-    } catch (const file_error&) {
-      return false;
-    }
+    const std::string bytes = read_file(of.blob, max_blob_bytes);
+    return sha256(std::as_bytes(std::span{bytes})) == of.sha256;
   }
 
   std::map<blob, state> known_;
