@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/binding_source.hpp>
+#include <switchyard/launching/late_blobs.hpp>
 #include <switchyard/launching/module_store.hpp>
 #include <switchyard/observing/environment.hpp>
 
@@ -129,7 +131,10 @@ class catalog final : public binding_source {
       try {
         (void)reload(steady_clock::now());
       } catch (const std::exception& problem) {
-        messages_->warn(std::string{"watching for changes: "} + problem.what());
+        try {
+          messages_->warn(std::string{"watching for changes: "} + problem.what());
+        } catch (const std::bad_alloc&) {  // the line is lost; the next look tries again
+        }
       }
     });
   }
@@ -185,6 +190,8 @@ class catalog final : public binding_source {
     std::uint64_t refused = 0;  // the version that was warned of
     steady_clock::time_point try_at = steady_clock::time_point::min();
     std::chrono::seconds wait{1};
+    std::unique_ptr<binding> untaken;  // of the refused version, where it lacks a blob; else null
+    late_blobs blobs;                  // that variants wait for
   };
 
   /// Why the devices of a target's backend cannot be used; empty: they can.
@@ -256,7 +263,12 @@ class catalog final : public binding_source {
 
   /// Gives one user a binding of newer contents. The caller holds the use's mutex.
   void replace(use& each, const operator_files& newer, steady_clock::time_point now, reload_report& report) {
-    if (each.version >= newer.version || now < each.try_at) return;
+    // What was not tried yet, and a blob that came, wait for nothing.
+    const std::size_t known = report.changed.size();
+    const bool is_newer = each.version < newer.version;
+    const bool can_serve_more = have_blobs_come(each, report);
+    const bool is_new = report.changed.size() > known || (is_newer && newer.version != each.refused);
+    if (!is_new && !((is_newer || can_serve_more) && now >= each.try_at)) return;
     // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
     // captured what serves.
     struct counted {
@@ -266,12 +278,15 @@ class catalog final : public binding_source {
         if (!is_unchanged) generation.fetch_add(1, std::memory_order_release);
       }
     } counts{*generation_};
-    if (each.user->adopt(make_binding(each, newer))) {
+    each.untaken = nullptr;
+    std::unique_ptr<binding> fresh = make_binding(each, newer);
+    if (each.user->adopt(std::move(fresh))) {
       each.version = newer.version;
       each.wait = std::chrono::seconds{1};
       return;
     }
     counts.is_unchanged = true;
+    if (!fresh->without_blob().empty()) each.untaken = std::move(fresh);
     each.try_at = steady_clock::now() + each.wait;
     each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
     report.refused.push_back(std::string{each.op->name} +
@@ -279,6 +294,18 @@ class catalog final : public binding_source {
                              "kernels that cannot be "
                              "loaded; the previous ones stay in use");
     if (std::exchange(each.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
+  }
+
+  /// Whether a blob that was missing or cut off is there now, so that a variant can serve which could not: in
+  /// the binding in use, or in one that was refused. The caller holds the use's mutex.
+  [[nodiscard]] static bool have_blobs_come(use& each, reload_report& report) {
+    std::vector<const variant*> waiting;
+    for (const binding* const of : {each.user->in_use(), static_cast<const binding*>(each.untaken.get())}) {
+      if (of == nullptr) continue;
+      const std::vector<const variant*> found = of->without_blob();
+      waiting.insert(waiting.end(), found.begin(), found.end());
+    }
+    return each.blobs.look(waiting, report.changed);
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses() {

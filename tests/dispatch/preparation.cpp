@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
@@ -65,6 +67,40 @@ TEST_CASE("after prepare(range) no call within it loads anything") {
     }
   }
   CHECK(driver->loads == 3);
+}
+
+TEST_CASE("what a replacement tries of prepared ranges is bounded, with the problems that tables measured") {
+  const disk files;
+  put_ranges(files);
+  std::vector<json> rows;
+  for (int i = 1; i <= 3000; ++i) rows.push_back(row(1, 1000 * i, {{"v1", 1.0}, {"v2", 2.0}}));
+  rows.push_back(row(1, 12'345'678, {{"v1", 2.0}, {"v3", 1.0}}));
+  files.put_table("stamp", {stamp_group(rows)});
+  sy::catalog catalog{files.options()};
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  struct holder final : sy::binding_user {
+    std::unique_ptr<sy::binding> taken;
+    bool adopt(std::unique_ptr<sy::binding>&& fresh) override {
+      taken = std::move(fresh);
+      return true;
+    }
+    [[nodiscard]] const sy::binding* in_use() const noexcept override { return taken.get(); }
+    void free_replaced() override {}
+  } user;
+  const auto& op = sy::describe<stamp>();
+  catalog.attach(op, sy::device{driver}, user);
+  const stamp::arguments call{};
+  const std::vector<sy::axis_span> spans{{"seqlen", 1, 1 << 30}};
+  const auto ranges = sy::detail::read_ranges(op, sy::make_problem<stamp>(call), &call, spans);
+  CHECK(sy::detail::load_ranges(*user.taken, ranges) > 10'000);
+  CHECK(driver->loads == 2);  // the last row's winner, too
+  for (const std::size_t most : {1U, 10U, 1000U, 3001U}) {
+    const std::size_t tried = sy::detail::load_ranges(*user.taken, ranges, most);
+    CHECK(tried <= 2 * most);
+    CHECK(tried >= most);
+  }
+  catalog.detach(user);
 }
 
 TEST_CASE("prepare refuses a range that is none") {

@@ -69,9 +69,17 @@ class reclaimer {
     return retire_and_collect({object, release, false}, lazy_batch);
   }
 
-  /// Like retire, but `release` is called by collect_owned alone: for objects whose release takes long.
-  void retire_for_owner(void* object, void (*release)(void*)) noexcept {
-    (void)retire_and_collect({object, release, true});
+  /// Like retire, but `release` is called by collect_owned alone: for objects whose release takes long. False
+  /// where no memory is left to note the object: the owner keeps it, and tries again.
+  bool retire_for_owner(void* object, void (*release)(void*)) noexcept {
+    try {
+      const locked lock{mutex_};
+      open_.push_back({object, release, true});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    (void)collect();
+    return true;
   }
 
   /// Frees what can be freed now, except the owner's objects; returns how many objects still wait for

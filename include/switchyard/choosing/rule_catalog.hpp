@@ -29,6 +29,7 @@
 #include <switchyard/choosing/rule_book.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/known_files.hpp>
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/outline_json.hpp>
@@ -103,7 +104,8 @@ class rule_catalog {
                          differ(fresh.overlays, served.overlays);
     fresh.version = served.version + (differs ? 1 : 0);
     fresh.described = &arguments.now();
-    known.serving = fresh;
+    operator_files serving = fresh;  // whole, before anything is replaced
+    known.serving = std::move(serving);
     return fresh;
   }
 
@@ -233,7 +235,8 @@ class rule_catalog {
 
   /// A member of an object in the text of a file's beginning; empty: it is not there.
   [[nodiscard]] static std::string peek(const std::string& text, std::string_view object, const char* key) {
-    const nlohmann::json found = nlohmann::json::parse(find_member(text, object), nullptr, false);
+    const json_document parsed = json_document::try_parse(find_member(text, object));
+    const nlohmann::json& found = parsed.value();
     if (!found.is_object()) return {};
     const auto member = found.find(key);
     return member != found.end() && member->is_string() ? member->get<std::string>() : std::string{};
@@ -340,11 +343,11 @@ class rule_catalog {
     }
     if (known.serving.manifests.empty()) return;
     fresh.manifests = known.serving.manifests;
-    if (!std::exchange(known.lost_manifests, true)) {
-      said_->warn("[switchyard.302] " + std::string{op.name} +
-                  ": its last manifest was removed; its variants stay in use. Install manifests again, or "
-                  "restart the program to remove them");
-    }
+    if (known.lost_manifests) return;
+    said_->warn("[switchyard.302] " + std::string{op.name} +
+                ": its last manifest was removed; its variants stay in use. Install manifests again, or "
+                "restart the program to remove them");
+    known.lost_manifests = true;
   }
 
   search_path path_;

@@ -7,7 +7,6 @@
 #include <clocale>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -96,7 +95,7 @@ class expression_scanner {
     double value = 0;
     try {
       value = std::stod(local, &used);
-    } catch (const std::exception&) {
+    } catch (const std::logic_error&) {  // out_of_range, invalid_argument
       used = 0;
     }
     if (used != local.size()) fail_at(start, "'" + digits + "' is not a number");

@@ -34,11 +34,10 @@ class entry_cache {
     }
     std::erase_if(known_, [](const auto& each) { return each.second.expired(); });
     std::shared_ptr<const Content> out = read();
-    for (const std::uint32_t each : entries) {
-      if (was_read_.size() <= each) was_read_.resize(std::size_t{each} + 1);
-      was_read_[each] = true;
-    }
+    if (!entries.empty() && was_read_.size() <= entries.back())
+      was_read_.resize(std::size_t{entries.back()} + 1);
     known_.insert_or_assign(entries, out);
+    for (const std::uint32_t each : entries) was_read_[each] = true;  // nothing fails from here on
     return out;
   }
 

@@ -15,45 +15,13 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/files/scan_json.hpp>
+#include <switchyard/files/json_document.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 /// Largest JSON file that is read.
 inline constexpr std::size_t max_json_bytes = std::size_t{256} << 20U;
-
-/// Parses JSON text, that of a file or of a part of it that stands at the JSON pointer `above`. Throws
-/// file_error malformed_json.
-[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, const std::string& path,
-                                               const std::string& above = {}) {
-  const json_scan found = scan_json(text);
-  if (found.depth > max_json_depth) {
-    throw file_error{error_code::malformed_json, path + ": nests " + std::to_string(found.depth) +
-                                                     " levels deep; at most " +
-                                                     std::to_string(max_json_depth) + " are read"};
-  }
-  if (found.zero_byte != json_scan::nowhere) {
-    throw file_error{error_code::malformed_json, path + ": is not JSON: byte " +
-                                                     std::to_string(found.zero_byte + 1) +
-                                                     " is zero. Was the file cut off or saved half-way?"};
-  }
-  try {
-    auto out = nlohmann::json::parse(text);
-    if (found.has_repeated_key) {
-      throw file_error{error_code::malformed_json, path + ": " +
-                                                       text::shortened(above + found.repeated_key, 300) +
-                                                       ": the key is repeated; remove one of the two"};
-    }
-    return out;
-  } catch (const nlohmann::json::exception& problem) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the number means nothing here
-    std::string_view message = problem.what();
-    if (const auto end = message.find("] "); end != std::string_view::npos) message.remove_prefix(end + 2);
-    throw file_error{error_code::malformed_json, path + ": is not JSON: " + text::shortened(message, 300) +
-                                                     ". Was the file cut off or saved half-way?"};
-  }
-}
 
 /// A value in a file, with its JSON pointer. Its readers throw file_error invalid_entry with the file, the
 /// pointer, what was expected and what was found.

@@ -5,18 +5,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <sys/stat.h>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/file_signature.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/search_path.hpp>
 
@@ -31,43 +29,6 @@ struct reload_report {
 
 /// Takes a warning for the log.
 using warning_sink = std::function<void(const std::string&)>;
-
-/// Tells versions of a file apart without reading it.
-class file_signature {
- public:
-  /// Nothing is there, as far as is known.
-  file_signature() = default;
-  explicit file_signature(const std::string& path) {
-    struct stat found {};
-    if (::stat(path.c_str(), &found) != 0) {
-      error_ = errno;
-      return;
-    }
-    written_ns_ = nanoseconds(found.st_mtim);
-    changed_ns_ = nanoseconds(found.st_ctim);
-    size_ = found.st_size;
-    inode_ = found.st_ino;
-    device_ = found.st_dev;
-  }
-
-  [[nodiscard]] bool is_gone() const noexcept { return error_ == ENOENT || error_ == ENOTDIR; }
-  /// Why nothing can be said of the file; 0 where something can.
-  [[nodiscard]] int obstacle() const noexcept { return is_gone() ? 0 : error_; }
-
-  friend bool operator==(const file_signature&, const file_signature&) = default;
-
- private:
-  [[nodiscard]] static std::int64_t nanoseconds(const ::timespec& time) noexcept {
-    return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-  }
-
-  int error_ = 0;
-  std::int64_t written_ns_ = 0;
-  std::int64_t changed_ns_ = 0;  // a program cannot set this one
-  std::int64_t size_ = -1;
-  std::uint64_t inode_ = 0;
-  std::uint64_t device_ = 0;
-};
 
 template <class Content>
 class known_files {
@@ -93,10 +54,10 @@ class known_files {
       kept.emplace(path, std::move(current));
       order.push_back(path);
     }
-    order_ = std::move(order);
     for (const auto& [path, gone] : entries_) {
       if (gone.content != nullptr && !kept.contains(path)) report.changed.push_back(path);
     }
+    order_ = std::move(order);  // nothing fails from here on
     entries_ = std::move(kept);
     std::erase_if(obstacles_, [&](const std::string& path) {
       return std::none_of(found.obstacles.begin(), found.obstacles.end(),

@@ -85,16 +85,18 @@ class manifest_file {
   [[nodiscard]] bool has_variant(const std::string& id) const {
     const std::scoped_lock lock{ids_mutex_};
     if (!has_ids_) {
-      has_ids_ = true;
+      std::unordered_set<std::string> found;  // whole, before anything relies on it
       try {
         if (file_) {
-          add_ids(*file_);
+          add_ids(*file_, found);
         } else {
-          add_ids(outlined_file{read_file(path(), max_json_bytes), path(), "variants"});
+          add_ids(outlined_file{read_file(path(), max_json_bytes), path(), "variants"}, found);
         }
       } catch (const error&) {
         // Gone or invalid by now: it has no variants.
       }
+      ids_.swap(found);
+      has_ids_ = true;
     }
     return ids_.contains(id);
   }
@@ -130,8 +132,8 @@ class manifest_file {
     }
   }
 
-  void add_ids(const outlined_file& of) const {
-    of.for_each_id([this](std::string id) { ids_.insert(std::move(id)); });
+  static void add_ids(const outlined_file& of, std::unordered_set<std::string>& to) {
+    of.for_each_id([&to](std::string id) { to.insert(std::move(id)); });
   }
 
   const operator_description* op_ = nullptr;

@@ -15,6 +15,7 @@
 
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/outline_json.hpp>
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/operator.hpp>
@@ -42,7 +43,7 @@ class outlined_file {
     for (const json_outline::member& each : outline_.members) {
       const std::string_view key = each.key.in(text_);
       if (key != list_ && string_in({each.key.begin - 1, each.key.end + 1}) == list_) {
-        (void)parse_json(text_, path_);  // says that the key stands twice, if it does
+        (void)json_document{text_, path_};  // says that the key stands twice, if it does
         throw file_error{error_code::malformed_json, path_ + ": the key \"" + text::shortened(key, 60) +
                                                          "\" is spelt with an escape; write it without"};
       }
@@ -55,7 +56,7 @@ class outlined_file {
       ((reduced += '"') += key) += "\":";
       reduced += each.value.in(text_);
     }
-    head_ = parse_json(reduced += '}', path_);
+    head_ = json_document{reduced += '}', path_};
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -63,7 +64,7 @@ class outlined_file {
   [[nodiscard]] bool has_list() const noexcept { return has_list_; }
 
   /// The file without its list.
-  [[nodiscard]] const nlohmann::json& head() const noexcept { return head_; }
+  [[nodiscard]] const nlohmann::json& head() const noexcept { return head_.value(); }
 
   /// Reads the types of the entries; one that cannot be read becomes a warning, and its entry is left out.
   void read_types(const operator_description& op, warnings& warned) {
@@ -105,8 +106,8 @@ class outlined_file {
     const std::size_t index = positions_[number];
     try {
       const std::string pointer = pointer_to(index);
-      const nlohmann::json value = parse_json(entries_[number].whole.in(text_), path_, pointer);
-      const json_place place{value, path_, pointer};
+      const json_document document{entries_[number].whole.in(text_), path_, pointer};
+      const json_place place{document.value(), path_, pointer};
       read(place, index);
     } catch (const file_error& problem) {
       warned.add(problem.what());
@@ -119,8 +120,8 @@ class outlined_file {
     const std::string_view spelt = part.in(text_);
     if (spelt.size() < 2 || spelt.front() != '"') return {};
     if (spelt.find('\\') == std::string_view::npos) return std::string{spelt.substr(1, spelt.size() - 2)};
-    const auto parsed = nlohmann::json::parse(spelt, nullptr, false);
-    return parsed.is_string() ? parsed.get<std::string>() : std::string{};
+    const json_document parsed = json_document::try_parse(spelt);
+    return parsed.value().is_string() ? parsed.value().get<std::string>() : std::string{};
   }
   template <class Visitor>
   void visit_id(text_span id, const Visitor& visit) const {
@@ -129,8 +130,8 @@ class outlined_file {
 
   /// Throws what is wrong with the text.
   [[noreturn]] void refuse() const {
-    const nlohmann::json document = parse_json(text_, path_);
-    if (!document.is_object()) json_place{document, path_}.expected("an object");
+    const json_document document{text_, path_};
+    if (!document.value().is_object()) json_place{document.value(), path_}.expected("an object");
     throw file_error{error_code::malformed_json, path_ + ": is not JSON"};
   }
 
@@ -144,9 +145,10 @@ class outlined_file {
     const std::string_view spelt = outline_.elements[index].type.in(text_);
     try {
       const std::string pointer = pointer_to(index);
-      nlohmann::json owner = nlohmann::json::object();
-      if (!spelt.empty()) owner["type"] = parse_json(spelt, path_, pointer + "/type");
-      std::vector<axis_value> type = detail::read_served_type(json_place{owner, path_, pointer}, op);
+      const std::string owner = spelt.empty() ? "{}" : "{\"type\":" + std::string{spelt} + "}";
+      const json_document document{owner, path_, pointer};
+      std::vector<axis_value> type =
+          detail::read_served_type(json_place{document.value(), path_, pointer}, op);
       std::string key;
       for (const axis_value& each : type)
         key += std::to_string(each.axis) + '=' + std::to_string(each.value) + ' ';
@@ -163,7 +165,7 @@ class outlined_file {
   std::string path_;
   std::string list_;
   bool has_list_ = false;
-  nlohmann::json head_;
+  json_document head_;
   json_outline outline_;  // its elements: until the types are read
   std::vector<entry> entries_;
   std::vector<std::uint32_t> positions_;  // of the entries in the list

@@ -21,6 +21,7 @@
 #include <switchyard/expression/names.hpp>
 #include <switchyard/files/inherited_place.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_axes.hpp>
@@ -373,8 +374,8 @@ class variant_list {
 /// Parses a manifest's text. `path` names the file in messages, and its folder is where the blobs lie.
 [[nodiscard]] inline manifest parse_manifest(std::string_view text, const std::string& path,
                                              const operator_description& op, warnings& warned) {
-  const nlohmann::json document = parse_json(text, path);
-  const json_place file{document, path};
+  const json_document document{text, path};
+  const json_place file{document.value(), path};
   manifest out = detail::read_manifest_head(file, op);
   const auto list = file.at("variants");
   out.variants.reserve(list.array_size());

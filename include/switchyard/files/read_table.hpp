@@ -15,6 +15,7 @@
 
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_group.hpp>
@@ -231,8 +232,8 @@ class table_reader {
 /// Parses a table's text. `path` names the file in messages.
 [[nodiscard]] inline table parse_table(std::string_view text, const std::string& path,
                                        const operator_description& op, warnings& warned) {
-  const nlohmann::json document = parse_json(text, path);
-  const json_place file{document, path};
+  const json_document document{text, path};
+  const json_place file{document.value(), path};
   detail::table_reader reader{op, warned};
   table out = reader.read_head(file);
   if (!file.has("groups")) return out;

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
+#include <dirent.h>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -76,25 +79,48 @@ namespace detail {
   return problem == std::errc::no_such_file_or_directory || problem == std::errc::not_a_directory;
 }
 
-/// Calls `visit` with each entry of a folder. One that is not there has none.
+/// Calls `visit` with each entry of a folder but "." and "..". One that is not there has none. libstdc++'s
+/// directory_iterator ends the process where a path finds no memory.
 template <class Visitor>
 void visit_folder(const std::string& folder, file_listing& out, const Visitor& visit) {
-  std::error_code problem;
-  for (std::filesystem::directory_iterator at{folder, problem}, end; !problem && at != end;
-       at.increment(problem)) {
-    visit(*at);
+  struct closer {
+    void operator()(::DIR* each) const noexcept { ::closedir(each); }
+  };
+  const std::unique_ptr<::DIR, closer> from{::opendir(folder.c_str())};
+  int problem = from == nullptr ? errno : 0;
+  while (problem == 0) {
+    errno = 0;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this thread's own
+    const ::dirent* const entry = ::readdir(from.get());
+    if (entry == nullptr) problem = errno;
+    if (entry == nullptr) break;
+    const std::string_view name{&entry->d_name[0]};
+    if (name != "." && name != "..") visit(name, entry->d_type);
   }
-  if (problem && !is_absent(problem)) out.obstacles.push_back({folder, problem});
+  const std::error_code failed{problem, std::generic_category()};
+  if (failed && !is_absent(failed)) out.obstacles.push_back({folder, failed});
+}
+
+/// The path of an entry, as std::filesystem spells it.
+[[nodiscard]] inline std::string joined(const std::string& folder, std::string_view name) {
+  std::string out = folder;
+  if (!out.ends_with('/')) out += '/';
+  return out += name;
 }
 
 /// The names of the folders in a folder, sorted.
 [[nodiscard]] inline std::vector<std::string> list_folders(const std::string& folder, file_listing& out) {
   std::vector<std::string> found;
-  visit_folder(folder, out, [&](const std::filesystem::directory_entry& at) {
+  visit_folder(folder, out, [&](std::string_view name, unsigned char type) {
+    if (name.starts_with('.')) return;
     std::error_code problem;
-    const std::string name = at.path().filename().string();
-    if (at.is_directory(problem) && !name.starts_with('.')) found.push_back(name);
-    if (problem && !is_absent(problem)) out.obstacles.push_back({at.path().string(), problem});
+    bool is_folder = type == DT_DIR;
+    if (type == DT_LNK || type == DT_UNKNOWN) {
+      const std::string path = joined(folder, name);
+      is_folder = std::filesystem::is_directory(path, problem);
+      if (problem && !is_absent(problem)) out.obstacles.push_back({path, problem});
+    }
+    if (is_folder) found.emplace_back(name);
   });
   std::sort(found.begin(), found.end());
   return found;
@@ -102,9 +128,10 @@ void visit_folder(const std::string& folder, file_listing& out, const Visitor& v
 
 /// Adds the JSON files of a folder, sorted by name.
 inline void list_json(const std::string& folder, file_listing& out) {
+  constexpr std::string_view extension = ".json";
   std::vector<std::string> found;
-  visit_folder(folder, out, [&](const std::filesystem::directory_entry& at) {
-    if (at.path().extension() == ".json") found.push_back(at.path().string());
+  visit_folder(folder, out, [&](std::string_view name, unsigned char /*type*/) {
+    if (name.size() > extension.size() && name.ends_with(extension)) found.push_back(joined(folder, name));
   });
   std::sort(found.begin(), found.end());
   out.files.insert(out.files.end(), found.begin(), found.end());

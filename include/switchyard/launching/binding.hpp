@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <switchyard/base/lock.hpp>
 #include <switchyard/choosing/explain.hpp>
@@ -18,6 +19,7 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/manifest.hpp>
 #include <switchyard/launching/kernel_loader.hpp>
 #include <switchyard/launching/kind_binding.hpp>
 #include <switchyard/launching/plan.hpp>
@@ -126,6 +128,18 @@ class binding {
       }
     }
     return false;
+  }
+
+  /// The variants that are out of service since a blob was missing or not the pinned one.
+  [[nodiscard]] std::vector<const variant*> without_blob() const {
+    std::vector<const variant*> out;
+    for (const std::atomic<known_kind*>& bucket : kinds_) {
+      for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
+           each = each->next) {
+        each->kernels.for_each_without_blob([&out](const variant& found) { out.push_back(&found); });
+      }
+    }
+    return out;
   }
 
   /// Frees a plan, recording the calls that were counted.

@@ -21,8 +21,12 @@ class binding_user {
 
   /// Called by the source, one call at a time, with a binding that replaces the one in use. Everything that
   /// replacing costs is paid here, by the calling thread: loading what served calls need, and freeing. False
-  /// where kernels cannot be loaded and calls that are served now would not be: nothing was replaced then.
-  [[nodiscard]] virtual bool adopt(std::unique_ptr<binding> fresh) = 0;
+  /// where kernels cannot be loaded and calls that are served now would not be: nothing was replaced then,
+  /// and `fresh` is left to the caller.
+  [[nodiscard]] virtual bool adopt(std::unique_ptr<binding>&& fresh) = 0;
+
+  /// The binding in use, which stays while the source does not call adopt(); null: none.
+  [[nodiscard]] virtual const binding* in_use() const noexcept = 0;
 
   /// Frees replaced bindings that no call uses any more. Called by the source, one call at a time.
   virtual void free_replaced() = 0;

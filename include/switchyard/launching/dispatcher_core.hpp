@@ -22,6 +22,7 @@
 #include <switchyard/launching/binding_source.hpp>
 #include <switchyard/launching/call_errors.hpp>
 #include <switchyard/launching/carry_plans.hpp>
+#include <switchyard/launching/kept_ranges.hpp>
 #include <switchyard/launching/launch_late.hpp>
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/plan.hpp>
@@ -47,7 +48,8 @@ class dispatcher_core final : public binding_user {
   /// No call may be under way.
   ~dispatcher_core() override {
     source_.detach(*this);
-    delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
+    delete current_.load(std::memory_order_relaxed);           // NOLINT(cppcoreguidelines-owning-memory)
+    for (const binding* const each : displaced_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
@@ -102,17 +104,17 @@ class dispatcher_core final : public binding_user {
     }
   }
 
-  /// Loads every kernel that may be chosen when axes run over ranges, now and after each replacement of
-  /// files.
+  /// Loads every kernel that may be chosen when axes run over ranges, now and, for the first 256 ranges that
+  /// do not cover each other, after each replacement of files.
   void prepare(problem_view own, const void* arguments, std::span<const axis_span> ranges) {
     const auto fresh =
         std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
       binding* const now = current_.load(std::memory_order_seq_cst);
-      detail::load_ranges(*now, *fresh);
+      (void)detail::load_ranges(*now, *fresh);
       const locked lock{mutex_};
-      keep(fresh);
+      prepared_.add(op_, fresh);
       if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
     }
   }
@@ -144,24 +146,32 @@ class dispatcher_core final : public binding_user {
 
   /// Takes a new binding into use. What the old one served is decided and loaded first, here, so that no call
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
-  [[nodiscard]] bool adopt(std::unique_ptr<binding> fresh) override {
+  [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override {
     binding* old = nullptr;
+    displaced_.reserve(displaced_.size() + 1);  // nothing fails once calls use the fresh one
     for (int round = 0;; ++round) {
       const std::size_t prepared = prepare_again(*fresh);
       if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
       const locked lock{mutex_};
-      if (prepared_.size() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
+      if (prepared_.changes() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
       fresh->begin_service();
       old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
       break;
     }
     if (old == nullptr) return true;
-    reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
+    displaced_.push_back(old);
     free_replaced();
     return true;
   }
 
+  [[nodiscard]] const binding* in_use() const noexcept override {
+    return current_.load(std::memory_order_acquire);
+  }
+
   void free_replaced() override {
+    std::erase_if(displaced_, [this](binding* old) {
+      return reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
+    });
     // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
     for (int attempt = 0; attempt < most_attempts && reclaimer_.collect_owned() > 0; ++attempt) {
     }
@@ -170,31 +180,25 @@ class dispatcher_core final : public binding_user {
  private:
   static constexpr int most_rounds = 4;
   static constexpr int most_attempts = 8;
-  static constexpr std::size_t most_prepared = 256;
 
-  /// Loads what was prepared; returns how many ranges that were.
+  /// Loads what was prepared; returns the changes of the kept ranges up to then.
   std::size_t prepare_again(binding& fresh) {
-    std::vector<std::shared_ptr<const detail::prepared_ranges>> all;
+    detail::kept_ranges::list all;
+    std::size_t changes = 0;
     {
       const locked lock{mutex_};
-      all = prepared_;
+      all = prepared_.all();
+      changes = prepared_.changes();
     }
+    const std::size_t share = detail::kept_ranges::share_of_each(all);
     for (const auto& each : all) {
       try {
-        detail::load_ranges(fresh, *each);
+        (void)detail::load_ranges(fresh, *each, share);
       } catch (const error&) {
         // A call in the range meets the error itself.
       }
     }
-    return all.size();
-  }
-
-  /// Remembers ranges for prepare_again. The caller holds mutex_.
-  void keep(const std::shared_ptr<const detail::prepared_ranges>& fresh) {
-    for (const auto& each : prepared_) {
-      if (*each == *fresh) return;
-    }
-    if (prepared_.size() < most_prepared) prepared_.push_back(fresh);
+    return changes;
   }
 
   // It makes the key again, so that the way of the other calls need not keep it.
@@ -423,7 +427,8 @@ class dispatcher_core final : public binding_user {
   // What writers contend for, on a cache line of its own.
   alignas(64) mutex mutex_;
   std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
-  std::vector<std::shared_ptr<const detail::prepared_ranges>> prepared_;  // guarded by mutex_; only grows
+  detail::kept_ranges prepared_;         // guarded by mutex_
+  std::vector<binding*> displaced_;      // owned, until the reclaimer has them; for the source's calls alone
 };
 
 }  // namespace v0

@@ -192,6 +192,14 @@ class kind_binding {
     return false;
   }
 
+  /// Visits the variants that are out of service since a blob was missing or not the pinned one.
+  template <class Visitor>
+  void for_each_without_blob(const Visitor& visit) const {
+    for (std::size_t i = 0; i < variants_.size(); ++i) {
+      if (variants_[i].lacks_blob.load(std::memory_order_relaxed)) visit(*rules_->candidates[i].variant);
+    }
+  }
+
   /// A line for one launch, where they were asked for.
   void trace(const plan& each) const {
     if (shared_.messages->level() == debug_level::launches) report(each, {});
@@ -206,6 +214,7 @@ class kind_binding {
     std::atomic<const std::vector<loaded_kernel>*> ready{nullptr};
     std::vector<loaded_kernel> kernels;
     std::atomic<bool> has_warned{false};  // that it does not fit some problem
+    std::atomic<bool> lacks_blob{false};  // and is out of service: the blob was missing or not the pinned one
     mutex load_mutex;                     // held while the kernels are loaded
     unsigned failures = 0;  // loads in a row that failed for what may pass; guarded by load_mutex
     std::unique_ptr<const driver_error> last_failure;  // of those; guarded by load_mutex
@@ -252,21 +261,21 @@ class kind_binding {
       slot.kernels = std::move(kernels);
       slot.configured.resize(slot.kernels.size());
       slot.ready.store(&slot.kernels, std::memory_order_release);
-      if (slot.failures > 0 && shared_.messages->level() != debug_level::silent) {
-        shared_.messages->line("switchyard: " + name_of(index) + " was loaded after " +
-                               std::to_string(slot.failures) + " failures and serves again");
-      }
       // Only now: a graph captured before holds the variant that served meanwhile.
       if (slot.failures > 0) count_generation();
-      slot.failures = 0;
       slot.last_failure = nullptr;
+      const unsigned failures = std::exchange(slot.failures, 0U);
+      if (failures > 0 && shared_.messages->level() != debug_level::silent) {
+        shared_.messages->line("switchyard: " + name_of(index) + " was loaded after " +
+                               std::to_string(failures) + " failures and serves again");
+      }
       return &slot.kernels;
     } catch (const driver_error& problem) {
       if (problem.kind() == failure_kind::context || problem.code() == error_code::load_during_capture) throw;
       if (problem.kind() == failure_kind::transient) {
-        suspend(index, slot, problem);
-        slot.last_failure = std::make_unique<const driver_error>(problem);
         passing = std::make_unique<const driver_error>(problem);
+        slot.last_failure = std::make_unique<const driver_error>(problem);
+        suspend(index, slot, problem);
       } else {
         retire(index, problem);
       }
@@ -308,8 +317,10 @@ class kind_binding {
                            " is passed over for such calls; the next candidate is used)");
   }
 
-  /// Takes a variant out of service for good.
+  /// Takes a variant out of service for as long as this binding is used.
   [[gnu::cold]] void retire(std::uint32_t index, const error& problem) {
+    if (problem.code() == error_code::blob_missing || problem.code() == error_code::blob_hash_differs)
+      variants_[index].lacks_blob.store(true, std::memory_order_relaxed);
     unusable_[index].store(true, std::memory_order_relaxed);
     count_generation();
     shared_.messages->warn(std::string{problem.what()} + " (" + name_of(index) +

@@ -29,7 +29,8 @@ struct axis_span {
 
 namespace detail {
 
-/// At most `most` values of a range, equally far apart in ratio, its ends among them.
+/// At most `most` values of a range, equally far apart in ratio, its ends among them; its last one alone
+/// where `most` is 1.
 [[nodiscard]] inline std::vector<std::int64_t> sample_range(std::int64_t first, std::int64_t last,
                                                             std::size_t most) {
   std::vector<std::int64_t> out;
@@ -38,6 +39,7 @@ namespace detail {
     for (std::int64_t value = first; value <= last; ++value) out.push_back(value);
     return out;
   }
+  if (most < 2) return {last};
   const double low = __builtin_log2(static_cast<double>(first < 1 ? 1 : first));
   const double high = __builtin_log2(static_cast<double>(last));
   out.push_back(first);
@@ -52,35 +54,44 @@ namespace detail {
 
 /// An axis and the values of it that are tried.
 struct swept_axis {
-  std::uint32_t axis = 0;
+  std::size_t axis = 0;
   std::vector<std::int64_t> values;
 };
 
-/// A problem and the axes that run over ranges; checked, and kept to be prepared again after a replacement.
+/// The problems of a prepare(), for the operator's own axes; checked, and kept to be prepared again after a
+/// replacement.
 struct prepared_ranges {
-  std::vector<std::int64_t> problem;  ///< of the operator's own axes
-  std::vector<std::byte> arguments;   ///< of the call, for conditions on them
-  std::vector<swept_axis> axes;
-  bool is_exhaustive = false;  ///< every problem of the ranges is tried
+  std::vector<std::int64_t> first;
+  std::vector<std::int64_t> last;    ///< included; the first one where an axis does not run
+  std::vector<std::byte> arguments;  ///< of the call, for conditions on them
 
-  friend bool operator==(const prepared_ranges& a, const prepared_ranges& b) noexcept {
-    if (a.problem != b.problem || a.arguments != b.arguments || a.axes.size() != b.axes.size()) return false;
-    for (std::size_t i = 0; i < a.axes.size(); ++i) {
-      if (a.axes[i].axis != b.axes[i].axis || a.axes[i].values != b.axes[i].values) return false;
+  /// How many values an axis takes.
+  [[nodiscard]] double count(std::size_t axis) const noexcept {
+    return static_cast<double>(last[axis] - first[axis]) + 1;
+  }
+  /// How many problems there are.
+  [[nodiscard]] double problems() const noexcept {
+    double out = 1;
+    for (std::size_t i = 0; i < first.size(); ++i) out *= count(i);
+    return out;
+  }
+  [[nodiscard]] bool contains(problem_view problem) const noexcept {
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (problem[i] < first[i] || problem[i] > last[i]) return false;
     }
     return true;
   }
 };
 
-/// Problems of all ranges together up to which each one is tried.
+/// Problems up to which each one is tried when ranges are prepared, and a bound of those that are.
 inline constexpr std::size_t most_prepared_problems = 65536;
 
 /// Throws call_error invalid_argument for what is no range of a size axis.
 [[nodiscard]] inline prepared_ranges read_ranges(const operator_description& op, problem_view problem,
                                                  const void* arguments, std::span<const axis_span> ranges) {
   const auto* const bytes = static_cast<const std::byte*>(arguments);
-  prepared_ranges out{{problem.begin(), problem.end()}, {bytes, bytes + op.argument_bytes}, {}, true};
-  double problems = 1;
+  prepared_ranges out{
+      {problem.begin(), problem.end()}, {problem.begin(), problem.end()}, {bytes, bytes + op.argument_bytes}};
   for (const axis_span& range : ranges) {
     const std::uint32_t axis = find_axis(op, range.axis);
     const bool is_known = axis < op.axes.size();
@@ -90,38 +101,54 @@ inline constexpr std::size_t most_prepared_problems = 65536;
                            std::to_string(range.first) + " to " + std::to_string(range.last) +
                            (is_known ? " is not a valid range of sizes" : ": the operator has no such axis")};
     }
-    out.axes.push_back({axis, {range.first, range.last}});
-    problems *= static_cast<double>(range.last - range.first) + 1;
+    out.first[axis] = range.first;
+    out.last[axis] = range.last;
   }
-  out.is_exhaustive = problems <= static_cast<double>(most_prepared_problems);
-  std::size_t each_axis = most_prepared_problems;
-  if (!out.is_exhaustive && !out.axes.empty()) {
-    each_axis = static_cast<std::size_t>(__builtin_exp2(16.0 / static_cast<double>(out.axes.size())));
-    if (each_axis < 2) each_axis = 2;
-  }
-  for (swept_axis& each : out.axes) each.values = sample_range(each.values[0], each.values[1], each_axis);
   return out;
 }
 
-/// Whether a problem that differs from the ranges' own in swept axes alone lies within the ranges.
-[[nodiscard]] inline bool lies_within(const prepared_ranges& ranges, problem_view problem) {
-  for (std::size_t i = 0; i < ranges.problem.size(); ++i) {
-    const swept_axis* swept = nullptr;
-    for (const swept_axis& each : ranges.axes) {
-      if (each.axis == i) swept = &each;
-    }
-    const bool inside = swept != nullptr
-                            ? problem[i] >= swept->values.front() && problem[i] <= swept->values.back()
-                            : problem[i] == ranges.problem[i];
-    if (!inside) return false;
+/// The values that are tried of the axes that run: all, where that makes at most `most` problems. Else `most`
+/// is dealt among the axes, whose ends come first; what short ones leave over is for the others.
+[[nodiscard]] inline std::vector<swept_axis> sample_axes(const prepared_ranges& of, std::size_t most) {
+  std::vector<swept_axis> out;
+  for (std::size_t i = 0; i < of.first.size(); ++i) {
+    if (of.first[i] < of.last[i]) out.push_back({i, {}});
   }
-  return true;
+  auto room = static_cast<double>(most);
+  const bool is_whole = of.problems() <= room;
+  double each = room;  // values of an axis
+  std::size_t left = out.size();
+  const auto take = [&](swept_axis& axis, double values) {
+    axis.values = sample_range(of.first[axis.axis], of.last[axis.axis], static_cast<std::size_t>(values));
+    room /= values;
+    --left;
+  };
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    // Rounding must not lose the last value of an exact root.
+    if (!is_whole && left > 0)
+      each = __builtin_floor(__builtin_exp2(__builtin_log2(room) / static_cast<double>(left)) + 1e-6);
+    for (swept_axis& axis : out) {
+      const double count = of.count(axis.axis);
+      if (!axis.values.empty() || count > each) continue;
+      take(axis, count);
+      goes_on = true;
+    }
+  }
+  for (swept_axis& axis : out) {
+    if (axis.values.empty()) take(axis, each >= 2 ? each : room >= 2 ? 2 : 1);
+  }
+  return out;
 }
 
-/// Loads what may be chosen: each problem is decided where there are at most 65,536, else a sample of them
-/// that is dense in ratio, and every problem that a table measured. Throws what binding::refuse does.
-inline void load_ranges(binding& into, const prepared_ranges& ranges) {
+/// Loads what may be chosen: each problem is decided where there are at most `most`, else as many of them,
+/// dense in ratio, and up to as many that a table measured. Returns how many were decided. Throws what
+/// binding::refuse does.
+inline std::size_t load_ranges(binding& into, const prepared_ranges& ranges,
+                               std::size_t most = most_prepared_problems) {
+  std::size_t decided = 0;
   const auto decide = [&](problem_view own) {
+    ++decided;
     const packed_problem packed = into.pack(own, ranges.arguments.data());
     const expanded_problem expanded{into.op(), packed};
     const problem_view problem = expanded.view();
@@ -134,30 +161,44 @@ inline void load_ranges(binding& into, const prepared_ranges& ranges) {
       if (kind.prepare(chosen.variant, passing)) return;
     }
   };
-  std::vector<std::int64_t> problem = ranges.problem;
-  std::vector<std::size_t> digits(ranges.axes.size());
+  const std::vector<swept_axis> axes = sample_axes(ranges, most);
+  std::vector<std::int64_t> problem = ranges.first;
+  std::vector<std::size_t> digits(axes.size());
   for (bool more = true; more;) {
-    for (std::size_t i = 0; i < digits.size(); ++i)
-      problem[ranges.axes[i].axis] = ranges.axes[i].values[digits[i]];
+    for (std::size_t i = 0; i < digits.size(); ++i) problem[axes[i].axis] = axes[i].values[digits[i]];
     decide(problem);
     more = false;
     for (std::size_t i = 0; i < digits.size() && !more; ++i) {
-      more = ++digits[i] < ranges.axes[i].values.size();
+      more = ++digits[i] < axes[i].values.size();
       if (!more) digits[i] = 0;
     }
   }
-  if (ranges.is_exhaustive) return;
-  const packed_problem packed = into.pack(ranges.problem, ranges.arguments.data());
+  if (ranges.problems() <= static_cast<double>(most)) return decided;
+  const packed_problem packed = into.pack(ranges.first, ranges.arguments.data());
   const expanded_problem expanded{into.op(), packed};
-  for (const bound_group& group : into.kind_of(expanded.view()).rules().groups) {
-    if (!matches(group.type, expanded.view())) continue;
-    for (std::size_t row = 0; row < group.row_count(); ++row) {
-      problem = ranges.problem;
-      for (std::size_t i = 0; i < group.axes.size(); ++i)
-        problem[group.axes[i]] = group.at[row * group.axes.size() + i];
-      if (lies_within(ranges, problem)) decide(problem);
+  const std::vector<bound_group>& groups = into.kind_of(expanded.view()).rules().groups;
+  const auto visit_measured = [&](const auto& visit) {
+    for (const bound_group& group : groups) {
+      if (!matches(group.type, expanded.view())) continue;
+      for (std::size_t row = 0; row < group.row_count(); ++row) {
+        problem = ranges.first;
+        for (std::size_t i = 0; i < group.axes.size(); ++i) {
+          const std::int64_t value = group.at[row * group.axes.size() + i];
+          if (group.axes[i] < problem.size())
+            problem[group.axes[i]] = value;  // else an axis that files added
+        }
+        if (ranges.contains(problem)) visit();
+      }
     }
-  }
+  };
+  std::size_t measured = 0;
+  visit_measured([&] { ++measured; });
+  const std::size_t step = measured / most + (measured % most != 0 ? 1 : 0);
+  std::size_t next = 0;
+  visit_measured([&] {
+    if (next++ % step == 0) decide(problem);
+  });
+  return decided;
 }
 
 }  // namespace detail

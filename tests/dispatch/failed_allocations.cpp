@@ -1,0 +1,219 @@
+// Reloads that find no memory, at each place where they ask for some: what serves goes on serving, nothing
+// ends the process, and the next reload takes the new files.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allocation_counter.hpp"
+#include "catch.hpp"
+#include "faulty_driver.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+using fault = failing_allocations;
+
+/// Which of a reload's allocations fail: one, or all from one on until it ends.
+const std::vector<fault::until>& extents() {
+  static const std::vector<fault::until> all{fault::until::next, fault::until::end};
+  return all;
+}
+
+[[nodiscard]] const char* name_of(fault::until extent) {
+  return extent == fault::until::next ? "one fails" : "all fail from one on";
+}
+
+/// Reloads while memory is short. False where the allocation of this number was not reached.
+[[nodiscard]] bool reload_short(sy::catalog& catalog, std::uint64_t nth, fault::until extent) {
+  const fault no_memory{nth, fault::threads::mine, extent};
+  try {
+    (void)catalog.reload();
+  } catch (const std::bad_alloc&) {
+  }
+  return no_memory.was_reached();
+}
+
+/// Writes a manifest whose first variant is never chosen while the table is read: "one" and "two" write
+/// `number` and the number behind it. A row names an id that other types alone have.
+void put_manifest(const disk& files, int number) {
+  files.put_manifest(
+      "stamp", {stamp_variant("never", 99), stamp_variant("one", number), stamp_variant("two", number + 1),
+                stamp_variant("elsewhere", 98, {{"dtype", "f16"}})});
+}
+
+/// Writes a table in which one of the two wins.
+void put_table(const disk& files, const std::string& winner) {
+  const std::string other = winner == "one" ? "two" : "one";
+  files.put_table("stamp", {stamp_group({row(1, 1, {{winner, 1.0}, {other, 2.0}, {"elsewhere", 3.0}}),
+                                         row(1, 64, {{winner, 1.0}, {other, 2.0}})})});
+}
+
+/// Fails each allocation of the reload that takes up what `change(step)` writes. `numbers(step)` is what
+/// calls get from then on.
+void fail_each(const std::function<void(const disk&, int)>& change, const std::function<int(int)>& number,
+               fault::until extent) {
+  const disk files;
+  put_manifest(files, 1);
+  put_table(files, "one");
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  change(files, 0);
+  (void)catalog.reload();
+  REQUIRE(run(on, {}) == number(0));
+  bool was_reached = true;
+  int step = 1;
+  for (; was_reached && step < 20'000; ++step) {
+    INFO("allocation " << step);
+    change(files, step);
+    was_reached = reload_short(catalog, static_cast<std::uint64_t>(step), extent);
+    const int got = run(on, {});
+    // Done is done, where what failed came last: a line of the log, say.
+    if (got != number(step)) REQUIRE(got == number(step - 1));
+    (void)catalog.reload();
+    REQUIRE(run(on, {}) == number(step));
+    REQUIRE(run(on, {.seqlen = 64}) == number(step));  // a new problem
+  }
+  CHECK(!was_reached);
+  CHECK(step > 100);
+  // Nothing that was read in part is believed.
+  const std::string log = files.log();
+  for (const char* const wrong : {"is not JSON", "is not a number", "[switchyard.107]", "[switchyard.110]"})
+    CHECK_FALSE(contains(log, wrong));
+}
+
+}  // namespace
+
+TEST_CASE("a table's reload that finds no memory leaves what serves, and the next one takes the table") {
+  for (const fault::until extent : extents()) {
+    DYNAMIC_SECTION(name_of(extent)) {
+      fail_each([](const disk& files, int step) { put_table(files, step % 2 == 0 ? "one" : "two"); },
+                [](int step) { return step % 2 == 0 ? 1 : 2; }, extent);
+    }
+  }
+}
+
+TEST_CASE("a manifest's reload that finds no memory leaves what serves, and the next one takes it") {
+  for (const fault::until extent : extents()) {
+    DYNAMIC_SECTION(name_of(extent)) {
+      fail_each([](const disk& files, int step) { put_manifest(files, step % 2 == 0 ? 1 : 5); },
+                [](int step) { return step % 2 == 0 ? 1 : 5; }, extent);
+    }
+  }
+}
+
+TEST_CASE("a bad file that is read without memory changes nothing, and a good one is taken after it") {
+  const std::vector<std::string> faults{
+      R"({"schema": "switchyard.table/1", "operator": "stamp", "groups": [{"rows": [{"at": [[1,)",
+      R"([[{"a": [{"b": [1, 2, {"c": "d"}]}, {"e": {}}]}], [[]], {"f": [[1]]}])",
+      R"({"schema": "switchyard.table/1", "operator": "stamp", "device": {"a": [{"b": [[1]]}]}, "groups": {}})",
+      R"({"schema": "switchyard.table/1", "operator": "stamp", "x": {"a": [1], "a": {"b": [2]}}, "groups": []})"};
+  for (const fault::until extent : extents()) {
+    for (const std::string& bad : faults) {
+      DYNAMIC_SECTION(name_of(extent) << ": " << bad) {
+        const disk files;
+        put_manifest(files, 1);
+        put_table(files, "one");
+        sy::catalog catalog{files.options()};
+        sy::dispatcher<stamp> on{catalog, fresh_host()};
+        CHECK(run(on, {}) == 1);
+        bool was_reached = true;
+        std::uint64_t nth = 1;
+        for (; was_reached && nth < 20'000; ++nth) {
+          INFO("allocation " << nth);
+          files.write(files.table_path("stamp"), bad);
+          was_reached = reload_short(catalog, nth, extent);
+          REQUIRE(run(on, {}) == 1);
+          (void)catalog.reload();
+          REQUIRE(run(on, {}) == 1);
+        }
+        CHECK(!was_reached);
+        CHECK(nth > 50);
+        put_table(files, "two");
+        (void)catalog.reload();
+        CHECK(run(on, {}) == 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("a blob that comes while there is no memory is noticed by the next reload") {
+  json late = stamp_variant_in("late.so", "late", 1);
+  late["launches"][0]["sha256"] = disk::hash_of(disk::built("stamp_other.so"));
+  for (const fault::until extent : extents()) {
+    DYNAMIC_SECTION(name_of(extent)) {
+      bool was_reached = true;
+      std::uint64_t nth = 1;
+      for (; was_reached && nth < 20'000; ++nth) {
+        INFO("allocation " << nth);
+        const disk files;
+        files.put_manifest("stamp", {late, stamp_variant("other", 2)});
+        sy::catalog catalog{files.options()};
+        sy::dispatcher<stamp> on{catalog, fresh_host()};
+        REQUIRE(run(on, {}) == 2);
+        files.put_blob("stamp", "stamp_other.so", "late.so");
+        was_reached = reload_short(catalog, nth, extent);
+        const int got = run(on, {});
+        if (got != 1001) REQUIRE(got == 2);
+        (void)catalog.reload();
+        // A load that found no memory is tried again after a second.
+        for (int i = 0; i < 300 && run(on, {}) != 1001; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds{10});
+        REQUIRE(run(on, {}) == 1001);
+      }
+      CHECK(!was_reached);
+      CHECK(nth > 20);
+    }
+  }
+}
+
+TEST_CASE("a watching thread that finds no memory goes on, and takes the new files later") {
+  for (const fault::until extent : extents()) {
+    DYNAMIC_SECTION(name_of(extent)) {
+      const disk files;
+      put_manifest(files, 1);
+      put_table(files, "one");
+      sy::catalog catalog{files.options()};
+      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      REQUIRE(run(on, {}) == 1);
+      bool was_reached = true;
+      int step = 1;
+      for (; was_reached && step < 20'000; ++step) {
+        INFO("allocation " << step);
+        const int before = step % 2 == 0 ? 2 : 1;
+        const int after = 3 - before;
+        put_table(files, after == 1 ? "one" : "two");
+        catalog.watch(std::chrono::milliseconds{1});
+        bool is_right = true;
+        {
+          const fault no_memory{static_cast<std::uint64_t>(step), fault::threads::others, extent};
+          int got = before;
+          // Each look allocates, so that the number is reached in the end; what is asked is that it is by
+          // the reload.
+          while (is_right && got != after && !no_memory.was_reached()) {
+            got = run(on, {});
+            is_right = got == before || got == after;
+            std::this_thread::yield();
+          }
+          was_reached = got != after;
+        }
+        REQUIRE(is_right);
+        int got = before;
+        for (int i = 0; i < 5000 && got != after; ++i) {
+          got = run(on, {});
+          if (got != after) REQUIRE(got == before);
+          std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        }
+        REQUIRE(got == after);
+        catalog.stop_watching();
+      }
+      CHECK(!was_reached);
+      CHECK(step > 100);
+    }
+  }
+}
