@@ -119,6 +119,8 @@ struct attention_forward {
     [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
       const bool is_narrow = kv_dtype == switchyard::dtype::f8_e4m3;
       if (!is_narrow && any_given(k_scale, v_scale)) return 0;
+      if ((mark_scale_strides(k_scale_stride, v_scale_stride) | mark_misaligned<4>(k_scale, v_scale)) < 0)
+        return 0;
       const std::int64_t strides_bias =
           bias != nullptr ? bias_stride_batch | bias_stride_head | bias_stride_row : 0;
       if (!is_narrow)
@@ -143,7 +145,7 @@ struct attention_forward {
     template <class... Tensors>
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_of(
         std::int64_t strides, std::int64_t others, const Tensors*... tensors) const noexcept {
-      std::int64_t required = others;
+      std::int64_t required = others | mark_attention(*this);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
       return attention_alignment(dtype, strides, required, scale, tensors...);
