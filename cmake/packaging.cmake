@@ -31,8 +31,22 @@ configure_package_config_file(cmake/switchyard-config.cmake.in "${PROJECT_BINARY
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/switchyard-config-version.cmake"
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/switchyard-config.cmake" "${PROJECT_BINARY_DIR}/switchyard-config-version.cmake"
-              cmake/SwitchyardKernels.cmake cmake/switchyard_kernels.py cmake/README.md
+              cmake/SwitchyardKernels.cmake cmake/README.md
         DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
+# The kernel build as a command. Folders are relative to the files, as below.
+set(tool_folder "${CMAKE_INSTALL_FULL_DATADIR}/cmake/switchyard")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_DATADIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
+  set(tool_include "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+  set(tool_script "${tool_folder}/switchyard_kernels.py")
+else()
+  file(RELATIVE_PATH tool_include "/${SWITCHYARD_INSTALL_CMAKE}" "/${CMAKE_INSTALL_INCLUDEDIR}")
+  file(RELATIVE_PATH tool_script "/${CMAKE_INSTALL_BINDIR}" "/${SWITCHYARD_INSTALL_CMAKE}/switchyard_kernels.py")
+endif()
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/include_folder.txt" CONTENT "@tool_include@\n" @ONLY)
+configure_file(cmake/switchyard-kernels.in "${PROJECT_BINARY_DIR}/switchyard-kernels" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/include_folder.txt" DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
+install(PROGRAMS cmake/switchyard_kernels.py DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
+install(PROGRAMS "${PROJECT_BINARY_DIR}/switchyard-kernels" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 # In share/, because nothing here depends on the architecture. Folders are relative to the file, so that an installed tree
 # can be moved, unless the install folders are absolute.
 set(pc_folder "${CMAKE_INSTALL_DATADIR}/pkgconfig")

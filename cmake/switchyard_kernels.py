@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Builds GPU and CPU kernels from search-space files. See cmake/README.md for the file format.
 
+Installed, it is also the command `switchyard-kernels`.
+
   switchyard_kernels.py expand SPACE...            what a space expands to, as JSON
   switchyard_kernels.py build SPACE... --out DIR   everything, without CMake
   switchyard_kernels.py configure SPACE...         the jobs and a CMake script that runs them (used by SwitchyardKernels.cmake)
@@ -32,6 +34,8 @@ INSTALL = {
     "triton": "triton 3.6.0 (pip install triton==3.6.0)",
 }
 
+SETTING = {"host": "SWITCHYARD_HOST_CXX", "nvcc": "SWITCHYARD_NVCC", "hip": "SWITCHYARD_HIP_CXX", "triton": "SWITCHYARD_TRITON_PYTHON"}
+
 
 def host_arch():
     machine = platform.machine().lower()
@@ -47,9 +51,19 @@ def read_json(path):
         return json.load(file)
 
 
+def include_folder():
+    """The library's headers. An installation names them in a file, relative to this folder unless they are elsewhere."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    try:
+        with open(os.path.join(here, "include_folder.txt"), encoding="utf-8") as file:
+            return os.path.normpath(os.path.join(here, file.read().strip()))
+    except FileNotFoundError:  # the source tree
+        return os.path.normpath(os.path.join(here, "..", "include"))
+
+
 def find_toolchains():
     """What this machine has, for `build`; CMake passes its own findings instead."""
-    found = {"include": [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include")]}
+    found = {"include": [include_folder()]}
     candidates = {"host": [os.environ.get("CXX", ""), "c++", "g++"], "nvcc": [os.environ.get("CUDACXX", ""), "nvcc", "/usr/local/cuda/bin/nvcc"],
                   "hip": [os.environ.get("HIPCXX", ""), "clang++-19", "clang++-20", "clang++"]}
     for toolchain, names in candidates.items():
@@ -65,16 +79,23 @@ def find_toolchains():
     return found
 
 
+def run_compiler(toolchain, command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as problem:
+        raise KernelBuildError(f"the {toolchain} compiler {command[0]} cannot be run ({problem.strerror}); install "
+                               f"{INSTALL[toolchain]}, or correct {SETTING[toolchain]}") from problem
+
+
 def amd_targets(clang):
-    run = subprocess.run([clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"], capture_output=True,
-                         text=True, check=False)
+    run = run_compiler("hip", [clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"])
     return {word for word in (run.stdout + run.stderr).split() if word.startswith("gfx")} if run.returncode == 0 else set()
 
 
 def nvidia_targets(nvcc):
     listed = set()
     for option in ("--list-gpu-code", "--list-gpu-arch"):
-        run = subprocess.run([nvcc, option], capture_output=True, text=True, check=False)
+        run = run_compiler("nvcc", [nvcc, option])
         listed |= {line.strip() for line in run.stdout.splitlines()}
     return listed
 
@@ -100,8 +121,8 @@ def left_out(parts):
     return f"{sum(one['variants'] for one in parts)} variants of {what} for {' '.join(targets)} are left out: "
 
 
-def expand_for(args, toolchains):
-    """Plans that can be built here, and a sentence for each thing that cannot."""
+def expand_for(args, toolchains, supposed=False):
+    """Plans that can be built here, and a sentence for each thing that cannot. `supposed` compilers are not asked."""
     names = [name for name in TOOLCHAINS if name in toolchains]
     chosen = args.set if args.set not in (None, "full", "all") else None
     plans, missing = expand(args.spaces, chosen, split(args.targets), names, args.host_arch)
@@ -109,7 +130,7 @@ def expand_for(args, toolchains):
     for toolchain in sorted({one["toolchain"] for one in missing}):
         messages.append(left_out([one for one in missing if one["toolchain"] == toolchain]) +
                         f"{toolchain} was not found; install {INSTALL[toolchain]}")
-    for toolchain, target in sorted(unsupported(toolchains, plans)):
+    for toolchain, target in sorted(set() if supposed else unsupported(toolchains, plans)):
         remaining, dropped = [], []
         for plan in plans:
             if plan["target"] != target:
@@ -135,7 +156,12 @@ def jobs_of(plan):
 
 
 def command_expand(args):
-    plans, messages = expand_for(args, {name: name for name in TOOLCHAINS} if args.all_toolchains else find_toolchains())
+    found = find_toolchains()
+    plans, messages = expand_for(args, dict.fromkeys(TOOLCHAINS, "") if args.all_toolchains else found, args.all_toolchains)
+    if args.all_toolchains:
+        used = {blob["toolchain"] for plan in plans for blob in plan["blobs"]}
+        messages += [f"{name} was not found: `build` leaves its variants out; install {INSTALL[name]}"
+                     for name in sorted(used - set(found))]
     for message in messages:
         print(message, file=sys.stderr)
     print(layout(plans))
@@ -149,9 +175,15 @@ def run_compile(job_path, toolchains, output, meta):
 
 def command_build(args):
     toolchains = find_toolchains()
+    if not os.path.isfile(os.path.join(toolchains["include"][0], "switchyard", "version.hpp")):
+        raise KernelBuildError(f"no headers of Switchyard in {toolchains['include'][0]}; install the library's headers and "
+                               "this tool together")
     plans, messages = expand_for(args, toolchains)
     for message in messages:
         print(message, file=sys.stderr)
+    if not plans:
+        raise KernelBuildError("nothing was built: " + ("no toolchain was found for these variants" if messages else
+                                                        "no variant is of these targets and this set"))
     work = os.path.join(args.out, ".switchyard_kernels")
     toolchains["file"] = os.path.join(work, "toolchains.json")
     write_if_changed(toolchains["file"], json.dumps(toolchains))

@@ -108,7 +108,11 @@ def compile_cxx(job, compiler, include, output):
         command += [unit, "-o", "blob"]
         # ccache's and nvcc's own temporary names must not depend on who builds where.
         environment = {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0", "TMPDIR": folder}
-        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+        try:
+            run = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+        except OSError as problem:
+            raise KernelBuildError(f"blob {blob['file']}: the {toolchain} compiler {compiler} cannot be run "
+                                   f"({problem.strerror}); install it, or configure again with another one") from problem
         if run.returncode != 0:
             raise KernelBuildError(f"blob {blob['file']}: {' '.join(command)}\n{run.stdout}{run.stderr}")
         if run.stderr.strip():

@@ -1,7 +1,7 @@
 // The `switchyard` tool with an operator of your own: every command knows axpy.
 //
-//   own_tool --root FOLDER tune axpy n=1000,100000 dtype=f32 -o axpy.json
-//   own_tool --root FOLDER explain axpy n=5000
+//   own_tool --root FOLDER tune axpy n=1000,100000 dtype=f32 -o build/axpy.json
+//   own_tool --root FOLDER explain axpy n=5000 dtype=f32
 //
 // FOLDER holds kernels/axpy, built from 040-own-operator/axpy.json.
 #include <switchyard/tool/main.hpp>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -150,6 +151,17 @@ void fit_limits(const bench_options& points, bool sets_context, load_options& lo
   if (load.cache_tokens > 0) return;
   const auto whole = [](std::int64_t tokens) { return kv_cache::pages_for(tokens) * kv_cache::page_size; };
   load.cache_tokens = std::max(whole(prompt), load.sequences * whole(decode));
+}
+
+void check_files(const bench_options& points) {
+  static_cast<void>(report{points.json});
+  if (points.swap.empty()) return;
+  const std::string& table = points.swap.at(0);
+  const std::string& target = points.swap.at(1);
+  if (!std::ifstream{table} || std::filesystem::is_directory(table))
+    throw std::invalid_argument{table + ": cannot be read; --bench-swap copies this table"};
+  if (!std::filesystem::is_regular_file(target))
+    throw std::invalid_argument{target + ": is no file; --bench-swap replaces a table in use"};
 }
 
 void run_bench(const switchyard::catalog& catalog, loaded_model& model, const bench_options& points) {

@@ -24,6 +24,10 @@ struct bench_options {
 /// What the points need: limits that load_options has not set become large enough for all of them.
 void fit_limits(const bench_options& points, bool sets_context, load_options& load);
 
+/// Throws std::invalid_argument where files of the points cannot be used. Needs no model, so that a wrong
+/// name is reported before one is loaded.
+void check_files(const bench_options& points);
+
 /// Measures. Points that the model's context or cache cannot hold are printed as such and left out.
 void run_bench(const switchyard::catalog& catalog, loaded_model& model, const bench_options& points);
 

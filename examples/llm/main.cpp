@@ -21,6 +21,7 @@
 #include "bench.hpp"
 #include "chat.hpp"
 #include "loaded_model.hpp"
+#include "sampler.hpp"
 
 namespace sy = switchyard;
 
@@ -140,7 +141,11 @@ class writer {
 
 void converse(llm::loaded_model& model, const settings& with) {
   std::vector<llm::chat_message> messages = begin_chat(with);
-  for (std::string line; show("> "), std::getline(std::cin, line);) {
+  const bool prompts = ::isatty(STDIN_FILENO) == 1;  // what a pipe asks needs no prompt
+  const auto show_prompt = [prompts] {
+    if (prompts) show("> ");
+  };
+  for (std::string line; show_prompt(), std::getline(std::cin, line);) {
     if (line.empty()) continue;
     messages.push_back({llm::chat_role::user, line});
     writer answer{model, with};
@@ -149,7 +154,7 @@ void converse(llm::loaded_model& model, const settings& with) {
     show("\n");
     messages.push_back({llm::chat_role::assistant, answer.written(0)});
   }
-  show("\n");
+  if (prompts) show("\n");
 }
 
 void write(llm::loaded_model& model, const settings& with) {
@@ -245,16 +250,22 @@ int main(int count, char** words) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
       ->capture_default_str();
   app.add_option("--cache", with.load.cache_tokens,
-                 "Tokens of all sequences that the cache holds; default: a context for each");
+                 "Tokens of all sequences that the cache holds; default: a context for each")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--chunk", with.load.step_tokens,
                  "Most tokens of a step; longer prompts take several; default: 512 on the CPU, else 2048")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app.add_option("--sequences", with.load.sequences,
-                 "Most prompts that are answered at a time; default: all, up to 16");
+                 "Most prompts that are answered at a time; default: all, up to 16")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
   app.add_flag("--int8", with.load.int8_activations,
                "Let products with quantised weights round activations to 8 bits: faster, less exact");
-  app.add_flag("!--no-graphs", with.load.gpu.graphs, "Launch the kernels of every step one by one");
-  app.add_flag("!--no-cublaslt", with.load.gpu.cublaslt, "Run all products with Switchyard's kernels");
+  app.add_flag_callback(
+      "--no-graphs", [&with] { with.load.gpu.graphs = false; },
+      "Launch the kernels of every step one by one");
+  app.add_flag_callback(
+      "--no-cublaslt", [&with] { with.load.gpu.cublaslt = false; },
+      "Run all products with Switchyard's kernels");
   app.add_flag("-q,--quiet", with.quiet, "Print the text only");
   CLI11_PARSE(app, count, words);
   try {
@@ -262,11 +273,14 @@ int main(int count, char** words) {
       std::fputs("llm: give a prompt, or --chat for a conversation, or --bench\n", stderr);
       return 64;
     }
+    static_cast<void>(
+        llm::sampler{with.sampling});  // refuses what is out of range, before the model is loaded
     if (!with.kv.empty())
       with.load.kv_dtype = with.kv == "f16"    ? sy::dtype::f16
                            : with.kv == "bf16" ? sy::dtype::bf16
                                                : sy::dtype::f8_e4m3;
     if (with.bench) {
+      llm::check_files(with.points);
       with.points.tokens = with.tokens;
       llm::fit_limits(with.points, app.count("--context") > 0, with.load);
     } else if (with.load.sequences == 0) {

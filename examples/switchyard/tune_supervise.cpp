@@ -1,15 +1,15 @@
 #include "tune_supervise.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -31,8 +31,16 @@ namespace {
 
 /// The parent of a process, or 0 where that is not known any more.
 [[nodiscard]] pid_t parent_of(const fs::path& process) {
-  std::ifstream file{process / "stat"};
-  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  // A process that ends meanwhile makes reading fail with ESRCH, on which a stream would throw.
+  const int file = ::open((process / "stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::array<char, 1024> buffer{};
+  ssize_t got = 0;
+  do {
+    got = ::read(file, buffer.data(), buffer.size());
+  } while (got < 0 && errno == EINTR);
+  ::close(file);
+  const std::string text{buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
   // "7 (any name) S 1 ...": the name may hold anything, parentheses too.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos || text.size() < name_end + 5) return 0;

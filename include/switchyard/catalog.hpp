@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <switchyard/base/cpp20.hpp>
+#include <switchyard/base/lock.hpp>
 #include <switchyard/base/repeating_thread.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/rule_catalog.hpp>
@@ -177,10 +178,11 @@ class catalog final : public binding_source {
 
     const operator_description* op;
     device target;
-    std::mutex mutex;           // held while the user is given a binding
+    switchyard::mutex mutex;    // held while the user is given a binding
     binding_user* user;         // null once it is detached; guarded by mutex
     std::uint64_t version = 0;  // of the contents that its binding was made from; guarded by mutex
     // While newer contents cannot be taken, guarded by mutex:
+    std::uint64_t refused = 0;  // the version that was warned of
     steady_clock::time_point try_at = steady_clock::time_point::min();
     std::chrono::seconds wait{1};
   };
@@ -272,10 +274,11 @@ class catalog final : public binding_source {
     counts.is_unchanged = true;
     each.try_at = steady_clock::now() + each.wait;
     each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
-    report.refused.push_back(
-        std::string{each.op->name} +
-        ": the new files need kernels that cannot be loaded; the previous ones stay in use");
-    messages_->warn(report.refused.back());
+    report.refused.push_back(std::string{each.op->name} +
+                             ": the new files serve none of the calls that the previous ones serve, or need "
+                             "kernels that cannot be "
+                             "loaded; the previous ones stay in use");
+    if (std::exchange(each.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses() {
@@ -311,9 +314,9 @@ class catalog final : public binding_source {
   rule_catalog rules_;
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);
 
-  std::mutex replace_mutex_;  // one replacement at a time; held while modules are loaded and unloaded
-  std::mutex streams_mutex_;  // guards options_.streams
-  std::mutex mutex_;          // never held across either; guards what follows
+  switchyard::mutex replace_mutex_;  // one replacement at a time; held while modules are loaded and unloaded
+  switchyard::mutex streams_mutex_;  // guards options_.streams
+  switchyard::mutex mutex_;          // never held across either; guards what follows
   std::vector<std::shared_ptr<use>> uses_;
   std::set<std::shared_ptr<module_store>> stores_;
   repeating_thread watcher_;

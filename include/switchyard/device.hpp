@@ -18,8 +18,16 @@ namespace switchyard {
 inline namespace v0 {
 
 inline device device::host() {
-  static const auto shared = std::make_shared<host::driver>();
-  return device{shared};
+  // What was loaded keeps the driver for good; its threads must end before a plug-in's code is unmapped.
+  struct owner {
+    std::shared_ptr<host::driver> driver = std::make_shared<host::driver>();
+    owner() = default;
+    owner(const owner&) = delete;
+    owner& operator=(const owner&) = delete;
+    ~owner() { driver->end_threads(); }
+  };
+  static const owner shared;
+  return device{shared.driver};
 }
 
 inline device device::current() {

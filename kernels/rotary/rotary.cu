@@ -148,7 +148,10 @@ requires(Width <= 2) struct rotary_chunk<T, Width> {
   }
 };
 
-template <class T, class Table, bool Interleaved, int Width, int Threads, int Tokens, int Heads>
+/// `FoldsSequences`: the grid's first dimension counts the tiles of all sequences, since its second holds at
+/// most 65,535 of them.
+template <class T, class Table, bool Interleaved, int Width, int Threads, int Tokens, int Heads,
+          bool FoldsSequences>
 __device__ __forceinline__ void rotate(const rotary_call& call) {
   begin_kernel();
   constexpr int pairs = Interleaved ? Width / 2 : Width;
@@ -161,7 +164,14 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
   const i32 slot = rest % slots;
   const i32 token_in_block = rest / slots;
   if (token_in_block >= Tokens) return;
-  const rotary_token token{call, block_index_y(), block_index() * Tokens + token_in_block};
+  i32 sequence = block_index_y();
+  i32 tile = block_index();
+  if constexpr (FoldsSequences) {
+    const i32 tiles = (call.seqlen - 1) / Tokens + 1;  // no block runs where seqlen is 0
+    sequence = tile / tiles;
+    tile -= sequence * tiles;
+  }
+  const rotary_token token{call, sequence, tile * Tokens + token_in_block};
   if (!token.exists) return;
 
   const i32 all_heads = call.heads + call.heads_kv;
@@ -236,7 +246,7 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
 
 }  // namespace sy
 
-#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads_per_thread, blocks)         \
+#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads_per_thread, blocks, folds)  \
   extern "C" SY_KERNEL(threads, blocks)                                                                  \
       name(const void* q, const void* k, void* q_out, void* k_out, const void* cos, const void* sin,     \
            const sy::i64* positions, const sy::i32* cu_seqlens, const sy::i32* sequence_offsets,         \
@@ -246,7 +256,7 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
            sy::i64 q_out_stride_batch, sy::i64 q_out_stride_token, sy::i64 q_out_stride_head,            \
            sy::i64 k_out_stride_batch, sy::i64 k_out_stride_token, sy::i64 k_out_stride_head,            \
            sy::i64 table_stride, float base, float scaling) {                                            \
-    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads_per_thread>(                 \
+    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads_per_thread, folds>(          \
         sy::rotary_call{q,                                                                               \
                         k,                                                                               \
                         q_out,                                                                           \

@@ -1,9 +1,14 @@
 // Dispatchers that serve every device, over the fake driver, which has two.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "../../examples/torch/extension/capture.hpp"
@@ -322,4 +327,45 @@ TEST_CASE("files without a router serve dispatchers of one device only") {
   };
   one_device source;
   CHECK_THROWS_WITH(sy::dispatcher<touch>{source}, has_text("switchyard.204") && has_text("that device"));
+}
+
+TEST_CASE(
+    "a child of fork() is refused its parent's devices, and leaves their handles alone when it destroys") {
+  const fake_files files{"touch", touch_variants()};
+  auto catalog = std::make_unique<sy::catalog>(files.options());
+  auto run = std::make_unique<sy::dispatcher<touch>>(*catalog);
+  const fake_stream first{primary(0)};
+  (*run)(first.get(), {});
+  catalog->watch(std::chrono::milliseconds{1});
+  const int seen = launches(primary(0));
+  for (int i = 0; i < 50; ++i) {
+    INFO("child " << i);
+    const ::pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      int wrong = 0;
+      for (const std::int64_t size : {1, 101}) {
+        std::string message;
+        try {
+          (*run)(first.get(), {.size = size});
+        } catch (const sy::error& problem) {
+          message = problem.what();
+        }
+        if (message.find("before fork()") == std::string::npos) {
+          std::fprintf(stderr, "in the child, size %d: %s\n", static_cast<int>(size), message.c_str());
+          ++wrong;
+        }
+      }
+      (void)catalog->reload();
+      run.reset();
+      catalog.reset();
+      std::_Exit(wrong == 0 && launches(primary(0)) == seen ? 7 : 1);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    REQUIRE(WEXITSTATUS(status) == 7);
+  }
+  (*run)(first.get(), {});
+  CHECK(launches(primary(0)) == seen + 1);
 }

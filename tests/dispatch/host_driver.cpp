@@ -8,10 +8,15 @@
 #include <set>
 #include <span>
 #include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "catch.hpp"
+#include "faulty_driver.hpp"
 #include "test_disk.hpp"
+#include "test_operators.hpp"
 
 namespace {
 
@@ -68,6 +73,66 @@ TEST_CASE("a load that fails leaves no descriptor and no mapping behind") {
                         has_text("switchyard_function_that_nobody_has"));
   CHECK(open_descriptors() == descriptors);
   CHECK(mapped_pieces() == mapped);
+}
+
+TEST_CASE("a load for which the loader lacks descriptors or memory may be tried again") {
+  sy::host::driver driver{1};
+  const std::string image = read_text(disk::built("stamp.so"));
+  const auto kind_under = [&](auto resource, rlim_t limit) {
+    rlimit before{};
+    REQUIRE(::getrlimit(resource, &before) == 0);
+    rlimit lowered = before;
+    lowered.rlim_cur = limit;
+    REQUIRE(::setrlimit(resource, &lowered) == 0);
+    std::string said = "loaded";
+    try {
+      driver.unload(driver.load(std::as_bytes(std::span{image}), "stamp.so"));
+    } catch (const sy::driver_error& problem) {
+      said = problem.kind() == sy::failure_kind::transient ? "transient: " : "permanent: ";
+      said += problem.what();
+    }
+    REQUIRE(::setrlimit(resource, &before) == 0);
+    return said;
+  };
+  const int next = ::dup(0);  // the lowest one that is free
+  REQUIRE(next >= 0);
+  ::close(next);
+  const auto free_from = static_cast<rlim_t>(next);
+  CHECK_THAT(kind_under(RLIMIT_NOFILE, free_from), has_text("transient") && has_text("memfd_create"));
+  // With one left, memfd_create takes it.
+  const std::string descriptors = kind_under(RLIMIT_NOFILE, free_from + 1);
+  CHECK_THAT(descriptors, has_text("transient") && has_text("[switchyard.207]"));
+  CHECK_FALSE(contains(descriptors, "memfd_create"));
+  if (!sanitized) CHECK_THAT(kind_under(RLIMIT_AS, 1), has_text("transient"));
+  CHECK(kind_under(RLIMIT_NOFILE, free_from + 16) == "loaded");
+
+  // What the blob itself lacks does not come back.
+  std::string cut = image;
+  cut.resize(cut.size() / 2);
+  try {
+    driver.unload(driver.load(std::as_bytes(std::span{cut}), "cut.so"));
+    FAIL("it was loaded");
+  } catch (const sy::driver_error& problem) {
+    CHECK(problem.kind() == sy::failure_kind::permanent);
+  }
+}
+
+TEST_CASE("a variant whose load ran out of descriptors inside the loader serves again") {
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next = ::dup(0);
+  REQUIRE(next >= 0);
+  ::close(next);
+  rlimit lowered = before;
+  lowered.rlim_cur = static_cast<rlim_t>(next) + 1;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &lowered) == 0);
+  CHECK_THROWS_AS(run(on, {}), sy::driver_error);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(run(on, {}) == 1);
 }
 
 TEST_CASE("a kernel without code is refused when it is found, not when it is launched") {

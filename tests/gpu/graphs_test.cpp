@@ -65,7 +65,7 @@ class part_of final : public part {
   [[nodiscard]] std::string winner() override { return dispatcher_.explain(call_.arguments).variant; }
   void poison() override {
     for (auto& each : call_.memory.all()) {
-      if (each.is_result()) each.memory.fill(0xff, 0, each.bytes);
+      if (each.is_result()) each.fill(0xff);
     }
   }
   [[nodiscard]] std::vector<std::byte> results() const override {
@@ -73,7 +73,7 @@ class part_of final : public part {
     for (const auto& each : call_.memory.all()) {
       if (!each.is_result()) continue;
       std::vector<std::byte> bytes(each.bytes);
-      each.memory.download(bytes.data(), bytes.size());
+      each.download(bytes.data(), bytes.size());
       out.insert(out.end(), bytes.begin(), bytes.end());
     }
     return out;

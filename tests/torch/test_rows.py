@@ -193,3 +193,13 @@ def test_another_device_is_named():
     x = torch.randn(3, 32)
     with pytest.raises(RuntimeError, match=r"\[switchyard.301\] gated_activation: up has another shape"):
         sy.gated_activation(x, torch.randn(4, 32))
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (2, 0, 8), (0,)])
+def test_empty_tensors(shape):
+    x, w = torch.randn(shape, requires_grad=True), torch.randn(shape[-1], requires_grad=True)
+    for out in (sy.rms_norm(x, w), sy.layer_norm(x, w, w), sy.softmax(x), sy.gated_activation(x, x)):
+        assert out.shape == x.shape
+        assert torch.autograd.grad(out.sum(), x)[0].shape == x.shape
+    for out in (sy.rms_norm(x, w), sy.layer_norm(x, w, w)):
+        assert torch.equal(torch.autograd.grad(out.sum(), w)[0], torch.zeros_like(w))

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    DynamicCache,
     Gemma3TextConfig,
     GptOssConfig,
     LlamaConfig,
@@ -15,6 +16,7 @@ from transformers import (
     ViTConfig,
     ViTForImageClassification,
 )
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaDecoderLayer
 
 import switchyard.transformers as sy
 
@@ -642,3 +644,38 @@ def test_dropout_is_of_training(name):
         assert torch.equal(model(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
         model.train()
         assert not torch.equal(model(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_cache_is_used(name):
+    """Two steps give what the whole gives, with the cache that the first returns: patched, and by the old name too."""
+    ids = tokens(2, 12)
+    model = sy.patch(make(name))
+    with torch.no_grad():
+        want = make(name)(ids, use_cache=False).logits
+        cache = DynamicCache(config=model.config)
+        first = model(ids[:, :7], past_key_values=cache, use_cache=True).logits
+        assert cache.get_seq_length() == 7
+        close(torch.cat([first, model(ids[:, 7:], past_key_values=cache).logits], 1), want)
+
+
+class Renamed(LlamaDecoderLayer):
+    def forward(self, hidden_states, attention_mask=None, position_ids=None, memory=None, **kwargs):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("place", ["residual", "rotary"])
+def test_names_that_patch_does_not_know_are_refused(place, monkeypatch):
+    """As a later transformers may have them: refused when patching, and the model stays as it was."""
+    model = make("llama")
+    if place == "residual":
+        Renamed.__name__ = "LlamaDecoderLayer"
+        model.model.layers[1].__class__ = Renamed
+        message = r"LlamaDecoderLayer.forward of transformers [\d.]+ takes memory, which this patch does not know"
+    else:
+        forward = lambda self, hidden_states, position_embeddings, attention_mask=None, cache=None, **kwargs: None  # noqa: E731
+        monkeypatch.setattr(LlamaAttention, "forward", forward)
+        message = r"of transformers [\d.]+ calls no apply_rotary_pos_emb"
+    with pytest.raises(RuntimeError, match=message):
+        sy.patch(model)
+    assert not sy.report(model) and model.config._attn_implementation == "eager"

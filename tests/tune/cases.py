@@ -27,7 +27,8 @@ def make_root(root, blob, kernels):
     variants = [{"id": each, "type": {"dtype": "f32"},
                  "launches": [{"blob": "k.so", "sha256": digest, "kernel": "softmax_" + kernel, "grid": [1, 1, 1],
                                "block": [1, 1, 1],
-                               "parameters": ["x", "out", {"i64": "rows"}, {"i64": "columns"}, "scale"]}]}
+                               "parameters": ["x", "out", {"i64": "rows"}, {"i64": "columns"}, "scale",
+                                              {"i64": "x_stride_row"}, {"i64": "out_stride_row"}]}]}
                 for each, kernel in kernels.items()]
     with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
         json.dump({"schema": "switchyard.manifest/1", "operator": "softmax",

@@ -148,6 +148,28 @@ def test_right_at_first():
     check({each["variant"] for each in found["deny"]} == {"fading", "blinking"}, f"denied: {found.get('deny')}")
 
 
+def test_right_on_usual_calls():
+    # Kernels that are right for dense rows of moderate values at the default scale, on memory full of NaN. None may win.
+    bad = {
+        "reading_poison": r"\(results held finite numbers before the run\)",
+        "naive": r"with values up to 1000, rows apart, options off defaults: out: .* is NaN where",
+        "dense": r"with values up to 1000, rows apart, options off defaults: out: ",
+        "unscaled": r"options off defaults: out: ",
+        "rarely": r"out: \d+ of \d+ compared values are wrong",
+        "underrun": r"writes before the beginning of a tensor of \d+ bytes, 1 bytes before it",
+    }
+    root = make_root("right_on_usual_calls", [*bad, "right"])
+    table = os.path.join(root, "t.json")
+    done = run(root, "softmax", "dtype=f32", "rows=3,8,11", "columns=40,77", "-o", table, *LOOSE, "--deny")
+    found = read_table(table)
+    check(len(rows(found)) == 6, f"rows: {list(rows(found))}")
+    for at, row in rows(found).items():
+        check(set(row["times_us"]) == {"right"}, f"{at} has times of {list(row['times_us'])}")
+    for name, reason in bad.items():
+        check(re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
+              f"no line says why '{name}' lost:\n{done.stderr}")
+
+
 def test_bad_neighbour():
     # What one variant does to its process costs no other one.
     root = make_root("bad_neighbour", ["spoiling", "stumbling", "flushing", "delicate", "right"])

@@ -75,7 +75,9 @@ sy::tensor invocation::view(const Tensor& tensor, const char* name, std::initial
     extents[i] = sizes[from];
     steps[i] = strides[from];
   }
-  return sy::tensor::from_spans(tensor.data_ptr(), type, {extents.data(), rank}, {steps.data(), rank});
+  void* address = tensor.data_ptr();
+  if (address == nullptr && tensor.numel() == 0) address = of_empty_;
+  return sy::tensor::from_spans(address, type, {extents.data(), rank}, {steps.data(), rank});
 }
 
 Tensor invocation::empty(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides,

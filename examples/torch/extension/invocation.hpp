@@ -41,7 +41,8 @@ namespace switchyard_torch {
 class invocation {
  public:
   /// Throws where the tensor's device has no backend.
-  invocation(const char* op, const Tensor& first) : op_{op}, where_{place::of(first)} {}
+  invocation(const char* op, const Tensor& first)
+      : op_{op}, where_{place::of(first)}, of_empty_{first.data_ptr()} {}
 
   /// Views. `order` lists the tensor's dimensions as the operator has them; empty: as they are. Throws
   /// call_error where the tensor is on another device than the call, or has another number of dimensions.
@@ -106,6 +107,7 @@ class invocation {
 
   const char* op_;
   place where_;
+  void* of_empty_;  // the address of views of empty tensors: theirs is null, which operators take for absent
 };
 
 }  // namespace switchyard_torch

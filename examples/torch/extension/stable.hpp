@@ -7,6 +7,11 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+// Older headers, such as torch 2.11's, have it by another name.
+#if !defined(STABLE_TORCH_ERROR_CODE_CHECK) && defined(TORCH_ERROR_CODE_CHECK)
+#define STABLE_TORCH_ERROR_CODE_CHECK(call) TORCH_ERROR_CODE_CHECK(call)
+#endif
+
 namespace switchyard_torch {
 
 using torch::stable::Tensor;

@@ -1,8 +1,11 @@
 // A mutex for the cold paths of headers that engines include everywhere. <mutex> would do the same and costs
-// 1,200 preprocessed lines and six headers in every unit, for <chrono>.
+// 1,200 preprocessed lines and six headers in every unit, for <chrono>. fork() waits while another thread
+// holds one, so a child finds them free and what they guard whole.
 #pragma once
 
 #include <atomic>
+
+#include <switchyard/base/fork.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -10,11 +13,13 @@ inline namespace v0 {
 class mutex {
  public:
   void lock() noexcept {
+    fork_gate::enter();
     while (taken_.test_and_set(std::memory_order_acquire)) taken_.wait(true, std::memory_order_relaxed);
   }
   void unlock() noexcept {
     taken_.clear(std::memory_order_release);
     taken_.notify_one();
+    fork_gate::leave();
   }
 
  private:

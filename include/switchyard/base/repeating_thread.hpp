@@ -5,13 +5,17 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
+
+#include <switchyard/base/fork.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
-/// Any thread may call any function, except that `action` must not.
+/// Any thread may call any function, except that `action` must not. A child of fork() has no such thread
+/// until it calls start().
 class repeating_thread {
  public:
   repeating_thread() = default;
@@ -50,11 +54,22 @@ class repeating_thread {
     if (thread_.joinable()) thread_.join();
   }
 
+  // What belongs to the parent's threads is abandoned, not destroyed: they may hold the locks.
+  static void renew(void* object) noexcept {
+    auto& mine = *static_cast<repeating_thread*>(object);
+    new (&mine.change_mutex_) std::mutex;
+    new (&mine.mutex_) std::mutex;
+    new (&mine.wake_) std::condition_variable;
+    new (&mine.thread_) std::thread;
+  }
+
+  // Outside fork_gate, since stop() holds it while it waits for an action.
   std::mutex change_mutex_;  // one start or stop at a time; the thread never takes it
   std::mutex mutex_;         // guards is_stopped_ while the thread runs
   std::condition_variable wake_;
   bool is_stopped_ = false;
   std::thread thread_;
+  fork_listener forks_{this, &renew};
 };
 
 }  // namespace v0

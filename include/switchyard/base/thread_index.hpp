@@ -31,7 +31,7 @@ class thread_indices {
       return index;
     }
     try {
-      taken_.resize(taken_.empty() ? shared_thread_index + 1 : taken_.size(), true);
+      if (taken_.empty()) taken_.push_back(true);  // the shared one
       taken_.push_back(true);
     } catch (const std::bad_alloc&) {
       return shared_thread_index;

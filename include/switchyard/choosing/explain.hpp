@@ -282,8 +282,8 @@ namespace detail {
   }
   if (targets.empty()) {
     return out +
-           "no manifest of this operator was found. Install its kernels, or name their root in "
-           "SWITCHYARD_PATH" +
+           "no manifest of this operator was found. Install its kernels (a CMake subproject builds them "
+           "only with SWITCHYARD_BUILD_KERNELS=ON), or name their root in SWITCHYARD_PATH" +
            detail::format_searched(context.searched);
   }
   if (from.candidates.empty() && !context.fault.empty()) {

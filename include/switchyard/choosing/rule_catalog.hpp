@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/file.hpp>
+#include <switchyard/base/lock.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/file_rules.hpp>
 #include <switchyard/choosing/rule_book.hpp>
@@ -181,7 +182,7 @@ class rule_catalog {
     static constexpr std::size_t most_known = 10'000;
 
     warning_sink warn_;
-    std::mutex mutex_;
+    switchyard::mutex mutex_;
     std::set<std::string> known_;
   };
 
@@ -252,12 +253,43 @@ class rule_catalog {
     if (same != nullptr && (same->is_read() || !is_wanted(same->target()))) return same;
     std::string text = read_file(path, max_json_bytes, head_bytes);
     const target of{peek(text, "target", "backend"), peek(text, "target", "arch")};
-    if (!of.backend.empty() && !of.arch.empty() && !is_wanted(of))
+    const manifest_file* const before = serving_manifest(path, known);
+    if (!of.backend.empty() && !of.arch.empty() && !is_wanted(of)) {
+      if (before != nullptr)
+        fail_useless(path, "it is for " + of.backend + " " + of.arch + ", and was for " +
+                               before->target().backend + " " + before->target().arch);
       return std::make_shared<const manifest_file>(path, of);
+    }
     warnings warned;
-    auto out = std::make_shared<const manifest_file>(read_rest(std::move(text), path), path, op, warned);
+    text = read_rest(std::move(text), path);
+    if (before != nullptr) require_variants(text, path, op);
+    auto out = std::make_shared<const manifest_file>(std::move(text), path, op, warned);
     said_->add(warned, path);
     return out;
+  }
+
+  /// The version of a manifest that serves now; null: none does.
+  [[nodiscard]] static const manifest_file* serving_manifest(const std::string& path,
+                                                             const known_of_operator& known) noexcept {
+    for (const auto& each : known.serving.manifests) {
+      if (each->path() == path && each->is_read()) return each.get();
+    }
+    return nullptr;
+  }
+
+  /// A manifest of which no variant can be used must not take the place of one that serves. Throws
+  /// file_error.
+  static void require_variants(const std::string& text, const std::string& path,
+                               const operator_description& op) {
+    warnings warned;
+    const manifest_file fresh{text, path, op, warned};
+    if (!fresh.read_all(warned)->variants.empty()) return;
+    fail_useless(path, warned.messages.empty() ? "it has no variants"
+                                               : "none of its variants is valid: " + warned.messages.front());
+  }
+
+  [[noreturn]] static void fail_useless(const std::string& path, const std::string& why) {
+    throw file_error{error_code::invalid_entry, path + ": nothing of it can be used: " + why};
   }
 
   [[nodiscard]] std::shared_ptr<const table_file> read_table(
@@ -319,7 +351,7 @@ class rule_catalog {
   std::function<std::string(std::string_view)> forced_for_;
   backend_probe why_absent_;
   std::shared_ptr<said_messages> said_;
-  std::mutex mutex_;
+  switchyard::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;
 };
 

@@ -114,8 +114,12 @@ class device_driver {
   /// The parameters of a kernel. False if the driver cannot tell.
   [[nodiscard]] virtual bool parameters(function_handle function, std::vector<parameter_slot>& out) = 0;
 
-  /// Prepares a kernel for launches with up to this shared memory and with this cluster.
+  /// Prepares a kernel for launches with up to this shared memory, and with this block and cluster. Throws
+  /// driver_error launch_failed for launches that could never succeed on the device.
   virtual void configure(function_handle function, const launch_geometry& geometry) = 0;
+
+  /// Whether a grid, of which no dimension is 0, is one that the device can start.
+  [[nodiscard]] virtual bool accepts_grid(const launch_geometry& /*geometry*/) const noexcept { return true; }
 
   /// Launches a kernel. `parameters[i]` points to the value of parameter i.
   [[nodiscard]] virtual status launch(function_handle function, const launch_geometry& geometry,

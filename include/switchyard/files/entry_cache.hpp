@@ -48,7 +48,7 @@ class entry_cache {
   }
 
  private:
-  std::mutex mutex_;
+  switchyard::mutex mutex_;
   std::vector<bool> was_read_;  // guarded by mutex_, as what follows
   std::map<entry_list, std::weak_ptr<const Content>> known_;
 };

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/file.hpp>
+#include <switchyard/base/lock.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/entry_cache.hpp>
 #include <switchyard/files/json.hpp>
@@ -137,7 +138,7 @@ class manifest_file {
   std::optional<outlined_file> file_;
   manifest head_;
   mutable entry_cache<manifest> known_;
-  mutable std::mutex ids_mutex_;
+  mutable switchyard::mutex ids_mutex_;
   mutable bool has_ids_ = false;  // guarded by ids_mutex_, as what follows
   mutable std::unordered_set<std::string> ids_;
 };

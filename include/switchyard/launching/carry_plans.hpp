@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <switchyard/base/reclaimer.hpp>
+#include <switchyard/choosing/explain.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/plan.hpp>
@@ -54,8 +55,17 @@ inline void add_missing(const binding& old, binding& fresh, const plan& each,
   add(problem);
 }
 
+/// Whether tables keep variants from a problem: it is not served because somebody wants it so.
+[[nodiscard]] inline bool is_denied(binding& by, const met_problem& of) {
+  const explanation why = by.explain(expanded_problem{by.op(), of.problem}.view());
+  for (const auto& each : why.candidates) {
+    if (each.obstacle.starts_with("denied by")) return true;
+  }
+  return false;
+}
+
 /// Makes the plans that the binding in use has and `fresh` lacks. False where `fresh` cannot serve one of
-/// them because kernels cannot be loaded.
+/// them because kernels cannot be loaded, and where it serves none of them although no table denies that.
 [[nodiscard]] inline bool carry_plans(reclaimer& readers, const std::atomic<binding*>& current,
                                       binding& fresh) {
   constexpr int most_rounds = 4;  // callers may meet problems all the time
@@ -69,6 +79,7 @@ inline void add_missing(const binding& old, binding& fresh, const plan& each,
       old->plans().for_each([&](const plan& each) { add_missing(*old, fresh, each, missing); });
     }
     std::size_t made = 0;
+    std::size_t refused = 0;
     for (const met_problem& each : missing) {
       if (fresh.plans().find(each.hash, each.problem) != nullptr) continue;
       try {
@@ -81,8 +92,10 @@ inline void add_missing(const binding& old, binding& fresh, const plan& each,
       } catch (const error&) {
         if (fresh.has_failures()) return false;
         // The new files serve it no more: the next call of this problem says so.
+        if (!is_denied(fresh, each)) ++refused;
       }
     }
+    if (refused > 0 && refused == missing.size() && round == 0) return false;
     if (made == 0) break;
   }
   return true;

@@ -335,21 +335,50 @@ class dispatcher_core final : public binding_user {
     waiting_.store(left, std::memory_order_relaxed);
   }
 
-  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, workspace given) {
-    const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
-    detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
-    const image_line* image = nullptr;
-    for (std::size_t i = 0; i < of.launches.size(); ++i) {
-      const planned_launch& each = of.launches[i];
-      if (each.is_empty) continue;
-      const status result =
-          each.is_fill
-              ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
-                              of.workspace[each.fill_workspace].bytes, launch_stream)
-              : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
-                    each, local, image);
-      if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
+  /// `passed_over`: the variants that were tried for this call before; null: none.
+  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, workspace given,
+           const std::vector<std::uint32_t>* passed_over = nullptr) {
+    const planned_launch* started = nullptr;
+    try {
+      const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
+      detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      const image_line* image = nullptr;
+      for (std::size_t i = 0; i < of.launches.size(); ++i) {
+        const planned_launch& each = of.launches[i];
+        if (each.is_empty) continue;
+        const status result =
+            each.is_fill
+                ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
+                                of.workspace[each.fill_workspace].bytes, launch_stream)
+                : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
+                      each, local, image);
+        if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
+        if (!each.is_fill) started = &each;
+      }
+    } catch (const call_error& problem) {
+      // A kernel that was started may have written results that are inputs as well.
+      if (problem.code() != error_code::evaluation_failed || started != nullptr) throw;
+      run_without(now, of, problem, arguments, launch_stream, given, passed_over);
     }
+  }
+
+  /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
+  /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
+  [[gnu::cold, gnu::noinline]] void run_without(binding& now, const plan& unfit, const call_error& problem,
+                                                const void* arguments, stream launch_stream, workspace given,
+                                                const std::vector<std::uint32_t>* before = nullptr) {
+    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
+    std::vector<std::uint32_t> passed_over;
+    if (before != nullptr) passed_over = *before;
+    passed_over.push_back(unfit.chosen.variant);
+    std::unique_ptr<plan> next;
+    try {
+      next = unfit.kind->make_plan_without(passed_over, unfit, problem, may_load);
+    } catch (const call_error& nothing_left) {
+      if (nothing_left.code() != error_code::no_variant) throw;
+      throw call_error{problem};
+    }
+    run(now, *next, arguments, launch_stream, given, &passed_over);
   }
 
   /// The one launch of a plan, whose image may have been kept.
@@ -371,12 +400,17 @@ class dispatcher_core final : public binding_user {
   /// The one launch of a plan, with late values or tensor maps.
   [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
                                        stream launch_stream) {
-    detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
-    const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
-    const image_line* image = nullptr;
-    const status result = call.start(*of.single, local, image);
-    if (result != 0) [[unlikely]]
-      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+    try {
+      detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
+      const image_line* image = nullptr;
+      const status result = call.start(*of.single, local, image);
+      if (result != 0) [[unlikely]]
+        detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+    } catch (const call_error& problem) {
+      if (problem.code() != error_code::evaluation_failed) throw;
+      run_without(now, of, problem, arguments, launch_stream, {});
+    }
   }
 
   const operator_description& op_;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <time.h>  // NOLINT(modernize-deprecated-headers,hicpp-deprecated-headers): there already
@@ -74,21 +75,24 @@ class kind_binding {
 
   /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
   /// warning; one whose load failed for want of memory and the like is tried again later, at once where
-  /// nothing else serves. Throws what refuse() does when nothing is left, the load's own driver_error where
-  /// that may pass or where the context is broken, and driver_error load_during_capture when a blob would
-  /// have to be loaded and may not be.
-  /// The problem is a packed one.
-  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
+  /// nothing else serves; one whose grid, memory or parameters cannot be computed for this problem, or are
+  /// more than the device takes, still serves other problems. Throws what refuse() does when nothing is left,
+  /// else the error of such a variant, the load's own driver_error where that may pass or where the context
+  /// is broken, and driver_error load_during_capture when a blob would have to be loaded and may not be. The
+  /// problem is a packed one. `passed_over`: variants that are known not to serve this call.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load,
+                                                std::vector<std::uint32_t> passed_over = {}) {
     const expanded_problem expanded{*rules_->op, packed};
     const problem_view problem = expanded.view();
     if (may_load == loading::allowed) return_to_service(retry_due_now());
     std::unique_ptr<const driver_error> passing;  // the last failure that may pass
+    std::exception_ptr unfit;                     // why the first variant was passed over
     bool retried = false;
     for (;;) {
       const bool timed = shared_.messages->level() != debug_level::silent;
       const std::int64_t begin = timed ? nanoseconds() : 0;
       const std::uint64_t changes = service_changes_.load(std::memory_order_acquire);
-      const choice chosen = select(problem);
+      const choice chosen = passed_over.empty() ? select(problem) : select_without(passed_over, problem);
       const std::int64_t selected = timed ? nanoseconds() : 0;
       if (chosen.variant == no_index) {
         if (!retried && may_load == loading::allowed && waiting_.load(std::memory_order_relaxed) > 0) {
@@ -98,6 +102,7 @@ class kind_binding {
         }
         shared_.messages->count(chosen);
         if (passing) throw driver_error{*passing};
+        if (unfit != nullptr) std::rethrow_exception(unfit);
         refuse(problem);
       }
       const std::vector<loaded_kernel>* kernels = load(chosen.variant, may_load, passing);
@@ -110,13 +115,34 @@ class kind_binding {
       out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches;
       out->is_provisional = waiting_.load(std::memory_order_acquire) > 0 ||
                             service_changes_.load(std::memory_order_acquire) != changes;
-      detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
-      configure(*out, chosen.variant);
+      try {
+        detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
+        configure(*out, chosen.variant);
+      } catch (const error& problem_of_variant) {
+        if (!is_unfit(problem_of_variant)) throw;
+        warn_unfit(chosen.variant, problem_of_variant);
+        if (unfit == nullptr) unfit = std::make_exception_ptr(named(chosen.variant, problem_of_variant));
+        passed_over.push_back(chosen.variant);
+        continue;
+      }
       make_room_for_images(*out);
       shared_.messages->count(chosen);
       if (timed) report(*out, {selected - begin, nanoseconds() - selected});
       return out;
     }
+  }
+
+  /// Makes a plan without the variants that an argument of the single call rules out. Throws as make_plan().
+  [[nodiscard]] std::unique_ptr<plan> make_plan_without(std::vector<std::uint32_t> passed_over,
+                                                        const plan& unfit, const error& problem,
+                                                        loading may_load) {
+    warn_unfit(unfit.chosen.variant, problem);
+    return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
+  }
+
+  /// Whether an error says that a variant does not fit one problem or call, though it may fit others.
+  [[nodiscard]] static bool is_unfit(const error& problem) noexcept {
+    return problem.code() == error_code::evaluation_failed || problem.code() == error_code::launch_failed;
   }
 
   /// Whether a provisional plan may be decided again: a variant that was waited for is due, or none is waited
@@ -179,7 +205,8 @@ class kind_binding {
   struct loaded_variant {
     std::atomic<const std::vector<loaded_kernel>*> ready{nullptr};
     std::vector<loaded_kernel> kernels;
-    mutex load_mutex;       // held while the kernels are loaded
+    std::atomic<bool> has_warned{false};  // that it does not fit some problem
+    mutex load_mutex;                     // held while the kernels are loaded
     unsigned failures = 0;  // loads in a row that failed for what may pass; guarded by load_mutex
     std::unique_ptr<const driver_error> last_failure;  // of those; guarded by load_mutex
     mutex configure_mutex;
@@ -219,6 +246,8 @@ class kind_binding {
         if (kernels[i].function == nullptr) fail_in_capture(chosen);
         kernels[i].layout = detail::layout_maker{*rules_, chosen, each, before}.make();
         before = kernels[i].layout.get();
+        // What no problem changes is refused once, and not at each launch.
+        if (before->is_block_known) shared_.loader->driver().configure(kernels[i].function, before->geometry);
       }
       slot.kernels = std::move(kernels);
       slot.configured.resize(slot.kernels.size());
@@ -253,6 +282,30 @@ class kind_binding {
         std::string{rules_->op->name} + ": variant '" + chosen.id +
             "' is not loaded yet, and nothing can be loaded while the stream is being captured. Call "
             "prepare() with this problem before the capture"};
+  }
+
+  /// The choice among the variants that are in service and not passed over.
+  [[nodiscard, gnu::cold]] choice select_without(const std::vector<std::uint32_t>& passed_over,
+                                                 problem_view problem) const {
+    std::vector<std::atomic<bool>> unusable(unusable_.size());
+    for (std::size_t i = 0; i < unusable.size(); ++i)
+      unusable[i].store(unusable_[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+    for (const std::uint32_t index : passed_over) unusable[index].store(true, std::memory_order_relaxed);
+    return rules_->select(problem, unusable);
+  }
+
+  /// An error with the variant that it is of, which drivers do not know.
+  [[nodiscard, gnu::cold]] call_error named(std::uint32_t index, const error& problem) const {
+    std::string message{problem.message()};
+    if (problem.code() == error_code::launch_failed) message = name_of(index) + ": " + message;
+    return call_error{error_code::evaluation_failed, message};
+  }
+
+  /// Warns once of a variant that does not fit a problem.
+  [[gnu::cold]] void warn_unfit(std::uint32_t index, const error& problem) {
+    if (variants_[index].has_warned.exchange(true, std::memory_order_relaxed)) return;
+    shared_.messages->warn(std::string{problem.what()} + " (" + name_of(index) +
+                           " is passed over for such calls; the next candidate is used)");
   }
 
   /// Takes a variant out of service for good.
@@ -322,18 +375,32 @@ class kind_binding {
   }
 
   /// Tells the driver of more shared memory or a cluster, where a launch asks for more than any before it.
+  /// Throws driver_error launch_failed for a launch that the device cannot make.
   void configure(const plan& out, std::uint32_t index) {
     loaded_variant& slot = variants_[index];
     for (std::size_t i = 0; i < out.launches.size(); ++i) {
       const planned_launch& each = out.launches[i];
-      if (each.is_fill || (each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})) continue;
+      if (each.is_fill || each.is_empty) continue;
+      if (each.late_grid == nullptr && !shared_.loader->driver().accepts_grid(each.geometry)) [[unlikely]]
+        fail_grid(*rules_->candidates[index].variant, i, each.geometry.grid);
+      if (each.layout->is_block_known && each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})
+        continue;
       const locked lock{slot.configure_mutex};
       launch_geometry& before = slot.configured[i];
-      if (each.geometry.shared_bytes <= before.shared_bytes && each.geometry.cluster == before.cluster)
+      if (each.geometry.shared_bytes <= before.shared_bytes && each.geometry.cluster == before.cluster &&
+          each.geometry.block == before.block)
         continue;
       shared_.loader->driver().configure(each.function, each.geometry);
       before = each.geometry;
     }
+  }
+
+  [[noreturn, gnu::cold]] void fail_grid(const variant& of, std::size_t index, const dim3& grid) const {
+    throw driver_error{error_code::launch_failed, "kernel '" + of.launches[index].kernel +
+                                                      "': the grid would be " + std::to_string(grid.x) + "x" +
+                                                      std::to_string(grid.y) + "x" + std::to_string(grid.z) +
+                                                      ", which is more than " +
+                                                      shared_.loader->driver().properties().name + " takes"};
   }
 
   void make_room_for_images(const plan& out) {

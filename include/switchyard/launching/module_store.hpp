@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <switchyard/base/file.hpp>
+#include <switchyard/base/lock.hpp>
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
@@ -78,7 +79,7 @@ class loaded_module {
   std::shared_ptr<device_driver> driver_;
   std::string bytes_;
   module_handle handle_;
-  mutable std::mutex mutex_;  // never held while the driver works
+  mutable switchyard::mutex mutex_;  // never held while the driver works
   std::map<std::string, kernel, std::less<>> kernels_;
 };
 
@@ -90,7 +91,7 @@ class module_store final : public kernel_loader {
   /// with it the device and what was loaded there: a graph may outlive the catalog that loaded its kernels.
   [[nodiscard]] static std::shared_ptr<module_store> of(const std::shared_ptr<device_driver>& driver) {
     struct all_stores {
-      std::mutex mutex;
+      switchyard::mutex mutex;
       std::map<const device_driver*, std::shared_ptr<module_store>> by_driver;
     };
     static auto& all = *new all_stores;  // NOLINT(cppcoreguidelines-owning-memory): never destroyed
@@ -147,7 +148,7 @@ class module_store final : public kernel_loader {
   /// One content, loaded or not.
   class entry {
    public:
-    std::mutex loading;  // held while the driver loads it
+    switchyard::mutex loading;  // held while the driver loads it
 
     [[nodiscard]] std::shared_ptr<loaded_module> get() const {
       const std::scoped_lock lock{mutex_};
@@ -163,7 +164,7 @@ class module_store final : public kernel_loader {
     }
 
    private:
-    mutable std::mutex mutex_;  // never held while the driver works
+    mutable switchyard::mutex mutex_;  // never held while the driver works
     std::shared_ptr<loaded_module> loaded_;
   };
 
@@ -200,7 +201,7 @@ class module_store final : public kernel_loader {
   }
 
   std::shared_ptr<device_driver> driver_;
-  std::mutex mutex_;  // never held while a file is read or a driver works
+  switchyard::mutex mutex_;  // never held while a file is read or a driver works
   std::map<std::string, std::shared_ptr<entry>, std::less<>> entries_;
 };
 

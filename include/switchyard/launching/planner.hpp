@@ -45,13 +45,14 @@ class planner {
     reserve(kernels, out);
     for (std::size_t i = 0; i < variant_.workspace.size(); ++i) {
       const named_expression& buffer = variant_.workspace[i];
-      const std::int64_t bytes = value_of(buffer.value, buffer.name);
+      const std::int64_t bytes = value_of(buffer.value, "workspace '" + buffer.name + "'");
       if (bytes < 0 || bytes > (std::int64_t{1} << 46))
         fail("workspace '" + buffer.name + "' would take " + std::to_string(bytes) + " bytes");
       out.workspace[i] = {out.workspace_bytes, static_cast<std::size_t>(bytes)};
       out.workspace_bytes += (static_cast<std::size_t>(bytes) + workspace_alignment - 1) /
                              workspace_alignment * workspace_alignment;
     }
+    if (out.workspace_bytes != 0) require_memory(out.workspace_bytes);
     const planned_launch* before = nullptr;  // fills do not count
     for (std::size_t i = 0; i < variant_.launches.size(); ++i) {
       const launch& each = variant_.launches[i];
@@ -110,6 +111,14 @@ class planner {
     throw call_error{error_code::evaluation_failed, std::string{from_.op->name} + ": variant '" +
                                                         variant_.id + "': " + message + " for " +
                                                         format_problem(*from_.op, values_.axes)};
+  }
+
+  void require_memory(std::size_t workspace_bytes) const {
+    constexpr std::size_t index = find_attribute("memory_bytes");
+    const std::int64_t memory = from_.device.attributes[index];  // 0: not known
+    if (memory <= 0 || workspace_bytes <= static_cast<std::size_t>(memory)) return;
+    fail("the workspace would take " + std::to_string(workspace_bytes) + " bytes; the device has " +
+         std::to_string(memory));
   }
 
   [[nodiscard]] std::int64_t value_of(const expression& each, const std::string& name) const {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include <switchyard/base/write_quietly.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
@@ -67,7 +68,7 @@ struct environment {
   /// error.
   [[nodiscard]] std::shared_ptr<log> open_log() const {
     const int descriptor = debug_file.empty() ? -1 : open_for_append(debug_file);
-    return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor);
+    return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor, &write_quietly);
   }
 
   /// Opens the recorder; null if SWITCHYARD_RECORD is not set. Throws file_error unreadable_file.
@@ -81,7 +82,7 @@ struct environment {
                            (unread ? "it is a pipe that nobody reads; name a file"
                                    : std::generic_category().message(errno))};
     }
-    return std::make_shared<recorder>(descriptor);
+    return std::make_shared<recorder>(descriptor, &write_quietly);
   }
 
  private:

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -23,15 +25,22 @@ enum class debug_level : int { silent = 0, choices = 1, launches = 2 };
 
 class log {
  public:
+  /// How bytes are written: ::write, or write_quietly where a signal may come of it.
+  using writer = ::ssize_t (*)(int, const void*, std::size_t);
+
   log() = default;
   /// Writes to a descriptor, and closes it on destruction unless it is standard error.
-  log(debug_level level, bool json, int descriptor) : level_{level}, json_{json}, descriptor_{descriptor} {}
+  log(debug_level level, bool json, int descriptor, writer write = &::write)
+      : level_{level}, json_{json}, descriptor_{descriptor}, write_{write} {}
   log(const log&) = delete;
   log& operator=(const log&) = delete;
 
   /// Prints the summary of choices, unless the level is silent.
   ~log() {
-    if (level_ != debug_level::silent && total() > 0) write_summary();
+    try {
+      if (level_ != debug_level::silent && total() > 0) write_summary();
+    } catch (const std::bad_alloc&) {  // there is no summary
+    }
     if (descriptor_ > 2) ::close(descriptor_);
   }
 
@@ -62,14 +71,15 @@ class log {
   }
 
   /// Writes one line, at every level. Line breaks in it and what a terminal would interpret are escaped.
+  /// A pipe whose reader left, and a file of the largest size allowed, get no more lines; standard error is
+  /// told so once.
   void line(std::string text) noexcept {
-    text = text::printable(std::move(text));
-    text += '\n';
-    std::string_view rest = text;
-    while (!rest.empty()) {
-      const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
-      if (written <= 0) return;
-      rest.remove_prefix(static_cast<std::size_t>(written));
+    if (is_closed_.load(std::memory_order_relaxed)) return;
+    try {
+      text = text::printable(std::move(text));
+      text += '\n';
+      write_all(text);
+    } catch (const std::bad_alloc&) {  // the line is lost
     }
   }
 
@@ -79,6 +89,22 @@ class log {
   }
 
  private:
+  void write_all(std::string_view rest) {
+    while (!rest.empty()) {
+      const ssize_t written = write_(descriptor_, rest.data(), rest.size());
+      if (written < 0 && (errno == EPIPE || errno == EFBIG)) {
+        const int why = errno;
+        if (is_closed_.exchange(true, std::memory_order_relaxed) || descriptor_ == 2) return;
+        const std::string warning = std::string{"switchyard: warning: SWITCHYARD_DEBUG_FILE: "} +
+                                    (why == EPIPE ? "its reader left" : "it has the largest size allowed") +
+                                    ": no more lines are written\n";
+        [[maybe_unused]] const ssize_t said = write_(2, warning.data(), warning.size());
+      }
+      if (written <= 0) return;
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t sum = 0;
     for (const auto& each : counts_) sum += each.load(std::memory_order_relaxed);
@@ -119,6 +145,8 @@ class log {
   debug_level level_ = debug_level::silent;
   bool json_ = false;
   int descriptor_ = 2;
+  writer write_ = &::write;
+  std::atomic<bool> is_closed_{false};
   std::array<std::atomic<std::uint64_t>, 8> counts_{};
   mutex types_mutex_;
   std::vector<std::string> types_;  // that no rows decide

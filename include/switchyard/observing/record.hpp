@@ -2,7 +2,11 @@
 // the same problem add up.
 #pragma once
 
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <unistd.h>
 
@@ -16,8 +20,12 @@ inline namespace v0 {
 
 class recorder {
  public:
+  /// How bytes are written: ::write, or write_quietly where a signal may come of it.
+  using writer = ::ssize_t (*)(int, const void*, std::size_t);
+
   /// Appends to a descriptor, and closes it on destruction.
-  explicit recorder(int descriptor) noexcept : descriptor_{descriptor} {}
+  explicit recorder(int descriptor, writer write = &::write) noexcept
+      : descriptor_{descriptor}, write_{write} {}
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
   ~recorder() { ::close(descriptor_); }
@@ -25,7 +33,16 @@ class recorder {
   /// Appends a problem that was called `count` times. One write for each line lets processes share a file.
   void note(const operator_description& op, const device_properties& device, problem_view problem,
             std::uint64_t count) noexcept {
-    if (count == 0) return;
+    if (count == 0 || is_closed_.load(std::memory_order_relaxed)) return;
+    try {
+      append(format(op, device, problem, count));
+    } catch (const std::bad_alloc&) {  // one line is lost
+    }
+  }
+
+ private:
+  [[nodiscard]] static std::string format(const operator_description& op, const device_properties& device,
+                                          problem_view problem, std::uint64_t count) {
     std::string line = R"({"operator":)" + text::quote_json(op.name) + R"(,"device":)" +
                        text::quote_json(device.name) + R"(,"problem":{)";
     for (std::size_t i = 0; i < op.axes.size(); ++i) {
@@ -34,13 +51,24 @@ class recorder {
       const std::string value = format_value(op.axes[i], problem[i]);
       line += op.axes[i].value_names.empty() ? value : text::quote_json(value);
     }
-    line += "},\"count\":" + std::to_string(count) + "}\n";
-    // A failed write, for example on a full disk, must not stop the engine.
-    [[maybe_unused]] const ssize_t written = ::write(descriptor_, line.data(), line.size());
+    return line + "},\"count\":" + std::to_string(count) + "}\n";
   }
 
- private:
+  // A write that fails for now, for example on a full disk or pipe, loses a line; where nothing more can be
+  // written, the rest is. Neither stops the engine.
+  void append(const std::string& line) {
+    if (write_(descriptor_, line.data(), line.size()) >= 0) return;
+    const int why = errno;
+    if ((why != EPIPE && why != EFBIG) || is_closed_.exchange(true, std::memory_order_relaxed)) return;
+    const std::string warning = std::string{"switchyard: warning: SWITCHYARD_RECORD: "} +
+                                (why == EPIPE ? "its reader left" : "it has the largest size allowed") +
+                                ": what is called from now on is not recorded\n";
+    [[maybe_unused]] const ::ssize_t said = write_(2, warning.data(), warning.size());
+  }
+
   int descriptor_;
+  writer write_ = &::write;
+  std::atomic<bool> is_closed_{false};
 };
 
 }  // namespace v0

@@ -279,10 +279,12 @@ struct rotary {
                                                        ", but cos has columns for " + std::to_string(pairs)};
   }
 
-  /// Positions that are counted from the offset must have rows in the tables. Not in the key: every call.
+  /// Positions that are counted from the offset must have rows in the tables. Not in the key: every call. The
+  /// longest of packed sequences may be a bound, so that only dense calls tell their last position.
   [[gnu::always_inline]] inline static void require_positions(const arguments& a, const const_tensor& cos) {
     std::int64_t end = 0;
-    const bool is_past = __builtin_add_overflow(a.offset, a.seqlen, &end) || (cos && end > cos.extent(0));
+    const bool is_past = __builtin_add_overflow(a.offset, a.seqlen, &end) ||
+                         (cos && a.cu_seqlens == nullptr && end > cos.extent(0));
     if (a.offset < 0 || (is_past && a.batch > 0 && a.seqlen > 0)) [[unlikely]]
       fail_positions(a.offset, a.seqlen, cos ? cos.extent(0) : -1);
   }

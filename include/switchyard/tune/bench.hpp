@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/devices/driver.hpp>
@@ -68,9 +70,10 @@ class bench {
   /// Allocates and fills the tensors of a problem, and computes what belongs into its results.
   virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) = 0;
 
-  /// Runs a variant so many times, each time on results full of NaN. What is wrong with the first wrong run;
-  /// empty when all are right. One run says whether a variant can be right; several, after it was timed,
-  /// whether it stays so: races and kernels that keep state are right at first.
+  /// Runs a variant. What is wrong with the first wrong run; empty when all are right. One run, on results
+  /// full of NaN, says whether a variant can be right. Several, after it was timed, say whether it stays so:
+  /// races and kernels that keep state are right at first. These end early when `judging_seconds` are over;
+  /// results hold NaN, numbers and an earlier result in turn, and the workload's variations are run too.
   [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
 
   [[nodiscard]] virtual timed time(const std::string& variant, const timing_options& options,
@@ -94,6 +97,7 @@ class operator_bench final : public bench {
 
   bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
     judge_.reset();
+    varied_.clear();
     reduced_.reset();
     calls_.clear();
     calls_.reserve(most_copies);
@@ -116,6 +120,7 @@ class operator_bench final : public bench {
       out.variants.push_back({variant.id, blob_fingerprint(variant), variant.type});
     }
     out.checked = prepare_check(want, seed);
+    prepare_variations(want, seed);
     const double cached = cache_bytes(device_.properties());
     const double copies = cache == cache_state::rotating && size > 0 ? std::ceil(cached / size) : 1;
     while (static_cast<double>(calls_.size()) < copies && calls_.size() < most_copies)
@@ -135,13 +140,12 @@ class operator_bench final : public bench {
              format_problem(described(), problem_of_call(call.arguments));
     }
     dispatcher<Operator>& run = forced(variant);
-    for (std::size_t i = 0; i < runs; ++i) {
-      judge_->reset();
-      run(stream{}, call.arguments);
-      if (const status result = device_.driver()->synchronize({}); result != 0) {
-        throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
-      }
-      if (std::string wrong = judge_->verdict(); !wrong.empty()) return wrong;
+    if (runs == 1) return run_once(run, call.arguments, *judge_, old_content::nan);
+    if (std::string wrong = run_often(run, call.arguments, *judge_, runs); !wrong.empty()) return wrong;
+    for (const std::unique_ptr<varied_call>& each : varied_) {
+      if (!serves(variant, each->call.arguments)) continue;
+      if (std::string wrong = run_often(run, each->call.arguments, *each->wanted, least_runs); !wrong.empty())
+        return each->text + ": " + wrong;
     }
     return {};
   }
@@ -161,7 +165,81 @@ class operator_bench final : public bench {
 
  private:
   static constexpr std::size_t most_copies = 16;
+  static constexpr double most_varied_bytes = 16 * 1024.0 * 1024.0;
+  static constexpr std::size_t least_runs = 6;  // each old content twice
+  static constexpr double judging_seconds = 0.5;
   using arguments = typename Operator::arguments;
+
+  /// A call as a variation has it, and its judge.
+  struct varied_call {
+    prepared_call<Operator> call;
+    std::unique_ptr<judge> wanted;
+    std::string text;
+  };
+
+  [[nodiscard]] std::string run_once(dispatcher<Operator>& run, const arguments& call, judge& by,
+                                     old_content old) {
+    by.reset(old);
+    run(stream{}, call);
+    if (const status result = device_.driver()->synchronize({}); result != 0) {
+      throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
+    }
+    return by.verdict();
+  }
+
+  [[nodiscard]] std::string run_often(dispatcher<Operator>& run, const arguments& call, judge& by,
+                                      std::size_t runs) {
+    using clock = std::chrono::steady_clock;
+    const auto begin = clock::now();
+    const auto spent = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };
+    for (std::size_t i = 0; i < runs && (i < least_runs || spent() < judging_seconds); ++i) {
+      const auto old = static_cast<old_content>(i % 3);
+      if (std::string wrong = run_once(run, call, by, old); !wrong.empty()) {
+        return wrong + (old == old_content::nan      ? ""
+                        : old == old_content::finite ? " (results held finite numbers before the run)"
+                                                     : " (results held those of an earlier run)");
+      }
+      if (i == 0) by.keep_results();
+    }
+    return {};
+  }
+
+  /// The calls that the workload's variations make of a problem; of fewer rows where it is large.
+  void prepare_variations(const request& want, std::uint64_t seed) {
+    varied_.clear();
+    if constexpr (requires { workload<Operator>::variations; }) {
+      for (const variation& each : workload<Operator>::variations) {
+        request other = want;
+        other.vary(each);
+        if (const double bytes = calls_[0].bytes; bytes > most_varied_bytes) {
+          const auto rows = static_cast<double>(workload<Operator>::rows(calls_[0].arguments));
+          other.set("rows",
+                    std::max<std::int64_t>(1, static_cast<std::int64_t>(rows * (most_varied_bytes / bytes))));
+        }
+        auto made = std::make_unique<varied_call>(
+            varied_call{workload<Operator>::make(device_.driver(), other, seed + 100), nullptr, {}});
+        made->wanted = make_judge(made->call, seed).first;
+        made->text = "with values up to " + text::number(each.spread) +
+                     (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "");
+        varied_.push_back(std::move(made));
+      }
+    }
+  }
+
+  /// A judge of a call, and the rows that it compares.
+  [[nodiscard]] std::pair<std::unique_ptr<judge>, checked_extent> make_judge(prepared_call<Operator>& call,
+                                                                             std::uint64_t seed) {
+    host_copies copies{call.memory};
+    const arguments on_host = copies.template translated<Operator>(call.arguments);
+    const std::int64_t rows = workload<Operator>::rows(on_host);
+    const double work = std::max(1.0, workload<Operator>::row_work(on_host));
+    const auto affordable = static_cast<std::int64_t>(options_.most_work / work);
+    const row_sample sample{rows, std::max(options_.least_rows, affordable), seed};
+    expectation wanted;
+    workload<Operator>::expect(on_host, sample, wanted);
+    return {std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted)),
+            checked_extent{static_cast<std::int64_t>(sample.rows().size()), rows, {}}};
+  }
 
   /// A dispatcher that runs one variant.
   struct forced_variant {
@@ -263,17 +341,8 @@ class operator_bench final : public bench {
       }
     }
     auto& call = reduced_ ? *reduced_ : calls_[0];
-    host_copies copies{call.memory};
-    const arguments on_host = copies.template translated<Operator>(call.arguments);
-    const std::int64_t rows = workload<Operator>::rows(on_host);
-    const double work = std::max(1.0, workload<Operator>::row_work(on_host));
-    const auto affordable = static_cast<std::int64_t>(options_.most_work / work);
-    const std::int64_t most = std::max(options_.least_rows, affordable);
-    const row_sample sample{rows, most, seed};
-    expectation wanted;
-    workload<Operator>::expect(on_host, sample, wanted);
-    judge_ = std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted));
-    checked_extent out{static_cast<std::int64_t>(sample.rows().size()), rows, {}};
+    auto [made, out] = make_judge(call, seed);
+    judge_ = std::move(made);
     if (reduced_) out.smaller = format_problem(described(), problem_of_call(call.arguments));
     return out;
   }
@@ -286,6 +355,7 @@ class operator_bench final : public bench {
   std::vector<prepared_call<Operator>> calls_;
   std::unique_ptr<prepared_call<Operator>> reduced_;
   std::unique_ptr<judge> judge_;
+  std::vector<std::unique_ptr<varied_call>> varied_;
   device_buffer flush_;
   std::unique_ptr<forced_variant> forced_;
 };

@@ -120,7 +120,7 @@ class host_copies {
  public:
   explicit host_copies(const tensors& of) {
     for (const tensors::tensor& each : of.all()) {
-      copies_.push_back({each.memory.data<std::byte>(), each.initial()});
+      copies_.push_back({each.data(), each.initial()});
     }
   }
 
@@ -174,6 +174,14 @@ class host_copies {
   std::vector<copy> copies_;
 };
 
+/// What results hold before a run. A kernel may depend on none of it: one that computes only where it finds
+/// NaN is right on NaN alone.
+enum class old_content {
+  nan,
+  finite,   ///< the byte 0x3c: a small number in every type
+  earlier,  ///< the latest right result, moved by half its length, as another call would have left it
+};
+
 /// Judges runs of one call.
 class judge {
  public:
@@ -185,6 +193,7 @@ class judge {
       places_.push_back(copies_.find(each.address));
       written_[places_.back().first] = true;
     }
+    earlier_.resize(written_.size());
     originals_.resize(written_.size());
     for (std::size_t i = 0; i < written_.size(); ++i) {
       const tensors::tensor& each = call_.all()[i];
@@ -198,17 +207,36 @@ class judge {
     }
   }
 
-  /// Fills results with NaN, and what is changed in place with its values, as before the first run.
-  void reset() {
+  /// Fills results with their old content, and what is changed in place with its values, as before the first
+  /// run. Where no earlier result is kept, NaN takes its place.
+  void reset(old_content old = old_content::nan) {
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
       tensors::tensor& each = call_.all()[i];
       if (each.is_result()) {
-        each.memory.fill(0xff, 0, each.bytes);
+        if (old == old_content::earlier && !earlier_[i].empty()) {
+          each.upload(earlier_[i].data());
+        } else {
+          each.fill(old == old_content::finite ? 0x3c : 0xff);
+        }
       } else if (written_[i]) {
         const void* const from = originals_[i].bytes() > 0 ? originals_[i].data() : copies_.bytes(i).data();
-        each.memory.upload(from, each.bytes);
+        each.upload(from);
       }
-      each.memory.fill(tensors::margin_byte, each.bytes);
+      each.fill_margins();
+    }
+  }
+
+  /// Keeps the results of a right run as old content.
+  void keep_results() {
+    for (std::size_t i = 0; i < call_.all().size(); ++i) {
+      const tensors::tensor& each = call_.all()[i];
+      if (!each.is_result() || each.bytes == 0 || each.bytes > most_compared_input) continue;
+      earlier_[i].resize(each.bytes);
+      each.download(earlier_[i].data(), each.bytes);
+      const auto size = static_cast<std::size_t>(size_of(each.type));
+      const std::size_t half = each.bytes / size / 2 * size;
+      std::rotate(earlier_[i].begin(), earlier_[i].begin() + static_cast<std::ptrdiff_t>(half),
+                  earlier_[i].end());
     }
   }
 
@@ -221,16 +249,21 @@ class judge {
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
       const tensors::tensor& each = call_.all()[i];
       std::vector<std::uint8_t> margin(tensors::margin_bytes);
-      each.memory.download(margin.data(), margin.size(), each.bytes);
-      const auto bad = std::find_if(margin.begin(), margin.end(),
-                                    [](std::uint8_t byte) { return byte != tensors::margin_byte; });
+      const auto touched = [](std::uint8_t byte) { return byte != tensors::margin_byte; };
+      each.memory.download(margin.data(), margin.size());
+      if (const auto bad = std::find_if(margin.rbegin(), margin.rend(), touched); bad != margin.rend()) {
+        return "writes before the beginning of a tensor of " + std::to_string(each.bytes) + " bytes, " +
+               std::to_string(bad - margin.rbegin() + 1) + " bytes before it";
+      }
+      each.download(margin.data(), margin.size(), each.bytes);
+      const auto bad = std::find_if(margin.begin(), margin.end(), touched);
       if (bad != margin.end()) {
         return "writes past the end of a tensor of " + std::to_string(each.bytes) + " bytes, " +
                std::to_string(bad - margin.begin()) + " bytes behind it";
       }
       if (written_[i] || each.is_result() || each.bytes > most_compared_input) continue;
       std::vector<std::byte> now(each.bytes);
-      if (!now.empty()) each.memory.download(now.data(), now.size());
+      if (!now.empty()) each.download(now.data(), now.size());
       if (now != copies_.bytes(i)) {
         return "changes an input, a tensor of " + std::to_string(each.bytes) + " bytes";
       }
@@ -265,7 +298,7 @@ class judge {
       };
       while (end < order.size() && at(end) - at(end - 1) <= largest_gap) ++end;
       piece.resize(at(end - 1) - at(begin) + size);
-      from.memory.download(piece.data(), piece.size(), at(begin));
+      from.download(piece.data(), piece.size(), at(begin));
       for (std::size_t i = begin; i < end; ++i) {
         const double found = reference::load(result.type, piece.data(), order[i].index - order[begin].index);
         double share = std::abs(found - order[i].wanted) / order[i].allowed;
@@ -299,7 +332,8 @@ class judge {
   expectation wanted_;
   std::vector<std::pair<std::size_t, std::size_t>> places_;
   std::vector<bool> written_;
-  std::vector<device_buffer> originals_;  ///< on the device, of tensors that are changed in place
+  std::vector<std::vector<std::byte>> earlier_;  ///< by tensor
+  std::vector<device_buffer> originals_;         ///< on the device, of tensors that are changed in place
 };
 
 }  // namespace tune

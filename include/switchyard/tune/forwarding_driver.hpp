@@ -37,6 +37,9 @@ class forwarding_driver : public device_driver {
   void configure(function_handle function, const launch_geometry& geometry) override {
     driver_->configure(function, geometry);
   }
+  [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
+    return driver_->accepts_grid(geometry);
+  }
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream on) noexcept override {
     return driver_->launch(function, geometry, parameters, on);

@@ -88,11 +88,12 @@ class device_buffer {
   std::size_t bytes_ = 0;
 };
 
-/// Random values, even over [-1, 1), as elements of a type.
-[[nodiscard]] inline std::vector<std::byte> random_elements(dtype type, std::size_t count,
-                                                            std::uint64_t seed) {
+/// Random values, even over [-spread, spread), as elements of a type. f8 has no room for a spread but 1.
+[[nodiscard]] inline std::vector<std::byte> random_elements(dtype type, std::size_t count, std::uint64_t seed,
+                                                            float spread = 1) {
+  if (type == dtype::f8_e4m3) spread = 1;
   std::mt19937_64 generator{seed};
-  std::uniform_real_distribution<float> values{-1.0F, 1.0F};
+  std::uniform_real_distribution<float> values{-spread, spread};
   std::vector<std::byte> out(count * static_cast<std::size_t>(size_of(type)));
   for (std::size_t i = 0; i < count; ++i) {
     const float value = values(generator);
@@ -117,40 +118,44 @@ namespace detail {
 /// The elements that a random tensor repeats: at most about a million, of a length that no row divides. The
 /// latest few are kept, because a problem is set up several times.
 [[nodiscard]] inline std::shared_ptr<const std::vector<std::byte>> random_block(dtype type, std::size_t count,
-                                                                                std::uint64_t seed) {
+                                                                                std::uint64_t seed,
+                                                                                float spread) {
   constexpr std::size_t most = 1'048'573;  // a prime
   constexpr std::size_t kept = 12;
   struct block {
     dtype type;
     std::size_t count;
     std::uint64_t seed;
+    float spread;
     std::shared_ptr<const std::vector<std::byte>> elements;
   };
   static thread_local std::deque<block> recent;
   const std::size_t length = count < most ? count : most;
   for (const block& each : recent) {
-    if (each.type == type && each.count == length && each.seed == seed) return each.elements;
+    if (each.type == type && each.count == length && each.seed == seed && each.spread == spread)
+      return each.elements;
   }
-  recent.push_front({type, length, seed,
-                     std::make_shared<const std::vector<std::byte>>(random_elements(type, length, seed))});
+  recent.push_front(
+      {type, length, seed, spread,
+       std::make_shared<const std::vector<std::byte>>(random_elements(type, length, seed, spread))});
   if (recent.size() > kept) recent.pop_back();
   return recent.front().elements;
 }
 
 }  // namespace detail
 
-/// A tensor of random values, with `spare` bytes behind it. A large one repeats a random block of about a
-/// million elements.
+/// A tensor of random values, with `spare` bytes before and behind it. A large one repeats a random block of
+/// about a million elements.
 [[nodiscard]] inline device_buffer random_tensor(const std::shared_ptr<device_driver>& driver, dtype type,
-                                                 std::size_t count, std::uint64_t seed,
-                                                 std::size_t spare = 0) {
+                                                 std::size_t count, std::uint64_t seed, std::size_t spare = 0,
+                                                 float spread = 1) {
   const std::size_t total = count * static_cast<std::size_t>(size_of(type));
-  device_buffer out{driver, total + spare};
+  device_buffer out{driver, total + 2 * spare};
   if (count == 0) return out;
-  const auto block = detail::random_block(type, count, seed);
+  const auto block = detail::random_block(type, count, seed, spread);
   for (std::size_t at = 0; at < total; at += block->size()) {
     const std::size_t bytes = total - at < block->size() ? total - at : block->size();
-    const status result = driver->copy(out.data<std::byte>() + at, block->data(), bytes, {});
+    const status result = driver->copy(out.data<std::byte>() + spare + at, block->data(), bytes, {});
     if (result != 0)
       throw driver_error{error_code::driver_failed, "copying memory: " + driver->describe(result)};
   }
@@ -158,10 +163,11 @@ namespace detail {
 }
 
 /// The same values on the host.
-[[nodiscard]] inline std::vector<std::byte> random_tensor(dtype type, std::size_t count, std::uint64_t seed) {
+[[nodiscard]] inline std::vector<std::byte> random_tensor(dtype type, std::size_t count, std::uint64_t seed,
+                                                          float spread = 1) {
   std::vector<std::byte> out(count * static_cast<std::size_t>(size_of(type)));
   if (count == 0) return out;
-  const auto block = detail::random_block(type, count, seed);
+  const auto block = detail::random_block(type, count, seed, spread);
   for (std::size_t at = 0; at < out.size(); at += block->size()) {
     std::memcpy(out.data() + at, block->data(), std::min(out.size() - at, block->size()));
   }

@@ -27,12 +27,22 @@ namespace switchyard {
 inline namespace v0 {
 namespace tune {
 
+/// How the values and layout of a call differ from those that are timed, so that a kernel which serves only
+/// the usual ones is found out.
+struct variation {
+  float spread = 1;        ///< of random values
+  std::int64_t apart = 0;  ///< elements between rows
+  bool options = false;    ///< what is no axis (scales, epsilons) is off its default
+};
+
 /// Axis values by name; those that are not asked for take the operator's usual ones.
 class request {
  public:
   request() = default;
   explicit request(std::map<std::string, std::int64_t, std::less<>> values) : values_{std::move(values)} {}
 
+  void vary(const variation& by) noexcept { variation_ = by; }
+  [[nodiscard]] const variation& varied() const noexcept { return variation_; }
   void set(std::string_view axis, std::int64_t value) { values_.insert_or_assign(std::string{axis}, value); }
   [[nodiscard]] std::int64_t get(std::string_view axis, std::int64_t otherwise) const {
     const auto found = values_.find(axis);
@@ -46,10 +56,12 @@ class request {
 
  private:
   std::map<std::string, std::int64_t, std::less<>> values_;
+  variation variation_;
 };
 
-/// The tensors of one call. Addresses stay valid as long as it lives. Behind each lies a margin that no
-/// kernel may touch, and each knows how it was filled, so that it can be filled again, on the host too.
+/// The tensors of one call. Addresses stay valid as long as it lives. Before and behind each lies a margin
+/// that no kernel may touch, and each knows how it was filled, so that it can be filled again, on the host
+/// too.
 class tensors {
  public:
   static constexpr std::size_t margin_bytes = 256;
@@ -57,22 +69,37 @@ class tensors {
 
   /// A tensor and how it was filled: by a seed, by host values, or else with NaN.
   struct tensor {
-    device_buffer memory;
-    std::size_t bytes = 0;  ///< without the margin
+    device_buffer memory;   ///< with both margins
+    std::size_t bytes = 0;  ///< without them
     dtype type = dtype::f32;
     std::uint64_t seed = 0;
     bool is_random = false;
     std::vector<std::byte> given;
+    float spread = 1;
+
+    [[nodiscard]] std::byte* data() const noexcept { return memory.data<std::byte>() + margin_bytes; }
+    void fill(std::uint8_t byte) { memory.fill(byte, margin_bytes, bytes); }
+    void fill_margins() {
+      memory.fill(margin_byte, 0, margin_bytes);
+      memory.fill(margin_byte, margin_bytes + bytes);
+    }
+    void upload(const void* from) {
+      if (bytes > 0) memory.upload(from, bytes, margin_bytes);
+    }
+    void download(void* to, std::size_t count, std::size_t first = 0) const {
+      memory.download(to, count, margin_bytes + first);
+    }
 
     [[nodiscard]] bool is_result() const noexcept { return !is_random && given.empty(); }
     [[nodiscard]] std::vector<std::byte> initial() const {
-      if (is_random) return random_tensor(type, bytes / static_cast<std::size_t>(size_of(type)), seed);
+      if (is_random)
+        return random_tensor(type, bytes / static_cast<std::size_t>(size_of(type)), seed, spread);
       return is_result() ? std::vector<std::byte>(bytes, std::byte{0xff}) : given;
     }
   };
 
-  tensors(std::shared_ptr<device_driver> driver, std::uint64_t seed)
-      : driver_{std::move(driver)}, seed_{seed} {}
+  tensors(std::shared_ptr<device_driver> driver, std::uint64_t seed, float spread = 1)
+      : driver_{std::move(driver)}, seed_{seed}, spread_{spread} {}
 
   /// To be asked before extents are multiplied. Throws call_error invalid_argument where one is negative,
   /// driver_error out_of_memory where a tensor of them is larger than the device.
@@ -96,17 +123,18 @@ class tensors {
   /// `count` random elements.
   [[nodiscard]] void* random(dtype type, std::int64_t count) {
     const auto bytes = static_cast<std::size_t>(count * size_of(type));
-    return keep({random_tensor(driver_, type, static_cast<std::size_t>(count), seed_, margin_bytes),
+    return keep({random_tensor(driver_, type, static_cast<std::size_t>(count), seed_, margin_bytes, spread_),
                  bytes,
                  type,
                  seed_++,
                  true,
-                 {}});
+                 {},
+                 spread_});
   }
   /// Memory full of NaN, for results.
   [[nodiscard]] void* poisoned(dtype type, std::int64_t count) {
     const auto bytes = static_cast<std::size_t>(count * size_of(type));
-    device_buffer out{driver_, bytes + margin_bytes};
+    device_buffer out{driver_, bytes + 2 * margin_bytes};
     out.fill(0xff);
     return keep({std::move(out), bytes, type, 0, false, {}});
   }
@@ -115,8 +143,8 @@ class tensors {
   [[nodiscard]] Value* copy(const std::vector<Value>& values) {
     const auto* const from = reinterpret_cast<const std::byte*>(values.data());
     std::vector<std::byte> given(from, from + values.size() * sizeof(Value));
-    device_buffer out{driver_, given.size() + margin_bytes};
-    if (!given.empty()) out.upload(given.data(), given.size());
+    device_buffer out{driver_, given.size() + 2 * margin_bytes};
+    if (!given.empty()) out.upload(given.data(), given.size(), margin_bytes);
     const std::size_t bytes = given.size();
     return static_cast<Value*>(keep({std::move(out), bytes, dtype::f32, 0, false, std::move(given)}));
   }
@@ -154,13 +182,14 @@ class tensors {
   }
 
   [[nodiscard]] void* keep(tensor made) {
-    made.memory.fill(margin_byte, made.bytes);
+    made.fill_margins();
     all_.push_back(std::move(made));
-    return all_.back().memory.data();
+    return all_.back().data();
   }
 
   std::shared_ptr<device_driver> driver_;
   std::uint64_t seed_;
+  float spread_;
   std::vector<tensor> all_;
 };
 
@@ -170,6 +199,7 @@ class tensors {
 ///   static std::int64_t rows(const arguments&);      independent parts of the result
 ///   static double row_work(const arguments&);        multiplications and additions of the reference for one
 ///   static void expect(const arguments&, const row_sample&, expectation&);
+///   static constexpr variation variations[];         optional: what else a winner is judged by
 ///   static void shrink(const arguments&, request&);  optional: a smaller problem to check instead
 ///
 /// expect() says what the definition writes, with what may be wrong about it; its arguments point to host

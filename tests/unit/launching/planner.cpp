@@ -130,7 +130,7 @@ TEST_CASE("a workspace of a size that cannot be is refused by its name") {
                                        "width=64 rows=0"));
   CHECK_THAT(made.refusal(most + 2), has_text("workspace 'sums' would take 70368744177665 bytes"));
   each.workspace = {{"sums", parse("8 / length")}};
-  CHECK_THAT(planned_variant{each}.refusal(0), has_text("sums divides by zero"));
+  CHECK_THAT(planned_variant{each}.refusal(0), has_text("workspace 'sums' divides by zero"));
 }
 
 TEST_CASE("a fill has its byte and its buffer, and an empty buffer needs none") {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/library.hpp>
@@ -96,7 +97,13 @@ class driver final : public device_driver {
     }
   }
 
-  /// Throws driver_error with launch_failed for a launch that could never succeed on this device.
+  [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
+    constexpr std::uint32_t most_x =
+        0x7fffffff;  // of every compute capability since 3.0, as those of y and z
+    constexpr std::uint32_t most_yz = 0xffff;
+    return geometry.grid.x <= most_x && geometry.grid.y <= most_yz && geometry.grid.z <= most_yz;
+  }
+
   void configure(function_handle function, const launch_geometry& geometry) override {
     const context_guard guard{*library_, context_};
     require(guard.status(), "cannot make the context current");
@@ -335,7 +342,7 @@ class driver final : public device_driver {
   CUctx_st* context_ = nullptr;
   bool primary_ = false;
   device_facts facts_;
-  std::mutex configure_mutex_;
+  switchyard::mutex configure_mutex_;
 };
 
 }  // namespace cuda

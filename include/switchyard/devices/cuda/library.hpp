@@ -10,8 +10,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/load_failure.hpp>
+#include <switchyard/devices/refuse_in_child.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard {
@@ -31,6 +33,7 @@ struct options {
 
 /// A result in words: "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
 [[nodiscard]] inline std::string describe(const api& library, int code) {
+  if (code == opened_before_fork) return describe_fork("the CUDA driver");
   const char* name = nullptr;
   const char* text = nullptr;
   if (library.get_error_name == nullptr || library.get_error_name(code, &name) != result::success ||
@@ -62,7 +65,7 @@ inline std::shared_ptr<const api> load_library(const std::string& name) {
                                                       "; install NVIDIA's driver, or use another backend"};
   }
 
-  auto table = std::make_shared<api>();
+  auto table = std::make_shared<refusing_in_child<api>>();
   const auto bootstrap = [library](auto& pointer, const char* symbol) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(::dlsym(library, symbol));
     return pointer != nullptr;
@@ -134,7 +137,7 @@ inline std::shared_ptr<const api> load_library(const std::string& name) {
 ///
 /// Throws driver_error: driver_absent, driver_too_old, no_device, driver_failed.
 [[nodiscard]] inline std::shared_ptr<const api> open_library(const options& from = {}) {
-  static std::mutex mutex;
+  static switchyard::mutex mutex;
   static std::map<std::string, std::shared_ptr<const api>> opened;
   const std::scoped_lock lock{mutex};
   auto& entry = opened[from.library];

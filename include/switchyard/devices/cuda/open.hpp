@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/driver.hpp>
@@ -52,7 +53,7 @@ class registry {
   }
 
  private:
-  std::mutex mutex_;
+  switchyard::mutex mutex_;
   std::map<std::tuple<const api*, int, unsigned long long>, std::weak_ptr<driver>> drivers_;
 };
 

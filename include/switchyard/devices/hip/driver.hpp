@@ -74,6 +74,15 @@ class driver final : public device_driver {
   }
 
   /// Sets nothing. Throws driver_error launch_failed for a launch that could never succeed on this device.
+  /// HIP starts fewer than 2^32 work-items in a dimension.
+  [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
+    const auto fits = [](std::uint32_t blocks, std::uint32_t threads) {
+      return std::uint64_t{blocks} * threads <= 0xffffffffU;
+    };
+    return fits(geometry.grid.x, geometry.block.x) && fits(geometry.grid.y, geometry.block.y) &&
+           fits(geometry.grid.z, geometry.block.z);
+  }
+
   void configure(function_handle function, const launch_geometry& geometry) override {
     const auto& kernel = kernel_of(function);
     const auto refuse = [&](const std::string& problem) {

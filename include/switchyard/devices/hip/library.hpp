@@ -11,8 +11,10 @@
 #include <type_traits>
 #include <vector>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/load_failure.hpp>
+#include <switchyard/devices/refuse_in_child.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard {
@@ -34,6 +36,7 @@ struct options {
 
 /// A result in words: "hipErrorInvalidValue (1): invalid argument".
 [[nodiscard]] inline std::string describe(const api& library, int code) {
+  if (code == opened_before_fork) return describe_fork("HIP's run time");
   const char* const name = library.get_error_name(code);
   const char* const text = library.get_error_string(code);
   std::string words = name == nullptr ? std::string{"HIP error"} : std::string{name};
@@ -77,7 +80,7 @@ inline std::shared_ptr<const api> load_library(const std::string& asked) {
                                                       "; install ROCm's run time, or use another backend"};
   }
 
-  auto table = std::make_shared<api>();
+  auto table = std::make_shared<refusing_in_child<api>>();
   std::string lacking;
   for_each_entry(*table, [&](auto& pointer, const char* symbol, presence needed) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(::dlsym(library, symbol));
@@ -121,7 +124,7 @@ inline std::shared_ptr<const api> load_library(const std::string& asked) {
 ///
 /// Throws driver_error: driver_absent, driver_too_old, no_device, driver_failed.
 [[nodiscard]] inline std::shared_ptr<const api> open_library(const options& from = {}) {
-  static std::mutex mutex;
+  static switchyard::mutex mutex;
   static std::map<std::string, std::shared_ptr<const api>> opened;
   const std::scoped_lock lock{mutex};
   auto& entry = opened[from.library];

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
@@ -37,7 +38,7 @@ struct loaded_module {
   ihipModule_t* module = nullptr;
   std::string name;
   std::optional<code_object> content;
-  std::mutex mutex;
+  switchyard::mutex mutex;
   std::forward_list<loaded_kernel> kernels;  ///< found ones, behind handles
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
@@ -51,7 +52,7 @@ inline void require_device(const api& library, int code, const std::string& prob
                                                   " was asked for; there are " + std::to_string(devices) +
                                                   ", counted from 0"};
   }
-  static std::mutex mutex;
+  static switchyard::mutex mutex;
   static std::map<std::pair<const api*, int>, std::weak_ptr<driver>> opened;
   const auto library = open_library(from);
   const std::scoped_lock lock{mutex};

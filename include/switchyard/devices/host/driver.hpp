@@ -18,11 +18,13 @@
 #include <sched.h>
 #include <span>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>
 #include <vector>
 
+#include <switchyard/base/write_quietly.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/floating_point.hpp>
 #include <switchyard/devices/host/kernel.hpp>
@@ -91,6 +93,9 @@ class driver final : public device_driver {
     properties_.set("multiprocessors", static_cast<std::int64_t>(threads));
   }
 
+  /// Ends the threads of launches, which then run in their callers' alone: before this code is unloaded.
+  void end_threads() noexcept { pool_.stop(); }
+
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
 
   // The loader reads the bytes from an anonymous file, so the bytes that were hashed are those that run.
@@ -102,7 +107,7 @@ class driver final : public device_driver {
                 failure_kind::transient);
     std::span<const std::byte> rest = image;
     while (!rest.empty()) {
-      const ssize_t written = ::write(file, rest.data(), rest.size());
+      const ssize_t written = write_quietly(file, rest.data(), rest.size());
       if (written <= 0) {
         const std::string why = std::generic_category().message(errno);
         ::close(file);
@@ -115,9 +120,12 @@ class driver final : public device_driver {
     void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread
     const char* const problem = handle == nullptr ? ::dlerror() : nullptr;
+    // Without a message there was no memory for one.
+    const failure_kind kind =
+        problem == nullptr || may_pass(problem) ? failure_kind::transient : failure_kind::permanent;
     const std::string why = problem == nullptr ? "dlopen failed" : problem;
     ::close(file);
-    if (handle == nullptr) fail_load(name, why);
+    if (handle == nullptr) fail_load(name, why, kind);
     return handle;
   }
 
@@ -156,15 +164,25 @@ class driver final : public device_driver {
     return true;
   }
 
-  void configure(function_handle /*function*/, const launch_geometry& /*geometry*/) override {}
+  void configure(function_handle /*function*/, const launch_geometry& geometry) override {
+    if (geometry.shared_bytes <= most_scratch_bytes) return;
+    throw driver_error{error_code::launch_failed,
+                       "a block would take " + std::to_string(geometry.shared_bytes) +
+                           " bytes of scratch memory; the host backend gives a thread at most " +
+                           std::to_string(most_scratch_bytes)};
+  }
+
+  [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
+    std::uint64_t count = 0;
+    return count_blocks(geometry.grid, count);
+  }
 
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream /*on*/) noexcept override {
     const auto& started = *static_cast<const kernel*>(function);
     const dim3& grid = geometry.grid;
-    std::uint64_t count = std::uint64_t{grid.x} * grid.y;  // below 2^64
-    if (__builtin_mul_overflow(count, std::uint64_t{grid.z}, &count) || count > most_blocks)
-      return too_many_blocks;
+    std::uint64_t count = 0;
+    if (!count_blocks(grid, count)) return too_many_blocks;
     if (count == 1 && geometry.shared_bytes == 0) {
       const floating_point_guard mode;
       started.run({{0, 0, 0}, grid, geometry.block, {}}, parameters);
@@ -237,6 +255,13 @@ class driver final : public device_driver {
   static constexpr status no_tensor_maps = 1;
   static constexpr status too_many_blocks = 2;
   static constexpr std::uint64_t most_blocks = std::uint64_t{1} << 63U;
+  static constexpr std::uint32_t most_scratch_bytes = std::uint32_t{1} << 30U;
+
+  /// False where there are more than can be counted out.
+  [[nodiscard]] static bool count_blocks(const dim3& grid, std::uint64_t& count) noexcept {
+    count = std::uint64_t{grid.x} * grid.y;  // below 2^64
+    return !__builtin_mul_overflow(count, std::uint64_t{grid.z}, &count) && count <= most_blocks;
+  }
 
   [[noreturn]] static void fail_load(const std::string& name, const std::string& why,
                                      failure_kind kind = failure_kind::permanent) {
@@ -244,6 +269,20 @@ class driver final : public device_driver {
                        name + ": cannot be loaded as a shared object: " + why +
                            ". It may be built for another machine, or need a library that is not installed",
                        kind};
+  }
+
+  /// Whether what the loader says is a lack of descriptors or memory, which come back. It gives no number,
+  /// but ends most messages with the system's words for one, in the program's language. A failed mapping has
+  /// none.
+  [[nodiscard]] static bool may_pass(std::string_view message) {
+    for (const int passing : {EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR}) {
+      if (message.ends_with(std::generic_category().message(passing))) return true;
+    }
+    for (const std::string_view passing :
+         {"failed to map segment from shared object", "cannot map zero-fill pages", "out of memory"}) {
+      if (message.ends_with(passing)) return true;
+    }
+    return false;
   }
 
   /// What is wrong with a shared object. The loader would map a truncated one and then crash.

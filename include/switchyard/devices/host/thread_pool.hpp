@@ -12,10 +12,13 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
+#include <switchyard/base/fork.hpp>
 #include <switchyard/devices/host/floating_point.hpp>
 
 namespace switchyard {
@@ -24,26 +27,38 @@ namespace host {
 
 class thread_pool {
  public:
-  /// `threads` counts the launching thread in.
-  explicit thread_pool(std::size_t threads) {
-    for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  }
+  /// `threads` counts the launching thread in. Where the system gives fewer, these serve: at least the
+  /// launching one.
+  explicit thread_pool(std::size_t threads) : wanted_{threads == 0 ? 0 : threads - 1} { start(); }
   thread_pool(const thread_pool&) = delete;
   thread_pool& operator=(const thread_pool&) = delete;
   /// No launch may be under way.
-  ~thread_pool() {
+  ~thread_pool() { stop(); }
+
+  /// Ends the workers: launches go on in their own threads alone. Others may launch meanwhile.
+  void stop() noexcept {
+    std::vector<std::thread> ending;
     {
       const std::scoped_lock lock{mutex_};
       stopping_ = true;
+      wanted_ = 0;
+      ready_.store(0, std::memory_order_relaxed);
+      ending.swap(workers_);
     }
     wake_.notify_all();
-    for (std::thread& each : workers_) each.join();
+    for (std::thread& each : ending) each.join();
   }
+
+  /// How many threads work on a launch, the launching one among them.
+  [[nodiscard]] std::size_t threads() const noexcept { return ready_.load(std::memory_order_relaxed) + 1; }
 
   /// Calls `function(index)` for every index below `count`; returns when all calls have returned.
   template <class Function>
   void run(std::uint64_t count, const Function& function) noexcept {
-    if (count <= 1 || workers_.empty()) {
+    std::size_t workers = ready_.load(std::memory_order_acquire);
+    if (workers == 0 && lost_.load(std::memory_order_relaxed)) [[unlikely]]
+      workers = start();
+    if (count <= 1 || workers == 0) {
       const floating_point_guard mode;
       for (std::uint64_t i = 0; i < count; ++i) function(i);
       return;
@@ -59,7 +74,7 @@ class thread_pool {
       jobs_.push_back(&mine);
       posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
-    if (count - 1 < workers_.size()) {
+    if (count - 1 < workers) {
       for (std::uint64_t i = 1; i < count; ++i) wake_.notify_one();
     } else {
       wake_.notify_all();
@@ -138,13 +153,42 @@ class thread_pool {
     }
   }
 
+  /// Starts the workers; returns how many there are.
+  std::size_t start() noexcept {
+    const std::scoped_lock lock{mutex_};
+    lost_ = false;
+    try {
+      while (workers_.size() < wanted_) workers_.emplace_back([this] { work(); });
+    } catch (const std::exception&) {  // no thread or no memory left: what there is serves
+    }
+    ready_.store(workers_.size(), std::memory_order_release);
+    return workers_.size();
+  }
+
+  // The parent's workers and launches do not exist in a child of fork(), and may have held the lock: all that
+  // was theirs is abandoned, not destroyed. The next launch starts workers.
+  static void renew(void* object) noexcept {
+    auto& mine = *static_cast<thread_pool*>(object);
+    new (&mine.mutex_) std::mutex;
+    new (&mine.wake_) std::condition_variable;
+    new (&mine.done_) std::condition_variable;
+    new (&mine.jobs_) std::vector<job*>;
+    new (&mine.workers_) std::vector<std::thread>;
+    mine.ready_ = 0;
+    mine.lost_ = mine.wanted_ > 0;
+  }
+
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
   std::vector<job*> jobs_;
   std::atomic<std::uint64_t> posted_{0};  // jobs so far
   bool stopping_ = false;
+  std::size_t wanted_;  // workers
   std::vector<std::thread> workers_;
+  std::atomic<std::size_t> ready_{0};  // workers_.size(), for launches
+  std::atomic<bool> lost_{false};      // by fork(): to be started again
+  fork_listener forks_{this, &renew};
 };
 
 }  // namespace host

@@ -29,21 +29,22 @@ template <class Operator>
 class row_call {
  public:
   row_call(const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed)
-      : call{{}, {driver, seed}},
+      : call{{}, {driver, seed, want.varied().spread}},
         type{want.as("dtype", dtype::bf16)},
         rows{want.get("rows", 4096)},
-        columns{want.get("columns", 4096)} {
+        columns{want.get("columns", 4096)},
+        apart{want.varied().apart} {
     call.memory.require_room(type, {rows, columns});
   }
 
   /// An input or an output of `factor` x columns a row; one full pass over it is counted.
   [[nodiscard]] tensor input(std::int64_t factor = 1) {
     count(factor);
-    return call.memory.input(type, {rows, factor * columns});
+    return spaced(call.memory.input(type, {rows, factor * columns + apart}), factor);
   }
   [[nodiscard]] tensor output(std::int64_t factor = 1) {
     count(factor);
-    return call.memory.output(type, {rows, factor * columns});
+    return spaced(call.memory.output(type, {rows, factor * columns + apart}), factor);
   }
   /// A vector along the columns, too small to count.
   [[nodiscard]] tensor weights(dtype of) { return call.memory.input(of, {columns}); }
@@ -62,8 +63,14 @@ class row_call {
   const dtype type;
   const std::int64_t rows;
   const std::int64_t columns;
+  const std::int64_t apart;  ///< elements between rows; multiples of 16 bytes leave the alignment
 
  private:
+  /// A tensor without what lies between its rows.
+  [[nodiscard]] tensor spaced(const tensor& whole, std::int64_t factor) const {
+    return {whole.data(), type, {rows, factor * columns}, {factor * columns + apart, 1}};
+  }
+
   void count(std::int64_t factor) {
     call.bytes += static_cast<double>(rows * columns * factor * size_of(type));
   }
@@ -79,6 +86,13 @@ struct row_counts {
   [[nodiscard]] static double row_work(const Arguments& a) {
     return 30 * static_cast<double>(a.columns);
   }
+};
+
+/// What the winners among row operators are judged by too.
+struct row_variations {
+  static constexpr variation variations[] = {  // NOLINT(modernize-avoid-c-arrays)
+      {1000, 64, true},
+      {1e-3F, 64, true}};
 };
 
 /// A pointer moved on by elements of a type; null stays.

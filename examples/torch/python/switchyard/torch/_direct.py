@@ -3,16 +3,18 @@
 torch.library runs Python for each call outside of inference_mode, and for up to 150 microseconds where a gradient is
 recorded. Eager calls of plain tensors need none of that: here they reach the kernel below autograd, and a gradient is
 a torch.autograd.Function. Everything else (compiled and traced code, tensors with __torch_function__, torch.func,
-which refuses) calls the op itself, with the gradient that is registered for it. Both gradients are one Formula.
+vmap among them) calls the op itself, with the gradient that is registered for it. Both gradients are one Formula.
 """
 
 from collections.abc import Callable
 
 import torch
+from torch.autograd import forward_ad
 
 from ._library import ops
 
 _below_autograd = torch._C._AutoDispatchBelowAutograd  # torch.library's own guard
+_functorch = torch._C._functorch
 _is_transformed = torch._C._are_functorch_transforms_active
 _tracing_state = torch._C._get_tracing_state
 _has_torch_function = torch.overrides.has_torch_function
@@ -34,6 +36,27 @@ def needs_gradient(*tensors: torch.Tensor | None) -> bool:
             if each is not None and each.requires_grad:
                 return True
     return False
+
+
+def _has_tangent(x) -> bool:
+    """Whether a tensor, also inside of torch.func's wrappers, has a forward-mode derivative."""
+    while isinstance(x, torch.Tensor):
+        if _functorch.is_batchedtensor(x):
+            x = _functorch.get_unwrapped(x)
+        elif forward_ad.unpack_dual(x).tangent is not None:
+            return True
+        elif _functorch.is_functorch_wrapped_tensor(x):
+            x = _functorch.get_unwrapped(x)
+        else:
+            return False
+    return False
+
+
+def refuse_forward_mode(name: str, args) -> None:
+    """Raises for dual tensors: no op has a forward-mode derivative, and autograd would take it for zero."""
+    if any(map(_has_tangent, args)):
+        raise RuntimeError(f"switchyard::{name} has no forward-mode derivative (torch.func.jvp and jacfwd, "
+                           "torch.autograd.forward_ad): torch.autograd.grad gives the reverse-mode one")  # fmt: skip
 
 
 class Formula:
@@ -91,6 +114,8 @@ def caller(name: str, formula: Formula | None = None, first: bool = False) -> Ca
     tensors = formula and formula.tensors
 
     def call(needs_gradient: bool, *args):
+        if forward_ad._current_level >= 0:
+            refuse_forward_mode(name, args)
         if _is_compiling():
             out = overload(*args)
         elif _is_inference():

@@ -36,7 +36,7 @@ def _keep_attention(ctx, inputs, output):
     else:
         ctx.save_for_backward(q, k, v, out, lse, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state)
     ctx.set_materialize_grads(False)
-    return (lse,)
+    return ()  # the LSE counts as differentiable, so that a loss with it reaches the backward, which refuses
 
 
 def _grad_sinks(sinks, out, lse, grad_out, packed):
@@ -55,6 +55,9 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
     bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state = (None,) * 9 if ctx.is_plain else others
     longest_q, longest_k, mask, left, right, scale, soft_cap, dropout_p = ctx.values
     *_, wants_bias, wants_alibi, wants_sinks = wants
+    if grad_lse is not None:
+        raise RuntimeError("switchyard::attention_forward has no gradient for the LSE, which the loss contains: pass "
+                           "lse.detach() where that gradient is not wanted")  # fmt: skip
     if grad_out is None:
         return (None,) * 6
     if lse is None:

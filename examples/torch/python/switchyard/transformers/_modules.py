@@ -24,6 +24,7 @@ def plain_layer_norm(self, x: torch.Tensor) -> torch.Tensor:
     return layer_norm(x, self.weight, self.bias, epsilon=self.eps)
 
 
+CACHES = {"cache", "past_key_values"}  # what transformers calls it: the former from 5.24
 GATE_AND_UP = ("gate_proj", "up_proj")
 QUERY_KEY_VALUE = ("q_proj", "k_proj", "v_proj")
 ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
@@ -55,9 +56,10 @@ def attention_block(forward, has_norms: bool):
     """The forward of Llama's and, with norms of heads, Qwen3's attention: transformers' without what it asks of the model's
     configuration in each layer. `forward` serves where the attention was changed behind patch."""
 
-    def run(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
+    def run(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, cache=None, **kwargs):
+        cache = past_key_values if cache is None else cache
         if not is_ours(self.config):
-            return forward(self, hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs)
+            return forward(self, hidden_states, position_embeddings, attention_mask, cache, **kwargs)
         modules = self._modules
         batch, seqlen, _ = hidden_states.shape
         heads = (batch, seqlen, -1, self.head_dim)
@@ -71,8 +73,8 @@ def attention_block(forward, has_norms: bool):
             query, key = call(modules["q_norm"], query), call(modules["k_norm"], key)
         value = value.transpose(1, 2)
         query, key = apply_rotary_pos_emb(query.transpose(1, 2), key.transpose(1, 2), *position_embeddings)
-        if past_key_values is not None:
-            key, value = past_key_values.update(key, value, self.layer_idx)
+        if cache is not None:
+            key, value = cache.update(key, value, self.layer_idx)
         window = self.sliding_window if has_norms else None
         dropout = self.attention_dropout if self.training else 0.0
         out, _ = attention(self, query, key, value, attention_mask, self.scaling, dropout, window, **kwargs)
@@ -86,7 +88,6 @@ def decoder_layer(
     hidden_states: torch.Tensor,
     attention_mask: torch.Tensor | None = None,
     position_ids: torch.Tensor | None = None,
-    past_key_values=None,
     use_cache: bool | None = False,
     position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
     switchyard_sums: dict | None = None,
@@ -100,10 +101,9 @@ def decoder_layer(
         hidden_states=normed,
         attention_mask=attention_mask,
         position_ids=position_ids,
-        past_key_values=past_key_values,
         use_cache=use_cache,
         position_embeddings=position_embeddings,
-        **kwargs,
+        **kwargs,  # the cache among them, by the name that transformers gives it
     )
     normed, hidden_states = sum_and_norm(modules["post_attention_layernorm"], attended, hidden_states)
     out = call(modules["mlp"], normed)
@@ -121,25 +121,29 @@ def with_checkpoints(forward):
     def run(self, *args, **kwargs):
         if not (self.gradient_checkpointing and self.training):
             return forward(self, *args, **kwargs)
-        kwargs.update(use_cache=False, past_key_values=None)  # a cache would be written again by the backward
+        kwargs["use_cache"] = False  # a cache would be written again by the backward
+        for each in CACHES & kwargs.keys():
+            kwargs[each] = None
         return self._gradient_checkpointing_func(functools.partial(forward, self, **kwargs), *args)
 
     return run
 
 
-def whole_sequences(forward, has_sums: bool):
+def whole_sequences(forward, has_sums: bool, cache_name: str):
     """A decoder's forward that says so where each row of the batch is one whole sequence: neither a mask, nor
     positions, nor a cache are given.
 
     transformers makes positions then, and looks for packed sequences in them: eagerly it waits for the device, and
     compiled it makes a boolean mask of queries times keys, whose values nobody may look at. `has_sums`: its layers are
-    decoder_layer's.
+    decoder_layer's. `cache_name`: what its forward calls the cache.
     """
 
     @functools.wraps(forward)
-    def run(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, **kwargs):
+    def run(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, *,
+            cache=None, **kwargs):  # fmt: skip
         given = input_ids if input_ids is not None else inputs_embeds
-        is_whole = attention_mask is None and position_ids is None and past_key_values is None and given is not None
+        cache = past_key_values if cache is None else cache
+        is_whole = attention_mask is None and position_ids is None and cache is None and given is not None
         if is_whole and is_ours(self.config):
             attention_mask = no_mask(given.device)
         with contextlib.nullcontext() if torch.compiler.is_compiling() else between_layers():
@@ -147,7 +151,7 @@ def whole_sequences(forward, has_sums: bool):
             if torch.compiler.is_compiling() and has_sums and not checkpoints:
                 kwargs["switchyard_sums"] = {}  # transformers hands on to layers what it does not know
             return forward(self, input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
-                           past_key_values=past_key_values, inputs_embeds=inputs_embeds, **kwargs)  # fmt: skip
+                           inputs_embeds=inputs_embeds, **{cache_name: cache}, **kwargs)  # fmt: skip
 
     return run
 

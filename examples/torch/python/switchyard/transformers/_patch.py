@@ -1,10 +1,13 @@
 """patch and unpatch: instances of modules get another forward; classes and other models stay as they are."""
 
+import functools
+import inspect
 import types
 
 import torch
+import transformers
 
-from . import _calls, _merged, _modules
+from . import _calls, _classes, _merged, _modules
 
 _RMS_NORMS = {
     "LlamaRMSNorm": _calls.plain_rms_norm,
@@ -22,18 +25,66 @@ _BLOCKS = {"LlamaAttention", "Qwen3Attention"}
 _MERGED = {"LlamaAttention": _modules.QUERY_KEY_VALUE, **dict.fromkeys(_FEED_FORWARDS, _modules.GATE_AND_UP)}
 _FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
 _STATE = "_switchyard"
+# What the forward functions that are replaced may take; all but norms and feed-forward blocks take a cache besides.
+_KNOWN = {
+    "rms_norm": {"hidden_states", "x"},
+    "gated_activation": {"hidden_states", "x"},
+    "rotary": {"hidden_states", "position_embeddings", "attention_mask", "position_ids", "kwargs"},
+    "rotary tables": {"x", "position_ids"},
+    "residual": {"hidden_states", "attention_mask", "position_ids", "use_cache", "position_embeddings", "kwargs"},
+    "mask": {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache", "kwargs"},
+}
+_WITH_CACHE = ("rotary", "residual", "mask")
+
+
+def _parameters(module: torch.nn.Module) -> set[str]:
+    """The names that a class's forward takes, behind transformers' decorators."""
+    return set(inspect.signature(inspect.unwrap(type(module).forward)).parameters) - {"self"}
+
+
+def _cache_name(module: torch.nn.Module) -> str:
+    return min(_parameters(module) & _modules.CACHES)
+
+
+def _require_known(module: torch.nn.Module, what: str) -> None:
+    """Raises for a forward whose parameters are others than those that its replacement was written for."""
+    if what not in _KNOWN:
+        return
+    names = _parameters(module)
+    caches = names & _modules.CACHES
+    unknown = names - _KNOWN[what] - (caches if what in _WITH_CACHE else set())
+    if not unknown and (what not in _WITH_CACHE or len(caches) == 1):
+        return
+    wrong = f"takes {', '.join(sorted(unknown))}" if unknown else f"takes {len(caches)} caches instead of one"
+    raise RuntimeError(f"switchyard.transformers: {type(module).__name__}.forward of transformers {transformers.__version__} "
+                       f"{wrong}, which this patch does not know: use a version that switchyard's metadata names, or "
+                       "attn_implementation='switchyard' without patch")  # fmt: skip
 
 
 def _with_rotary(forward):
     """A copy of an attention's forward that calls our rotary embedding; the model's module stays as it is.
 
-    Its globals have no __name__: with one, torch.compile would look names up in the module instead.
+    Its globals have no __name__: with one, torch.compile would look names up in the module instead. Raises where the
+    function, behind its decorators, calls none.
     """
+    forward = inspect.unwrap(forward)
+    if "apply_rotary_pos_emb" not in forward.__code__.co_names:
+        raise RuntimeError(f"switchyard.transformers: {forward.__qualname__} of transformers {transformers.__version__} calls "
+                           "no apply_rotary_pos_emb: use a version that switchyard's metadata names")  # fmt: skip
     names = {key: value for key, value in forward.__globals__.items() if key != "__name__"}
     names["apply_rotary_pos_emb"] = _modules.apply_rotary_pos_emb
     copy = types.FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__, forward.__closure__)
     copy.__kwdefaults__ = forward.__kwdefaults__
-    return copy
+    if "cache" not in inspect.signature(forward).parameters:
+        return copy
+
+    @functools.wraps(copy)
+    def run(self, *args, **kwargs):
+        if "past_key_values" in kwargs:  # which transformers' decorator renames
+            kwargs.setdefault("cache", kwargs.pop("past_key_values"))
+        return copy(self, *args, **kwargs)
+
+    return run
 
 
 def _is_causal(config) -> bool:
@@ -64,7 +115,7 @@ def _replacement(module: torch.nn.Module):
     if name in _LAYERS:
         return _modules.with_checkpoints(_modules.decoder_layer), "residual"
     if name in _DECODERS and _is_causal(module.config):
-        return _modules.whole_sequences(type(module).forward, bool(_layers(module))), "mask"
+        return _modules.whole_sequences(type(module).forward, bool(_layers(module)), _cache_name(module)), "mask"
     if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
         return _modules.plain_layer_norm, "layer_norm"
     return None
@@ -81,15 +132,19 @@ def patch(model, *, merge_projections: bool = False):
     its type. Compiled code, and blocks whose projections are quantised, adapted or moved later, keep single products.
 
     Returns the model. Raises RuntimeError for another architecture or activation, and for a model that is patched
-    already.
+    already, and where transformers' functions take what this patch does not know.
     """
     if hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is patched already")
+    _classes.require_interface(type(model))
     kind = model.config.model_type
     if kind not in _FAMILIES:
         raise RuntimeError(f"switchyard.transformers: no patch for {kind!r}; there are {', '.join(_FAMILIES)}. "
                            "attn_implementation='switchyard' may still serve its attention")  # fmt: skip
     found = [(name, module, _replacement(module)) for name, module in model.named_modules()]
+    for _, module, replacement in found:
+        if replacement is not None:
+            _require_known(module, replacement[1])
     before = model.config._attn_implementation
     model.set_attn_implementation("switchyard")
     done, replaced = {}, {}

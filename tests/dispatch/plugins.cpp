@@ -1,0 +1,34 @@
+// Opens and closes a plug-in that includes the library: no thread of it may be left.
+#include <cstdio>
+#include <dlfcn.h>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+int main(int count, char** arguments) {
+  if (count != 2) return 2;
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {});
+  };
+  for (int i = 0; i < 100; ++i) {
+    void* const plugin = ::dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+    if (plugin == nullptr) {
+      std::printf("%s\n", ::dlerror());
+      return 1;
+    }
+    const auto use = reinterpret_cast<int (*)()>(::dlsym(plugin, "use_switchyard"));
+    // In a thread that ends: glibc keeps what has objects of a living thread loaded.
+    int status = 1;
+    if (use != nullptr) std::thread{[&] { status = use(); }}.join();
+    if (status != 0) return 1;
+    ::dlclose(plugin);
+    if (threads() != 1) {
+      std::printf("%d threads are left after plug-in %d was closed\n", static_cast<int>(threads() - 1), i);
+      return 1;
+    }
+    if (::dlopen(arguments[1], RTLD_NOW | RTLD_NOLOAD) != nullptr) {
+      std::printf("the plug-in stays loaded\n");
+      return 1;
+    }
+  }
+}

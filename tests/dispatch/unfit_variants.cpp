@@ -1,0 +1,166 @@
+// Variants whose grid, memory or parameters cannot be computed for a call, or are more than the device takes:
+// each gives way to the next, at start as after a replacement, and serves the calls that it fits.
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "faulty_driver.hpp"
+#include "test_disk.hpp"
+#include "test_operators.hpp"
+
+namespace {
+
+using namespace test;
+
+struct unfit_case {
+  const char* name;
+  const char* member;  ///< of the launch, or "workspace"
+  json value;
+  const char* message;
+};
+
+const std::vector<unfit_case>& unfit_cases() {
+  static const std::vector<unfit_case> all{
+      {"grid divides by zero", "grid", {"seqlen / 0", 1, 1}, "grid"},
+      {"grid is negative", "grid", {"0 - seqlen", 1, 1}, "grid would be -"},
+      {"grid overflows", "grid", {"9223372036854775807 * (seqlen + 1)", 1, 1}, "grid"},
+      {"grid has 2^32 blocks", "grid", {"4294967296 * seqlen", 1, 1}, "grid would be 4294967296"},
+      {"grid has more blocks than can be counted",
+       "grid",
+       {4294967295, 4294967295, 4294967295},
+       "the grid would be"},
+      {"block is negative", "block", {"0 - seqlen", 1, 1}, "block would be -"},
+      {"shared memory is negative", "shared_bytes", "0 - seqlen", "shared_bytes would be -"},
+      {"shared memory divides by zero", "shared_bytes", "seqlen % 0", "shared_bytes"},
+      {"shared memory is impossible", "shared_bytes", "seqlen * 4294967295", "scratch memory"},
+      {"shared memory is impossible for every call", "shared_bytes", 4294967295, "scratch memory"},
+      {"workspace is negative", "workspace", "0 - seqlen", "workspace"},
+      {"workspace divides by zero", "workspace", "1 / (seqlen - seqlen)", "workspace 'buffer'"},
+      {"workspace is more than the memory", "workspace", "seqlen * 70368744177664", "bytes"},
+      {"workspace is impossible", "workspace", "seqlen * 4611686018427387904", "workspace"},
+  };
+  return all;
+}
+
+json unfit_variant(const unfit_case& of) {
+  json out = stamp_variant("unfit", 1);
+  if (std::string{of.member} == "workspace") {
+    out["workspace"] = {{"buffer", of.value}};
+  } else {
+    out["launches"][0][of.member] = of.value;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a variant that cannot be computed for a call gives way to the next, with one warning") {
+  for (const unfit_case& of : unfit_cases()) {
+    for (const bool is_replaced : {false, true}) {
+      DYNAMIC_SECTION(of.name << (is_replaced ? ", after a replacement" : ", at start")) {
+        const disk files;
+        const auto put = [&] { files.put_manifest("stamp", {unfit_variant(of), stamp_variant("sound", 2)}); };
+        if (is_replaced) {
+          files.put_manifest("stamp", {stamp_variant("sound", 2)});
+        } else {
+          put();
+        }
+        sy::catalog catalog{files.options()};
+        sy::dispatcher<stamp> on{catalog, fresh_host()};
+        if (is_replaced) {
+          CHECK(run(on, {.seqlen = 1}) == 2);
+          put();
+          (void)catalog.reload();
+        }
+        for (int i = 1; i < 4; ++i) CHECK(run(on, {.seqlen = i}) == 2);
+        const std::string log = files.log();
+        INFO(log);
+        CHECK(count_of(log, "warning") == 1);
+        CHECK_THAT(log, has_text("variant 'unfit'") && has_text(of.message) &&
+                            has_text("the next candidate is used"));
+      }
+    }
+  }
+}
+
+TEST_CASE("a variant that does not fit one call serves those that it fits") {
+  const disk files;
+  json partial = stamp_variant("partial", 1);
+  partial["launches"][0]["grid"] = {"min(1, 4096 / (seqlen - 7) * 0 + 1)", 1, 1};  // not for 7
+  files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {.seqlen = 6}) == 1);
+  CHECK(run(on, {.seqlen = 7}) == 2);
+  CHECK(run(on, {.seqlen = 8}) == 1);
+  CHECK(run(on, {.seqlen = 7}) == 2);
+  CHECK(count_of(files.log(), "warning") == 1);
+}
+
+TEST_CASE("an argument of a single call can rule a variant out for this call") {
+  const disk files;
+  json partial = stamp_variant("partial", 1);
+  partial["launches"][0]["grid"] = {"min(1, 1 + 0 / (blocks - 5))", 1, 1};
+  files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  for (int round = 0; round < 3; ++round) {
+    CHECK(run(on, {.blocks = 4}) == 1);
+    CHECK(run(on, {.blocks = 5}) == 2);
+    CHECK(run(on, {.blocks = 6}) == 1);
+  }
+  CHECK(count_of(files.log(), "warning") == 1);
+}
+
+TEST_CASE("where no variant fits a call, the error is that of the first") {
+  for (const unfit_case& of : unfit_cases()) {
+    DYNAMIC_SECTION(of.name) {
+      const disk files;
+      files.put_manifest("stamp", {unfit_variant(of)});
+      sy::catalog catalog{files.options()};
+      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      for (int i = 0; i < 2; ++i) CHECK_THROWS_WITH(run(on, {.seqlen = 1}), has_text("unfit"));
+    }
+  }
+}
+
+TEST_CASE("a manifest of which nothing is usable does not take the place of one that serves") {
+  const auto spoil =
+      GENERATE(as<std::string>{}, "no variants", "invalid entries", "misspelt target", "never holds");
+  const disk files;
+  files.put_manifest("stamp", {stamp_variant("sound", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(run(on, {.seqlen = 1}) == 2);
+
+  json variant = stamp_variant("useless", 1);
+  if (spoil == "invalid entries") variant["launches"][0]["grid"] = "nonsense";
+  if (spoil == "never holds") variant["requires"] = {"seqlen < 0"};
+  files.put_manifest("stamp", spoil == "no variants" ? json::array() : json::array({variant}));
+  if (spoil == "misspelt target") {
+    json whole = json::parse(read_text(files.manifest_path("stamp")));
+    whole["target"]["backend"] = "hots";
+    files.write(files.manifest_path("stamp"), whole.dump());
+  }
+  for (int i = 0; i < 2; ++i) {
+    const sy::reload_report report = catalog.reload();
+    INFO(files.log());
+    if (i == 0) CHECK(report.refused.size() == 1);
+    CHECK(run(on, {.seqlen = 1}) == 2);
+    CHECK(run(on, {.seqlen = 2 + i}) == 2);
+    CHECK(count_of(files.log(), "warning") == 1);
+  }
+
+  files.put_manifest("stamp", {stamp_variant("newer", 3)});
+  (void)catalog.reload();
+  if (spoil == "never holds") {  // the catalog waits before it tries refused files again
+    for (int i = 0; i < 30 && run(on, {.seqlen = 1}) != 3; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      (void)catalog.reload();
+    }
+  }
+  CHECK(run(on, {.seqlen = 1}) == 3);
+  CHECK(run(on, {.seqlen = 9}) == 3);
+}
