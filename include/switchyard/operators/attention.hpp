@@ -36,24 +36,52 @@ template <class... Tensors>
   return alignment_of_strided(type, strides, others, tensors...);
 }
 
-/// Negative where check_attention_values refuses a call: or-ed with `others` of attention_alignment, it makes
-/// the call's problem one that was never met, so that check() sees it.
+/// Not 0 where a call has a window.
 template <class Arguments>
-[[nodiscard, gnu::always_inline]] inline std::int64_t mark_attention(const Arguments& a) noexcept {
-  std::int64_t out = std::int64_t{a.window_left} + 1;
+[[nodiscard, gnu::always_inline]] inline truth windowed(const Arguments& a) noexcept {
+  std::uint32_t left = 0;
+  __builtin_memcpy(&left, &a.window_left, sizeof left);
+  if constexpr (requires { a.window_right; }) {
+    return {~(std::uint64_t{left} | std::uint64_t{static_cast<std::uint32_t>(a.window_right)} << 32U)};
+  } else {
+    return {std::uint64_t{~left}};
+  }
+}
+
+/// Not 0 where a call has a window, a soft cap, dropout, or any of the tensors: one branch for all that
+/// mark_attention looks at.
+template <class Arguments, class... Tensors>
+[[nodiscard, gnu::always_inline]] inline std::uint64_t attention_options(const Arguments& a,
+                                                                         const Tensors*... tensors) noexcept {
+  std::uint32_t cap = 0;
+  __builtin_memcpy(&cap, &a.soft_cap, sizeof cap);
+  std::uint64_t values = cap;
+  if constexpr (requires { a.dropout_p; }) {
+    std::uint32_t dropped = 0;
+    __builtin_memcpy(&dropped, &a.dropout_p, sizeof dropped);
+    values |= std::uint64_t{dropped} << 32U;
+  }
+  asm("" : "+r"(values));  // NOLINT(hicpp-no-assembler): else GCC does not join the loads
+  return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
+}
+
+/// Negative where check_attention_values refuses a call, but for what it says of lse: or-ed with `others` of
+/// attention_alignment, it makes the call's problem one that was never met, so that check() sees it. Asked
+/// only where attention_options are not 0.
+template <class Arguments>
+[[nodiscard, gnu::cold, gnu::noinline]] std::int64_t mark_attention(const Arguments& a) noexcept {
+  std::int64_t out = (std::int64_t{a.window_left} + 1) | mark_unless_positive(a.soft_cap) |
+                     mark_misaligned<4>(a.alibi_slopes, a.seqused_k);
   if constexpr (requires { a.dropout_p; }) {
     out |= std::int64_t{a.window_right} + 1;
-    out |=
-        mark_misaligned<4>(a.lse, a.alibi_slopes, a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q, a.seqused_k);
-    if (is_nonzero(a.soft_cap) || is_nonzero(a.dropout_p)) [[unlikely]]
-      out |= mark_unless_positive(a.soft_cap) | mark_unless_below(a.dropout_p, 1.0F) |
-             mark_misaligned<8>(a.dropout_state);
-  } else {
-    out |= mark_misaligned<4>(a.lse, a.alibi_slopes, a.seqused_k);
-    if (is_nonzero(a.soft_cap)) [[unlikely]]
-      out |= mark_unless_positive(a.soft_cap);
+    out |= mark_unless_below(a.dropout_p, 1.0F) |
+           mark_misaligned<4>(a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q);
+    if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
-  if constexpr (requires { a.sinks; }) out |= mark_misaligned<4>(a.sinks, a.block_table);
+  if constexpr (requires { a.k_scale; }) {
+    out |= mark_misaligned<4>(a.sinks, a.block_table, a.k_scale, a.v_scale) |
+           mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
+  }
   return out;
 }
 

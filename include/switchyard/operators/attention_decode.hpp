@@ -91,11 +91,11 @@ struct attention_decode {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_kv =
           k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token;
-      std::int64_t required = strides_kv | count_null(k, v) | mark_attention(*this) |
-                              mark_scale_strides(k_scale_stride, v_scale_stride) |
-                              mark_misaligned<4>(k_scale, v_scale);
+      std::int64_t required = strides_kv | count_null(k, v) | mark_misaligned<4>(lse, seqused_k, block_table);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
+      if (attention_options(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
+        required |= mark_attention(*this);
       // Keys and values may have another dtype: their bytes join as an address does.
       const void* const cached =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv) *
