@@ -11,8 +11,9 @@
 //
 // An operator may also have `static std::string check(const arguments&)`, which returns what is wrong with
 // a call, or an empty string. It runs only when a problem is met for the first time, so what it reads must be
-// decided by axes: give pointers that must not be null, or must be aligned, a derived axis (see
-// alignment_of).
+// decided by axes: give pointers that must not be null, or must be aligned, and values that must be in a
+// range, a derived axis (see alignment_of, mark_misaligned and mark_unless_below). An illegal call then has a
+// problem that was never met.
 //
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
@@ -393,6 +394,28 @@ template <auto... Strides, class Arguments>
   };
   (look(detail::member_name<Strides>(), arguments.*Strides), ...);
   return out;
+}
+
+/// The name of a pointer that is no multiple of its element size; empty where all are. For an operator's
+/// check(); see mark_misaligned.
+template <auto... Pointers, class Arguments>
+[[nodiscard]] std::string wrong_addresses(const Arguments& arguments) {
+  std::string out;
+  const auto look = [&](std::string_view name, const auto* pointer) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    if (address % sizeof *pointer == 0 || !out.empty()) return;
+    out = std::string{name} + " must be aligned to its element size, " + std::to_string(sizeof *pointer) +
+          " bytes: its address is " + std::to_string(address % sizeof *pointer) + " bytes past a multiple";
+  };
+  (look(detail::member_name<Pointers>(), arguments.*Pointers), ...);
+  return out;
+}
+
+/// What is wrong with a float that must be finite and not negative; empty where nothing is. For an operator's
+/// check(); see mark_unless_positive.
+[[nodiscard]] inline std::string wrong_magnitude(std::string_view name, float value) {
+  if (mark_unless_positive(value) >= 0) return {};
+  return std::string{name} + " must be finite and not negative: it is " + std::to_string(value);
 }
 
 }  // namespace v0

@@ -4,7 +4,10 @@
 #include <cstdint>
 
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/embedding.hpp>
+#include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/softmax.hpp>
 
 #include "export.hpp"
 
@@ -47,9 +50,15 @@ EXPORT_KERNEL(nothing_16, nothing);
 extern "C" {
 extern const sy::host::kernel nothing_rotary;
 extern const sy::host::kernel nothing_attention_forward;
+extern const sy::host::kernel nothing_embedding;
+extern const sy::host::kernel nothing_rms_norm;
+extern const sy::host::kernel nothing_softmax;
 extern const sy::host::kernel nothing_50;
 }
 #pragma GCC visibility pop
 const sy::host::kernel nothing_rotary = take_all_of<sy::operators::rotary>;
 const sy::host::kernel nothing_attention_forward = take_all_of<sy::operators::attention_forward>;
+const sy::host::kernel nothing_embedding = take_all_of<sy::operators::embedding>;
+const sy::host::kernel nothing_rms_norm = take_all_of<sy::operators::rms_norm>;
+const sy::host::kernel nothing_softmax = take_all_of<sy::operators::softmax>;
 const sy::host::kernel nothing_50{1, sizes_of_50.size(), sizes_of_50.data(), &ignore};

@@ -68,6 +68,44 @@ template <class... Pointers>
   return count;
 }
 
+/// Negative where any of the pointers is no multiple of `Bytes`, a power of two: or-ed with strides, it marks
+/// the call as strides not set do. Null is one.
+template <std::uintptr_t Bytes, class... Pointers>
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned(const Pointers*... pointers) noexcept {
+  const std::uintptr_t off = (reinterpret_cast<std::uintptr_t>(pointers) | ...) & (Bytes - 1);
+  return static_cast<std::int64_t>(std::uintptr_t{0} - off);
+}
+
+/// Negative where a float is negative, NaN, or not below a bound above 0. For values that no axis holds, or
+/// holds only as a flag: marked, they are checked at every call. Neither 0 nor -0 is marked.
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_unless_below(float value, float bound) noexcept {
+  // As integers: with -ffast-math, the compiler assumes that no float is NaN.
+  std::uint32_t bits = 0;
+  std::uint32_t end = 0;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  __builtin_memcpy(&end, &bound, sizeof end);
+  if (bits == 0x80000000U) [[unlikely]]
+    return 0;
+  return std::int64_t{end} - 1 - std::int64_t{bits};
+}
+/// Negative where a float is negative, infinite or NaN.
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_unless_positive(float value) noexcept {
+  return mark_unless_below(value, __builtin_inff());
+}
+/// Negative where a float is infinite or NaN.
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_unless_finite(float value) noexcept {
+  std::uint32_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return 0x7f7fffff - std::int64_t{bits & 0x7fffffffU};
+}
+
+/// Negative where any stride of scales is neither 0 nor 1.
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_scale_strides(std::int64_t a,
+                                                                         std::int64_t b) noexcept {
+  const std::int64_t both = a | b;
+  return both | static_cast<std::int64_t>(1U - static_cast<std::uint64_t>(both));
+}
+
 /// Tensors that may be absent, as one address for alignment_of_strided: it is never null.
 template <class... Pointers>
 [[nodiscard, gnu::always_inline]] inline const void* optional_tensors(const Pointers*... pointers) noexcept {

@@ -31,9 +31,84 @@ enum class attention_kv : std::int32_t {
 template <class... Tensors>
 [[nodiscard, gnu::always_inline]] inline std::int64_t attention_alignment(
     dtype type, std::int64_t strides, std::int64_t others, float scale, const Tensors*... tensors) noexcept {
-  if (is_unset(scale)) [[unlikely]]
+  if (mark_unless_finite(scale) < 0) [[unlikely]]  // or not set
     return 0;
   return alignment_of_strided(type, strides, others, tensors...);
+}
+
+/// Not 0 where a call has a window.
+template <class Arguments>
+[[nodiscard, gnu::always_inline]] inline truth windowed(const Arguments& a) noexcept {
+  std::uint32_t left = 0;
+  __builtin_memcpy(&left, &a.window_left, sizeof left);
+  if constexpr (requires { a.window_right; }) {
+    return {~(std::uint64_t{left} | std::uint64_t{static_cast<std::uint32_t>(a.window_right)} << 32U)};
+  } else {
+    return {std::uint64_t{~left}};
+  }
+}
+
+/// Not 0 where a call has a window, a soft cap, dropout, or any of the tensors: one branch for all that
+/// mark_attention looks at.
+template <class Arguments, class... Tensors>
+[[nodiscard, gnu::always_inline]] inline std::uint64_t attention_options(const Arguments& a,
+                                                                         const Tensors*... tensors) noexcept {
+  std::uint32_t cap = 0;
+  __builtin_memcpy(&cap, &a.soft_cap, sizeof cap);
+  std::uint64_t values = cap;
+  if constexpr (requires { a.dropout_p; }) {
+    std::uint32_t dropped = 0;
+    __builtin_memcpy(&dropped, &a.dropout_p, sizeof dropped);
+    values |= std::uint64_t{dropped} << 32U;
+  }
+  asm("" : "+r"(values));  // NOLINT(hicpp-no-assembler): else GCC does not join the loads
+  return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
+}
+
+/// Negative where check_attention_values refuses a call, but for what it says of lse: or-ed with `others` of
+/// attention_alignment, it makes the call's problem one that was never met, so that check() sees it. Asked
+/// only where attention_options are not 0.
+template <class Arguments>
+[[nodiscard, gnu::cold, gnu::noinline]] std::int64_t mark_attention(const Arguments& a) noexcept {
+  std::int64_t out = (std::int64_t{a.window_left} + 1) | mark_unless_positive(a.soft_cap) |
+                     mark_misaligned<4>(a.alibi_slopes, a.seqused_k);
+  if constexpr (requires { a.dropout_p; }) {
+    out |= std::int64_t{a.window_right} + 1;
+    out |= mark_unless_below(a.dropout_p, 1.0F) |
+           mark_misaligned<4>(a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q);
+    if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
+  }
+  if constexpr (requires { a.k_scale; }) {
+    out |= mark_misaligned<4>(a.sinks, a.block_table, a.k_scale, a.v_scale) |
+           mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
+  }
+  return out;
+}
+
+/// What is wrong with the values and addresses that no axis holds; empty when nothing is.
+template <class Arguments>
+[[nodiscard]] std::string check_attention_values(const Arguments& a) {
+  using each = Arguments;
+  if (std::string wrong = wrong_magnitude("soft_cap", a.soft_cap); !wrong.empty()) return wrong;
+  if (a.window_left < -1) return "window_left must be -1 or more, not " + std::to_string(a.window_left);
+  if (std::string wrong = wrong_addresses<&each::lse, &each::alibi_slopes, &each::seqused_k>(a);
+      !wrong.empty())
+    return wrong;
+  if constexpr (requires { a.sinks; }) {
+    if (std::string wrong =
+            wrong_addresses<&each::sinks, &each::block_table, &each::k_scale, &each::v_scale>(a);
+        !wrong.empty())
+      return wrong;
+  }
+  if constexpr (requires { a.dropout_p; }) {
+    if (mark_unless_below(a.dropout_p, 1.0F) < 0)
+      return "dropout_p must be at least 0 and below 1, not " + std::to_string(a.dropout_p);
+    if (a.window_right < -1) return "window_right must be -1 or more, not " + std::to_string(a.window_right);
+    std::string wrong = wrong_addresses<&each::cu_seqlens_q, &each::cu_seqlens_k, &each::seqused_q>(a);
+    if (wrong.empty() && is_nonzero(a.dropout_p)) wrong = wrong_addresses<&each::dropout_state>(a);
+    return wrong;
+  }
+  return {};
 }
 
 /// What is wrong with the sizes that all attention operators have; empty when nothing is.
@@ -45,8 +120,7 @@ template <class Arguments>
   if (a.head_dim < 1 || a.head_dim_v < 1) return "head_dim and head_dim_v must be positive";
   if (a.heads > 0 && (a.heads_kv == 0 || a.heads % a.heads_kv != 0))
     return "heads must be a multiple of heads_kv";
-  if (!(a.soft_cap >= 0.0F)) return "soft_cap must not be negative";
-  return {};
+  return check_attention_values(a);
 }
 
 /// A call with 0 for strides that are not set and do not matter, because no two elements lie that far apart:
@@ -106,6 +180,7 @@ template <class Arguments>
     if (wrong.empty() && a.block_table != nullptr) wrong = wrong_strides<&each::block_table_stride>(a);
   }
   if (wrong.empty() && is_unset(a.scale)) return "scale is not set";
+  if (wrong.empty() && mark_unless_finite(a.scale) < 0) return "scale must be finite";
   return wrong;
 }
 
@@ -132,8 +207,6 @@ template <class Arguments>
   if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
     return "dtype must be f32, f16 or bf16";
   }
-  if (!(a.dropout_p >= 0.0F && a.dropout_p < 1.0F)) return "dropout_p must be at least 0 and below 1";
-  if (a.window_left < -1 || a.window_right < -1) return "window_left and window_right must be -1 or more";
   return {};
 }
 

@@ -91,9 +91,11 @@ struct attention_decode {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_kv =
           k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token;
-      std::int64_t required = strides_kv | count_null(k, v);
+      std::int64_t required = strides_kv | count_null(k, v) | mark_misaligned<4>(lse, seqused_k, block_table);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
+      if (attention_options(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
+        required |= mark_attention(*this);
       // Keys and values may have another dtype: their bytes join as an address does.
       const void* const cached =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv) *
@@ -150,7 +152,6 @@ struct attention_decode {
       return "kv_dtype must be dtype or f8_e4m3";
     }
     if (std::string wrong = check_scale_strides(a); !wrong.empty()) return wrong;
-    if (a.window_left < -1) return "window_left must be -1 or more";
     if (a.mask == attention_mask::causal_top_left) {
       return "mask must be none or causal_bottom_right: the queries are a sequence's last tokens";
     }

@@ -39,7 +39,14 @@ struct attention_dropout_mask {
                          &arguments::dropout_seed, &arguments::dropout_offset>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis("alignment", [](const arguments& a) noexcept { return alignment_of(a.mask); }),
+      switchyard::type_axis("alignment",
+                            [](const arguments& a) noexcept {
+                              // What check() refuses and no axis holds: a problem that was never met.
+                              const std::int64_t illegal =
+                                  mark_unless_below(a.dropout_p, 1.0F) |
+                                  mark_misaligned<alignof(std::uint64_t)>(a.dropout_state);
+                              return illegal < 0 ? 0 : alignment_of(a.mask);
+                            }),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
@@ -48,7 +55,8 @@ struct attention_dropout_mask {
     if (a.batch < 0 || a.heads < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
       return "batch, heads, seqlen_q and seqlen_k must not be negative";
     }
-    if (!(a.dropout_p >= 0.0F && a.dropout_p < 1.0F)) return "dropout_p must be at least 0 and below 1";
+    if (mark_unless_below(a.dropout_p, 1.0F) < 0) return "dropout_p must be at least 0 and below 1";
+    if (std::string wrong = wrong_addresses<&arguments::dropout_state>(a); !wrong.empty()) return wrong;
     if (a.mask == nullptr) return "mask must not be null";
     if (alignment_of(a.mask) < 4) return "mask must be aligned to its element size";
     return {};

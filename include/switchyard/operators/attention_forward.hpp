@@ -110,22 +110,25 @@ struct attention_forward {
 
     /// The same where every stride counts.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
-      if (kv_dtype == switchyard::dtype::f8_e4m3 || any_given(bias, k_scale, v_scale)) [[unlikely]]
+      if (kv_dtype == switchyard::dtype::f8_e4m3 ||
+          attention_options(*this, bias, k_scale, v_scale, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k,
+                            seqused_q, seqused_k, block_table) != 0) [[unlikely]]
         return alignment_with_others();
       return alignment_of(strides_q() | strides_kv(), 0, q, k, v, out);
     }
 
-    /// Of a call with a bias, scales, or keys and values in another type.
+    /// Of a call with options, or keys and values in another type.
     [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
       const bool is_narrow = kv_dtype == switchyard::dtype::f8_e4m3;
       if (!is_narrow && any_given(k_scale, v_scale)) return 0;
-      const std::int64_t strides_bias =
-          bias != nullptr ? bias_stride_batch | bias_stride_head | bias_stride_row : 0;
+      std::int64_t others = mark_attention(*this);
+      if (block_table != nullptr) others |= block_table_stride;
+      if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
       if (!is_narrow)
-        return alignment_of(strides_q() | strides_kv(), strides_bias, q, k, v, out, optional_tensors(bias));
+        return alignment_of(strides_q() | strides_kv(), others, q, k, v, out, optional_tensors(bias));
       // Their bytes join as an address does.
       const void* const cached = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv()));
-      return alignment_of(strides_q(), strides_kv() | strides_bias | count_null(k, v), q, out,
+      return alignment_of(strides_q(), strides_kv() | others | count_null(k, v), q, out,
                           optional_tensors(k, v, cached, bias));
     }
 
@@ -139,14 +142,16 @@ struct attention_forward {
              v_stride_token;
     }
 
-    /// `others`: strides that need no alignment, or-ed together.
+    /// `others`: strides that need no alignment and marks, or-ed together.
     template <class... Tensors>
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_of(
         std::int64_t strides, std::int64_t others, const Tensors*... tensors) const noexcept {
-      std::int64_t required = others;
-      if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
-      if (block_table != nullptr) required |= block_table_stride;
-      return attention_alignment(dtype, strides, required, scale, tensors...);
+      if (lse != nullptr) {
+        if (mark_misaligned<4>(lse) < 0) [[unlikely]]
+          return 0;
+        others |= lse_stride_batch | lse_stride_head;
+      }
+      return attention_alignment(dtype, strides, others, scale, tensors...);
     }
   };
 
@@ -172,8 +177,7 @@ struct attention_forward {
       switchyard::type_axis("kv_dtype", [](const arguments& a) noexcept { return a.type_of_kv(); }),
       switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::head_dim_v>(),
       switchyard::type_axis<&arguments::mask>(),
-      switchyard::type_axis(
-          "window", [](const arguments& a) noexcept { return (a.window_left & a.window_right) >= 0; }),
+      switchyard::type_axis("window", [](const arguments& a) noexcept { return windowed(a); }),
       switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return nonzero(a.soft_cap); }),
       switchyard::type_axis("biased", [](const arguments& a) noexcept { return given(a.bias); }),
       switchyard::type_axis("alibi", [](const arguments& a) noexcept { return given(a.alibi_slopes); }),

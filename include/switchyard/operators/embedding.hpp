@@ -42,7 +42,9 @@ struct embedding {
     /// Bytes, 1 to 16, that divide every row's start of out; 0 when a tensor is null, or a stride is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t stride = row_strides(rows, out_stride_row);
-      return alignment_of_strided(dtype, stride, table_row_bytes | count_null(table, ids), out);
+      return alignment_of_strided(
+          dtype, stride,
+          table_row_bytes | count_null(table, ids) | mark_misaligned<alignof(std::int32_t)>(ids), out);
     }
 
     /// Bytes, 1 to 16, that divide every row's start of the table.
@@ -76,6 +78,7 @@ struct embedding {
              std::string{enumerator_names<weight_format>[static_cast<std::size_t>(a.weights)]} + ", not " +
              std::to_string(a.columns);
     }
+    if (std::string wrong = wrong_addresses<&arguments::ids>(a); !wrong.empty()) return wrong;
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::out_stride_row>(a); !wrong.empty()) return wrong;
     }

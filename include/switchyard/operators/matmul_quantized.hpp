@@ -55,7 +55,8 @@ struct matmul_quantized {
     /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, or a stride is
     /// not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t required = row_strides(rows, x_stride_row | out_stride_row);
+      const std::int64_t required =
+          row_strides(rows, x_stride_row | out_stride_row) | mark_misaligned<alignof(float)>(bias);
       const std::int64_t out_stride = rows > 1 ? out_stride_row : 0;
       const auto* const out_rows =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(out_stride) *
@@ -104,6 +105,7 @@ struct matmul_quantized {
              std::string{enumerator_names<weight_format>[static_cast<std::size_t>(a.weights)]} + ", not " +
              std::to_string(a.in_features);
     }
+    if (std::string wrong = wrong_addresses<&arguments::bias>(a); !wrong.empty()) return wrong;
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
           !wrong.empty())

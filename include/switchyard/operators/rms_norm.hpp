@@ -46,13 +46,16 @@ struct rms_norm {
     switchyard::dtype gamma_dtype = switchyard::dtype::f32;  ///< dtype or f32
 
     /// Bytes, 1 to 16, that divide every row's start of all given tensors, and gamma; 0 when a required
-    /// pointer is null, or a stride is not set.
+    /// pointer is null, a stride is not set, or check() refuses a value that no axis holds.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const bool add = residual != nullptr;
       const std::int64_t strides = row_strides(
           rows, x_stride_row | out_stride_row | (add ? residual_stride_row | residual_out_stride_row : 0));
-      return alignment_of_strided(dtype, strides, 0, x, out, add ? residual : x, add ? residual_out : out,
-                                  optional_tensors(gamma));
+      std::int64_t required = mark_unless_positive(epsilon) | mark_misaligned<alignof(float)>(rstd);
+      if (!add && residual_out != nullptr) [[unlikely]]
+        required = -1;
+      return alignment_of_strided(dtype, strides, required, x, out, add ? residual : x,
+                                  add ? residual_out : out, optional_tensors(gamma));
     }
   };
 
@@ -85,6 +88,10 @@ struct rms_norm {
     if (a.gamma != nullptr && a.gamma_dtype != a.dtype && a.gamma_dtype != dtype::f32) {
       return "gamma_dtype must be dtype or f32";
     }
+    if (std::string wrong = wrong_magnitude("epsilon", a.epsilon); !wrong.empty()) return wrong;
+    if (a.residual == nullptr && a.residual_out != nullptr)
+      return "residual_out is given without residual: there is no sum to write";
+    if (std::string wrong = wrong_addresses<&arguments::rstd>(a); !wrong.empty()) return wrong;
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
           !wrong.empty())

@@ -51,8 +51,8 @@ struct rms_norm_backward {
       const bool add = grad_residual != nullptr;
       const std::int64_t strides = row_strides(rows, grad_out_stride_row | h_stride_row | grad_x_stride_row |
                                                          (add ? grad_residual_stride_row : 0));
-      return alignment_of_strided(dtype, strides, count_null(rstd), grad_out, h, grad_x,
-                                  optional_tensors(gamma, grad_gamma, grad_residual));
+      return alignment_of_strided(dtype, strides, count_null(rstd) | mark_misaligned<alignof(float)>(rstd),
+                                  grad_out, h, grad_x, optional_tensors(gamma, grad_gamma, grad_residual));
     }
   };
 
@@ -87,6 +87,7 @@ struct rms_norm_backward {
         a.gamma_dtype != dtype::f32) {
       return "gamma_dtype must be dtype or f32";
     }
+    if (std::string wrong = wrong_addresses<&arguments::rstd>(a); !wrong.empty()) return wrong;
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::h_stride_row,
                                             &arguments::grad_x_stride_row>(a);

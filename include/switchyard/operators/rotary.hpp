@@ -80,7 +80,13 @@ struct rotary {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_q = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
                                      q_out_stride_head | q_out_stride_token;
-      const std::int64_t required = cos != nullptr ? table_stride : 0;
+      std::int64_t required = mark_misaligned<alignof(std::int64_t)>(positions) |
+                              mark_misaligned<alignof(std::int32_t)>(cu_seqlens, sequence_offsets);
+      if (cos != nullptr) {
+        required |= table_stride;
+      } else {
+        required |= mark_unless_positive(base) | mark_unless_finite(scaling);
+      }
       if (heads_kv <= 0) return alignment_of_strided(dtype, strides_q, required, q, q_out);
       const std::int64_t strides_k = k_stride_batch | k_stride_head | k_stride_token | k_out_stride_batch |
                                      k_out_stride_head | k_out_stride_token;
@@ -150,6 +156,15 @@ struct rotary {
     }
     if ((a.cos == nullptr) != (a.sin == nullptr))
       return "cos and sin must be given together, or both be null";
+    if (a.cos == nullptr) {
+      if (std::string wrong = wrong_magnitude("base", a.base); !wrong.empty()) return wrong;
+      if (mark_unless_finite(a.scaling) < 0)
+        return "scaling must be finite: it is " + std::to_string(a.scaling);
+    }
+    if (std::string wrong =
+            wrong_addresses<&arguments::positions, &arguments::cu_seqlens, &arguments::sequence_offsets>(a);
+        !wrong.empty())
+      return wrong;
     if (std::string wrong = check_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q and q_out, and k and k_out where heads_kv > 0, must not be null";

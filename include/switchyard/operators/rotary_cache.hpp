@@ -84,12 +84,16 @@ struct rotary_cache {
           q_stride_token | q_stride_head | k_stride_token | k_stride_head | v_stride_token | v_stride_head;
       const std::int64_t cached = k_cache_stride_page | k_cache_stride_token | k_cache_stride_head |
                                   v_cache_stride_page | v_cache_stride_token | v_cache_stride_head;
+      const std::int64_t illegal =
+          mark_misaligned<alignof(std::int64_t)>(positions, slots) |
+          mark_misaligned<alignof(float)>(cos, sin, q_gamma, k_gamma, k_scale, v_scale) |
+          mark_scale_strides(k_scale_stride, v_scale_stride) | mark_unless_positive(epsilon);
       // The cache may have another dtype: the bytes of its strides join as an address does.
       const void* const cache_bytes = reinterpret_cast<const void*>(
           static_cast<std::uintptr_t>(cached) * static_cast<std::uintptr_t>(detail::size_of_legal(kv_dtype)));
       return alignment_of_strided(dtype, strides,
-                                  cached | table_stride | count_null(cos, sin, positions, slots), q, k, v,
-                                  k_cache, v_cache, optional_tensors(cache_bytes));
+                                  cached | table_stride | illegal | count_null(cos, sin, positions, slots), q,
+                                  k, v, k_cache, v_cache, optional_tensors(cache_bytes));
     }
 
     /// A call with 0 for strides that are not set and do not matter, because no two elements lie that far
@@ -142,6 +146,12 @@ struct rotary_cache {
       return "kv_dtype must be f16, bf16 or f8_e4m3";
     if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1)
       return "k_scale_stride and v_scale_stride must be 0 or 1";
+    if (std::string wrong = wrong_magnitude("epsilon", a.epsilon); !wrong.empty()) return wrong;
+    if (std::string wrong = wrong_addresses<&arguments::positions, &arguments::slots, &arguments::cos,
+                                            &arguments::sin, &arguments::q_gamma, &arguments::k_gamma,
+                                            &arguments::k_scale, &arguments::v_scale>(a);
+        !wrong.empty())
+      return wrong;
     if (std::string wrong = check_strides(without_unused_strides(a)); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v, k_cache, v_cache, cos, sin, positions and slots must not be null";

@@ -36,11 +36,11 @@ struct softmax {
     float scale = 1.0F;
     switchyard::dtype dtype = switchyard::dtype::f32;
 
-    /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, or a
-    /// stride is not set.
+    /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, a stride is
+    /// not set, or the scale is not finite.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t strides = row_strides(rows, x_stride_row | out_stride_row);
-      return alignment_of_strided(dtype, strides, 0, x, out);
+      return alignment_of_strided(dtype, strides, mark_unless_finite(scale), x, out);
     }
   };
 
@@ -60,6 +60,7 @@ struct softmax {
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
       return "dtype must be f32, f16 or bf16";
     }
+    if (mark_unless_finite(a.scale) < 0) return "scale must be finite: it is " + std::to_string(a.scale);
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
           !wrong.empty())

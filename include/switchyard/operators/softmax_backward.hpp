@@ -36,12 +36,12 @@ struct softmax_backward {
     float scale = 1.0F;  ///< the forward's
     switchyard::dtype dtype = switchyard::dtype::f32;
 
-    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when one of them is null, or a
-    /// stride is not set.
+    /// Bytes, 1 to 16, that divide every row's start of all tensors; 0 when one of them is null, a stride is
+    /// not set, or the scale is not finite.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t strides =
           row_strides(rows, grad_out_stride_row | out_stride_row | grad_x_stride_row);
-      return alignment_of_strided(dtype, strides, 0, grad_out, out, grad_x);
+      return alignment_of_strided(dtype, strides, mark_unless_finite(scale), grad_out, out, grad_x);
     }
   };
 
@@ -61,6 +61,7 @@ struct softmax_backward {
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
       return "dtype must be f32, f16 or bf16";
     }
+    if (mark_unless_finite(a.scale) < 0) return "scale must be finite: it is " + std::to_string(a.scale);
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::out_stride_row,
                                             &arguments::grad_x_stride_row>(a);
