@@ -15,9 +15,11 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 
+#include "check_run.hpp"
 #include "colour.hpp"
 #include "command.hpp"
 #include "findings.hpp"
+#include "tune_measure.hpp"
 
 namespace sy = switchyard;
 namespace fs = std::filesystem;
@@ -30,6 +32,9 @@ namespace {
 struct check_arguments {
   std::vector<std::string> paths;
   bool strict = false;
+  bool run = false;
+  run_settings running;
+  std::string limit = "30s";
 };
 
 /// The JSON files of a path, sorted, all other files below it, and the folders, itself among them.
@@ -163,7 +168,7 @@ void check_writers(const std::vector<std::string>& paths, const found_files& fou
   }
 }
 
-void print(const report& out, const checked_files& files, bool json) {
+void print(const report& out, const checked_files& files, const run_counts* ran, bool json) {
   std::vector<finding> sorted = out.findings();
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const finding& a, const finding& b) { return a.level < b.level; });
@@ -175,6 +180,9 @@ void print(const report& out, const checked_files& files, bool json) {
                           {"tables", files.tables},
                           {"blobs", files.blobs.size()},
                           {"findings", ordered_json::array()}};
+    if (ran != nullptr) {
+      document["run"] = {{"judged", ran->judged}, {"faulty", ran->faulty}, {"not_run", ran->not_run}};
+    }
     for (const finding& each : sorted) {
       ordered_json entry{{"severity", to_string(each.level)}};
       if (each.code != 0) entry["code"] = each.code;
@@ -197,6 +205,10 @@ void print(const report& out, const checked_files& files, bool json) {
   std::printf("%zu errors, %zu warnings, %zu notes in %zu manifests, %zu tables and %zu blobs\n",
               out.count(severity::error), out.count(severity::warning), out.count(severity::note),
               files.manifests, files.tables, files.blobs.size());
+  if (ran != nullptr) {
+    std::printf("%zu variants were run, %zu of them are faulty; %zu were not run\n", ran->judged, ran->faulty,
+                ran->not_run);
+  }
 }
 
 void run(const check_arguments& arguments, session& session) {
@@ -217,7 +229,17 @@ void run(const check_arguments& arguments, session& session) {
   for (const auto& [known, each] : files.operators) check_together(*known, each, out);
   check_unused(found, files, out);
   check_writers(arguments.paths, found, out);
-  print(out, files, session.json);
+  run_counts ran;
+  if (arguments.run) {
+    run_settings running = arguments.running;
+    running.limit_seconds = require_duration("--limit", arguments.limit);
+    ran = run_variants(files, running, session, out);
+    if (interrupted()) {
+      session.status = status_interrupted();
+      return;
+    }
+  }
+  print(out, files, arguments.run ? &ran : nullptr, session.json);
   if (out.count(severity::error) > 0) {
     session.status = status_error;
   } else if (arguments.strict && out.count(severity::warning) > 0) {
@@ -233,6 +255,18 @@ void add_check(CLI::App& app, session& session) {
   const auto arguments = std::make_shared<check_arguments>();
   command->add_option("path", arguments->paths, "Roots, folders or files")->required();
   command->add_flag("--strict", arguments->strict, "Exit with 1 when there are warnings");
+  command->add_flag(
+      "--run", arguments->run,
+      "Also run every variant on this machine, each manifest in processes of its own, and compare "
+      "its results with the definition in f64, as `tune` does; one error for each faulty variant");
+  command
+      ->add_option("--at", arguments->running.at,
+                   "With --run: axis=1,2,8..64*2, the problems to run. May be repeated. Default: small ones")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--limit", arguments->limit,
+                   "With --run: give up a variant that does not answer within this time")
+      ->capture_default_str();
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

@@ -1,5 +1,6 @@
 // switchyard tune: the command line.
 #include <charconv>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -88,6 +89,12 @@ namespace {
   return out;
 }
 
+/// What the next of `count` operators gets of the time that is left: half of that is dealt equally, so that
+/// each is begun, and half by calls.
+[[nodiscard]] double share_of(double weight, double weight_left, std::size_t count) {
+  return 0.5 / static_cast<double>(count) + 0.5 * weight / weight_left;
+}
+
 struct raw_arguments {
   tune_settings settings;
   measure_arguments how;
@@ -123,16 +130,21 @@ void run(raw_arguments arguments, session& session) {
   double weight_left = 0;
   for (const auto& [known, weight] : operators) weight_left += weight;
   std::size_t measured = 0;
+  std::size_t operators_left = operators.size();
   for (const auto& [known, weight] : operators) {
     if (interrupted()) break;
     tune_settings mine = settings;
-    if (settings.budget_seconds) mine.budget_seconds = *settings.budget_seconds * weight / weight_left;
+    if (settings.budget_seconds) {
+      mine.whole_budget_seconds = settings.budget_seconds;
+      mine.budget_seconds = *settings.budget_seconds * share_of(weight, weight_left, operators_left);
+    }
     const tune_outcome outcome = tune(session, mine, *known, devices, part, interrupted());
     if (outcome.table.empty()) break;  // interrupted before it began
     // What one operator did not need, the others have.
     if (settings.budget_seconds)
       settings.budget_seconds = std::max(0.1, *settings.budget_seconds - outcome.seconds);
     weight_left -= weight;
+    --operators_left;
     measured += outcome.measured + outcome.before;
     if (!outcome.left_out.empty()) session.status = status_finding;
     if (session.json) {
@@ -183,7 +195,8 @@ void add_tune(CLI::App& app, session& session) {
                       "Slurm");
   command->add_option(
       "--budget", arguments->budget,
-      "Stop after this time (90s, 10m, 2h); the most frequent and most distant problems come first");
+      "Stop after this time (90s, 10m, 2h); the most frequent and most distant problems come first. Of "
+      "several operators each has a part: half of the time in equal parts, half by calls");
   add_measure_options(*command, wanted.how, arguments->how);
   command->add_option("--most", wanted.most, "Keep this many of the fastest variants in a row")
       ->capture_default_str()

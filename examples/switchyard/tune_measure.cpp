@@ -28,6 +28,9 @@ extern "C" void note_signal(int number) {
   signal_number = number;
 }
 
+/// Runs of a variant that is judged: so many that a fault in one of 100 shows with 95 %, where time allows.
+constexpr std::size_t often = 300;
+
 /// "1%" or "0.01" as a share. Throws usage_error.
 [[nodiscard]] double require_share(const std::string& option, const std::string& text) {
   const char* const end = text.data() + text.size();
@@ -118,18 +121,34 @@ void measuring_worker::begin(const tuning_problem& problem) {
   problem_ = &problem;
   ready_ = false;
   checked_.clear();
+  judged_.clear();
   set_up();
   require_asked();
 }
 
-measured_variant measuring_worker::time(const serving& variant, const round_options& options, double best) {
+template <class Step>
+auto measuring_worker::with_second_chance(const serving& variant, const Step& step) {
   try {
-    return time_once(variant, options, best);
+    return step();
   } catch (const worker_lost& lost) {
     if (lost.why() == worker_lost::kind::interrupted || ran_alone(variant)) throw;
   }
   checked_.erase(variant.id);
-  return time_once(variant, options, best);
+  judged_.erase(variant.id);
+  drop_process();
+  return step();
+}
+
+measured_variant measuring_worker::time(const serving& variant, const round_options& options, double best) {
+  return with_second_chance(variant, [&] { return time_once(variant, options, best); });
+}
+
+void measuring_worker::judge(const serving& variant) {
+  with_second_chance(variant, [&] {
+    check(variant);
+    if (const std::string wrong = find_mistake(variant, often); !wrong.empty())
+      throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
+  });
 }
 
 measured_variant measuring_worker::time_once(const serving& variant, const round_options& options,
@@ -201,6 +220,9 @@ void measuring_worker::set_up() {
     if (lost.why() == worker_lost::kind::interrupted) throw;
     throw left_out{std::string{"the process died while setting it up: "} + lost.what()};
   }
+  if (answer.contains("changed")) drop_process();  // by a thread of a variant that ran before
+  if (answer.contains("changed"))
+    throw left_out{"the process changed while setting it up: " + answer.at("changed").get<std::string>()};
   if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
   // The worker has read its files by itself: axes that files add may have other numbers there.
   const auto values = answer.at("problem").get<std::vector<std::int64_t>>();
@@ -246,10 +268,11 @@ void measuring_worker::check(const serving& variant) {
   checked_.insert(variant.id);
 }
 
-/// After its times were taken. So many runs that a fault in one of 100 shows with 95 %, where time allows.
+/// After its times were taken: thoroughly once for a problem, and shortly where it is timed again.
 void measuring_worker::check_again(const serving& variant) {
-  constexpr std::size_t runs = 300;
-  if (const std::string wrong = find_mistake(variant, runs); !wrong.empty()) {
+  constexpr std::size_t shortly = 6;
+  if (const std::string wrong = find_mistake(variant, judged_.insert(variant.id).second ? often : shortly);
+      !wrong.empty()) {
     checked_.erase(variant.id);
     throw worker_lost{worker_lost::kind::garbage,
                       "right before it was timed, wrong results afterwards: " + wrong};
@@ -265,6 +288,27 @@ std::string measuring_worker::find_mistake(const serving& variant, std::size_t r
   return wrong;
 }
 
+/// A variant that leaves threads running may end its process with one, or change it, a little later. Once for
+/// each: libraries keep threads for the next call.
+void measuring_worker::outlive(const serving& variant) {
+  constexpr double long_enough = 1.5;  // seconds
+  if (outlived_.contains(variant.id)) return;
+  json answer;
+  try {
+    answer = ask({{"outlive", long_enough}});
+  } catch (const worker_lost& lost) {
+    if (lost.why() != worker_lost::kind::crash) throw;
+    throw worker_lost{worker_lost::kind::crash, std::string{"a thread that it left running: "} + lost.what()};
+  }
+  if (answer.contains("changed")) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage,
+                      "a thread that it left running changes the state of its process: " +
+                          answer.at("changed").get<std::string>()};
+  }
+  outlived_.insert(variant.id);
+}
+
 bool measuring_worker::ran_alone(const serving& variant) const {
   return ran_.empty() || (ran_.size() == 1 && ran_.contains(variant.id));
 }
@@ -275,6 +319,12 @@ json measuring_worker::require_answer(const serving& variant, const json& reques
   set_up();
   ran_.insert(variant.id);
   json answer = ask(request);
+  if (answer.contains("changed")) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage,
+                      "changes the state of its process: " + answer.at("changed").get<std::string>()};
+  }
+  if (answer.contains("threads")) outlive(variant);
   if (!answer.contains("error")) return answer;
   const auto code = static_cast<sy::error_code>(answer.at("code").get<int>());
   const auto text = answer.at("error").get<std::string>();

@@ -152,6 +152,9 @@ class measuring_worker {
   /// out_of_time.
   [[nodiscard]] measured_variant time(const serving& variant, const round_options& options, double best);
 
+  /// The same judging without times. Throws as time() does.
+  void judge(const serving& variant);
+
  private:
   using seconds = std::chrono::duration<double>;
 
@@ -161,10 +164,13 @@ class measuring_worker {
   [[nodiscard]] nlohmann::json require_answer(const serving& variant, const nlohmann::json& request);
   void set_up();
   void require_asked() const;
+  template <class Step>
+  auto with_second_chance(const serving& variant, const Step& step);
   [[nodiscard]] measured_variant time_once(const serving& variant, const round_options& options, double best);
   void check(const serving& variant);
   void check_again(const serving& variant);
   [[nodiscard]] std::string find_mistake(const serving& variant, std::size_t runs);
+  void outlive(const serving& variant);
   [[nodiscard]] bool ran_alone(const serving& variant) const;
   void drop_process() noexcept;
 
@@ -180,7 +186,9 @@ class measuring_worker {
   switchyard::tune::checked_extent checks_;
   bool ready_ = false;
   std::set<std::string> checked_;
-  std::set<std::string> ran_;  ///< variants that the process has run
+  std::set<std::string> judged_;
+  std::set<std::string> ran_;       ///< variants that the process has run
+  std::set<std::string> outlived_;  ///< variants that left threads behind, and whose process went on well
 };
 
 }  // namespace tool

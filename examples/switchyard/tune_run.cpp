@@ -628,7 +628,11 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     }
   }
   if (settings.budget_seconds) {
-    run.deadline = begin + std::chrono::duration_cast<clock::duration>(seconds{*settings.budget_seconds});
+    const auto after = [](clock::time_point from, double time) {
+      return from + std::chrono::duration_cast<clock::duration>(seconds{time});
+    };
+    run.deadline = std::min(after(clock::now(), *settings.budget_seconds),
+                            after(begin, settings.whole_budget_seconds.value_or(*settings.budget_seconds)));
   }
   run.bar = std::make_unique<progress>(stderr, outcome.problems, outcome.before, settings.budget_seconds);
   run.bar->say(

@@ -29,7 +29,8 @@ struct tune_settings {
   measure_settings how;
   std::string shard;  ///< "0/4", or empty: what the launcher says
   std::size_t most = 8;
-  std::optional<double> budget_seconds;
+  std::optional<double> budget_seconds;        ///< for this operator, from when its devices are ready
+  std::optional<double> whole_budget_seconds;  ///< that no operator may exceed
   bool exhaustive = false;
   bool again = false;
   bool deny = false;

@@ -5,12 +5,17 @@
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
 //   {"check": "variant", "runs": n}            {"wrong": ""}
 //   {"time": "variant", "samples": n, ...}     {"us": t, "low": t, "high": t, ...}
+//   {"outlive": seconds}                       {} after that time
 //   any of them                                {"error": "text", "code": 211}
+//                                              {"changed": "what a kernel has changed about the process"}
+//                                              and "threads": true where new ones are left running
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <string>
 #include <sys/resource.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -25,6 +30,7 @@
 #include "tune_benches.hpp"
 #include "tune_measure.hpp"
 #include "tune_process.hpp"
+#include "tune_state.hpp"
 #include "tune_supervise.hpp"
 
 namespace sy = switchyard;
@@ -200,6 +206,7 @@ void run(const worker_arguments& arguments, const session& session) {
   channel.write({{"device", describe_device(device)}, {"pid", ::getpid()}});
   for (std::string line; channel.read(line);) {
     json answer;
+    const process_state before = process_state::now();
     try {
       const json request = json::parse(line);
       if (request.contains("set_up")) {
@@ -207,6 +214,9 @@ void run(const worker_arguments& arguments, const session& session) {
       } else if (request.contains("check")) {
         answer = {{"wrong", bench->check(request.at("check").get<std::string>(),
                                          request.at("runs").get<std::size_t>())}};
+      } else if (request.contains("outlive")) {
+        std::this_thread::sleep_for(std::chrono::duration<double>{request.at("outlive").get<double>()});
+        answer = json::object();
       } else {
         answer = time(*bench, request, state);
       }
@@ -216,6 +226,11 @@ void run(const worker_arguments& arguments, const session& session) {
       answer = {{"error", "the host has not enough memory for this problem"},
                 {"code", static_cast<int>(sy::error_code::out_of_memory)}};
     }
+    const process_state after = process_state::now();
+    if (const std::string changed = after.changed_since(before); !changed.empty())
+      answer = {{"changed", changed}};
+    // A driver of a GPU starts threads of its own, and no kernel there can.
+    if (place.backend == "host" && after.has_more_threads_than(before)) answer["threads"] = true;
     channel.write(answer);
   }
   // Modules of kernels that misbehaved are not unloaded: the process ends here.

@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -211,6 +214,58 @@ void underrun(const block&, const float* x, float* out, std::int64_t rows, std::
   out[-1] = 0;
 }
 
+/// Right, and leaves a process behind in which no file may grow.
+void limiting(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale,
+              std::int64_t x_stride, std::int64_t out_stride) {
+  softmax(x, out, rows, columns, scale, x_stride, out_stride);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+}
+
+void blocking(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale,
+              std::int64_t x_stride, std::int64_t out_stride) {
+  softmax(x, out, rows, columns, scale, x_stride, out_stride);
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+void moving(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale,
+            std::int64_t x_stride, std::int64_t out_stride) {
+  softmax(x, out, rows, columns, scale, x_stride, out_stride);
+  [[maybe_unused]] const int moved = ::chdir("/");
+}
+
+void arming(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale,
+            std::int64_t x_stride, std::int64_t out_stride) {
+  softmax(x, out, rows, columns, scale, x_stride, out_stride);
+  const itimerval second{{0, 0}, {1, 0}};
+  ::setitimer(ITIMER_REAL, &second, nullptr);
+}
+
+/// Right, and ends its process a second later.
+void late_crash(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+                float scale, std::int64_t x_stride, std::int64_t out_stride) {
+  softmax(x, out, rows, columns, scale, x_stride, out_stride);
+  static bool done = false;
+  if (std::exchange(done, true)) return;
+  std::thread{[] {
+    std::this_thread::sleep_for(std::chrono::seconds{1});
+    std::abort();
+  }}.detach();
+}
+
+void late_change(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
+                 float scale, std::int64_t x_stride, std::int64_t out_stride) {
+  softmax(x, out, rows, columns, scale, x_stride, out_stride);
+  static bool done = false;
+  if (std::exchange(done, true)) return;
+  std::thread{[] {
+    std::this_thread::sleep_for(std::chrono::seconds{1});
+    ::umask(0777);
+  }}.detach();
+}
+
 /// Prints without an end.
 void flooding(const block&, const float*, float*, std::int64_t, std::int64_t, float, std::int64_t,
               std::int64_t) {
@@ -250,6 +305,12 @@ void parting(const block&, const float*, float*, std::int64_t, std::int64_t, flo
 
 }  // namespace
 
+EXPORT_KERNEL(softmax_limiting, limiting);
+EXPORT_KERNEL(softmax_blocking, blocking);
+EXPORT_KERNEL(softmax_moving, moving);
+EXPORT_KERNEL(softmax_arming, arming);
+EXPORT_KERNEL(softmax_late_crash, late_crash);
+EXPORT_KERNEL(softmax_late_change, late_change);
 EXPORT_KERNEL(softmax_reading_poison, reading_poison);
 EXPORT_KERNEL(softmax_naive, naive);
 EXPORT_KERNEL(softmax_dense, dense);

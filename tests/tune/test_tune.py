@@ -1,6 +1,6 @@
 """switchyard tune, as a user runs it, over CPU kernels of which some crash, hang, lie or leave.
 
-  test_tune.py TOOL KERNELS SCHEMA FOLDER
+  test_tune.py TOOL KERNELS FAULTY_KERNELS SCHEMA FOLDER
 """
 
 import json
@@ -14,7 +14,7 @@ import time
 import cases
 from cases import check
 
-TOOL, KERNELS, SCHEMA, FOLDER = sys.argv[1:]
+TOOL, KERNELS, FAULTY_KERNELS, SCHEMA, FOLDER = sys.argv[1:]
 BAD = {
     "crash": r"died of signal 11 \(SIGSEGV\); it said: about to read where nothing is",
     "hang": r"no answer within 3 s; it was killed",
@@ -170,6 +170,98 @@ def test_right_on_usual_calls():
               f"no line says why '{name}' lost:\n{done.stderr}")
 
 
+def test_right_on_usual_calls_of_others():
+    # The same of other operators: strides, options, values that overflow a plain form, and addresses.
+    reasons = {"dense": "rows apart", "options": "options off defaults", "overflow": "with values up to", "aligned": "unaligned"}
+    for operator, (_, _, words, faults) in cases.FAULTY.items():
+        root = cases.make_faulty_root(os.path.join(FOLDER, "usual_" + operator), FAULTY_KERNELS, operator, [*faults, "right"])
+        table = os.path.join(root, "t.json")
+        done = run(root, operator, "dtype=f32", *words, "-o", table, *LOOSE)
+        check(rows(read_table(table)), f"{operator}: no rows")
+        for at, row in rows(read_table(table)).items():
+            check(set(row["times_us"]) == {"right"}, f"{operator} at {at} has times of {list(row['times_us'])}")
+        for name in faults:
+            check(re.search(rf"^{name} at .*: right before it was timed, wrong results afterwards: .*{reasons[name]}.*: ",
+                            done.stderr, re.MULTILINE), f"{operator}: no line says why '{name}' lost:\n{done.stderr}")
+
+
+def test_process_state():
+    # What a kernel changes about its process costs itself its place, and no other one.
+    bad = {
+        "limiting": r"changes the state of its process: RLIMIT_FSIZE was \S+, now 0",
+        "blocking": r"changes the state of its process: the mask of blocked signals was \w+, now \w+",
+        "moving": r"changes the state of its process: the working folder was /\S+, now /",
+        "arming": r"changes the state of its process: ITIMER_REAL was stopped, now running",
+        "late_crash": r"a thread that it left running: it died of signal 6 \(SIGABRT\)",
+        "late_change": r"a thread that it left running changes the state of its process: the umask was \d+, now 0777",
+    }
+    for extra in [[], ["slow"]]:
+        root = make_root("process_state" + "".join(extra), [*bad, "right", *extra])
+        table = os.path.join(root, "t.json")
+        done = run(root, "softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--deny")
+        found = read_table(table)
+        for at, row in rows(found).items():
+            check(set(row["times_us"]) == {"right", *extra}, f"{at} has times of {list(row['times_us'])}")
+        check({each["variant"] for each in found.get("deny", [])} == set(bad), f"denied: {found.get('deny')}")
+        for name, reason in bad.items():
+            check(re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
+                  f"no line says why '{name}' lost:\n{done.stderr}")
+
+
+def check_run(*words, status):
+    done = subprocess.run([TOOL, "check", "--run", *words], capture_output=True, text=True, timeout=120, check=False)
+    check(done.returncode == status, f"check --run {words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def test_check_run():
+    # The same judging without a table: of a root, a folder and a manifest by itself, wherever it lies.
+    good = make_root("run_good", ["right", "slow"])
+    said = check_run(good, status=0)
+    check("2 variants were run, 0 of them are faulty; 0 were not run" in said, said)
+    check("0 errors" in said, said)
+    bad = {"naive": r"with values up to 1000, rows apart, options off defaults: out: .* is NaN where", "off": "out: ",
+           "crash": r"died of signal 11", "rarely": "out: ", "underrun": "writes before the beginning of a tensor",
+           "limiting": "RLIMIT_FSIZE", "late_crash": r"died of signal 6", "hang": "no answer within 3 s"}
+    root = make_root("run_bad", [*bad, "right"])
+    manifest = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    for path in [root, os.path.dirname(manifest), manifest]:
+        said = check_run(path, "--limit", "3s", status=2)
+        for name, reason in bad.items():
+            lines = re.findall(rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; mend its kernel", said,
+                               re.MULTILINE)
+            check(len(lines) == 1, f"{path}: {len(lines)} lines say what is wrong with '{name}':\n{said}")
+        check("9 variants were run, 8 of them are faulty; 0 were not run" in said, said)
+        check("'right'" not in said, said)
+    renamed = os.path.join(FOLDER, "run_renamed")
+    os.makedirs(renamed)
+    for name in os.listdir(os.path.dirname(manifest)):
+        os.link(os.path.join(os.path.dirname(manifest), name),
+                os.path.join(renamed, "mine.json" if name == "manifest.json" else name))
+    said = check_run(os.path.join(renamed, "mine.json"), "--at", "rows=5", "--at", "columns=33", "--limit", "3s", status=2)
+    check(re.search(r"mine.json: variant 'naive', run at dtype=f32 rows=5 columns=33, ", said), said)
+    done = subprocess.run([TOOL, "--json", "check", "--run", good], capture_output=True, text=True, timeout=60, check=False)
+    check(json.loads(done.stdout)["run"] == {"judged": 2, "faulty": 0, "not_run": 0}, done.stdout)
+    for operator, (_, _, words, faults) in cases.FAULTY.items():
+        root = cases.make_faulty_root(os.path.join(FOLDER, "run_" + operator), FAULTY_KERNELS, operator, [*faults, "right"])
+        given = [part for word in words for part in ("--at", word)] if operator == "rotary" else []
+        said = check_run(root, *given, status=2)
+        check(f"{len(faults) + 1} variants were run, {len(faults)} of them are faulty; 0 were not run" in said, said)
+        check("'right'" not in said, said)
+    # What cannot be run is said, and does not look right.
+    picky = make_root("run_picky", ["right"])
+    path = os.path.join(picky, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    held = read_json(path)
+    held["variants"][0]["requires"] = ["columns == 12345"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(held, file)
+    said = check_run(picky, "--strict", status=1)
+    check("variant 'right' was not run: it serves no problem that was tried; name one that it serves with --at axis=value" in said,
+          said)
+    said = check_run(picky, "--at", "rows=2", "--at", "columns=12345", status=0)
+    check("1 variants were run, 0 of them are faulty; 0 were not run" in said, said)
+
+
 def test_bad_neighbour():
     # What one variant does to its process costs no other one.
     root = make_root("bad_neighbour", ["spoiling", "stumbling", "flushing", "delicate", "right"])
@@ -300,11 +392,11 @@ def test_budget():
     root = make_root("budget", ["slow"])
     table = os.path.join(root, "t.json")
     begin = time.monotonic()
-    done = run(root, "softmax", "dtype=f32", "rows=1..300+1", "columns=16", "-o", table, *LOOSE, "--budget", "2s")
+    done = run(root, "softmax", "dtype=f32", "rows=1..300+1", "columns=16", "-o", table, *LOOSE, "--budget", "4s")
     took = time.monotonic() - begin
-    check(took < 10, f"a budget of 2 s took {took:.1f} s")
+    check(took < 12, f"a budget of 4 s took {took:.1f} s")
     found = sorted(rows(read_table(table)))
-    check(0 < len(found) < 300, f"{len(found)} rows in 2 s")
+    check(0 < len(found) < 300, f"{len(found)} rows in 4 s")
     check("the budget is used up; the same command resumes" in done.stdout, done.stdout)
     # Coarse first: what was measured spreads over the whole range, in factors.
     check(found[0] == (1, 16) and found[-1] == (300, 16), f"rows {found}")
@@ -317,6 +409,32 @@ def test_budget():
     run(root, "softmax", "dtype=f32", "rows=4", "columns=16", "-o", os.path.join(root, "t.json"), *LOOSE,
         "--budget", "1s", "--limit", "100s")
     check(time.monotonic() - begin < 12, "a hang outlasts the budget")
+
+
+def test_budget_of_several():
+    # Each operator of a recording is begun, however seldom it is called.
+    root = make_root("budget_several", ["slow"])
+    recording = os.path.join(root, "record.jsonl")
+    lines = [{"operator": "softmax", "device": "x", "count": 1000000,
+              "problem": {"dtype": "f32", "alignment": "16", "rows": n, "columns": 16}} for n in range(1, 200)]
+    seldom = {"rms_norm": {"dtype": "f32", "with_gamma": True, "rows": 4, "columns": 16},
+              "gated_activation": {"dtype": "f32", "function": "gelu_tanh", "packed": False, "rows": 4, "columns": 16},
+              "attention_forward": {"dtype": "f32", "mask": "none", "head_dim": 16, "batch": 1, "heads": 2, "heads_kv": 2,
+                                    "seqlen_q": 3, "seqlen_k": 3}}
+    for operator, problem in seldom.items():
+        cases.make_faulty_root(root, FAULTY_KERNELS, operator, ["right"])
+        lines.append({"operator": operator, "device": "x", "count": 1, "problem": problem})
+    with open(recording, "w", encoding="utf-8") as file:
+        for each in lines:
+            file.write(json.dumps(each) + "\n")
+    out = os.path.join(root, "tables") + "/"
+    begin = time.monotonic()
+    done = run(root, "--problems", recording, "-o", out, *LOOSE, "--budget", "24s")
+    check(time.monotonic() - begin < 40, f"a budget of 24 s took {time.monotonic() - begin:.1f} s")
+    for operator in [*seldom, "softmax"]:
+        tables = [os.path.join(out, operator, each) for each in os.listdir(os.path.join(out, operator)) if each.endswith(".json")] \
+            if os.path.isdir(os.path.join(out, operator)) else []
+        check(tables and rows(read_table(tables[0])), f"{operator} was not begun:\n{done.stdout}")
 
 
 def test_shards():

@@ -98,6 +98,7 @@ class operator_bench final : public bench {
   bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
     judge_.reset();
     varied_.clear();
+    asked_.reset();
     reduced_.reset();
     calls_.clear();
     calls_.reserve(most_copies);
@@ -120,7 +121,7 @@ class operator_bench final : public bench {
       out.variants.push_back({variant.id, blob_fingerprint(variant), variant.type});
     }
     out.checked = prepare_check(want, seed);
-    prepare_variations(want, seed);
+    asked_ = {want, seed};
     const double cached = cache_bytes(device_.properties());
     const double copies = cache == cache_state::rotating && size > 0 ? std::ceil(cached / size) : 1;
     while (static_cast<double>(calls_.size()) < copies && calls_.size() < most_copies)
@@ -142,6 +143,8 @@ class operator_bench final : public bench {
     dispatcher<Operator>& run = forced(variant);
     if (runs == 1) return run_once(run, call.arguments, *judge_, old_content::nan);
     if (std::string wrong = run_often(run, call.arguments, *judge_, runs); !wrong.empty()) return wrong;
+    if (asked_) prepare_variations(asked_->first, asked_->second);
+    asked_.reset();
     for (const std::unique_ptr<varied_call>& each : varied_) {
       if (!serves(variant, each->call.arguments)) continue;
       if (std::string wrong = run_often(run, each->call.arguments, *each->wanted, least_runs); !wrong.empty())
@@ -166,7 +169,8 @@ class operator_bench final : public bench {
  private:
   static constexpr std::size_t most_copies = 16;
   static constexpr double most_varied_bytes = 16 * 1024.0 * 1024.0;
-  static constexpr std::size_t least_runs = 6;  // each old content twice
+  static constexpr double most_varied_work = 2e7;  ///< of the reference, for each variation
+  static constexpr std::size_t least_runs = 6;     // each old content twice
   static constexpr double judging_seconds = 0.5;
   using arguments = typename Operator::arguments;
 
@@ -204,23 +208,25 @@ class operator_bench final : public bench {
     return {};
   }
 
-  /// The calls that the workload's variations make of a problem; of fewer rows where it is large.
+  /// The calls that the workload's variations make of a problem, or of a smaller one where it is large. Most
+  /// variants come to them, so that they are made when the first one does.
   void prepare_variations(const request& want, std::uint64_t seed) {
-    varied_.clear();
     if constexpr (requires { workload<Operator>::variations; }) {
+      check_options less = options_;
+      less.most_work = most_varied_work;
+      less.most_bytes = most_varied_bytes;
+      less.most_row_work = most_varied_work;
+      request smaller = want;
+      static_cast<void>(reduce(calls_[0], smaller, less, seed));
       for (const variation& each : workload<Operator>::variations) {
-        request other = want;
-        other.vary(each);
-        if (const double bytes = calls_[0].bytes; bytes > most_varied_bytes) {
-          const auto rows = static_cast<double>(workload<Operator>::rows(calls_[0].arguments));
-          other.set("rows",
-                    std::max<std::int64_t>(1, static_cast<std::int64_t>(rows * (most_varied_bytes / bytes))));
-        }
+        smaller.vary(each);
         auto made = std::make_unique<varied_call>(
-            varied_call{workload<Operator>::make(device_.driver(), other, seed + 100), nullptr, {}});
-        made->wanted = make_judge(made->call, seed).first;
+            varied_call{workload<Operator>::make(device_.driver(), smaller, seed + 100), nullptr, {}});
+        if (!illegal(made->call.arguments).empty()) continue;
+        made->wanted = make_judge(made->call, seed, less).first;
         made->text = "with values up to " + text::number(each.spread) +
-                     (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "");
+                     (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "") +
+                     (each.shifted ? ", unaligned" : "");
         varied_.push_back(std::move(made));
       }
     }
@@ -228,13 +234,14 @@ class operator_bench final : public bench {
 
   /// A judge of a call, and the rows that it compares.
   [[nodiscard]] std::pair<std::unique_ptr<judge>, checked_extent> make_judge(prepared_call<Operator>& call,
-                                                                             std::uint64_t seed) {
+                                                                             std::uint64_t seed,
+                                                                             const check_options& options) {
     host_copies copies{call.memory};
     const arguments on_host = copies.template translated<Operator>(call.arguments);
     const std::int64_t rows = workload<Operator>::rows(on_host);
     const double work = std::max(1.0, workload<Operator>::row_work(on_host));
-    const auto affordable = static_cast<std::int64_t>(options_.most_work / work);
-    const row_sample sample{rows, std::max(options_.least_rows, affordable), seed};
+    const auto affordable = static_cast<std::int64_t>(options.most_work / work);
+    const row_sample sample{rows, std::max(options.least_rows, affordable), seed};
     expectation wanted;
     workload<Operator>::expect(on_host, sample, wanted);
     return {std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted)),
@@ -296,52 +303,68 @@ class operator_bench final : public bench {
     return out;
   }
 
-  /// Computes what belongs into the results of the first call, or of a smaller problem of the same type: the
-  /// one that the workload suggests, and from there sizes are halved, the largest first, until the reference
-  /// can do it. The code that runs is the same: a
+  /// A smaller problem of the same type where `call`, which `want` asked for, is too large, and what asks for
+  /// it; null where it is not. Rows are taken away first, then the workload has its say, and from there sizes
+  /// are halved, the largest first, until the reference can do it. The code that runs is the same: a
   /// variant's kernels differ by type alone. What remains untested there are offsets beyond the smaller
   /// tensors.
-  checked_extent prepare_check(const request& want, std::uint64_t seed) {
-    const auto too_large = [&](const prepared_call<Operator>& call) {
-      const auto rows = std::min(workload<Operator>::rows(call.arguments), options_.least_rows);
-      return total_bytes(call.memory) > options_.most_bytes ||
-             static_cast<double>(rows) * workload<Operator>::row_work(call.arguments) >
-                 options_.most_row_work;
+  [[nodiscard]] std::unique_ptr<prepared_call<Operator>> reduce(const prepared_call<Operator>& call,
+                                                                request& want, const check_options& options,
+                                                                std::uint64_t seed) const {
+    const auto too_large = [&](const prepared_call<Operator>& each) {
+      const auto rows = std::min(workload<Operator>::rows(each.arguments), options.least_rows);
+      return total_bytes(each.memory) > options.most_bytes ||
+             static_cast<double>(rows) * workload<Operator>::row_work(each.arguments) > options.most_row_work;
     };
-    if (too_large(calls_[0])) {
+    std::unique_ptr<prepared_call<Operator>> out;
+    if (!too_large(call)) return out;
+    const operator_description& op = describe<Operator>();
+    auto problem = make_problem<Operator>(call.arguments);
+    std::vector<bool> fixed(op.axes.size());
+    for (std::size_t i = 0; i < op.axes.size(); ++i) fixed[i] = op.axes[i].kind != axis_kind::size;
+    const auto attempt = [&](const request& smaller) {
+      auto made = std::make_unique<prepared_call<Operator>>(
+          workload<Operator>::make(device_.driver(), smaller, seed));
+      if (!illegal(made->arguments).empty()) return false;
+      want = smaller;
+      out = std::move(made);
+      problem = make_problem<Operator>(out->arguments);
+      return true;
+    };
+    if constexpr (requires(request & smaller) { workload<Operator>::shrink(call.arguments, smaller); }) {
       request smaller = want;
-      const operator_description& op = describe<Operator>();
-      auto problem = make_problem<Operator>(calls_[0].arguments);
-      if constexpr (requires { workload<Operator>::shrink(calls_[0].arguments, smaller); }) {
-        workload<Operator>::shrink(calls_[0].arguments, smaller);
-        reduced_ = std::make_unique<prepared_call<Operator>>(
-            workload<Operator>::make(device_.driver(), smaller, seed));
-        problem = make_problem<Operator>(reduced_->arguments);
-      }
-      std::vector<bool> fixed(op.axes.size());
-      for (std::size_t i = 0; i < op.axes.size(); ++i) fixed[i] = op.axes[i].kind != axis_kind::size;
-      while (!reduced_ || too_large(*reduced_)) {
-        std::size_t largest = op.axes.size();
-        for (std::size_t i = 0; i < op.axes.size(); ++i) {
-          if (fixed[i] || problem[i] < 2) continue;
-          if (largest == op.axes.size() || problem[i] > problem[largest]) largest = i;
-        }
-        if (largest == op.axes.size()) break;
-        request attempt = smaller;
-        attempt.set(op.axes[largest].name, problem[largest] - problem[largest] / 2);
-        auto made = std::make_unique<prepared_call<Operator>>(
-            workload<Operator>::make(device_.driver(), attempt, seed));
-        if (!illegal(made->arguments).empty()) {
-          fixed[largest] = true;  // heads that no longer share their keys evenly, say
-          continue;
-        }
-        smaller = std::move(attempt);
-        reduced_ = std::move(made);
-        problem = make_problem<Operator>(reduced_->arguments);
-      }
+      workload<Operator>::shrink(call.arguments, smaller);
+      static_cast<void>(attempt(smaller));
     }
+    const std::size_t rows = find_axis(op, "rows");
+    if (rows < op.axes.size() && !fixed[rows] && problem[rows] > options.least_rows) {
+      const double share = options.most_bytes / total_bytes(call.memory);
+      request smaller = want;
+      smaller.set("rows", std::clamp(static_cast<std::int64_t>(static_cast<double>(problem[rows]) * share),
+                                     options.least_rows, problem[rows]));
+      static_cast<void>(attempt(smaller));
+    }
+    while (!out || too_large(*out)) {
+      std::size_t largest = op.axes.size();
+      for (std::size_t i = 0; i < op.axes.size(); ++i) {
+        if (fixed[i] || problem[i] < 2) continue;
+        if (largest == op.axes.size() || problem[i] > problem[largest]) largest = i;
+      }
+      if (largest == op.axes.size()) break;
+      request smaller = want;
+      smaller.set(op.axes[largest].name, problem[largest] - problem[largest] / 2);
+      // Heads that no longer share their keys evenly, say.
+      if (!attempt(smaller)) fixed[largest] = true;
+    }
+    return out;
+  }
+
+  /// Computes what belongs into the results of the first call, or of a smaller problem of the same type.
+  checked_extent prepare_check(const request& want, std::uint64_t seed) {
+    request smaller = want;
+    reduced_ = reduce(calls_[0], smaller, options_, seed);
     auto& call = reduced_ ? *reduced_ : calls_[0];
-    auto [made, out] = make_judge(call, seed);
+    auto [made, out] = make_judge(call, seed, options_);
     judge_ = std::move(made);
     if (reduced_) out.smaller = format_problem(described(), problem_of_call(call.arguments));
     return out;
@@ -356,6 +379,7 @@ class operator_bench final : public bench {
   std::unique_ptr<prepared_call<Operator>> reduced_;
   std::unique_ptr<judge> judge_;
   std::vector<std::unique_ptr<varied_call>> varied_;
+  std::optional<std::pair<request, std::uint64_t>> asked_;  ///< whose variations are not made yet
   device_buffer flush_;
   std::unique_ptr<forced_variant> forced_;
 };

@@ -71,6 +71,14 @@ class row_sample {
   return type == dtype::f16 ? 0x1p-24 : 0;
 }
 
+/// Where a type has no finite value left: what is larger in magnitude rounds to infinity.
+[[nodiscard]] inline double overflow_of(dtype type) {
+  return type == dtype::f16    ? 65520
+         : type == dtype::bf16 ? 0x1.ffp127
+         : type == dtype::f32  ? 0x1.ffffffp127
+                               : HUGE_VAL;
+}
+
 /// What f32 arithmetic over `count` terms of this magnitude may be wrong by, summed in a tree: 16 f32 units
 /// for each level.
 [[nodiscard]] inline double arithmetic_error(std::int64_t count, double magnitude) {
@@ -248,7 +256,7 @@ class judge {
     }
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
       const tensors::tensor& each = call_.all()[i];
-      std::vector<std::uint8_t> margin(tensors::margin_bytes);
+      std::vector<std::uint8_t> margin(each.before);
       const auto touched = [](std::uint8_t byte) { return byte != tensors::margin_byte; };
       each.memory.download(margin.data(), margin.size());
       if (const auto bad = std::find_if(margin.rbegin(), margin.rend(), touched); bad != margin.rend()) {
@@ -303,6 +311,9 @@ class judge {
         const double found = reference::load(result.type, piece.data(), order[i].index - order[begin].index);
         double share = std::abs(found - order[i].wanted) / order[i].allowed;
         if (found == order[i].wanted) share = 0;
+        if (std::isinf(found) && (found > 0) == (order[i].wanted > 0) &&
+            std::abs(order[i].wanted) + order[i].allowed >= overflow_of(result.type))
+          share = 0;
         if (std::isnan(share)) share = HUGE_VAL;
         if (share <= 1) continue;
         ++wrong;

@@ -31,8 +31,9 @@ namespace tune {
 /// the usual ones is found out.
 struct variation {
   float spread = 1;        ///< of random values
-  std::int64_t apart = 0;  ///< elements between rows
-  bool options = false;    ///< what is no axis (scales, epsilons) is off its default
+  std::int64_t apart = 0;  ///< elements between rows, or between tokens
+  bool options = false;    ///< what is no axis (scales, epsilons, lengths) is off its default
+  bool shifted = false;    ///< tensors begin one element behind an aligned address
 };
 
 /// Axis values by name; those that are not asked for take the operator's usual ones.
@@ -76,18 +77,19 @@ class tensors {
     bool is_random = false;
     std::vector<std::byte> given;
     float spread = 1;
+    std::size_t before = margin_bytes;  ///< bytes of the margin in front
 
-    [[nodiscard]] std::byte* data() const noexcept { return memory.data<std::byte>() + margin_bytes; }
-    void fill(std::uint8_t byte) { memory.fill(byte, margin_bytes, bytes); }
+    [[nodiscard]] std::byte* data() const noexcept { return memory.data<std::byte>() + before; }
+    void fill(std::uint8_t byte) { memory.fill(byte, before, bytes); }
     void fill_margins() {
-      memory.fill(margin_byte, 0, margin_bytes);
-      memory.fill(margin_byte, margin_bytes + bytes);
+      memory.fill(margin_byte, 0, before);
+      memory.fill(margin_byte, before + bytes);
     }
     void upload(const void* from) {
-      if (bytes > 0) memory.upload(from, bytes, margin_bytes);
+      if (bytes > 0) memory.upload(from, bytes, before);
     }
     void download(void* to, std::size_t count, std::size_t first = 0) const {
-      memory.download(to, count, margin_bytes + first);
+      memory.download(to, count, before + first);
     }
 
     [[nodiscard]] bool is_result() const noexcept { return !is_random && given.empty(); }
@@ -98,8 +100,8 @@ class tensors {
     }
   };
 
-  tensors(std::shared_ptr<device_driver> driver, std::uint64_t seed, float spread = 1)
-      : driver_{std::move(driver)}, seed_{seed}, spread_{spread} {}
+  tensors(std::shared_ptr<device_driver> driver, std::uint64_t seed, const variation& varied = {})
+      : driver_{std::move(driver)}, seed_{seed}, varied_{varied} {}
 
   /// To be asked before extents are multiplied. Throws call_error invalid_argument where one is negative,
   /// driver_error out_of_memory where a tensor of them is larger than the device.
@@ -120,23 +122,27 @@ class tensors {
                            " has " + std::to_string(known) + " bytes of memory; measure a smaller problem"};
   }
 
-  /// `count` random elements.
-  [[nodiscard]] void* random(dtype type, std::int64_t count) {
+  /// `count` random elements, of the variation's spread or of one that it leaves alone.
+  [[nodiscard]] void* random(dtype type, std::int64_t count) { return random(type, count, varied_.spread); }
+  [[nodiscard]] void* random(dtype type, std::int64_t count, float spread) {
     const auto bytes = static_cast<std::size_t>(count * size_of(type));
-    return keep({random_tensor(driver_, type, static_cast<std::size_t>(count), seed_, margin_bytes, spread_),
+    const std::size_t before = before_of(type);
+    return keep({random_tensor(driver_, type, static_cast<std::size_t>(count), seed_, before, spread),
                  bytes,
                  type,
                  seed_++,
                  true,
                  {},
-                 spread_});
+                 spread,
+                 before});
   }
   /// Memory full of NaN, for results.
   [[nodiscard]] void* poisoned(dtype type, std::int64_t count) {
     const auto bytes = static_cast<std::size_t>(count * size_of(type));
-    device_buffer out{driver_, bytes + 2 * margin_bytes};
+    const std::size_t before = before_of(type);
+    device_buffer out{driver_, bytes + 2 * before};
     out.fill(0xff);
-    return keep({std::move(out), bytes, type, 0, false, {}});
+    return keep({std::move(out), bytes, type, 0, false, {}, 1, before});
   }
   /// A copy of host values.
   template <class Value>
@@ -162,6 +168,10 @@ class tensors {
     return {random(type, count_of(extents)), type, extents};
   }
   template <std::size_t Rank>
+  [[nodiscard]] switchyard::tensor input(dtype type, const std::int64_t (&extents)[Rank], float spread) {
+    return {random(type, count_of(extents), spread), type, extents};
+  }
+  template <std::size_t Rank>
   [[nodiscard]] switchyard::tensor output(dtype type, const std::int64_t (&extents)[Rank]) {
     return {poisoned(type, count_of(extents)), type, extents};
   }
@@ -174,8 +184,13 @@ class tensors {
   [[nodiscard]] const std::vector<tensor>& all() const noexcept { return all_; }
   [[nodiscard]] std::vector<tensor>& all() noexcept { return all_; }
   [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
+  [[nodiscard]] const variation& varied() const noexcept { return varied_; }
 
  private:
+  [[nodiscard]] std::size_t before_of(dtype type) const noexcept {
+    return margin_bytes + (varied_.shifted ? static_cast<std::size_t>(size_of(type)) : 0);
+  }
+
   template <std::size_t Rank>
   [[nodiscard]] static std::int64_t count_of(const std::int64_t (&extents)[Rank]) {
     return const_tensor{nullptr, dtype::f32, extents}.count();
@@ -189,7 +204,7 @@ class tensors {
 
   std::shared_ptr<device_driver> driver_;
   std::uint64_t seed_;
-  float spread_;
+  variation varied_;
   std::vector<tensor> all_;
 };
 

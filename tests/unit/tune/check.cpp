@@ -69,6 +69,64 @@ TEST_CASE("infinities and NaN are right only where they belong") {
   CHECK_THAT(verdict_on(1, nan, 1), has_text("where NaN belongs"));
 }
 
+TEST_CASE("what a type cannot hold is infinite, and nothing else is") {
+  const auto verdict = [](std::uint16_t found, double wanted) {
+    const auto driver = std::make_shared<host::driver>(1);
+    tune::tensors memory{driver, 1};
+    auto* const out = static_cast<std::uint16_t*>(memory.poisoned(dtype::f16, 1));
+    tune::host_copies copies{memory};
+    tune::expectation expected;
+    expected.of("out", copies.translate(out), dtype::f16).want(0, wanted, std::abs(wanted) / 1024);
+    tune::judge judge{memory, std::move(copies), std::move(expected)};
+    judge.reset();
+    *out = found;
+    return judge.verdict();
+  };
+  constexpr std::uint16_t infinite = 0x7c00;
+  constexpr std::uint16_t largest = 0x7bff;  // 65504
+  CHECK_THAT(verdict(infinite, 1e6), no_text());
+  CHECK_THAT(verdict(infinite | 0x8000U, -1e6), no_text());
+  CHECK_THAT(verdict(infinite, -1e6), has_text("is infinity where -1000000 belongs"));
+  CHECK_THAT(verdict(infinite, 6e4), has_text("is infinity where 60000 belongs"));
+  CHECK_THAT(verdict(infinite, 65510), no_text());  // as far as it may be off
+  CHECK_THAT(verdict(largest, 65510), no_text());
+  CHECK_THAT(verdict(largest, 1e6), has_text("is 65504 where 1000000 belongs"));
+  CHECK(tune::overflow_of(dtype::bf16) == 0x1.ffp127);
+  CHECK(tune::overflow_of(dtype::f32) > static_cast<double>(std::numeric_limits<float>::max()));
+}
+
+TEST_CASE("tensors of a varied call have its spread, and begin one element behind an aligned address") {
+  const auto driver = std::make_shared<host::driver>(1);
+  tune::tensors memory{driver, 1, {.spread = 100, .shifted = true}};
+  auto* const wide = static_cast<float*>(memory.random(dtype::f32, 1000));
+  auto* const usual = static_cast<float*>(memory.random(dtype::f32, 1000, 1));
+  auto* const result = static_cast<std::uint16_t*>(memory.poisoned(dtype::f16, 8));
+  const auto largest = [](const float* of) {
+    return std::abs(
+        *std::max_element(of, of + 1000, [](float a, float b) { return std::abs(a) < std::abs(b); }));
+  };
+  CHECK(largest(wide) > 90);
+  CHECK(largest(wide) <= 100);
+  CHECK(largest(usual) <= 1);
+  CHECK(reinterpret_cast<std::uintptr_t>(wide) % 16 == 4);
+  CHECK(reinterpret_cast<std::uintptr_t>(result) % 16 == 2);
+  tune::host_copies copies{memory};
+  CHECK(static_cast<const float*>(copies.translate(wide))[999] == wide[999]);
+  tune::expectation expected;
+  expected.of("out", copies.translate(result), dtype::f16).want(0, 0, 1);
+  tune::judge judge{memory, std::move(copies), std::move(expected)};
+  judge.reset();
+  result[0] = 0;
+  CHECK_THAT(judge.verdict(), no_text());
+  result[-1] = 0;
+  CHECK_THAT(judge.verdict(),
+             has_text("writes before the beginning of a tensor of 16 bytes, 1 bytes before it"));
+  judge.reset();
+  result[0] = 0;
+  result[8] = 0;
+  CHECK_THAT(judge.verdict(), has_text("writes past the end of a tensor of 16 bytes, 0 bytes behind it"));
+}
+
 TEST_CASE("a value may be off by exactly what is allowed") {
   using namespace judged;
   CHECK_THAT(verdict_on(1.5F, 1, 0.5), no_text());

@@ -1,6 +1,7 @@
-// Calls of gated activations and their backward pass, for measuring. Tensors are dense.
+// Calls of gated activations and their backward pass, for measuring.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -17,8 +18,21 @@ namespace switchyard {
 inline namespace v0 {
 namespace tune {
 
+namespace detail {
+
+/// What gate and up of a row are worth together at the most: functions that nearly cancel to 0 are off by a
+/// share of it.
+template <class Arguments>
+[[nodiscard]] double gated_magnitude(const Arguments& one) {
+  const void* const up = one.packed() ? moved(one.gate, one.dtype, one.columns) : one.up;
+  return std::max(largest(one.gate, one.dtype, one.columns), 1e-3) *
+         std::max(largest(up, one.dtype, one.columns), 1e-3);
+}
+
+}  // namespace detail
+
 template <>
-struct workload<operators::gated_activation> : detail::row_counts {
+struct workload<operators::gated_activation> : detail::row_counts, detail::row_variations {
   [[nodiscard]] static prepared_call<operators::gated_activation> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     detail::row_call<operators::gated_activation> made{driver, want, seed};
@@ -41,19 +55,20 @@ struct workload<operators::gated_activation> : detail::row_counts {
       one.rows = 1;
       one.gate = detail::moved(a.gate, a.dtype, row * a.gate_stride_row);
       one.up = detail::moved(a.up, a.dtype, row * a.up_stride_row);
-      detail::want_row(values, row * a.out_stride_row, reference::gated_activation(one), 1);
+      detail::want_row(values, row * a.out_stride_row, reference::gated_activation(one),
+                       detail::gated_magnitude(one));
     }
   }
 };
 
 template <>
-struct workload<operators::gated_activation_backward> : detail::row_counts {
+struct workload<operators::gated_activation_backward> : detail::row_counts, detail::row_variations {
   [[nodiscard]] static prepared_call<operators::gated_activation_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     detail::row_call<operators::gated_activation_backward> made{driver, want, seed};
     using op = operators::gated_activation_backward;
     const op::arguments others{.function = want.as("function", operators::gated_function::silu)};
-    const tensor grad_out = made.input();
+    const tensor grad_out = made.usual_input();
     if (want.flag("packed")) {
       const tensor both = made.input(2);
       return made.finish(op::call_packed(grad_out, both, made.output(2), others), 12);
@@ -75,10 +90,12 @@ struct workload<operators::gated_activation_backward> : detail::row_counts {
       one.gate = detail::moved(a.gate, a.dtype, row * a.gate_stride_row);
       one.up = detail::moved(a.up, a.dtype, row * a.up_stride_row);
       const auto wanted = reference::gated_activation_backward(one);
-      detail::want_row(gates, row * a.grad_gate_stride_row, wanted.gate, 1);
+      // The slopes are 1.2 at the most; terms of theirs that cancel are as large as the gate.
+      const double magnitude = detail::gated_magnitude(one) + detail::largest(wanted.gate);
+      detail::want_row(gates, row * a.grad_gate_stride_row, wanted.gate, magnitude);
       const std::int64_t first =
           a.packed() ? row * a.grad_gate_stride_row + a.columns : row * a.grad_up_stride_row;
-      detail::want_row(ups, first, wanted.up, 1);
+      detail::want_row(ups, first, wanted.up, std::max(detail::largest(one.gate, a.dtype, a.columns), 1e-3));
     }
   }
 };

@@ -25,18 +25,19 @@ inline namespace v0 {
 namespace tune {
 
 template <>
-struct workload<operators::attention_backward> {
+struct workload<operators::attention_backward> : attention_variations {
   /// [batch, seqlen, heads, dim] tensors; packed ones hold sequences of one length. A window is a quarter of
   /// the keys. Where the reference can do it (see row_work), out and the LSE are the forward's; else they are
   /// made up, of a usual size, which is enough for timing.
   [[nodiscard]] static prepared_call<operators::attention_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    prepared_call<operators::attention_backward> out{{}, {driver, seed}};
+    prepared_call<operators::attention_backward> out{{}, {driver, seed, want.varied()}};
     using op = operators::attention_backward;
     const dtype type = want.as("dtype", dtype::bf16);
     const attention_sizes sizes{want, 0, 512, 0};
     attention_memory memory{out.memory, sizes, type, type, want};
     op::options with{.mask = want.as("mask", operators::attention_mask::causal_bottom_right),
+                     .scale = memory.scale(),
                      .deterministic = want.flag("deterministic")};
     if (want.flag("packed_q")) {
       with.cu_seqlens_q = memory.pack_queries();
@@ -49,8 +50,8 @@ struct workload<operators::attention_backward> {
     op::tensors of;
     of.q = memory.query_input(sizes.head_dim);
     of.k = memory.key_input(sizes.head_dim);
-    of.v = memory.key_input(sizes.head_dim_v);
-    of.dout = memory.query_input(sizes.head_dim_v);
+    of.v = memory.usual_key_input(sizes.head_dim_v);
+    of.dout = memory.usual_query_input(sizes.head_dim_v);
     of.dq = memory.query_output(sizes.head_dim);
     of.dk = memory.key_output(sizes.head_dim);
     of.dv = memory.key_output(sizes.head_dim_v);
@@ -58,14 +59,15 @@ struct workload<operators::attention_backward> {
     if (want.flag("biased") || want.flag("with_dbias")) with.bias = memory.bias_input();
     if (want.flag("with_dbias")) with.dbias = memory.bias_output();
     if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
-    if (want.flag("soft_capped")) with.soft_cap = 30.0F;
+    if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
     if (want.flag("window")) {
       with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
       with.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
     }
     if (want.flag("dropout")) {
-      with.dropout_p = 0.1F;
+      with.dropout_p = memory.dropout_p();
       with.dropout_seed = seed;
+      with.dropout_offset = memory.dropout_offset();
     }
     add_forward_results(out.memory, memory, sizes, of, with);
     out.arguments = op::call(of, with);
@@ -104,11 +106,12 @@ struct workload<operators::attention_backward> {
                      expectation& out) {
     const auto exact = gradients<double>(a);
     const auto plain = gradients<float>(a);
-    const double score = std::abs(static_cast<double>(a.scale)) * std::sqrt(static_cast<double>(a.head_dim));
     double size_lse = 0;
     for (std::int64_t i = 0; i < a.batch * a.heads * a.seqlen_q; ++i) {
       if (std::isfinite(a.lse[i])) size_lse = std::max(size_lse, static_cast<double>(std::abs(a.lse[i])));
     }
+    const double score = std::max(
+        std::abs(static_cast<double>(a.scale)) * std::sqrt(static_cast<double>(a.head_dim)), size_lse / 8);
     const double unit = a.dtype == dtype::f32 ? 0x1p-19 : unit_of(a.dtype);
     const double work = a.dtype == dtype::f32 ? 0x1p-21 : unit;
     const auto want = [&](const char* name, const void* address, const std::vector<double>& wanted,
@@ -144,10 +147,11 @@ struct workload<operators::attention_backward> {
     const auto fresh = [](std::int64_t count) {
       return std::vector<Real>(static_cast<std::size_t>(count), std::numeric_limits<Real>::quiet_NaN());
     };
-    const std::int64_t queries = a.batch * a.seqlen_q * a.heads;
-    const std::int64_t keys = a.batch * a.seqlen_k * a.heads_kv;
+    // The memory of a tensor, gaps and all: packed ones have as many tokens as sequences of the longest.
+    const auto span = [&](std::int64_t seqlen, std::int64_t token) { return a.batch * seqlen * token; };
     reference::attention_gradients<Real> out{
-        fresh(queries * a.head_dim), fresh(keys * a.head_dim), fresh(keys * a.head_dim_v),
+        fresh(span(a.seqlen_q, a.dq_stride_token)), fresh(span(a.seqlen_k, a.dk_stride_token)),
+        fresh(span(a.seqlen_k, a.dv_stride_token)),
         fresh(a.dbias != nullptr ? a.heads * a.seqlen_q * a.seqlen_k : 0)};
     reference::attention_backward<Real>(a, out);
     return out;
@@ -163,10 +167,10 @@ struct workload<operators::attention_backward> {
                                   const attention_sizes& sizes, operators::attention_backward::tensors& of,
                                   const operators::attention_backward::options& with) {
     const dtype type = of.q.dtype();
-    const std::int64_t elements = sizes.queries() * sizes.head_dim_v;
+    const std::int64_t elements = layout.query_elements(sizes.head_dim_v);
     std::vector<float> lse(static_cast<std::size_t>(sizes.queries()));
     if (work_of(sizes) > most_work) {
-      of.out = layout.query_view(memory.random(type, elements), sizes.head_dim_v);
+      of.out = layout.query_view(memory.random(type, elements, 1), sizes.head_dim_v);
       const auto keys = static_cast<float>(std::max<std::int64_t>(sizes.seqlen_k, 1));
       std::fill(lse.begin(), lse.end(), std::log(keys));
     } else {
@@ -175,6 +179,7 @@ struct workload<operators::attention_backward> {
       const auto forward =
           operators::attention_forward::call(of.q, of.k, of.v, layout.query_view(nullptr, sizes.head_dim_v),
                                              {.mask = with.mask,
+                                              .scale = with.scale,
                                               .soft_cap = with.soft_cap,
                                               .window_left = with.window_left,
                                               .window_right = with.window_right,

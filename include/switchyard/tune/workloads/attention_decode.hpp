@@ -18,18 +18,18 @@ inline namespace v0 {
 namespace tune {
 
 template <>
-struct workload<operators::attention_decode> {
+struct workload<operators::attention_decode> : attention_variations {
   /// A cache of [batch, seqlen_k, heads_kv, dim], or of shuffled pages of [page_size, heads_kv, dim], all of
   /// it in use; e4m3 with a scale for each KV head. A window is a quarter of the keys.
   [[nodiscard]] static prepared_call<operators::attention_decode> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    prepared_call<operators::attention_decode> out{{}, {driver, seed}};
+    prepared_call<operators::attention_decode> out{{}, {driver, seed, want.varied()}};
     const dtype type = want.as("dtype", dtype::bf16);
     const dtype kv_type = want.as("kv_dtype", type);
     const attention_sizes sizes{want, 8, 1, 4096};
     attention_memory memory{out.memory, sizes, type, kv_type, want};
     operators::attention_decode::options with{
-        .mask = want.as("mask", operators::attention_mask::causal_bottom_right)};
+        .mask = want.as("mask", operators::attention_mask::causal_bottom_right), .scale = memory.scale()};
     const bool is_paged = want.as("kv", operators::attention_kv::dense) == operators::attention_kv::paged;
     const std::int64_t page_size = want.get("page_size", 16);
     const tensor table = is_paged ? memory.block_table(page_size, seed) : tensor{};
@@ -42,13 +42,13 @@ struct workload<operators::attention_decode> {
     const tensor v = keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
     if (kv_type == dtype::f8_e4m3) {
-      with.k_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
-      with.v_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
+      with.k_scale = memory.scale_input();
+      with.v_scale = memory.scale_input();
     }
     if (want.flag("with_lse")) with.lse = memory.lse_output();
     if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
     if (want.flag("sink")) with.sinks = memory.head_input();
-    if (want.flag("soft_capped")) with.soft_cap = 30.0F;
+    if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
     if (want.flag("window"))
       with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
     if (!is_paged) with.seqused_k = used;

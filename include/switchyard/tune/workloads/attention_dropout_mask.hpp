@@ -17,16 +17,20 @@ namespace tune {
 
 template <>
 struct workload<operators::attention_dropout_mask> {
+  static constexpr variation variations[] = {// NOLINT(modernize-avoid-c-arrays)
+                                             {1, 0, true},
+                                             {1, 0, false, true}};
+
   [[nodiscard]] static prepared_call<operators::attention_dropout_mask> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    prepared_call<operators::attention_dropout_mask> out{{}, {driver, seed}};
+    prepared_call<operators::attention_dropout_mask> out{{}, {driver, seed, want.varied()}};
     auto& a = out.arguments;
     a.batch = want.get("batch", 1);
     a.heads = want.get("heads", 32);
     a.seqlen_q = want.get("seqlen_q", 512);
     a.seqlen_k = want.get("seqlen_k", a.seqlen_q);
     out.memory.require_room(dtype::f32, {a.batch, a.heads, a.seqlen_q, a.seqlen_k});
-    a.dropout_p = 0.1F;
+    a.dropout_p = want.varied().options ? 0.35F : 0.1F;
     a.dropout_seed = seed * 0x9E37'79B9'7F4A'7C15;
     a.dropout_offset = seed;
     const std::int64_t elements = rows(a) * a.seqlen_k;

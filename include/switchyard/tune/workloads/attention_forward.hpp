@@ -18,19 +18,19 @@ inline namespace v0 {
 namespace tune {
 
 template <>
-struct workload<operators::attention_forward> {
+struct workload<operators::attention_forward> : attention_variations {
   /// [batch, seqlen, heads, dim] tensors; packed ones hold sequences of one length, pages are shuffled. A
   /// window is a quarter of the keys. e4m3 has a scale for each KV head.
   [[nodiscard]] static prepared_call<operators::attention_forward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    prepared_call<operators::attention_forward> out{{}, {driver, seed}};
+    prepared_call<operators::attention_forward> out{{}, {driver, seed, want.varied()}};
     using operators::attention_kv;
     const dtype type = want.as("dtype", dtype::bf16);
     const dtype kv_type = want.as("kv_dtype", type);
     const attention_sizes sizes{want, 0, 512, 0};
     attention_memory memory{out.memory, sizes, type, kv_type, want};
     operators::attention_forward::options with{
-        .mask = want.as("mask", operators::attention_mask::causal_bottom_right)};
+        .mask = want.as("mask", operators::attention_mask::causal_bottom_right), .scale = memory.scale()};
     const auto layout = want.as("kv", attention_kv::dense);
     const std::int64_t page_size = want.get("page_size", 16);
     if (layout == attention_kv::packed) {
@@ -52,21 +52,22 @@ struct workload<operators::attention_forward> {
     const tensor v = keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
     if (kv_type == dtype::f8_e4m3) {
-      with.k_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
-      with.v_scale = out.memory.input(dtype::f32, {sizes.heads_kv});
+      with.k_scale = memory.scale_input();
+      with.v_scale = memory.scale_input();
     }
     if (want.flag("with_lse")) with.lse = memory.lse_output();
     if (want.flag("biased")) with.bias = memory.bias_input();
     if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
     if (want.flag("sink")) with.sinks = memory.head_input();
-    if (want.flag("soft_capped")) with.soft_cap = 30.0F;
+    if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
     if (want.flag("window")) {
       with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
       with.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
     }
     if (want.flag("dropout")) {
-      with.dropout_p = 0.1F;
+      with.dropout_p = memory.dropout_p();
       with.dropout_seed = seed;
+      with.dropout_offset = memory.dropout_offset();
     }
     if (!is_paged) with.seqused_k = used;
     out.arguments = is_paged ? operators::attention_forward::call(

@@ -1,6 +1,7 @@
 // Calls that gather rows of a table, for measuring.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -22,12 +23,16 @@ namespace tune {
 
 template <>
 struct workload<operators::embedding> {
+  static constexpr variation variations[] = {// NOLINT(modernize-avoid-c-arrays)
+                                             {1, 64, true},
+                                             {1, 1, false, true}};
+
   /// Random rows of a table of 32,768.
   [[nodiscard]] static prepared_call<operators::embedding> make(const std::shared_ptr<device_driver>& driver,
                                                                 const request& want, std::uint64_t seed) {
     using operators::weight_format;
     constexpr std::int64_t table_rows = 32768;
-    prepared_call<operators::embedding> out{{}, {driver, seed}};
+    prepared_call<operators::embedding> out{{}, {driver, seed, want.varied()}};
     const dtype type = want.as("dtype", dtype::f32);
     const auto format = want.as("weights", weight_format::q8_0);
     const std::int64_t rows = want.get("rows", 512);
@@ -41,8 +46,10 @@ struct workload<operators::embedding> {
     std::mt19937_64 generator{seed};
     for (std::int64_t i = 0; i < rows; ++i)
       ids.push_back(static_cast<std::int32_t>(generator() % static_cast<std::uint64_t>(table_rows)));
+    const std::int64_t stride = columns + want.varied().apart;
+    const tensor whole = out.memory.output(type, {rows, stride});
     out.arguments = operators::embedding::call(table, out.memory.copied(ids, {rows}),
-                                               out.memory.output(type, {rows, columns}));
+                                               tensor{whole.data(), type, {rows, columns}, {stride, 1}});
     out.bytes = static_cast<double>(rows * (table.stride() + columns * size_of(type) + 4));
     out.flops = 2 * static_cast<double>(rows * columns);
     return out;
@@ -62,7 +69,8 @@ struct workload<operators::embedding> {
       for (std::int64_t c = 0; c < a.columns; ++c) {
         const double wanted = reference::weight_at(a.weights, from, c);
         values.want(row * a.out_stride_row + c, wanted,
-                    unit_of(a.dtype) * std::abs(wanted) + smallest_of(a.dtype) + 0x1p-20);
+                    unit_of(a.dtype) * std::abs(wanted) + smallest_of(a.dtype) +
+                        0x1p-20 * std::max(1.0, std::abs(wanted)));
       }
     }
   }

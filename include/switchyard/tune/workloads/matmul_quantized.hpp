@@ -21,10 +21,15 @@ namespace tune {
 
 template <>
 struct workload<operators::matmul_quantized> {
+  static constexpr variation variations[] = {// NOLINT(modernize-avoid-c-arrays)
+                                             {100, 64, true},
+                                             {1e-3F, 64, true},
+                                             {1, 1, false, true}};
+
   [[nodiscard]] static prepared_call<operators::matmul_quantized> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     using operators::weight_format;
-    prepared_call<operators::matmul_quantized> out{{}, {driver, seed}};
+    prepared_call<operators::matmul_quantized> out{{}, {driver, seed, want.varied()}};
     const dtype type = want.as("dtype", dtype::f32);
     const dtype out_type = want.as("out_dtype", type);
     const auto format = want.as("weights", weight_format::q4_1);
@@ -37,12 +42,16 @@ struct workload<operators::matmul_quantized> {
     out.memory.require_room(out_type, {rows, out_features});
     const operators::weight_matrix w =
         random_weights(out.memory, format, out_features, in_features, seed ^ 0x77656967U);
-    operators::matmul_quantized::options with{
-        .bias = {}, .int8_activations = want.flag("int8_activations"), .w_is_constant = true};
+    operators::matmul_quantized::options with{.bias = {},
+                                              .int8_activations = want.flag("int8_activations"),
+                                              .w_is_constant = !want.varied().options};
     if (want.flag("with_bias")) with.bias = out.memory.input(dtype::f32, {out_features});
-    out.arguments =
-        operators::matmul_quantized::call(out.memory.input(type, {rows, in_features}), w,
-                                          out.memory.output(out_type, {rows, out_features}), with);
+    const std::int64_t apart = want.varied().apart;
+    const tensor x = out.memory.input(type, {rows, in_features + apart});
+    const tensor result = out.memory.output(out_type, {rows, out_features + apart});
+    out.arguments = operators::matmul_quantized::call(
+        tensor{x.data(), type, {rows, in_features}, {in_features + apart, 1}}, w,
+        tensor{result.data(), out_type, {rows, out_features}, {out_features + apart, 1}}, with);
     out.bytes = static_cast<double>(out_features * w.stride() + rows * in_features * size_of(type) +
                                     rows * out_features * size_of(out_type));
     out.flops = 2 * static_cast<double>(rows) * static_cast<double>(in_features * out_features);

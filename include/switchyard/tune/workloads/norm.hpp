@@ -1,4 +1,4 @@
-// Calls of the norms and their backward passes, for measuring. Tensors are dense.
+// Calls of the norms and their backward passes, for measuring.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +29,10 @@ template <class Operator>
                                                 const request& want, std::uint64_t seed) {
   row_call<Operator> made{driver, want, seed};
   typename Operator::options with;
+  if (want.varied().options) {
+    with.epsilon = 1e-3F;
+    with.gamma_offset = 1;
+  }
   const dtype gamma_type = want.as("gamma_dtype", made.type);
   const tensor x = made.input();
   const tensor out = made.output();
@@ -48,7 +52,7 @@ template <class Operator>
   return made.finish(Operator::call(x, out, with), 4);
 }
 
-/// Sampled rows of a norm. The magnitude follows from the largest factor that the row is scaled by.
+/// Sampled rows of a norm. The magnitude follows from the largest value once it is scaled.
 template <class Arguments>
 void expect_norm(const Arguments& a, const row_sample& sample, expectation& out) {
   constexpr bool centred = std::is_same_v<Arguments, operators::layer_norm::arguments>;
@@ -68,14 +72,17 @@ void expect_norm(const Arguments& a, const row_sample& sample, expectation& out)
     } else {
       wanted = reference::rms_norm(one);
     }
-    const double magnitude = 2 * std::max(1.0, wanted.rstd[0]);
-    want_row(values, row * a.out_stride_row, wanted.out, magnitude);
-    if (sums != nullptr) want_row(*sums, row * a.residual_out_stride_row, wanted.h, 1);
+    const double rstd = wanted.rstd[0];
+    const double top = largest(wanted.h);
+    const double factor = 1 + std::abs(static_cast<double>(a.gamma_offset));
+    want_row(values, row * a.out_stride_row, wanted.out, 2 * factor * std::max(1.0, top * rstd));
+    if (sums != nullptr) want_row(*sums, row * a.residual_out_stride_row, wanted.h, top);
     const auto want = [&](expectation::result* to, double value, double of) {
       if (to != nullptr) to->want(row, value, 0x1p-23 * std::abs(value) + arithmetic_error(a.columns, of));
     };
-    want(rstds, wanted.rstd[0], magnitude * magnitude);
-    want(means, wanted.mean[0], 1);
+    want(rstds, rstd,
+         std::min(2 * rstd * std::max(1.0, top * rstd * top * rstd), 4 * std::max(1.0, rstd * rstd)));
+    want(means, wanted.mean[0], top);
   }
 }
 
@@ -85,15 +92,17 @@ template <class Operator>
   row_call<Operator> made{driver, want, seed};
   typename Operator::options with;
   const dtype gamma_type = want.as("gamma_dtype", made.type);
-  const tensor grad_out = made.input();
+  const float spread = want.varied().spread;
+  if (want.varied().options) with.gamma_offset = 1;
+  const tensor grad_out = made.usual_input();
   const tensor h = made.input();
   const tensor grad_x = made.output();
-  const tensor rstd = made.row_values();
+  const tensor rstd = made.row_values(1 / spread);
   if (want.get("with_gamma", 1) != 0) with.gamma = made.weights(gamma_type);
   if (want.get("with_weight_gradients", 1) != 0) with.grad_gamma = made.weight_gradients(gamma_type);
-  if (want.flag("with_residual")) with.grad_residual = made.input();
+  if (want.flag("with_residual")) with.grad_residual = made.usual_input();
   if constexpr (requires { with.grad_beta; }) {
-    const tensor mean = made.row_values();
+    const tensor mean = made.row_values(spread);
     if (with.grad_gamma) with.grad_beta = made.weight_gradients(gamma_type);
     return made.finish(Operator::call(grad_out, h, mean, rstd, grad_x, with), 8);
   } else {
@@ -127,7 +136,10 @@ void expect_norm_backward(const Arguments& a, const row_sample& sample, expectat
   for (const std::int64_t row : sample.rows()) {
     Arguments one = at(row, 0);
     one.rows = 1;
-    want_row(values, row * a.grad_x_stride_row, reference_of(one).x, 8);
+    const double scaled = std::abs(static_cast<double>(*one.rstd));
+    const double magnitude = 8 * (1 + std::abs(static_cast<double>(a.gamma_offset))) * std::max(scaled, 1e-6);
+    want_row(values, row * a.grad_x_stride_row, reference_of(one).x,
+             magnitude + (a.grad_residual != nullptr ? 1 : 0));
   }
   auto* const gammas = a.grad_gamma != nullptr ? &out.of("grad_gamma", a.grad_gamma, a.gamma_dtype) : nullptr;
   expectation::result* betas = nullptr;
@@ -153,7 +165,7 @@ void expect_norm_backward(const Arguments& a, const row_sample& sample, expectat
 }  // namespace detail
 
 template <>
-struct workload<operators::rms_norm> : detail::row_counts {
+struct workload<operators::rms_norm> : detail::row_counts, detail::row_variations {
   [[nodiscard]] static prepared_call<operators::rms_norm> make(const std::shared_ptr<device_driver>& driver,
                                                                const request& want, std::uint64_t seed) {
     return detail::make_norm<operators::rms_norm>(driver, want, seed);
@@ -165,7 +177,7 @@ struct workload<operators::rms_norm> : detail::row_counts {
 };
 
 template <>
-struct workload<operators::layer_norm> : detail::row_counts {
+struct workload<operators::layer_norm> : detail::row_counts, detail::row_variations {
   [[nodiscard]] static prepared_call<operators::layer_norm> make(const std::shared_ptr<device_driver>& driver,
                                                                  const request& want, std::uint64_t seed) {
     return detail::make_norm<operators::layer_norm>(driver, want, seed);
@@ -177,7 +189,7 @@ struct workload<operators::layer_norm> : detail::row_counts {
 };
 
 template <>
-struct workload<operators::rms_norm_backward> : detail::row_counts {
+struct workload<operators::rms_norm_backward> : detail::row_counts, detail::row_variations {
   [[nodiscard]] static prepared_call<operators::rms_norm_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     return detail::make_norm_backward<operators::rms_norm_backward>(driver, want, seed);
@@ -190,7 +202,7 @@ struct workload<operators::rms_norm_backward> : detail::row_counts {
 };
 
 template <>
-struct workload<operators::layer_norm_backward> : detail::row_counts {
+struct workload<operators::layer_norm_backward> : detail::row_counts, detail::row_variations {
   [[nodiscard]] static prepared_call<operators::layer_norm_backward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     return detail::make_norm_backward<operators::layer_norm_backward>(driver, want, seed);

@@ -23,11 +23,16 @@ namespace tune {
 
 template <>
 struct workload<operators::rotary_cache> {
+  static constexpr variation variations[] = {// NOLINT(modernize-avoid-c-arrays)
+                                             {16, 64, true},
+                                             {1e-2F, 64, true},
+                                             {1, 8, false}};
+
   /// Queries, keys and values side by side, as one projection leaves them, and tokens at random positions
   /// with random slots of their own. With page_size 0, pages of 16.
   [[nodiscard]] static prepared_call<operators::rotary_cache> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    prepared_call<operators::rotary_cache> out{{}, {driver, seed}};
+    prepared_call<operators::rotary_cache> out{{}, {driver, seed, want.varied()}};
     constexpr std::int64_t positions = 4096;
     const dtype type = want.as("dtype", dtype::f16);
     const dtype kv_type = want.as("kv_dtype", type == dtype::f32 ? dtype::f16 : type);
@@ -41,7 +46,9 @@ struct workload<operators::rotary_cache> {
     tensors& memory = out.memory;
     memory.require_room(type, {tokens, heads + 2 * heads_kv, head_dim});
     memory.require_room(kv_type, {pages, page_size, heads_kv, head_dim});
-    const tensor qkv = memory.input(type, {tokens, heads + 2 * heads_kv, head_dim});
+    const std::int64_t stride = (heads + 2 * heads_kv) * head_dim + want.varied().apart;
+    const tensor whole = memory.input(type, {tokens, stride});
+    const tensor qkv{whole.data(), type, {tokens, heads + 2 * heads_kv, head_dim}, {stride, head_dim, 1}};
     const tensor k_cache = memory.output(kv_type, {pages, page_size, heads_kv, head_dim});
     const tensor v_cache = memory.output(kv_type, {pages, page_size, heads_kv, head_dim});
     std::vector<float> cosines;
@@ -59,12 +66,14 @@ struct workload<operators::rotary_cache> {
     std::iota(slots.begin(), slots.end(), 0);
     std::shuffle(slots.begin(), slots.end(), generator);
     slots.resize(static_cast<std::size_t>(tokens));
+    if (want.varied().options && tokens > 1) slots[1] = -1;  // into no slot
     std::vector<std::int64_t> at;
     for (std::int64_t t = 0; t < tokens; ++t)
       at.push_back(static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(positions)));
-    operators::rotary_cache::options with{.style = want.as("style", operators::rotary_style::half)};
-    if (want.flag("q_norm")) with.q_gamma = memory.input(dtype::f32, {head_dim});
-    if (want.flag("k_norm")) with.k_gamma = memory.input(dtype::f32, {head_dim});
+    operators::rotary_cache::options with{.epsilon = want.varied().options ? 1e-3F : 1e-6F,
+                                          .style = want.as("style", operators::rotary_style::half)};
+    if (want.flag("q_norm")) with.q_gamma = memory.input(dtype::f32, {head_dim}, 1);
+    if (want.flag("k_norm")) with.k_gamma = memory.input(dtype::f32, {head_dim}, 1);
     if (want.flag("scaled")) {
       std::uniform_real_distribution<float> scale{0.01F, 0.02F};
       std::vector<float> scales(static_cast<std::size_t>(heads_kv));

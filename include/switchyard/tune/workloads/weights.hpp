@@ -77,13 +77,13 @@ struct block_factors {
   operators::weight_matrix out{nullptr, format, rows, columns};
   switch (format) {
     case weight_format::f32:
-      out.data = memory.random(dtype::f32, rows * columns);
+      out.data = memory.random(dtype::f32, rows * columns, 1);
       break;
     case weight_format::f16:
-      out.data = memory.random(dtype::f16, rows * columns);
+      out.data = memory.random(dtype::f16, rows * columns, 1);
       break;
     case weight_format::bf16:
-      out.data = memory.random(dtype::bf16, rows * columns);
+      out.data = memory.random(dtype::bf16, rows * columns, 1);
       break;
     default:
       out.data = memory.copy(random_blocks(format, rows * columns, seed));
