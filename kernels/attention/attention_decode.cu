@@ -130,6 +130,14 @@ struct decode_rows {
       : first{tile * rows}, group{call.heads / call.heads_kv} {
     count = min(rows, call.seqlen_q * group - first);
   }
+  /// Rows [from, from + rows) of these; none where there are fewer, and row count - 1 is then one before
+  /// them.
+  [[nodiscard]] __device__ __forceinline__ decode_rows part(int from, int rows) const {
+    decode_rows result = *this;
+    result.first += from;
+    result.count = min(rows, count - from);
+    return result;
+  }
   __device__ __forceinline__ int query(int r) const { return (first + r) / group; }
   __device__ __forceinline__ int head(int r) const { return (first + r) % group; }
 };
@@ -161,9 +169,10 @@ struct decode_span {
 // ---- a warp's work
 
 /// Element: of queries and output. Narrow: keys and values are e4m3, else Element. Dim: head dims, rounded
-/// up. Tiles: of eight query rows.
+/// up. Tiles: of eight query rows, of a warp. Team: warps that share a ring, each with rows of its own. Lean:
+/// fewer instructions a tile, for several query rows, where they bound rather than the memory.
 template <class ElementType, bool NarrowKeys, int HeadDim, int RowTiles, int WarpCount, int KeyCount,
-          int StageCount, bool PagedKeys>
+          int StageCount, bool PagedKeys, int TeamSize = 1, bool LeanCode = false>
 struct decode_shape {
   using Element = ElementType;
   using Number = typename std::conditional<NarrowKeys, __half, Element>::type;  ///< of the products
@@ -174,17 +183,23 @@ struct decode_shape {
   static constexpr int Warps = WarpCount;
   static constexpr int Keys = KeyCount;
   static constexpr int Stages = StageCount;
+  static constexpr int Team = TeamSize;
+  static constexpr bool Lean = LeanCode;
 
+  static constexpr int teams = Warps / Team;
   static constexpr int element_bytes = Narrow ? 1 : 2;
   static constexpr int row_bytes = Dim * element_bytes;
   static constexpr int chunks = row_bytes / 16;  ///< of 16 bytes in a row
   static constexpr int rows_a_copy = 32 / chunks;
-  static constexpr int copies = Keys / rows_a_copy;
+  static constexpr int warp_keys = Keys / Team;  ///< that a warp copies, of a tile
+  static constexpr int copies = warp_keys / rows_a_copy;
   static constexpr int tile_bytes = Keys * row_bytes;
   static constexpr int steps = Dim / 16;
-  static constexpr int rows = 8 * Tiles;
-  static constexpr int ring_bytes = 2 * Warps * Stages * tile_bytes;
+  static constexpr int warp_rows = 8 * Tiles;
+  static constexpr int rows = warp_rows * Team;
+  static constexpr int ring_bytes = 2 * teams * Stages * tile_bytes;
   static_assert(chunks >= 4 && chunks <= 32 && Keys % 16 == 0 && Keys <= 32);
+  static_assert(Warps % Team == 0 && copies * rows_a_copy * Team == Keys);
 
   /// Where chunk `chunk` of row `row` lies in a tile: moved about so that eight rows' chunks lie in all
   /// banks.
@@ -194,23 +209,34 @@ struct decode_shape {
   }
 };
 
-/// A warp's ring of tiles of keys and values.
+/// The warps of a team meet; without one, the threads of a warp.
+template <class Shape>
+__device__ __forceinline__ void meet_team(int team) {
+  if constexpr (Shape::Team == 1) {
+    __syncwarp();
+  } else {
+    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(32 * Shape::Team) : "memory");
+  }
+}
+
+/// A team's ring of tiles of keys and values, of which each warp copies a part.
 template <class Shape>
 struct tile_ring {
   const decode_call& call;
   u32 base;
   int lane;
-  int row;    ///< of a copy's rows, this thread's
+  int row;    ///< of the warp's first copy of a tile, this thread's
   int chunk;  ///< of the row's, this thread's
   bool k_there, v_there;
   u64 policy;
   int page_shift;
 
-  __device__ __forceinline__ tile_ring(const decode_call& of, const char* memory, int warp, int thread)
+  __device__ __forceinline__ tile_ring(const decode_call& of, const char* memory, int team, int member,
+                                       int thread)
       : call{of},
-        base{shared_address(memory) + static_cast<u32>(warp * Shape::Stages * 2 * Shape::tile_bytes)},
+        base{shared_address(memory) + static_cast<u32>(team * Shape::Stages * 2 * Shape::tile_bytes)},
         lane{thread},
-        row{thread / Shape::chunks},
+        row{member * Shape::warp_keys + thread / Shape::chunks},
         chunk{thread % Shape::chunks},
         k_there{chunk * 16 / Shape::element_bytes < of.head_dim},
         v_there{chunk * 16 / Shape::element_bytes < of.head_dim_v},
@@ -249,6 +275,12 @@ struct tile_ring {
                                        i64 stride_token, bool inside, int b, int head_kv, int first, int end,
                                        int page) const {
     constexpr int bytes = Shape::element_bytes;
+    if constexpr (Shape::Lean) {
+      if (first + Shape::Keys <= end) {
+        copy_whole(to, tensor, stride_batch, stride_head, stride_token, inside, b, head_kv, first, page);
+        return;
+      }
+    }
     const int key = first + row;
     const char* from = static_cast<const char*>(tensor) + head_kv * stride_head * bytes + chunk * 16;
     if constexpr (!Shape::Paged) from += (b * stride_batch + key * stride_token) * bytes;
@@ -263,6 +295,27 @@ struct tile_ring {
       const bool there = inside && key + i * Shape::rows_a_copy < end;
       copy_async(to + Shape::place(i * Shape::rows_a_copy + row, chunk),
                  there ? at : static_cast<const char*>(tensor), there, policy);
+    }
+  }
+
+  /// Of a tile whose keys are all there. A lane computes where one key lies, for all that copy from it.
+  __device__ __forceinline__ void copy_whole(u32 to, const void* tensor, i64 stride_batch, i64 stride_head,
+                                             i64 stride_token, bool inside, int b, int head_kv, int first,
+                                             int page) const {
+    constexpr int bytes = Shape::element_bytes;
+    const char* from = static_cast<const char*>(tensor) + head_kv * stride_head * bytes +
+                       (inside ? chunk * 16 : 0);  // what is not inside is zeros, from an address that exists
+    i64 offset = 0;
+    if constexpr (Shape::Paged) {
+      offset = (page * stride_batch + ((first + lane) & (call.page_size - 1)) * stride_token) * bytes;
+    } else {
+      from += (b * stride_batch + (first + row) * stride_token) * bytes;
+    }
+#pragma unroll
+    for (int i = 0; i < Shape::copies; ++i) {
+      const char* const at = from + (Shape::Paged ? __shfl_sync(~0U, offset, i * Shape::rows_a_copy + row)
+                                                  : i * (Shape::rows_a_copy * stride_token * bytes));
+      copy_async(to + Shape::place(i * Shape::rows_a_copy + row, chunk), at, inside, policy);
     }
   }
 };
@@ -351,24 +404,33 @@ struct row_state {
   }
 
   /// Takes in the keys [key, key + Keys), which lie in shared memory, or will when the copies are waited for.
-  /// Calls keys_done and values_done when they may be overwritten; each commits one group of copies.
+  /// Calls keys_done and values_done when they may be overwritten; each commits one group of copies. In a
+  /// team, values_done is called at the start, for the values of the tile before: where all meet anyway.
   template <class KeysDone, class ValuesDone>
   __device__ __forceinline__ void take(const decode_call& call, const decode_rows& rows,
                                        const decode_span<Keys>& span, u32 k_tile, u32 v_tile, int key,
-                                       int lane, KeysDone&& keys_done, ValuesDone&& values_done) {
-    constexpr int pending = 2 * Shape::Stages - 1;  // keys and values of a tile are groups of their own
+                                       int team, int lane, KeysDone&& keys_done, ValuesDone&& values_done) {
+    constexpr bool alone = Shape::Team == 1;
+    constexpr int pending =
+        2 * Shape::Stages - (alone ? 1 : 2);  // keys and values of a tile are groups of their own
     wait_for_copies<pending>();
-    __syncwarp();
+    meet_team<Shape>(team);
+    if constexpr (!alone) values_done();
     float scores[Keys / 16][Tiles][4] = {};
 #pragma unroll
     for (int m = 0; m < Keys / 16; ++m) multiply_keys(scores[m], k_tile, m * 16 + lane % 16, lane);
-    __syncwarp();
-    keys_done();
+    if constexpr (alone) {
+      __syncwarp();
+      keys_done();
+    }
 
     const bool terms = call.soft_cap != 0.0F || call.alibi_slopes != nullptr;
     const bool masked = key < span.open_begin || key + Keys > span.open_end;
     const int right = call.window_right < 0 ? 1 << 29 : call.window_right;
     const int left = call.window_left < 0 ? 1 << 30 : call.window_left;
+    if constexpr (Shape::Lean) {
+      finish_scores(call, rows, span, scores, key, lane, terms, masked, left, right);
+    }
     u32 weights[Keys / 16][Tiles][2];
 #pragma unroll
     for (int tile = 0; tile < Tiles; ++tile) {
@@ -382,6 +444,10 @@ struct row_state {
           for (int half = 0; half < 2; ++half) {
             float& score = scores[m][tile][2 * half + j];
             const int at = key + m * 16 + half * 8 + lane / 4;
+            if constexpr (Shape::Lean) {
+              now[j] = fmaxf(now[j], score);
+              continue;
+            }
             if (terms) {
               score *= factor[tile][j];
               if (call.soft_cap != 0.0F) score = call.soft_cap * tanhf(score / call.soft_cap);
@@ -430,11 +496,52 @@ struct row_state {
       }
     }
     wait_for_copies<pending>();
-    __syncwarp();
+    meet_team<Shape>(team);
+    if constexpr (!alone) keys_done();
 #pragma unroll
     for (int m = 0; m < Keys / 16; ++m) multiply_values(weights[m], v_tile, m * 16, lane);
-    __syncwarp();
-    values_done();
+    if constexpr (alone) {
+      __syncwarp();
+      values_done();
+    }
+  }
+
+  /// Products to scores in units of the binary logarithm; what a tile does not need is not asked for each.
+  __device__ __forceinline__ void finish_scores(const decode_call& call, const decode_rows& rows,
+                                                const decode_span<Keys>& span,
+                                                float (&scores)[Keys / 16][Tiles][4], int key, int lane,
+                                                bool terms, bool masked, int left, int right) const {
+    const auto each = [&](auto&& change) {
+#pragma unroll
+      for (int tile = 0; tile < Tiles; ++tile) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+#pragma unroll
+          for (int n = 0; n < Keys / 8; ++n) {
+            change(scores[n / 2][tile][n % 2 * 2 + j], tile, j, key + n * 8 + lane / 4);
+          }
+        }
+      }
+    };
+    const auto centre = [&](int tile, int j) {
+      return rows.query(tile * 8 + lane % 4 * 2 + j) + span.diagonal;
+    };
+    if (terms) {
+      each([&](float& score, int tile, int j, int at) {
+        score *= factor[tile][j];
+        if (call.soft_cap != 0.0F) score = call.soft_cap * tanhf(score / call.soft_cap);
+        score -= slope[tile][j] * static_cast<float>(abs(centre(tile, j) - at));
+        score *= log2e;
+      });
+    } else {
+      each([&](float& score, int tile, int j, int) { score *= factor[tile][j] * log2e; });
+    }
+    if (masked) {
+      each([&](float& score, int tile, int j, int at) {
+        const int middle = centre(tile, j);
+        if (at >= span.end || at > middle + right || at < middle - left) score = -INFINITY;
+      });
+    }
   }
 
   /// Scores of 16 keys; `row` is the one whose address this thread gives.
@@ -515,8 +622,10 @@ struct joined_rows {
 template <class Shape>
 using joined = joined_rows<Shape::rows, Shape::Dim>;
 
+/// The warp's rows, which are [first, first + warp_rows) of the block's.
 template <class Shape>
-__device__ __forceinline__ void put_rows(const row_state<Shape>& state, joined<Shape>& to, int lane) {
+__device__ __forceinline__ void put_rows(const row_state<Shape>& state, joined<Shape>& to, int first,
+                                         int lane) {
 #pragma unroll
   for (int tile = 0; tile < Shape::Tiles; ++tile) {
 #pragma unroll
@@ -524,7 +633,7 @@ __device__ __forceinline__ void put_rows(const row_state<Shape>& state, joined<S
       float sum = state.total[tile][j];
 #pragma unroll
       for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
-      const int r = tile * 8 + lane % 4 * 2 + j;
+      const int r = first + tile * 8 + lane % 4 * 2 + j;
       if (lane < 4) {
         to.largest[r] = state.largest[tile][j];
         to.total[r] = sum;
@@ -546,17 +655,17 @@ struct row_value {
   float value = 0.0F;
 };
 
-template <int Warps, int Rows, int Dim>
-__device__ __forceinline__ row_value join_warps(const joined_rows<Rows, Dim>* warps, int r, int d) {
+template <int Teams, int Rows, int Dim>
+__device__ __forceinline__ row_value join_teams(const joined_rows<Rows, Dim>* teams, int r, int d) {
   row_value result;
 #pragma unroll
-  for (int w = 0; w < Warps; ++w) result.largest = fmaxf(result.largest, warps[w].largest[r]);
+  for (int t = 0; t < Teams; ++t) result.largest = fmaxf(result.largest, teams[t].largest[r]);
   const float shift = result.largest == -INFINITY ? 0.0F : result.largest;
 #pragma unroll
-  for (int w = 0; w < Warps; ++w) {
-    const float weight = exp2_approximate(warps[w].largest[r] - shift);
-    result.value += weight * warps[w].values[r][d];
-    result.total += weight * warps[w].total[r];
+  for (int t = 0; t < Teams; ++t) {
+    const float weight = exp2_approximate(teams[t].largest[r] - shift);
+    result.value += weight * teams[t].values[r][d];
+    result.total += weight * teams[t].total[r];
   }
   return result;
 }
@@ -585,9 +694,9 @@ __device__ __forceinline__ void write_out(const decode_call& call, row_value of,
 
 /// Bytes of shared memory, as the space file computes them.
 template <class Shape>
-constexpr int shared_bytes = Shape::ring_bytes > (Shape::Warps + 1) * static_cast<int>(sizeof(joined<Shape>))
+constexpr int shared_bytes = Shape::ring_bytes > (Shape::teams + 1) * static_cast<int>(sizeof(joined<Shape>))
                                  ? Shape::ring_bytes
-                                 : (Shape::Warps + 1) * static_cast<int>(sizeof(joined<Shape>));
+                                 : (Shape::teams + 1) * static_cast<int>(sizeof(joined<Shape>));
 template <class Shape>
 constexpr int persistent_shared_bytes = Shape::ring_bytes +
                                         Shape::Warps* static_cast<int>(sizeof(joined<Shape>));
@@ -600,14 +709,19 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   constexpr int Warps = Shape::Warps;
   constexpr int Keys = Shape::Keys;
   constexpr int Stages = Shape::Stages;
+  constexpr int Teams = Shape::teams;
   extern __shared__ __align__(128) char memory[];
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int warp = static_cast<int>(threadIdx.x) >> 5;
+  const int team = warp / Shape::Team;
+  const int member = warp % Shape::Team;
   const int split = static_cast<int>(blockIdx.x) % call.splits;
   const int item = static_cast<int>(blockIdx.x) / call.splits;
   const int head_kv = item % call.heads_kv;
   const int b = item / call.heads_kv;
   const decode_rows rows{call, static_cast<int>(blockIdx.y), Shape::rows};
+  decode_rows own = rows;
+  if constexpr (Shape::Team > 1) own = rows.part(member * Shape::warp_rows, Shape::warp_rows);
 
   allow_next_launch();
   wait_for_previous_launch();
@@ -616,10 +730,10 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   // Whole tiles, distributed as evenly as possible.
   const int first_tile = static_cast<int>(static_cast<i64>(span.tiles) * split / call.splits);
   const int last_tile = static_cast<int>(static_cast<i64>(span.tiles) * (split + 1) / call.splits);
-  const int mine = (last_tile - first_tile - warp + Warps - 1) / Warps;
-  const auto key_of = [&](int n) { return span.begin + (first_tile + warp + n * Warps) * Keys; };
+  const int mine = (last_tile - first_tile - team + Teams - 1) / Teams;
+  const auto key_of = [&](int n) { return span.begin + (first_tile + team + n * Teams) * Keys; };
 
-  const tile_ring<Shape> ring{call, memory, warp, lane};
+  const tile_ring<Shape> ring{call, memory, team, member, lane};
   const auto page_of = [&](int n) {
     return Shape::Paged && n < mine ? ring.page(b, key_of(n), span.end) : 0;
   };
@@ -630,42 +744,50 @@ __device__ __forceinline__ void decode_split(const decode_call& call) {
   for (int n = 0; n < Stages; ++n) {
     if (n < mine) ring.copy_keys(n, b, head_kv, key_of(n), span.end, pages[n]);
     commit_copies();
+    if (Shape::Team > 1 && n == Stages - 1) break;  // a team copies these when it has met
     if (n < mine) ring.copy_values(n, b, head_kv, key_of(n), span.end, pages[n]);
     commit_copies();
   }
   int next_page = pages[Stages];
+  [[maybe_unused]] int copied_page = pages[Stages - 1];  // of the last keys
 
   row_state<Shape> state;
-  state.start(call, rows, b, head_kv, lane);
+  state.start(call, own, b, head_kv, lane);
   int stage = 0;
   for (int n = 0; n < mine; ++n) {
     const int next = key_of(n + Stages);
     state.take(
-        call, rows, span, ring.k_tile(stage), ring.v_tile(stage), key_of(n), lane,
+        call, own, span, ring.k_tile(stage), ring.v_tile(stage), key_of(n), team, lane,
         [&] {
           if (n + Stages < mine) ring.copy_keys(stage, b, head_kv, next, span.end, next_page);
           commit_copies();
         },
         [&] {
-          if (n + Stages < mine) ring.copy_values(stage, b, head_kv, next, span.end, next_page);
+          if constexpr (Shape::Team == 1) {
+            if (n + Stages < mine) ring.copy_values(stage, b, head_kv, next, span.end, next_page);
+          } else if (n + Stages - 1 < mine) {
+            ring.copy_values(stage == 0 ? Stages - 1 : stage - 1, b, head_kv, key_of(n + Stages - 1),
+                             span.end, copied_page);
+          }
           commit_copies();
         });
+    if constexpr (Shape::Team > 1) copied_page = next_page;
     next_page = page_of(n + Stages + 1);
     stage = stage + 1 == Stages ? 0 : stage + 1;
   }
   wait_for_copies<0>();
 
-  auto* const warps = reinterpret_cast<joined<Shape>*>(memory);
-  joined<Shape>& block = warps[Warps];
-  __syncthreads();  // before that, other warps' buffers are in use
-  put_rows<Shape>(state, warps[warp], lane);
+  auto* const teams = reinterpret_cast<joined<Shape>*>(memory);
+  joined<Shape>& block = teams[Teams];
+  __syncthreads();  // before that, other teams' buffers are in use
+  put_rows<Shape>(state, teams[team], member * Shape::warp_rows, lane);
   __syncthreads();
   const int live = rows.count * Shape::Dim;
   const int blocks = call.splits;
   for (int at = static_cast<int>(threadIdx.x); at < live; at += Warps * 32) {
     const int r = at / Shape::Dim;
     const int d = at % Shape::Dim;
-    const row_value value = join_warps<Warps>(warps, r, d);
+    const row_value value = join_teams<Teams>(teams, r, d);
     if (blocks == 1) {
       write_out<typename Shape::Element>(call, value, b, head_kv * rows.group + rows.head(r), rows.query(r),
                                          d);
@@ -808,6 +930,7 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
   constexpr int Warps = Shape::Warps;
   constexpr int Keys = Shape::Keys;
   constexpr int Stages = Shape::Stages;
+  static_assert(Shape::Team == 1);
   extern __shared__ __align__(128) char memory[];
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int warp = static_cast<int>(threadIdx.x) >> 5;
@@ -830,7 +953,7 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
   ahead.advance(call, rows, warp);
   int copied = first + warp;
 
-  const tile_ring<Shape> ring{call, memory, warp, lane};
+  const tile_ring<Shape> ring{call, memory, warp, 0, lane};
   auto* const warps = reinterpret_cast<joined<Shape>*>(memory + Shape::ring_bytes);
   int page = 0;
   const auto copy_keys = [&](int stage) {
@@ -862,18 +985,18 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
     // Tile n of the block is warp n % Warps's.
     for (int i = (warp + Warps - (done - first) % Warps) % Warps; i < here; i += Warps) {
       state.take(
-          call, rows, at.span, ring.k_tile(stage), ring.v_tile(stage), at.key() + i * Keys, lane,
+          call, rows, at.span, ring.k_tile(stage), ring.v_tile(stage), at.key() + i * Keys, warp, lane,
           [&] { copy_keys(stage); }, [&] { copy_values(stage); });
       stage = stage + 1 == Stages ? 0 : stage + 1;
     }
     __syncthreads();  // nobody reads what was joined before
-    put_rows<Shape>(state, warps[warp], lane);
+    put_rows<Shape>(state, warps[warp], 0, lane);
     __syncthreads();
     const bool whole = at.tile == 0 && here == at.span.tiles;
     for (int n = static_cast<int>(threadIdx.x); n < rows.count * Shape::Dim; n += Warps * 32) {
       const int r = n / Shape::Dim;
       const int d = n % Shape::Dim;
-      const row_value value = join_warps<Warps>(warps, r, d);
+      const row_value value = join_teams<Warps>(warps, r, d);
       if (whole) {
         write_out<typename Shape::Element>(call, value, at.b, at.head_kv * rows.group + rows.head(r),
                                            rows.query(r), d);
@@ -979,6 +1102,13 @@ using bf16 = __nv_bfloat16;
   extern "C" __global__ void __launch_bounds__(32 * warps)                                                 \
       name(const __grid_constant__ sy::decode_call call) {                                                 \
     sy::decode_split<sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged>>(call); \
+  }
+
+#define SY_DECODE_TEAM(name, element, narrow, dim, tiles, warps, keys, stages, paged, team)                  \
+  extern "C" __global__ void __launch_bounds__(32 * warps)                                                   \
+      name(const __grid_constant__ sy::decode_call call) {                                                   \
+    using shape = sy::decode_shape<sy::element, narrow, dim, tiles, warps, keys, stages, paged, team, true>; \
+    sy::decode_split<shape>(call);                                                                           \
   }
 
 #define SY_DECODE_PERSISTENT(name, element, narrow, dim, tiles, warps, keys, stages, paged)               \

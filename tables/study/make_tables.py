@@ -38,7 +38,7 @@ def placing(study):
         quantities.append((code, kind, unit))
 
     def place(at):
-        names = dict(zip(study.axes, at), next_pow2=next_pow2)
+        names = dict(zip(study.axes, at), next_pow2=next_pow2, max=max, ceil_div=lambda a, b: -(-a // b))
         out = []
         for code, kind, unit in quantities:
             value = int(eval(code, {"__builtins__": {}}, names))  # of this project's own match.json
