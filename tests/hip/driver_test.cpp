@@ -8,6 +8,8 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include <switchyard/devices/hip/driver.hpp>
@@ -194,6 +196,35 @@ TEST_CASE("loading, launching and memory") {
   const auto broken = error_of([&] { (void)device->load({}, "empty.hsaco"); });
   CHECK(broken.code() == sy::error_code::blob_not_loadable);
   CHECK(contains(broken.what(), "empty.hsaco"));
+}
+
+TEST_CASE("a child of fork() is refused its parent's devices") {
+  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+  const auto how = renamed();
+  auto device = sy::hip::open(0, how);
+  auto* const module = device->load(image(), "blob.hsaco");
+  auto* const kernel = device->find(module, "kernel");
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    const int code = device->launch(kernel, {}, nullptr, nullptr);
+    bool is_refused = code == sy::opened_before_fork && contains(device->describe(code), "before fork()");
+    try {
+      (void)device->load(image(), "blob.hsaco");
+      is_refused = false;
+    } catch (const sy::driver_error& problem) {
+      is_refused = is_refused && contains(problem.what(), "HIP's run time was opened before fork()");
+    }
+    device->unload(module);
+    device.reset();
+    std::_Exit(is_refused ? 7 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(device->launch(kernel, {}, nullptr, nullptr) == 0);
+  device->unload(module);
 }
 
 TEST_CASE("copies and events") {
