@@ -131,6 +131,19 @@ TEST_CASE("rotary: what is not set is named at the second call as at the first")
              has_text("k_out_stride_head is not set"));
   CHECK_THAT(known.refusal([](arguments& a) { a.k = a.k_out = nullptr; }), has_text("null"));
   CHECK(known.refusal([](arguments& a) { a.q_stride_batch = a.q_out_stride_batch = 0; }).empty());
+  CHECK(known.refusal([](arguments& a) { a.offset = 3; }).empty());
+  CHECK_THAT(known.refusal([](arguments& a) { a.offset = -3; }),
+             has_text("offset must not be negative: it is -3"));
+  CHECK_THAT(known.refusal([](arguments& a) { a.q = a.q_out = nullptr; }), has_text("null"));
+}
+
+TEST_CASE("rotary: keys alone are served beside queries of no heads") {
+  const sy::tensor q{nullptr, sy::dtype::bf16, {2, 16, 0, 128}};
+  const sy::tensor k{memory.data(), sy::dtype::bf16, {2, 16, 2, 128}};
+  using arguments = rotary::arguments;
+  known_call<rotary> known{rotary::in_place(q, k)};
+  CHECK(known.refusal([](arguments&) {}).empty());
+  CHECK_THAT(known.refusal([](arguments& a) { a.k = a.k_out = nullptr; }), has_text("must not be null"));
 }
 
 TEST_CASE(

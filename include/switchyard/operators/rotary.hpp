@@ -36,7 +36,7 @@ struct rotary {
   /// [batch, seqlen, heads, head_dim]; with cu_seqlens they are [tokens, heads, head_dim] and stride_batch is
   /// not used.
   struct arguments {
-    const void* q = nullptr;
+    const void* q = nullptr;  ///< null: keys only, heads is 0
     const void* k = nullptr;  ///< null: queries only, heads_kv is 0
     void* q_out = nullptr;    ///< may be q: in place
     void* k_out = nullptr;    ///< may be k: in place
@@ -80,7 +80,7 @@ struct rotary {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_q = q_stride_batch | q_stride_head | q_stride_token | q_out_stride_batch |
                                      q_out_stride_head | q_out_stride_token;
-      std::int64_t required = mark_misaligned<alignof(std::int64_t)>(positions) |
+      std::int64_t required = offset | mark_misaligned<alignof(std::int64_t)>(positions) |
                               mark_misaligned<alignof(std::int32_t)>(cu_seqlens, sequence_offsets);
       if (cos != nullptr) {
         required |= table_stride;
@@ -98,6 +98,12 @@ struct rotary {
     [[nodiscard, gnu::cold, gnu::noinline]] friend arguments without_unused_strides(arguments a) noexcept {
       const bool batched = a.batch > 1 && a.cu_seqlens == nullptr;
       const bool many_tokens = a.seqlen > 1 || (a.cu_seqlens != nullptr && a.batch > 1);
+      if (a.heads == 0 && a.heads_kv > 0) {  // keys only: q may be null
+        a.q = a.k;
+        a.q_out = a.k_out;
+        ignore_unless(false, a.q_stride_batch, a.q_stride_head, a.q_stride_token, a.q_out_stride_batch,
+                      a.q_out_stride_head, a.q_out_stride_token);
+      }
       ignore_unless(batched, a.q_stride_batch, a.k_stride_batch, a.q_out_stride_batch, a.k_out_stride_batch);
       ignore_unless(a.heads > 1, a.q_stride_head, a.q_out_stride_head);
       ignore_unless(a.heads_kv > 1, a.k_stride_head, a.k_out_stride_head);
@@ -147,6 +153,7 @@ struct rotary {
     if (a.batch < 0 || a.seqlen < 0 || a.heads < 0 || a.heads_kv < 0) {
       return "batch, seqlen, heads and heads_kv must not be negative";
     }
+    if (a.offset < 0) return "offset must not be negative: it is " + std::to_string(a.offset);
     if (a.head_dim < 1) return "head_dim must be positive";
     if (a.rotary_dim < 2 || a.rotary_dim > a.head_dim || a.rotary_dim % 2 != 0) {
       return "rotary_dim must be even, at least 2 and at most head_dim";
@@ -167,7 +174,8 @@ struct rotary {
       return wrong;
     if (std::string wrong = check_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
-    if (aligned == 0) return "q and q_out, and k and k_out where heads_kv > 0, must not be null";
+    if (aligned == 0)
+      return "q and q_out where heads > 0, and k and k_out where heads_kv > 0, must not be null";
     if (aligned < size_of(a.dtype)) return "q, k, q_out and k_out must be aligned to their element size";
     return {};
   }
