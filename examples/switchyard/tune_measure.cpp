@@ -211,18 +211,23 @@ void measuring_worker::set_up() {
   json axes = json::object();
   for (const auto& [axis, value] : problem_->axes) axes[std::string{op_.axes[axis].name}] = value;
   json answer;
+  if (!worker_.running()) ran_.clear();
+  // What a variant did that ran before costs no problem: it is set up once more, in a fresh process.
+  const bool may_be_spoilt = !ran_.empty();
   try {
-    if (!worker_.running()) ran_.clear();
     worker_.start(seconds{60});
     // The reference is computed here, and a large problem's tensors are filled.
     answer = ask({{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}}, 6);
   } catch (const worker_lost& lost) {
     if (lost.why() == worker_lost::kind::interrupted) throw;
+    if (may_be_spoilt && lost.why() == worker_lost::kind::crash) return set_up();
     throw left_out{std::string{"the process died while setting it up: "} + lost.what()};
   }
-  if (answer.contains("changed")) drop_process();  // by a thread of a variant that ran before
-  if (answer.contains("changed"))
+  if (answer.contains("changed")) {
+    drop_process();
+    if (may_be_spoilt) return set_up();
     throw left_out{"the process changed while setting it up: " + answer.at("changed").get<std::string>()};
+  }
   if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
   // The worker has read its files by itself: axes that files add may have other numbers there.
   const auto values = answer.at("problem").get<std::vector<std::int64_t>>();
@@ -292,7 +297,7 @@ std::string measuring_worker::find_mistake(const serving& variant, std::size_t r
 /// each: libraries keep threads for the next call.
 void measuring_worker::outlive(const serving& variant) {
   constexpr double long_enough = 1.5;  // seconds
-  if (outlived_.contains(variant.id)) return;
+  if (outlived_.contains(variant.id + " " + variant.blob)) return;
   json answer;
   try {
     answer = ask({{"outlive", long_enough}});
@@ -306,7 +311,7 @@ void measuring_worker::outlive(const serving& variant) {
                       "a thread that it left running changes the state of its process: " +
                           answer.at("changed").get<std::string>()};
   }
-  outlived_.insert(variant.id);
+  outlived_.insert(variant.id + " " + variant.blob);
 }
 
 bool measuring_worker::ran_alone(const serving& variant) const {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <system_error>
 #include <unistd.h>
@@ -89,11 +90,9 @@ process_state process_state::now() {
   for (std::size_t at = made.find("ID:"); at != std::string::npos; at = made.find("ID:", at + 1)) ++count;
   out.values_["the number of its timers"] = std::to_string(count);
   std::error_code problem;
-  for (const auto& [link, name] :
-       {std::pair{"/proc/self/cwd", "the working folder"}, std::pair{"/proc/self/root", "the root folder"}}) {
-    const fs::path leads = fs::read_symlink(link, problem);
-    if (!problem) out.values_[name] = leads.string();
-  }
+  struct stat folder {};
+  if (::stat(".", &folder) == 0) out.place_ = {folder.st_dev, folder.st_ino};
+  out.folder_ = fs::read_symlink("/proc/self/cwd", problem).string();
   out.values_["the umask"] = value_of(read_proc("/proc/self/status"), "Umask:");
   fs::directory_iterator at{"/proc/self/task", problem};
   for (const fs::directory_iterator end; !problem && at != end; at.increment(problem)) {
@@ -113,6 +112,7 @@ std::string process_state::changed_since(const process_state& before) const {
     if (found != values_.end() && !found->second.empty() && found->second != value)
       return text(name, value, found->second);
   }
+  if (place_ != before.place_) return text("the working folder", before.folder_, folder_);
   for (const auto& [thread, mask] : before.masks_) {
     const auto found = masks_.find(thread);
     if (found != masks_.end() && blocks_more(found->second, mask))

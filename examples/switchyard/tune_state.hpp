@@ -5,6 +5,8 @@
 
 #include <map>
 #include <string>
+#include <sys/types.h>
+#include <utility>
 
 namespace tool {
 
@@ -20,6 +22,8 @@ class process_state {
 
  private:
   std::map<std::string, std::string> values_;
+  std::string folder_;                        ///< its path
+  std::pair<dev_t, ino_t> place_{0, 0};       ///< of the folder, whatever it is called
   std::map<std::string, std::string> masks_;  ///< blocked signals, by thread
 };
 

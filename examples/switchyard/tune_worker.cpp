@@ -226,11 +226,13 @@ void run(const worker_arguments& arguments, const session& session) {
       answer = {{"error", "the host has not enough memory for this problem"},
                 {"code", static_cast<int>(sy::error_code::out_of_memory)}};
     }
-    const process_state after = process_state::now();
-    if (const std::string changed = after.changed_since(before); !changed.empty())
-      answer = {{"changed", changed}};
-    // A driver of a GPU starts threads of its own, and no kernel there can.
-    if (place.backend == "host" && after.has_more_threads_than(before)) answer["threads"] = true;
+    // A driver of a GPU starts threads and may set limits of its own, and no kernel there can.
+    if (place.backend == "host") {
+      const process_state after = process_state::now();
+      if (const std::string changed = after.changed_since(before); !changed.empty())
+        answer = {{"changed", changed}};
+      if (after.has_more_threads_than(before)) answer["threads"] = true;
+    }
     channel.write(answer);
   }
   // Modules of kernels that misbehaved are not unloaded: the process ends here.
