@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include <switchyard/base/lock.hpp>
+
 namespace switchyard {
 inline namespace v0 {
 
