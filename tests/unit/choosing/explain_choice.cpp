@@ -242,9 +242,10 @@ TEST_CASE("what is forced in vain, and kernels that are missing, are explained")
                       "sm_90a. Build them "
                       "for sm_80"));
   sources.manifests.clear();
-  CHECK_THAT(explain_failure(*selector_of(sources), sample::problem({})),
-             has_text("no manifest of this operator was found. Install its kernels, or name their root in "
-                      "SWITCHYARD_PATH"));
+  CHECK_THAT(
+      explain_failure(*selector_of(sources), sample::problem({})),
+      has_text("no manifest of this operator was found. Install its kernels (a CMake subproject builds "
+               "them only with SWITCHYARD_BUILD_KERNELS=ON), or name their root in SWITCHYARD_PATH"));
 }
 
 TEST_CASE("a sentence is one line, and only what is known stands in it") {
