@@ -11,12 +11,12 @@ int main(int count, char** arguments) {
   if (count != 2) return 2;
   // A joined thread may be listed for a moment.
   const auto threads = [] {
-    std::ptrdiff_t count = 0;
-    for (int i = 0; i < 5000 && count != 1; ++i) {
+    std::ptrdiff_t listed = 0;
+    for (int i = 0; i < 5000 && listed != 1; ++i) {
       if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
-      count = std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {});
+      listed = std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {});
     }
-    return count;
+    return listed;
   };
   for (int i = 0; i < 100; ++i) {
     void* const plugin = ::dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);

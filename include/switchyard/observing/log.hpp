@@ -25,7 +25,7 @@ enum class debug_level : int { silent = 0, choices = 1, launches = 2 };
 
 class log {
  public:
-  /// How bytes are written: ::write, or write_quietly where a signal may come of it.
+  /// How bytes are written: write(2), or write_quietly where a signal may come of it.
   using writer = ::ssize_t (*)(int, const void*, std::size_t);
 
   log() = default;

@@ -20,7 +20,7 @@ inline namespace v0 {
 
 class recorder {
  public:
-  /// How bytes are written: ::write, or write_quietly where a signal may come of it.
+  /// How bytes are written: write(2), or write_quietly where a signal may come of it.
   using writer = ::ssize_t (*)(int, const void*, std::size_t);
 
   /// Appends to a descriptor, and closes it on destruction.
