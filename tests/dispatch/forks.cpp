@@ -88,7 +88,9 @@ int main() {
   bool is_right = true;
   for (int i = 0; i < 40 && is_right; ++i) {
     const ::pid_t child = ::fork();
-    if (child == 0) std::exit(work_in_child());  // not the parent's threads, which are local
+    if (child == 0)
+      std::exit(work_in_child());  // NOLINT(concurrency-mt-unsafe): alone; not the parent's threads, which
+                                   // are local
     is_right = has_ended_well(child, i);
   }
   stop = true;

@@ -21,7 +21,7 @@ int main(int count, char** arguments) {
   for (int i = 0; i < 100; ++i) {
     void* const plugin = ::dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
     if (plugin == nullptr) {
-      std::printf("%s\n", ::dlerror());
+      std::printf("%s\n", ::dlerror());  // NOLINT(concurrency-mt-unsafe): beside no other thread
       return 1;
     }
     const auto use = reinterpret_cast<int (*)()>(::dlsym(plugin, "use_switchyard"));
