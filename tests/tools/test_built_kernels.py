@@ -67,7 +67,7 @@ def main():
     # The table that the tool's guide makes and explains, on the CPU also where there is a GPU.
     with open(os.path.join(source, "examples/switchyard/README.md"), encoding="utf-8") as file:
         text = file.read()
-    tune, explain = (words.split() for words in re.findall(r"^    \$ switchyard (.*)$", text, re.MULTILINE))
+    tune, explain = (words.split() for words in re.findall(r"^    \$ switchyard (.*)$", text, re.MULTILINE)[:2])
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "cpu.json")
         tune, explain = ([table if word == "cpu.json" else word for word in words] for words in (tune, explain))
