@@ -70,7 +70,7 @@ def main():
     tune, explain = (words.split() for words in re.findall(r"^    \$ switchyard (.*)$", text, re.MULTILINE)[:2])
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "cpu.json")
-        tune, explain = ([table if word == "cpu.json" else word for word in words] for words in (tune, explain))
+        tune, explain = ([table if word == "build/cpu.json" else word for word in words] for words in (tune, explain))
         status, out, problem = run(program, "--root", root, *tune, "--confidence", "50%", "--drift", "90%")
         checks.equal(status, 0, f"{tune}: {out}{problem}")
         status, out, problem = run(program, "--root", root, *explain, "--device", "host:" + os.uname().machine)
