@@ -3,16 +3,14 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "../../examples/torch/extension/capture.hpp"
 #include "catch.hpp"
+#include "child_process.hpp"
 #include "fake_files.hpp"
 
 namespace {
@@ -340,31 +338,25 @@ TEST_CASE(
   const int seen = launches(primary(0));
   for (int i = 0; i < 50; ++i) {
     INFO("child " << i);
-    const ::pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(20);
-      int wrong = 0;
-      for (const std::int64_t size : {1, 101}) {
-        std::string message;
-        try {
-          (*run)(first.get(), {.size = size});
-        } catch (const sy::error& problem) {
-          message = problem.what();
-        }
-        if (message.find("before fork()") == std::string::npos) {
-          std::fprintf(stderr, "in the child, size %d: %s\n", static_cast<int>(size), message.c_str());
-          ++wrong;
-        }
-      }
-      (void)catalog->reload();
-      run.reset();
-      catalog.reset();
-      std::_Exit(wrong == 0 && launches(primary(0)) == seen ? 7 : 1);
-    }
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    REQUIRE(WEXITSTATUS(status) == 7);
+    CHECK(::test::status_of_child([&] {
+            int wrong = 0;
+            for (const std::int64_t size : {1, 101}) {
+              std::string message;
+              try {
+                (*run)(first.get(), {.size = size});
+              } catch (const sy::error& problem) {
+                message = problem.what();
+              }
+              if (message.find("before fork()") == std::string::npos) {
+                std::fprintf(stderr, "in the child, size %d: %s\n", static_cast<int>(size), message.c_str());
+                ++wrong;
+              }
+            }
+            (void)catalog->reload();
+            run.reset();
+            catalog.reset();
+            return wrong == 0 && launches(primary(0)) == seen ? 7 : 1;
+          }) == 7);
   }
   (*run)(first.get(), {});
   CHECK(launches(primary(0)) == seen + 1);

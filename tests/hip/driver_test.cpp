@@ -8,8 +8,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 #include <switchyard/devices/hip/driver.hpp>
@@ -19,6 +17,7 @@
 #include <switchyard/problem/target.hpp>
 
 #include "catch.hpp"
+#include "child_process.hpp"
 #include "cuda/fake_cuda.hpp"
 #include "driver_error.hpp"
 #include "environment.hpp"
@@ -204,25 +203,20 @@ TEST_CASE("a child of fork() is refused its parent's devices") {
   auto device = sy::hip::open(0, how);
   auto* const module = device->load(image(), "blob.hsaco");
   auto* const kernel = device->find(module, "kernel");
-  const ::pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    const int code = device->launch(kernel, {}, nullptr, nullptr);
-    bool is_refused = code == sy::opened_before_fork && contains(device->describe(code), "before fork()");
-    try {
-      (void)device->load(image(), "blob.hsaco");
-      is_refused = false;
-    } catch (const sy::driver_error& problem) {
-      is_refused = is_refused && contains(problem.what(), "HIP's run time was opened before fork()");
-    }
-    device->unload(module);
-    device.reset();
-    std::_Exit(is_refused ? 7 : 1);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(::test::status_of_child([&] {
+          const int code = device->launch(kernel, {}, nullptr, nullptr);
+          bool is_refused =
+              code == sy::opened_before_fork && contains(device->describe(code), "before fork()");
+          try {
+            (void)device->load(image(), "blob.hsaco");
+            is_refused = false;
+          } catch (const sy::driver_error& problem) {
+            is_refused = is_refused && contains(problem.what(), "HIP's run time was opened before fork()");
+          }
+          device->unload(module);
+          device.reset();
+          return is_refused ? 7 : 1;
+        }) == 7);
   CHECK(device->launch(kernel, {}, nullptr, nullptr) == 0);
   device->unload(module);
 }

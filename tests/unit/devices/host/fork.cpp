@@ -2,41 +2,23 @@
 #include <atomic>
 #include <catch.hpp>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
-#include <cstdlib>
-#include <functional>
 #include <memory>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include <switchyard/base/lock.hpp>
 #include <switchyard/base/repeating_thread.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
 
+#include "../../../child_process.hpp"
 #include "../../../sanitized.hpp"
 
 using namespace switchyard;
 using namespace std::chrono_literals;
 
 namespace forked {
-
-/// The exit status of a child that runs `work`; -1: it did not end within twenty seconds, or was killed.
-int status_of_child(const std::function<int()>& work) {
-  const ::pid_t child = ::fork();
-  if (child == 0) std::_Exit(work());
-  for (int i = 0; i < 20'000; ++i) {
-    int status = 0;
-    if (::waitpid(child, &status, WNOHANG) == child) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    std::this_thread::sleep_for(1ms);
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  return -1;
-}
 
 std::uint64_t blocks_run(host::thread_pool& pool) {
   std::atomic<std::uint64_t> runs{0};
@@ -49,12 +31,12 @@ std::uint64_t blocks_run(host::thread_pool& pool) {
 TEST_CASE("a child of a process with a thread pool launches with threads of its own, and ends the pool") {
   if (test::sanitized) return;  // ThreadSanitizer starts no threads in a child
   auto pool = std::make_unique<host::thread_pool>(3);
-  CHECK(forked::status_of_child([&] {
+  CHECK(test::status_of_child([&] {
           const bool ran = forked::blocks_run(*pool) == 100 && pool->threads() == 3;
           pool.reset();
           return ran ? 7 : 1;
         }) == 7);
-  CHECK(forked::status_of_child([&] { return pool.reset(), 8; }) == 8);
+  CHECK(test::status_of_child([&] { return pool.reset(), 8; }) == 8);
   CHECK(forked::blocks_run(*pool) == 100);
 }
 
@@ -85,7 +67,7 @@ TEST_CASE("children of a process with busy launches and busy locks end") {
   });
   for (int i = 0; i < 50; ++i) {
     INFO("child " << i);
-    CHECK(forked::status_of_child([&] {
+    CHECK(test::status_of_child([&] {
             bool is_right = forked::blocks_run(pool) == 100;
             {
               const locked lock{guarding};
@@ -107,12 +89,12 @@ TEST_CASE("children of a process with busy launches and busy locks end") {
 TEST_CASE("a child stops a repeating thread of its parent's at once") {
   repeating_thread repeats;
   repeats.start(1ms, [] { std::this_thread::sleep_for(1ms); });
-  for (int i = 0; i < 20; ++i) CHECK(forked::status_of_child([&] { return repeats.stop(), 7; }) == 7);
+  for (int i = 0; i < 20; ++i) CHECK(test::status_of_child([&] { return repeats.stop(), 7; }) == 7);
 }
 
 TEST_CASE("a pool serves with the threads that the system gives it") {
   if (test::sanitized) return;  // sanitizers reserve more than the limit
-  CHECK(forked::status_of_child([] {
+  CHECK(test::status_of_child([] {
           // Address space for a few stacks only: a limit that holds for root as well.
           const ::rlimit most{512U << 20U, 512U << 20U};
           if (::setrlimit(RLIMIT_AS, &most) != 0) return 2;
