@@ -245,27 +245,28 @@ void arming(const block&, const float* x, float* out, std::int64_t rows, std::in
   ::setitimer(ITIMER_REAL, &second, nullptr);
 }
 
+/// Does something to its process a second after the first call, once for each kind of action.
+template <class Action>
+void act_later(Action action) {
+  static bool done = false;
+  if (std::exchange(done, true)) return;
+  std::thread{[action] {
+    std::this_thread::sleep_for(std::chrono::seconds{1});
+    action();
+  }}.detach();
+}
+
 /// Right, and ends its process a second later.
 void late_crash(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
                 float scale, std::int64_t x_stride, std::int64_t out_stride) {
   softmax(x, out, rows, columns, scale, x_stride, out_stride);
-  static bool done = false;
-  if (std::exchange(done, true)) return;
-  std::thread{[] {
-    std::this_thread::sleep_for(std::chrono::seconds{1});
-    std::abort();
-  }}.detach();
+  act_later([] { std::abort(); });
 }
 
 void late_change(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns,
                  float scale, std::int64_t x_stride, std::int64_t out_stride) {
   softmax(x, out, rows, columns, scale, x_stride, out_stride);
-  static bool done = false;
-  if (std::exchange(done, true)) return;
-  std::thread{[] {
-    std::this_thread::sleep_for(std::chrono::seconds{1});
-    ::umask(0777);
-  }}.detach();
+  act_later([] { ::umask(0777); });
 }
 
 /// Prints without an end.
