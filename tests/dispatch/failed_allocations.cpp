@@ -54,8 +54,8 @@ void put_table(const disk& files, const std::string& winner) {
                                          row(1, 64, {{winner, 1.0}, {other, 2.0}})})});
 }
 
-/// Fails each allocation of the reload that takes up what `change(step)` writes. `numbers(step)` is what
-/// calls get from then on.
+/// Fails each allocation of the reload that reads what `change(step)` wrote. Calls get `number(step)` once it
+/// is read.
 void fail_each(const std::function<void(const disk&, int)>& change, const std::function<int(int)>& number,
                fault::until extent) {
   const disk files;
@@ -73,7 +73,7 @@ void fail_each(const std::function<void(const disk&, int)>& change, const std::f
     change(files, step);
     was_reached = reload_short(catalog, static_cast<std::uint64_t>(step), extent);
     const int got = run(on, {});
-    // Done is done, where what failed came last: a line of the log, say.
+    // A reload that was over may fail, for example where it logs.
     if (got != number(step)) REQUIRE(got == number(step - 1));
     (void)catalog.reload();
     REQUIRE(run(on, {}) == number(step));

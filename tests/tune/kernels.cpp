@@ -144,11 +144,12 @@ void plodding(const block&, const float* x, float* out, std::int64_t rows, std::
 void spoiling(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale,
               std::int64_t x_stride, std::int64_t out_stride) {
   softmax(x, out, rows, columns, scale, x_stride, out_stride);
-  ::setenv("SOFTMAX_SPOILT", "1", 1);
+  ::setenv("SOFTMAX_SPOILT", "1", 1);  // NOLINT(concurrency-mt-unsafe): read by kernels of this thread
 }
 
 void stumbling(const block&, const float* x, float* out, std::int64_t rows, std::int64_t columns, float scale,
                std::int64_t x_stride, std::int64_t out_stride) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): as above
   softmax(x, out, rows, columns, std::getenv("SOFTMAX_SPOILT") != nullptr ? scale * 1.01F : scale, x_stride,
           out_stride);
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/closed_output.hpp>
 #include <switchyard/base/lock.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/choice.hpp>
@@ -92,13 +93,10 @@ class log {
   void write_all(std::string_view rest) {
     while (!rest.empty()) {
       const ssize_t written = write_(descriptor_, rest.data(), rest.size());
-      if (written < 0 && (errno == EPIPE || errno == EFBIG)) {
-        const int why = errno;
+      const int why = errno;
+      if (written < 0 && is_closed_by(why)) {
         if (is_closed_.exchange(true, std::memory_order_relaxed) || descriptor_ == 2) return;
-        const std::string warning =
-            std::string{"switchyard: warning: SWITCHYARD_DEBUG_FILE: "} +
-            (why == EPIPE ? "its pipe has no reader" : "its file has reached the size limit") +
-            ": nothing more is logged\n";
+        const std::string warning = closed_warning("SWITCHYARD_DEBUG_FILE", why, "nothing more is logged");
         [[maybe_unused]] const ssize_t said = write_(2, warning.data(), warning.size());
       }
       if (written <= 0) return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <unistd.h>
 
+#include <switchyard/base/closed_output.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
@@ -59,11 +60,8 @@ class recorder {
   void append(const std::string& line) {
     if (write_(descriptor_, line.data(), line.size()) >= 0) return;
     const int why = errno;
-    if ((why != EPIPE && why != EFBIG) || is_closed_.exchange(true, std::memory_order_relaxed)) return;
-    const std::string warning =
-        std::string{"switchyard: warning: SWITCHYARD_RECORD: "} +
-        (why == EPIPE ? "its pipe has no reader" : "its file has reached the size limit") +
-        ": calls are no longer recorded\n";
+    if (!is_closed_by(why) || is_closed_.exchange(true, std::memory_order_relaxed)) return;
+    const std::string warning = closed_warning("SWITCHYARD_RECORD", why, "calls are no longer recorded");
     [[maybe_unused]] const ::ssize_t said = write_(2, warning.data(), warning.size());
   }
 
