@@ -224,7 +224,7 @@ class operator_bench final : public bench {
             varied_call{workload<Operator>::make(device_.driver(), smaller, seed + 100), nullptr, {}});
         if (!illegal(made->call.arguments).empty()) continue;
         made->wanted = make_judge(made->call, seed, less).first;
-        made->text = "with values up to " + text::number(each.spread) +
+        made->text = "with values up to " + text::number(static_cast<double>(each.spread)) +
                      (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "") +
                      (each.shifted ? ", unaligned" : "");
         varied_.push_back(std::move(made));
