@@ -18,6 +18,9 @@ namespace tool {
 
 namespace {
 
+/// Each old content of results twice.
+constexpr std::size_t least_judged_runs = 6;
+
 std::atomic<bool> was_interrupted{false};
 std::atomic<int> signal_number{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
@@ -27,9 +30,6 @@ extern "C" void note_signal(int number) {
   if (was_interrupted.exchange(true)) ::_exit(128 + number);
   signal_number = number;
 }
-
-/// Runs of a variant that is judged: so many that a fault in one of 100 shows with 95 %, where time allows.
-constexpr std::size_t often = 300;
 
 /// "1%" or "0.01" as a share. Throws usage_error.
 [[nodiscard]] double require_share(const std::string& option, const std::string& text) {
@@ -91,6 +91,13 @@ void add_measure_options(CLI::App& command, measure_settings& settings, measure_
       ->capture_default_str()
       ->check(CLI::Range(6, 1000));
   command
+      .add_option(
+          "--judged-runs", settings.judged_runs,
+          "Compare so many results of a variant that was among the fastest, for at most 0.5 s. A fault "
+          "in one run of 100 shows in 300 with 95 %")
+      ->capture_default_str()
+      ->check(CLI::Range(least_judged_runs, std::size_t{100'000}));
+  command
       .add_option("--drift", arguments.drift,
                   "Measure a problem again if its first variant changed by more by the end")
       ->capture_default_str();
@@ -146,7 +153,7 @@ measured_variant measuring_worker::time(const serving& variant, const round_opti
 void measuring_worker::judge(const serving& variant) {
   with_second_chance(variant, [&] {
     check(variant);
-    if (const std::string wrong = find_mistake(variant, often); !wrong.empty())
+    if (const std::string wrong = find_mistake(variant, settings_.judged_runs); !wrong.empty())
       throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
   });
 }
@@ -275,8 +282,8 @@ void measuring_worker::check(const serving& variant) {
 
 /// After its times were taken: thoroughly once for a problem, and shortly where it is timed again.
 void measuring_worker::check_again(const serving& variant) {
-  constexpr std::size_t shortly = 6;
-  if (const std::string wrong = find_mistake(variant, judged_.insert(variant.id).second ? often : shortly);
+  const bool first = judged_.insert(variant.id).second;
+  if (const std::string wrong = find_mistake(variant, first ? settings_.judged_runs : least_judged_runs);
       !wrong.empty()) {
     checked_.erase(variant.id);
     throw worker_lost{worker_lost::kind::garbage,

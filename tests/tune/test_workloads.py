@@ -76,7 +76,7 @@ def few(words):
 def tune(root, words, folder):
     """What the tuner says of problems, measured as quickly as it can, and its messages."""
     done = subprocess.run([TOOL, "--json", "--root", root, "tune", *words, "-o", folder, "--devices", "host",
-                           "--confidence", "90%", "--samples", "6", "--drift", "90%"],
+                           "--confidence", "90%", "--samples", "6", "--drift", "90%", "--judged-runs", "6"],
                           capture_output=True, text=True, timeout=280, check=False)
     return done.stdout, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
 
