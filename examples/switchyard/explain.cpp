@@ -17,6 +17,7 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/expression/joint_program.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -169,6 +170,11 @@ struct applied_rule {
     out.push_back({"rows", rules.tables[origin.table]->path + " group " + std::to_string(origin.group) +
                                " (" + std::string{to_string(group.rank)} + ", " +
                                std::to_string(group.row_count()) + " rows) " + outcome});
+    if (i != chosen.group) continue;
+    for (const sy::lost_row& each : why.lost) {
+      out.push_back({"not used", each.table + " group " + std::to_string(each.group) + " has row " +
+                                     std::to_string(each.row) + " for the same sizes: " + each.why});
+    }
   }
   if (other_types > 0) out.push_back({"rows", std::to_string(other_types) + " groups are of other types"});
   if (rules.groups.empty()) out.push_back({"rows", "no table was measured on a device of this backend"});
@@ -374,6 +380,10 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
       out["choice"]["group"] = why.table_group;
       out["choice"]["row"] = why.table_row;
       out["choice"]["at"] = why.row_at;
+      for (const sy::lost_row& each : why.lost) {
+        out["choice"]["not_used"].push_back(
+            {{"table", each.table}, {"group", each.group}, {"row", each.row}, {"why", each.why}});
+      }
     }
   }
   out["rules"] = ordered_json::array();
