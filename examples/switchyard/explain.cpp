@@ -107,6 +107,16 @@ struct applied_rule {
   std::string outcome;
 };
 
+/// "row 3", with its place where that is not the group's first one: tables of one device form one group.
+[[nodiscard]] std::string name_row(const sy::selector& rules, const sy::bound_group& group,
+                                   std::uint32_t row) {
+  const auto& here = group.origins[row];
+  const auto& first = group.origins.front();
+  const std::string out = "row " + std::to_string(here.row);
+  if (here.table == first.table && here.group == first.group) return out;
+  return out + " of group " + std::to_string(here.group) + " of " + rules.tables[here.table]->path;
+}
+
 /// What a group of rows says to a problem, in words.
 [[nodiscard]] std::string ask_group(const sy::selector& rules, const sy::bound_group& group,
                                     sy::problem_view problem) {
@@ -114,7 +124,7 @@ struct applied_rule {
     return "does not compare '" + rules.candidates[other].variant->id + "', which serves this problem";
   }
   if (const std::uint32_t row = group.find_row(problem); row != sy::no_index) {
-    return "has row " + std::to_string(group.origins[row].row) + " for exactly these sizes";
+    return "has " + name_row(rules, group, row) + " for exactly these sizes";
   }
   std::array<float, sy::max_dimensions> point{};
   sy::joint_program::values computed{group.program, problem};
@@ -128,8 +138,8 @@ struct applied_rule {
     at += (i > 0 ? " " : "") + std::string{rules.op->axes[group.axes[i]].name} + "=" +
           std::to_string(group.at[near.entries[0].row * group.axes.size() + i]);
   }
-  return std::to_string(near.count) + " neighbours, the nearest row " +
-         std::to_string(group.origins[near.entries[0].row].row) + " (" + at + ") at distance " +
+  return std::to_string(near.count) + " neighbours, the nearest " +
+         name_row(rules, group, near.entries[0].row) + " (" + at + ") at distance " +
          sy::text::number(distance) + (distance <= group.envelope ? ", within" : ", outside") +
          " the envelope of " + sy::text::number(group.envelope);
 }

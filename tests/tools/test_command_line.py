@@ -131,6 +131,10 @@ def main():
         _, out, _ = run(program, *words)
         checks.contains(out, f"{loser} group 0 has row 0 for the same sizes: {why}\n", f"explain: {name} of {date}")
         checks.contains(out, f"; also in {os.path.dirname(path)}/{loser} ({why}), measured", f"explain: {name} of {date}")
+        # Tables of one device form one group, named by the first of them: a row of another one is named with it.
+        _, out, _ = run(program, *(word.replace("seqlen=64", "seqlen=1024") for word in words))
+        checks.contains(out, "has row 1" + (f" of group 0 of {two.table_path}" if decides == name else "") + " for exactly these sizes",
+                        f"explain: a row of another file than {name}")
         os.remove(path)
 
     # A machine that built no kernels of a device explains what ships for it: its table.
