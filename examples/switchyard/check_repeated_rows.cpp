@@ -55,7 +55,7 @@ struct placed_row {
 }
 
 /// The rows of which one table has another winner than the one that decides.
-struct difference {
+struct differing_rows {
   std::size_t count = 0;
   placed_row used;
   placed_row lost;
@@ -75,7 +75,7 @@ void check_repeated_rows(const known_operator& known, const operator_files& file
       }
     }
   }
-  std::map<std::pair<std::string, std::string>, difference> differences;  // by the files' paths
+  std::map<std::pair<std::string, std::string>, differing_rows> differences;  // by the files' paths
   for (const auto& [key, alike] : rows) {
     placed_row used = alike.front();
     for (const placed_row& each : alike) {
@@ -83,8 +83,8 @@ void check_repeated_rows(const known_operator& known, const operator_files& file
     }
     for (const placed_row& each : alike) {
       if (each.from == used.from || each.winner() == used.winner()) continue;
-      difference& seen =
-          differences.try_emplace({each.from->path, used.from->path}, difference{0, used, each})
+      differing_rows& seen =
+          differences.try_emplace({each.from->path, used.from->path}, differing_rows{0, used, each})
               .first->second;
       ++seen.count;
       const bool is_earlier = std::pair{each.group->source_group, each.row} <
