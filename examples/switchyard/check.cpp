@@ -226,7 +226,10 @@ void run(const check_arguments& arguments, session& session) {
     return fs::absolute(each).string().find("/kernels/") != std::string::npos;
   });
   if (files.manifests == 0 && tables_alone) borrow_manifests(files, arguments.paths, session);
-  for (const auto& [known, each] : files.operators) check_together(*known, each, out);
+  for (const auto& [known, each] : files.operators) {
+    check_together(*known, each, out);
+    check_repeated_rows(*known, each, out);
+  }
   check_unused(found, files, out);
   check_writers(arguments.paths, found, out);
   run_counts ran;

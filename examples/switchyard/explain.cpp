@@ -17,6 +17,7 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/expression/joint_program.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -106,6 +107,16 @@ struct applied_rule {
   std::string outcome;
 };
 
+/// "row 3", with its place where that is not the group's first one: tables of one device form one group.
+[[nodiscard]] std::string name_row(const sy::selector& rules, const sy::bound_group& group,
+                                   std::uint32_t row) {
+  const auto& here = group.origins[row];
+  const auto& first = group.origins.front();
+  const std::string out = "row " + std::to_string(here.row);
+  if (here.table == first.table && here.group == first.group) return out;
+  return out + " of group " + std::to_string(here.group) + " of " + rules.tables[here.table]->path;
+}
+
 /// What a group of rows says to a problem, in words.
 [[nodiscard]] std::string ask_group(const sy::selector& rules, const sy::bound_group& group,
                                     sy::problem_view problem) {
@@ -113,7 +124,7 @@ struct applied_rule {
     return "does not compare '" + rules.candidates[other].variant->id + "', which serves this problem";
   }
   if (const std::uint32_t row = group.find_row(problem); row != sy::no_index) {
-    return "has row " + std::to_string(group.origins[row].row) + " for exactly these sizes";
+    return "has " + name_row(rules, group, row) + " for exactly these sizes";
   }
   std::array<float, sy::max_dimensions> point{};
   sy::joint_program::values computed{group.program, problem};
@@ -127,8 +138,8 @@ struct applied_rule {
     at += (i > 0 ? " " : "") + std::string{rules.op->axes[group.axes[i]].name} + "=" +
           std::to_string(group.at[near.entries[0].row * group.axes.size() + i]);
   }
-  return std::to_string(near.count) + " neighbours, the nearest row " +
-         std::to_string(group.origins[near.entries[0].row].row) + " (" + at + ") at distance " +
+  return std::to_string(near.count) + " neighbours, the nearest " +
+         name_row(rules, group, near.entries[0].row) + " (" + at + ") at distance " +
          sy::text::number(distance) + (distance <= group.envelope ? ", within" : ", outside") +
          " the envelope of " + sy::text::number(group.envelope);
 }
@@ -169,6 +180,11 @@ struct applied_rule {
     out.push_back({"rows", rules.tables[origin.table]->path + " group " + std::to_string(origin.group) +
                                " (" + std::string{to_string(group.rank)} + ", " +
                                std::to_string(group.row_count()) + " rows) " + outcome});
+    if (i != chosen.group) continue;
+    for (const sy::lost_row& each : why.lost) {
+      out.push_back({"not used", each.table + " group " + std::to_string(each.group) + " has row " +
+                                     std::to_string(each.row) + " for the same sizes: " + each.why});
+    }
   }
   if (other_types > 0) out.push_back({"rows", std::to_string(other_types) + " groups are of other types"});
   if (rules.groups.empty()) out.push_back({"rows", "no table was measured on a device of this backend"});
@@ -374,6 +390,10 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
       out["choice"]["group"] = why.table_group;
       out["choice"]["row"] = why.table_row;
       out["choice"]["at"] = why.row_at;
+      for (const sy::lost_row& each : why.lost) {
+        out["choice"]["not_used"].push_back(
+            {{"table", each.table}, {"group", each.group}, {"row", each.row}, {"why", each.why}});
+      }
     }
   }
   out["rules"] = ordered_json::array();

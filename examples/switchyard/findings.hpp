@@ -82,6 +82,9 @@ void check_file(const std::string& path, report& out, checked_files& files);
 /// Reports what is wrong between the files: reachability, rows, ids.
 void check_together(const known_operator& known, const operator_files& files, report& out);
 
+/// Reports rows that several tables of one device have with different winners, and which table decides.
+void check_repeated_rows(const known_operator& known, const operator_files& files, report& out);
+
 /// Reports keys of a manifest or table that the format does not have.
 void check_keys(const std::string& path, std::string_view text, report& out);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include <switchyard/base/text.hpp>
 
@@ -88,6 +89,17 @@ class phrase_list {
   return out;
 }
 
+/// Adds to a run what another table says of it that shares rows with those known: so many of its rows are
+/// new. Which problems were checked is not recorded, so only the larger number of checks is certain.
+void join_overlapping(sy::measurement& into, sy::measurement part, std::size_t fresh) {
+  const sy::measured_checks before = into.checks;
+  part.rows = std::min(part.rows, static_cast<std::int64_t>(fresh));
+  join(into, part);
+  into.checks.whole = std::max(before.whole, part.checks.whole);
+  into.checks.rows = std::max(before.rows, part.checks.rows);
+  into.checks.smaller = std::max(before.smaller, part.checks.smaller);
+}
+
 }  // namespace
 
 std::string describe_measurement(const sy::measurement& of) {
@@ -134,8 +146,9 @@ void join(sy::measurement& into, const sy::measurement& part) {
 }
 
 std::vector<sy::measurement> join_runs(
-    const std::vector<std::pair<std::vector<sy::measurement>, std::size_t>>& tables) {
+    const std::vector<std::pair<std::vector<sy::measurement>, std::set<std::string>>>& tables) {
   std::vector<sy::measurement> out;
+  std::vector<std::set<std::string>> rows_of;  // of each run, while the tables' last ones are joined
   const auto find = [&out](const sy::measurement& run) {
     return std::find_if(out.begin(), out.end(), [&](const auto& each) { return is_same_run(each, run); });
   };
@@ -143,11 +156,20 @@ std::vector<sy::measurement> join_runs(
     if (runs.empty()) continue;
     sy::measurement last = runs.front();
     last.merged = {};
-    if (last.rows == 0) last.rows = static_cast<std::int64_t>(rows);
+    if (last.rows == 0) last.rows = static_cast<std::int64_t>(rows.size());
     if (const auto same = find(last); same != out.end()) {
-      join(*same, last);
+      std::set<std::string>& known = rows_of[static_cast<std::size_t>(same - out.begin())];
+      const std::size_t before = known.size();
+      known.insert(rows.begin(), rows.end());
+      const std::size_t fresh = known.size() - before;
+      if (fresh == rows.size() && fresh > 0) {
+        join(*same, last);
+      } else {
+        join_overlapping(*same, last, fresh);
+      }
     } else {
       out.push_back(std::move(last));
+      rows_of.push_back(rows);
     }
   }
   // Older runs: tables that were continued from one table all state them.

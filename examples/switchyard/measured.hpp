@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,10 +20,10 @@ namespace tool {
 /// Adds what another part of the same run measured: rows, checks, clocks.
 void join(switchyard::measurement& into, const switchyard::measurement& part);
 
-/// The runs that measured the tables of a merge, each with its table's runs, newest first, and row count.
-/// Tables of one run, as its shards are, count as one.
+/// The runs that measured the tables of a merge, each given by its runs, newest first, and names of its rows.
+/// Tables of one run, as its shards are, count as one. Rows that several of them have are counted once.
 [[nodiscard]] std::vector<switchyard::measurement> join_runs(
-    const std::vector<std::pair<std::vector<switchyard::measurement>, std::size_t>>& tables);
+    const std::vector<std::pair<std::vector<switchyard::measurement>, std::set<std::string>>>& tables);
 
 /// Completes the list that a table gets: no run has more rows than the table, and one that measured all rows
 /// states no number.

@@ -1,5 +1,6 @@
 // switchyard merge: merges tables of one operator and device, for example the shards of a cluster's ranks.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -21,6 +22,7 @@
 #include <switchyard/tune/ties.hpp>
 
 #include "command.hpp"
+#include "contained_table.hpp"
 #include "measured.hpp"
 #include "table_files.hpp"
 
@@ -50,7 +52,7 @@ struct merge_counts {
   throw sy::file_error{code, message};
 }
 
-/// Shards of one table, oldest first: by the date they say they were measured, then as they were named.
+/// Shards of one table, oldest first: by the newest date that they state, then as they were named.
 [[nodiscard]] std::vector<table_file> read_shards(const std::vector<std::string>& paths) {
   std::vector<table_file> out;
   learn_operators(paths);
@@ -77,11 +79,37 @@ struct merge_counts {
     }
   }
   std::stable_sort(out.begin(), out.end(), [](const table_file& a, const table_file& b) {
-    const auto date = [](const table_file& of) {
-      return of.measured.empty() ? std::string{} : of.measured.front().date;
-    };
-    return date(a) < date(b);  // as in 2026-11-21
+    return a.content.measured_on < b.content.measured_on;
   });
+  return out;
+}
+
+/// Takes out the shards whose rows another one has: what is given twice counts once. Returns sentences that
+/// say so. `newest`: the newest row of the same sizes is used, so the order counts.
+[[nodiscard]] std::vector<std::string> drop_contained(std::vector<table_file>& shards, bool newest) {
+  std::vector<std::string> out;
+  std::vector<named_rows> rows;
+  for (const table_file& each : shards) rows.push_back(name_rows(each));
+  std::vector<bool> is_gone(shards.size());
+  for (std::size_t part = 0; part < shards.size(); ++part) {
+    for (std::size_t whole = 0; whole < shards.size() && !is_gone[part]; ++whole) {
+      if (whole == part || is_gone[whole]) continue;
+      // The rows of one between the two would win over those of the first, and not over those of the second.
+      const auto next =
+          std::find(is_gone.begin() + static_cast<std::ptrdiff_t>(whole) + 1, is_gone.end(), false);
+      if (newest && whole < part && next - is_gone.begin() != static_cast<std::ptrdiff_t>(part)) continue;
+      if (!contains(shards[whole], rows[whole], shards[part], rows[part])) continue;
+      is_gone[part] = true;
+      if (rows[part].empty()) continue;  // nothing to say of denials alone
+      out.push_back(shards[part].content.path + ": its rows are in " + shards[whole].content.path +
+                    " too, and count once");
+    }
+  }
+  std::vector<table_file> kept;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (!is_gone[i]) kept.push_back(std::move(shards[i]));
+  }
+  shards = std::move(kept);
   return out;
 }
 
@@ -257,11 +285,12 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
 [[nodiscard]] std::vector<sy::measurement> unite_runs(const std::vector<table_file>& shards,
                                                       const std::string& conflict,
                                                       const merge_counts& counted) {
-  std::vector<std::pair<std::vector<sy::measurement>, std::size_t>> tables;
+  if (shards.size() == 1) return shards.front().measured;
+  std::vector<std::pair<std::vector<sy::measurement>, std::set<std::string>>> tables;
   for (const table_file& each : shards) {
-    std::size_t rows = 0;
-    for (const sy::row_group& group : each.content.groups) rows += group.row_count();
-    tables.emplace_back(each.measured, rows);
+    std::set<std::string> names;
+    for (const auto& [name, row] : name_rows(each)) names.insert(name);
+    tables.emplace_back(each.measured, std::move(names));
   }
   std::vector<sy::measurement> out = join_runs(tables);
   if (out.empty()) out.emplace_back();
@@ -274,20 +303,23 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
 }
 
 void run(const merge_arguments& arguments, const session& session) {
-  const std::vector<table_file> shards = read_shards(arguments.paths);
-  const sy::operator_description& op = shards.front().op();
+  std::vector<table_file> shards = read_shards(arguments.paths);
   const bool newest = arguments.conflict == "newest";
+  const sy::operator_description& op = shards.front().op();
   sy::table merged;
   merged.operator_name = op.name;
   merged.device = shards.front().content.device;
   merged.match = shards.front().content.match;
   merged.other_devices = std::all_of(shards.begin(), shards.end(),
                                      [](const table_file& each) { return each.content.other_devices; });
-  merge_counts counted;
-  std::vector<gathered_group> groups;
   for (const table_file& shard : shards) {
     unite_denials(merged, shard.content);
     unite_pins(op, merged, shard.content);
+  }
+  const std::vector<std::string> dropped = drop_contained(shards, newest);
+  merge_counts counted;
+  std::vector<gathered_group> groups;
+  for (const table_file& shard : shards) {
     for (const sy::row_group& each : shard.content.groups) {
       auto into = std::find_if(groups.begin(), groups.end(),
                                [&each](const gathered_group& has) { return has.is(each); });
@@ -305,11 +337,19 @@ void run(const merge_arguments& arguments, const session& session) {
   sy::write_file(arguments.output,
                  sy::format_table(op, merged, unite_runs(shards, arguments.conflict, counted)));
   if (session.json) {
-    ordered_json document{
-        {"output", arguments.output},   {"operator", merged.operator_name}, {"device", merged.device.name},
-        {"tables", shards.size()},      {"groups", merged.groups.size()},   {"rows", counted.rows},
-        {"repeated", counted.repeated}, {"conflict", arguments.conflict},   {"widest_ratio", counted.widest},
-        {"stale_times", counted.stale}, {"denials", merged.denials.size()}, {"pins", merged.pins.size()}};
+    ordered_json document{{"output", arguments.output},
+                          {"operator", merged.operator_name},
+                          {"device", merged.device.name},
+                          {"tables", shards.size()},
+                          {"dropped", dropped},
+                          {"groups", merged.groups.size()},
+                          {"rows", counted.rows},
+                          {"repeated", counted.repeated},
+                          {"conflict", arguments.conflict},
+                          {"widest_ratio", counted.widest},
+                          {"stale_times", counted.stale},
+                          {"denials", merged.denials.size()},
+                          {"pins", merged.pins.size()}};
     std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
     return;
   }
@@ -317,6 +357,7 @@ void run(const merge_arguments& arguments, const session& session) {
               arguments.output.c_str(), counted.rows, merged.groups.size(), merged.denials.size(),
               merged.pins.size(), shards.size(), merged.operator_name.c_str(),
               merged.device.name.empty() ? "any device" : merged.device.name.c_str());
+  for (const std::string& each : dropped) std::printf("%s\n", each.c_str());
   if (counted.repeated > 0) {
     std::printf("%zu rows were measured more than once: %s", counted.repeated,
                 newest ? "the newest row is used" : "each variant's median is used");

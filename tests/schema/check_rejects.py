@@ -83,6 +83,7 @@ BAD = [
     ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 7, "tensor_map", "fill"], "zero"),
     ("switchyard.table/1", ["device", "name"], ""),
     ("switchyard.table/1", ["other_devices"], "no"),
+    ("switchyard.table/1", ["measured", "date"], "22 Nov 2026"),
     ("switchyard.table/1", ["measured", "samples"], {"least": 5}),
     ("switchyard.table/1", ["measured", "precision"], "1 %"),
     ("switchyard.table/1", ["measured", "cache"], "rotating"),

@@ -343,6 +343,54 @@ def main():
     checks.equal(run(program, "check", "--strict", tree.folder)[0], 0, "a sticky folder above")
     os.chmod(folder, 0o755)
 
+    # Rows that two tables of one device have, with other winners: which file decides.
+    def repeated(names, *tables, paths=None):
+        """The warnings of tables written under these names, each with its last folder and name."""
+        for name, content in zip(names, tables):
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                json.dump(content, file)
+        found = json.loads(run(program, "check", "--json", *(paths or [tree.folder]))[1])
+        for name in names:
+            os.remove(os.path.join(folder, name))
+        return [(os.path.relpath(each["file"], folder), each["severity"], each["message"].replace(folder + "/", ""))
+                for each in found["findings"] if "another winner" in each["message"]]
+
+    def of(winner, date, *sizes, **more):
+        times = {"small": 1.0, "large": 2.0} if winner == "small" else {"small": 2.0, "large": 1.0}
+        return dict(tree.table, measured={"date": date} if date else {},
+                    groups=[dict(tree.table["groups"][0], rows=[{"at": [1, size], "times_us": times} for size in sizes])], **more)
+
+    home = os.path.relpath(os.path.dirname(tree.table_path), folder)
+    a, z, own = (f"{home}/{name}.json" for name in ("aaa", "zzz", "invented-h200"))
+    example = (". For example, at dtype=bf16 batch=1 seqlen=64 'large' is fastest here, and 'small' there. Keep one table for each "
+               "device: `switchyard merge` joins several")
+    own_example = example.replace("'large' is fastest here, and 'small'", "'small' is fastest here, and 'large'")
+    for name in (a, z):
+        checks.equal(repeated([name], of("large", "2026-11-22", 64)),
+                     [(own, "warning", f"1 row has another winner in {name}, a table for the same device, which decides: it is measured "
+                       f"2026-11-22, this file undated{own_example}")], f"check: a newer {name}")
+        checks.equal(repeated([name], of("small", "2026-11-22", 64)), [], f"check: a newer {name} with the same winner")
+        checks.equal(repeated([name], of("small", "2026-11-22", 65)), [], f"check: a newer {name} with other sizes")
+    checks.equal(repeated([a, z], of("small", "2026-11-20", 64, 4096), of("large", "2026-11-20", 64, 4096)),
+                 [(z, "warning", f"2 rows have another winner in {a}, a table for the same device, which decides: it is measured "
+                   f"2026-11-20, this file measured 2026-11-20 too, a later name{example}")], "check: two of one day")
+    # Of three, each is compared with the one that decides.
+    found = repeated([a, z], of("large", "2026-11-20", 64), of("small", "2026-11-22", 64))
+    checks.equal([(file, message.split(", a table")[0]) for file, _, message in found],
+                 [(a, f"1 row has another winner in {z}")], "check: three tables")
+    # Files for other devices, or less of them, and overlays are meant to differ.
+    for device in ({"backend": "cuda", "arch": "sm_90", "name": "NVIDIA H100"}, {"backend": "cuda", "arch": "sm_90"}):
+        checks.equal(repeated([a], of("large", "2026-11-22", 64, device=device)), [], f"check: a table for {device}")
+    overlay = os.path.join(folder, "overlay.json")
+    checks.equal(repeated(["overlay.json"], of("large", "2026-11-22", 64), paths=[tree.folder, overlay]), [], "check: an overlay")
+    # Files outside of roots are compared with each other; of two roots the order is not known.
+    names = ["one/x.json", "two/x.json"]
+    found = repeated(names, of("small", "2026-11-22", 64), of("large", "2026-11-22", 64), paths=[os.path.join(folder, each) for each in names])
+    checks.equal([(file, message.split(". For")[0]) for file, _, message in found],
+                 [("two/x.json", "1 row has another winner in one/x.json, a table for the same device. Both are measured 2026-11-22, "
+                   "so the one in the earlier root decides")], "check: two folders")
+
     # Paths that lead nowhere.
     status, out, _ = run(program, "check", os.path.join(folder, "nowhere"))
     checks.equal(status, 2, "a missing path")

@@ -105,6 +105,38 @@ def main():
         checks.contains(problem, part, f"message of {arguments}")
         checks.equal(out, "", f"output of {arguments}")
 
+    # Of two tables for one device the newer one decides; the other one's row is named.
+    two = Tree(folder + "-two")
+    two.table["measured"] = {"date": "2026-11-20"}
+    two.write()
+    newer = dict(two.table, measured={"date": "2026-11-22", "before": [{"date": "2026-11-01"}]},
+                 groups=[dict(two.table["groups"][0], rows=[{"at": [1, 64], "times_us": {"large": 1.0, "small": 4.0}}])])
+    for name, date, decides, why in (("zzz.json", "2026-11-22", "zzz.json", "measured 2026-11-20, older"),
+                                     ("zzz.json", "2026-11-20", "invented-h200.json", "measured 2026-11-20 too, a later name"),
+                                     ("aaa.json", "2026-11-20", "aaa.json", "measured 2026-11-20 too, a later name"),
+                                     ("aaa.json", "2026-11-19", "invented-h200.json", "measured 2026-11-19, older"),
+                                     ("aaa.json", None, "invented-h200.json", "undated"),
+                                     ("aaa.json", "soon", "invented-h200.json", "undated")):
+        path = os.path.join(os.path.dirname(two.table_path), name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dict(newer, measured={"date": date} if date else {}), file)
+        words = ("--root", two.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=64", "--device", DEVICE)
+        status, out, problem = run(program, *words, "--json")
+        choice = json.loads(out)["choice"]
+        loser = name if decides != name else "invented-h200.json"
+        checks.equal((status, os.path.basename(choice["table"]), [(os.path.basename(each["table"]), each["group"], each["row"], each["why"])
+                                                                  for each in choice["not_used"]]),
+                     (0, decides, [(loser, 0, 0, why)]), f"explain: {name} of {date}")
+        checks.equal("/measured/date: expected a day as in" in problem, date == "soon", f"explain: a warning of {date}")
+        _, out, _ = run(program, *words)
+        checks.contains(out, f"{loser} group 0 has row 0 for the same sizes: {why}\n", f"explain: {name} of {date}")
+        checks.contains(out, f"; also in {os.path.dirname(path)}/{loser} ({why}), measured", f"explain: {name} of {date}")
+        # Tables of one device form one group, named by the first of them: a row of another one is named with it.
+        _, out, _ = run(program, *(word.replace("seqlen=64", "seqlen=1024") for word in words))
+        checks.contains(out, "has row 1" + (f" of group 0 of {two.table_path}" if decides == name else "") + " for exactly these sizes",
+                        f"explain: a row of another file than {name}")
+        os.remove(path)
+
     # A machine that built no kernels of a device explains what ships for it: its table.
     bare = Tree(folder + "-bare").write()
     shutil.rmtree(os.path.join(bare.folder, "kernels"))

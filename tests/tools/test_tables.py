@@ -339,7 +339,8 @@ def test_merge_of_rows(program, folder, checks):
     checks.equal(out.splitlines()[1:], [], "merge: nothing to say of rows")
     out, _ = merged(empty)
     checks.contains(out, "0 rows in 0 groups", "merge: no rows at all")
-    out, _ = merged(plain, plain)
+    same = of_groups("same_times.json", group("bf16", ["batch", "seqlen"], timed([1, 64], a=2.0)), measured={"date": "2026-11-20"})
+    out, _ = merged(plain, same)
     checks.equal(out.splitlines()[1:], ["1 rows were measured more than once: each variant's median is used"],
                  "merge: the same times")
     anywhere = of_groups("anywhere.json", device={})
@@ -356,7 +357,7 @@ def test_merge_of_rows(program, folder, checks):
     checks.contains(out, "differ by at most 25.0 % (b at dtype=bf16 batch=1 seqlen=64)", "merge: the largest difference")
     status, out, _ = run(program, "--json", "merge", *shards, "-o", folder.name("rows.json"))
     checks.equal((status, json.loads(out)),
-                 (0, {"output": folder.name("rows.json"), "operator": "rotary", "device": DEVICE, "tables": 4, "groups": 1,
+                 (0, {"output": folder.name("rows.json"), "operator": "rotary", "device": DEVICE, "tables": 4, "dropped": [], "groups": 1,
                       "rows": 2, "repeated": 2, "conflict": "median", "widest_ratio": 2.0, "stale_times": 0, "denials": 0,
                       "pins": 0}), "merge --json")
 
@@ -384,6 +385,71 @@ def test_merge_of_rows(program, folder, checks):
     _, document = merged(built("b1.json", [1, 64], {"a": "0" * 16}), built("b2.json", [2, 64], {"a": "0" * 16, "b": "1" * 16}),
                          built("b3.json", [4, 64], {}))
     checks.equal(document["groups"][0]["blobs"], {"a": "0" * 16, "b": "1" * 16}, "merge: blobs of some tables")
+
+
+def test_merge_of_the_same(program, folder, checks):
+    """What is given twice, or is in another table, counts once."""
+    def merged(*words):
+        status, out, problem = run(program, "merge", *words, "-o", folder.name("same.json"))
+        checks.equal((status, problem), (0, ""), f"merge {words}")
+        return out, folder.read("same.json")
+
+    def shard(name, seqlens, date="2026-11-21", before=(), **more):
+        run_of = {"date": date, "statistic": "median", "checks": {"reference": "f64", "whole": len(seqlens), "rows": 1},
+                  "before": list(before), **more}
+        return folder.write(name, table({(1, seqlen): {"a": 2.0, "b": 3.0} for seqlen in seqlens}, measured=run_of))
+
+    one, two = shard("same1.json", (64, 128)), shard("same2.json", (256,))
+    for conflict in ((), ("--conflict", "newest")):
+        # A table with itself, under one name or two, is that table as it is written.
+        copied = folder.write("copy.json", folder.read("same1.json"))
+        _, alone = merged(one, *conflict)
+        checks.equal(json.loads(alone)["measured"], {"date": "2026-11-21", "statistic": "median",
+                                                     "checks": {"reference": "f64", "whole": 2, "rows": 1}},
+                     "merge of one table: what it says of its run")
+        for words in ((one, one), (one, copied), (copied, one, one)):
+            out, found = merged(*words, *conflict)
+            checks.equal(found, alone, f"merge {words}")
+            checks.contains(out, "its rows are in", f"merge {words}")
+            checks.equal("measured more than once" in out, False, f"merge {words}: nothing was")
+        # A merge is its own fixed point, with itself and with each of its parts.
+        _, both = merged(one, two, *conflict)
+        checks.equal(json.loads(both)["measured"], {"date": "2026-11-21", "statistic": "median",
+                                                    "checks": {"reference": "f64", "whole": 3, "rows": 2}, "merged": {"tables": 2}},
+                     "merge of two shards of one run")
+        whole = folder.write("whole.json", both)
+        for words in ((whole, whole), (whole, one), (one, whole), (one, whole, two), (two, one, one)):
+            checks.equal(merged(*words, *conflict)[1], both, f"merge {words}")
+        # So is a table that was continued on another day, with the table it was before.
+        older = shard("older_run.json", (64, 128), "2026-11-20")
+        later = shard("later_run.json", (64, 128, 512), rows=1, before=[{"date": "2026-11-20", "statistic": "median",
+                                                                        "checks": {"reference": "f64"}, "rows": 2}])
+        _, alone = merged(later, *conflict)
+        for words in ((older, later), (later, older)):
+            checks.equal(merged(*words, *conflict)[1], alone, f"merge {words}")
+        # Tables of one run that have some rows in common: checks are not counted twice, nor rows.
+        part = shard("part.json", (128, 256))
+        found = json.loads(merged(one, part, *conflict)[1])
+        checks.equal((found["measured"]["checks"], len(found["groups"][0]["rows"]), found["measured"].get("rows")),
+                     ({"reference": "f64", "whole": 2, "rows": 1}, 3, None), "merge of shards that overlap")
+    # Denials alone are no rows.
+    bare = folder.write("bare.json", dict(table({}, measured={"date": "2026-11-21", "checks": {"reference": "f64", "whole": 3}},
+                                                deny=[{"variant": "b", "reason": "wrong"}]), groups=[]))
+    out, alone = merged(bare, bare)
+    checks.equal((out.count("\n"), json.loads(alone)["measured"]["checks"], alone), (1, {"reference": "f64", "whole": 3}, merged(bare)[1]),
+                 "merge of denials")
+    # Other times, another run, or a denial: nothing is lost.
+    other = folder.write("other_times.json", folder.read("same1.json").replace("2.0", "4.0"))
+    checks.equal(json.loads(merged(one, other)[1])["groups"][0]["rows"][0]["times_us"], {"a": 3, "b": 3}, "merge of other times")
+    again = shard("again.json", (64, 128), "2026-11-22")
+    checks.equal(json.loads(merged(one, again)[1])["measured"]["before"][0]["date"], "2026-11-21", "merge of another run")
+    denied = folder.write("denied.json", dict(json.loads(folder.read("same1.json")), deny=[{"variant": "b", "reason": "wrong"}]))
+    checks.equal(json.loads(merged(denied, one)[1])["deny"], [{"variant": "b", "reason": "wrong"}], "merge: a denial of a part")
+    # In between lies a table whose rows would win over the first's, but not over the last's.
+    middle = folder.write("middle.json", folder.read("same1.json").replace("2.0", "9.0"))
+    wider = shard("wider.json", (64, 128, 1024))
+    _, found = merged(wider, middle, one, "--conflict", "newest")
+    checks.equal(json.loads(found)["groups"][0]["rows"][0]["times_us"], {"a": 2, "b": 3}, "merge --conflict newest: the last one wins")
 
 
 def test_merge_of_pins(program, folder, checks):
@@ -664,6 +730,7 @@ def main():
     test_merge(program, folder, checks)
     test_merge_of_notes(program, folder, checks)
     test_merge_of_rows(program, folder, checks)
+    test_merge_of_the_same(program, folder, checks)
     test_merge_of_pins(program, folder, checks)
     test_measured(program, folder, checks)
     test_diff(program, folder, checks)

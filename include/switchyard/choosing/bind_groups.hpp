@@ -185,9 +185,12 @@ class group_binder {
       const bool says_something = std::any_of(times.begin(), times.end(), [&](const measured_time& time) {
         return !into.named[ids[time.variant]].candidates.empty();
       });
-      if (!says_something ||
-          !into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data()))
+      if (!says_something) continue;
+      const bound_group::origin origin{table_number, rows.source_group, rows.source_row[row]};
+      if (!into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data())) {
+        into.repeated.push_back({into.slots.find(at, into.at.data()), origin});
         continue;
+      }
       into.at.insert(into.at.end(), at.begin(), at.end());
       const auto first = static_cast<std::uint32_t>(into.times.size());
       for (const measured_time& time : times) {
@@ -197,7 +200,7 @@ class group_binder {
       }
       into.ranges.push_back({first, static_cast<std::uint32_t>(into.times.size()) - first});
       add_costs(into, into.row_count() - 1, from);
-      into.origins.push_back({table_number, rows.source_group, rows.source_row[row]});
+      into.origins.push_back(origin);
     }
   }
 

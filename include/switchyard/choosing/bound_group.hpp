@@ -156,7 +156,13 @@ struct bound_group {
     std::uint32_t row = 0;
   };
   std::vector<origin> origins;  ///< by row
-  origin first;                 ///< the first of its tables, and the group's index there
+  /// A row of the same sizes as one that is used; it decides nothing.
+  struct repeated_row {
+    std::uint32_t used = 0;
+    origin lost;
+  };
+  std::vector<repeated_row> repeated;  ///< named where a choice is explained
+  origin first;                        ///< the first of its tables, and the group's index there
   std::uint32_t neighbours = 8;
   double envelope = 1.5;
   table_rank rank = table_rank::this_device;

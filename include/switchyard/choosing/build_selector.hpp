@@ -60,7 +60,10 @@ class selector_builder {
                                          : [this](const std::string& id) { return has_variant(id); };
     candidate_ids ids{*out_, is_installed, warned_};
     const std::vector<ranked_table> ranked = rank_tables(sources_.device, sources_.overlays, sources_.tables);
-    for (const ranked_table& each : ranked) out_->tables.push_back(each.source);
+    for (const ranked_table& each : ranked) {
+      out_->tables.push_back(each.source);
+      if (each.overlay) ++out_->overlay_count;
+    }
     add_denials_and_pins(ids, ranked);
     group_binder binder{*out_, ids, ranked, warned_};
     out_->groups = binder.bind();

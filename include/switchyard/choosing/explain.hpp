@@ -17,6 +17,7 @@
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/explain_rows.hpp>
 #include <switchyard/choosing/group_query.hpp>
+#include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
@@ -52,6 +53,7 @@ struct explanation {
   bool timed = true;                  ///< false: the deciding row lists winners without times
   std::string row_at;                 ///< "batch=4 seqlen=1024"
   std::string note;                   ///< of a pin or of forcing; why no rows decide
+  std::vector<lost_row> lost;         ///< rows of the deciding row's sizes that gave way to it
   std::string measured_with;          ///< "window=false": where the rows' type differs from the problem's
   std::vector<std::string> launches;  ///< "kernel of blob, grid 4x32x1, block 128x1x1"
   std::vector<candidate_report> candidates;
@@ -141,6 +143,7 @@ namespace detail {
     out.table = from.tables[origin.table]->path;
     out.table_group = origin.group;
     out.table_row = origin.row;
+    out.lost = find_lost_rows(from, group, chosen.row);
     out.timed = group.timed;
     out.measured_with = detail::format_unmeasured(*from.op, group.measured_with, problem);
     for (std::size_t i = 0; i < group.axes.size(); ++i) {
@@ -189,7 +192,8 @@ namespace detail {
   const std::string limits =
       std::string{why.timed ? "" : "; a list of winners without times, not measured here"} +
       (why.measured_with.empty() ? "" : "; measured with " + why.measured_with) +
-      std::string{chosen.stale ? "; stale: the blob changed since it was measured" : ""};
+      std::string{chosen.stale ? "; stale: the blob changed since it was measured" : ""} +
+      format_lost(why.lost);
   switch (chosen.why) {
     case reason::exact:
       return "exact: " + row + limits;

@@ -1,6 +1,6 @@
 // Which tables speak about a device, most specific first: overlays, then tables for this device, whether they
 // name it, its architecture, its backend or nothing, then tables of its architecture and of its backend,
-// each nearest first.
+// each nearest first. Of those that are equally specific or near, the one measured last comes first.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/table_order.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/target.hpp>
@@ -44,11 +45,6 @@ inline namespace v0 {
   return table.name.empty() || table.name == running.name ? table_rank::this_device : table_rank::same_arch;
 }
 
-/// How much of a device a table names: tables that name more come first.
-[[nodiscard]] inline int specificity(const device_properties& table) noexcept {
-  return (table.name.empty() ? 0 : 4) + (table.arch.empty() ? 0 : 2) + (table.backend.empty() ? 0 : 1);
-}
-
 struct ranked_table {
   std::shared_ptr<const table> source;
   table_rank rank = table_rank::this_device;
@@ -57,6 +53,8 @@ struct ranked_table {
 };
 
 /// Ranks the overlays and tables that may speak about a device: those of its backend, and those of any.
+/// Overlays keep their order, which whoever named them chose. Tables that nothing ranks keep theirs, that of
+/// the search path; those without a date come after those with one.
 [[nodiscard]] inline std::vector<ranked_table> rank_tables(
     const device_properties& running, const std::vector<std::shared_ptr<const table>>& overlays,
     const std::vector<std::shared_ptr<const table>>& tables) {
@@ -74,8 +72,9 @@ struct ranked_table {
   std::stable_sort(out.begin() + first_of_others, out.end(),
                    [](const ranked_table& a, const ranked_table& b) {
                      if (a.rank != b.rank) return a.rank < b.rank;
-                     if (a.rank != table_rank::this_device) return a.distance < b.distance;
-                     return specificity(a.source->device) > specificity(b.source->device);
+                     if (a.rank == table_rank::this_device) return comes_before(*a.source, *b.source);
+                     if (a.distance < b.distance || b.distance < a.distance) return a.distance < b.distance;
+                     return a.source->measured_on > b.source->measured_on;
                    });
   return out;
 }

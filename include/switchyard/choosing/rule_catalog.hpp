@@ -77,26 +77,30 @@ class rule_catalog {
     known.ask_for(device);
     argument_axes& arguments = known.arguments_of(op);
     const operator_description& reading = arguments.reading();
-    const auto warn = [this](const std::string& message) { said_->warn(message); };
+    const auto warn_of = [this, &op](const char* kind) {
+      return [this, who = std::string{op.name} + kind](const std::string& message) {
+        said_->add_shared(who, message);
+      };
+    };
     operator_files fresh;
     fresh.manifests = known.manifests.refresh(
         list_manifests(path_, op.name),
         [&](const std::string& path, const std::shared_ptr<const manifest_file>& same) {
           return read_manifest(path, reading, known, same);
         },
-        report, warn);
+        report, warn_of(" manifests"));
     fresh.tables = known.tables.refresh(
         list_tables(path_, op.name),
         [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
           return read_table(path, reading, known, same);
         },
-        report, warn);
+        report, warn_of(" tables"));
     fresh.overlays = known.overlays.refresh(
         list_overlays(path_, op.name),
         [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
           return read_overlay(path, reading, known, same);
         },
-        report, warn);
+        report, warn_of(" overlays"));
     keep_last_manifests(op, known, fresh);
     // Compared by what is served: a change that was read before an exception stopped a refresh is not lost.
     const operator_files& served = known.serving;
@@ -180,12 +184,30 @@ class rule_catalog {
       }
     }
 
+    /// What is wrong with a file or folder. Overlays and roots are read again for every operator and kind of
+    /// file: the first reader says it for all, and what goes wrong again is said again.
+    void add_shared(const std::string& reader, const std::string& message) {
+      const std::scoped_lock lock{mutex_};
+      if (shared_.size() == most_known && !shared_.contains(message)) return warn_(message);
+      said_times& times = shared_[message];
+      const std::size_t mine = ++times.by_reader[reader];
+      if (mine <= times.in_all) return;
+      warn_(message);
+      times.in_all = mine;
+    }
+
    private:
     static constexpr std::size_t most_known = 10'000;
+
+    struct said_times {
+      std::size_t in_all = 0;
+      std::map<std::string, std::size_t> by_reader;  // how often it found this
+    };
 
     warning_sink warn_;
     switchyard::mutex mutex_;
     std::set<std::string> known_;
+    std::map<std::string, said_times> shared_;
   };
 
   [[nodiscard]] static std::string describe_root(const std::string& folder) {

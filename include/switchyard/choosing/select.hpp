@@ -25,7 +25,8 @@ inline namespace v0 {
 class selector : public candidate_set {
  public:
   std::vector<std::shared_ptr<const manifest>> manifests;  ///< own the variants that candidates point to
-  std::vector<std::shared_ptr<const table>> tables;        ///< most specific first
+  std::vector<std::shared_ptr<const table>> tables;        ///< overlays, then most specific first
+  std::size_t overlay_count = 0;                           ///< of the tables, the first ones
   std::vector<bound_group> groups;                         ///< in the order in which they are asked
   std::vector<silent_group> silent;                        ///< named where a choice is explained
   std::vector<bound_pin> pins;

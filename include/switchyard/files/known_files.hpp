@@ -72,6 +72,7 @@ class known_files {
     file_signature seen;
     std::shared_ptr<const Content> content;  // null: never read well, or of another operator
     bool is_refused = false;                 // this version is; the content is of an earlier one
+    bool is_foreign = false;                 // it was read well, and is of another operator
   };
 
   /// The files to look at. While a folder cannot be read, its files keep their places among the others.
@@ -109,6 +110,7 @@ class known_files {
     }
     try {
       current.content = read(path, is_same ? current.content : nullptr);
+      current.is_foreign = current.content == nullptr;
       if (!is_same) report.changed.push_back(path);
       obstacles_.erase(path);
     } catch (const file_error& problem) {
@@ -125,6 +127,7 @@ class known_files {
 
   static void refuse(const error& problem, entry& current, reload_report& report, const warning_sink& warn) {
     current.is_refused = true;
+    if (current.is_foreign) return;  // its operator says it
     report.refused.emplace_back(problem.what());
     warn(problem.what() + std::string{current.content != nullptr ? " (keeping the previously loaded version)"
                                                                  : " (the file is not used)"});

@@ -1,5 +1,5 @@
-// How rows of a tuning table were measured, as data: `measured` in the file. Tools read, compare and show it;
-// no choice depends on it.
+// How rows of a tuning table were measured, as data: `measured` in the file. Tools read, compare and show it.
+// Choosing reads the dates alone: read_measured_date.hpp.
 #pragma once
 
 #include <algorithm>

@@ -19,6 +19,7 @@
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_group.hpp>
+#include <switchyard/files/read_measured_date.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/argument_axes.hpp>
@@ -42,6 +43,7 @@ class table_reader {
     out.operator_name = op_.name;
     read_device(file, out.device);
     if (file.has("other_devices")) out.other_devices = file.at("other_devices").boolean();
+    out.measured_on = read_measured_date(file, *warned_);
     read_match(file, out.match);
     read_blobs(file, *warned_);
     each_entry(file, "deny", [&](const json_place& entry) { out.denials.push_back(read_denial(entry)); });

@@ -79,6 +79,17 @@ namespace detail {
   return problem == std::errc::no_such_file_or_directory || problem == std::errc::not_a_directory;
 }
 
+/// The outermost folder on the way to one that cannot be read because of which it cannot: one message serves
+/// all that is under it.
+[[nodiscard]] inline std::string find_obstacle_on(const std::string& way) {
+  for (std::size_t end = way.find('/', 1); end != std::string::npos; end = way.find('/', end + 1)) {
+    std::error_code problem;
+    static_cast<void>(std::filesystem::status(way.substr(0, end) + "/.", problem));
+    if (problem && !is_absent(problem)) return way.substr(0, end);
+  }
+  return way;
+}
+
 /// Calls `visit` with each entry of a folder but "." and "..". One that is not there has none. libstdc++'s
 /// directory_iterator ends the process where a path finds no memory.
 template <class Visitor>
@@ -98,7 +109,7 @@ void visit_folder(const std::string& folder, file_listing& out, const Visitor& v
     if (name != "." && name != "..") visit(name, entry->d_type);
   }
   const std::error_code failed{problem, std::generic_category()};
-  if (failed && !is_absent(failed)) out.obstacles.push_back({folder, failed});
+  if (failed && !is_absent(failed)) out.obstacles.push_back({find_obstacle_on(folder), failed});
 }
 
 /// The path of an entry, as std::filesystem spells it.

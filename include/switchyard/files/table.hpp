@@ -121,6 +121,7 @@ struct table {
   std::string operator_name;
   device_properties device;   ///< as the file describes it; what is empty may be any
   bool other_devices = true;  ///< whether its rows may serve devices that `device` does not describe
+  std::string measured_on;    ///< the day of its newest run, "2026-11-22"; empty: not stated
   match_rule match;
   std::vector<row_group> groups;
   std::vector<denial> denials;

@@ -110,6 +110,29 @@ TEST_CASE("tables of this very device keep their order, however their attributes
   CHECK_FALSE(ranked[0].overlay);
 }
 
+TEST_CASE("tables that are equally specific, or equally near, are ranked by date, then by the search path") {
+  const device_properties running = device_named("here", "sm_90", 100);
+  const auto dated = [](device_properties device, const char* path, const char* date) {
+    auto out = std::make_shared<table>();
+    out->path = path;
+    out->device = std::move(device);
+    out->measured_on = date;
+    return out;
+  };
+  const device_properties sister = device_named("sister", "sm_90", 110);
+  const auto ranked = rank_tables(
+      running, {dated(running, "overlay 1", ""), dated(running, "overlay 2", "2026-11-25")},
+      {dated(sister, "sister old", "2026-11-20"), dated({"cuda", "sm_90", "", {}}, "broad", "2026-11-25"),
+       dated(running, "undated 1", ""), dated(running, "old 1", "2026-11-20"),
+       dated(running, "undated 2", ""), dated(running, "new", "2026-11-22"),
+       dated(running, "old 2", "2026-11-20"), dated(sister, "sister new", "2026-11-22"),
+       dated(device_named("far sister", "sm_90", 10), "far", "2026-11-25")});
+  std::vector<std::string> order;
+  for (const ranked_table& each : ranked) order.push_back(each.source->path);
+  CHECK(order == std::vector<std::string>{"overlay 1", "overlay 2", "new", "old 1", "old 2", "undated 1",
+                                          "undated 2", "broad", "sister new", "sister old", "far"});
+}
+
 TEST_CASE(
     "an overlay of another backend does not count, and one of this backend counts wherever it is from") {
   const device_properties running = device_named("here", "sm_90", 100);

@@ -277,3 +277,104 @@ TEST_CASE("all that files say is read whole, and a variant that is forced is for
   CHECK(rules->read(rules->kind_of(problem))->select(problem).why == reason::forced);
   CHECK(all.warned.empty());
 }
+
+TEST_CASE(
+    "of tables for one device the newest decides, in whichever root it lies, from the next refresh on") {
+  using namespace catalogs;
+  const temporary_folder first;
+  const temporary_folder second;
+  for (const temporary_folder* root : {&first, &second}) {
+    std::filesystem::create_directories(*root / "kernels/scale/cuda");
+    std::filesystem::create_directories(*root / "tables/scale");
+  }
+  first.write("kernels/scale/cuda/m.json", catalog_manifest({"a", "b", "c", "d"}).dump());
+  std::vector<std::string> warned;
+  rule_catalog rules{search_path{{first.path(), second.path()}, {}},
+                     [](std::string_view) { return std::string{}; },
+                     [&warned](const std::string& message) { warned.push_back(message); }};
+  const auto chosen = [&] {
+    reload_report report;
+    const device_properties device = sample_tables::card();
+    const auto book = rules.make_rules(sample::description(), device,
+                                       rules.refresh(sample::description(), &device, report));
+    std::vector<std::int64_t> problem(sample::description().axes.size());
+    problem[5] = 8;
+    const auto from = book->read(book->kind_of(problem));
+    const explanation why = explain(*from, problem, from->select(problem));
+    return why.variant + (why.lost.empty() ? "" : " before " + why.lost.front().why);
+  };
+  const auto dated = [](const char* id, const nlohmann::json& date) {
+    nlohmann::json out = catalog_table(id);
+    if (!date.is_null()) out["measured"] = {{"date", date}};
+    return out.dump();
+  };
+  first.write("tables/scale/b.json", dated("a", nullptr));
+  CHECK(chosen() == "a");
+  first.write("tables/scale/a.json", dated("b", nullptr));
+  CHECK(chosen() == "b before undated too, a later name");
+  second.write("tables/scale/z.json", dated("c", "2026-11-22"));
+  CHECK(chosen() == "c before undated");
+  // The same date: the earlier root, then the first name. A later day in the same file: that file.
+  first.write("tables/scale/b.json", dated("a", "2026-11-22"));
+  CHECK(chosen() == "a before measured 2026-11-22 too, in a later root");
+  second.write("tables/scale/z.json", dated("d", "2026-11-23"));
+  CHECK(chosen() == "d before measured 2026-11-22, older");
+  CHECK(warned.empty());
+  // Without its date it comes last, and that is said once.
+  second.write("tables/scale/z.json", dated("d", "23 Nov 2026"));
+  CHECK(chosen() == "a before undated");
+  CHECK(chosen() == "a before undated");
+  REQUIRE(warned.size() == 1);
+  CHECK_THAT(warned[0],
+             has_text("z.json: /measured/date: expected a day as in \"2026-11-22\", got \"23 Nov 2026\""));
+}
+
+TEST_CASE("what is wrong with an overlay or a root is said once, however many operators read it") {
+  using namespace catalogs;
+  const temporary_folder folder;
+  const std::string overlay = folder / "over.json";
+  const std::string root = folder / "root";
+  std::filesystem::create_symlink("root", root);
+  std::vector<std::string> warned;
+  rule_catalog rules{search_path{{root}, {overlay}}, [](std::string_view) { return std::string{}; },
+                     [&warned](const std::string& message) { warned.push_back(message); }};
+  const auto count_of_all = [&](std::size_t first = 0, std::size_t last = 8) {
+    warned.clear();
+    for (std::size_t i = first; i < last; ++i) {
+      static const std::vector<std::string> names{"scale", "b", "c", "d", "e", "f", "g", "h"};
+      static std::vector<operator_description> known(names.size(), sample::description());
+      known[i].name = names[i];
+      const device_properties device = sample_tables::card();
+      reload_report report;
+      (void)rules.refresh(known[i], &device, report);
+    }
+    return warned.size();
+  };
+  // The overlay is not there, and the root is a knot.
+  CHECK(count_of_all(0, 3) == 2);
+  CHECK_THAT(warned.at(0), has_text("[switchyard.101] " + root + ": cannot be read: "));
+  CHECK_THAT(warned.at(1), has_text("[switchyard.101] " + overlay + ": cannot be opened") &&
+                               has_text("(the file is not used)"));
+  CHECK(count_of_all(3) == 0);
+  CHECK(count_of_all() == 0);
+  std::filesystem::remove(root);
+  CHECK(count_of_all() == 0);
+  // An overlay of one operator: the others have no part in it, whatever becomes of it.
+  folder.write("over.json", catalog_table("a").dump());
+  CHECK(count_of_all() == 0);
+  folder.write("over.json", "{");
+  CHECK(count_of_all() == 1);
+  CHECK_THAT(warned.at(0),
+             has_text("[switchyard.103] " + overlay) && has_text("(keeping the previously loaded version)"));
+  CHECK(count_of_all() == 0);
+  // What goes wrong again is said again.
+  folder.write("over.json", catalog_table("a").dump());
+  CHECK(count_of_all() == 0);
+  std::filesystem::remove(overlay);
+  CHECK(count_of_all() == 0);
+  folder.write("over.json", catalog_table("a").dump());
+  std::filesystem::create_symlink("root", root);
+  CHECK(count_of_all() == 1);
+  std::filesystem::remove(root);
+  CHECK(count_of_all() == 0);
+}

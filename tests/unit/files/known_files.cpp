@@ -102,6 +102,23 @@ TEST_CASE("a version that is refused leaves the one before in use, and is refuse
   CHECK(all.report.changed == texts{a});
 }
 
+TEST_CASE("what becomes of a file of another operator is that operator's to say") {
+  using namespace knowing;
+  const temporary_folder folder;
+  const std::string a = folder.write("a", "none");
+  library all;
+  CHECK(all.refresh({{a}, {}}).empty());
+  folder.write("a", "bad");
+  CHECK(all.refresh({{a}, {}}).empty());
+  CHECK(all.warned.empty());
+  CHECK(all.report.refused.empty());
+  folder.write("a", "one");
+  CHECK(all.refresh({{a}, {}}) == texts{"one"});
+  folder.write("a", "bad");
+  CHECK(all.refresh({{a}, {}}) == texts{"one"});
+  CHECK(all.warned.size() == 1);
+}
+
 TEST_CASE("a file that cannot be read now is read by the next reload, and said once") {
   using namespace knowing;
   const temporary_folder folder;

@@ -106,10 +106,30 @@ TEST_CASE("a folder or link that cannot be told is an obstacle, and what is abse
   // A root that is such a link, for manifests, tables and overlays.
   std::filesystem::create_symlink("knot", folder / "knot");
   const search_path knot{{folder / "knot"}, {folder / "knot", folder / "gone"}};
-  CHECK(places_of(list_manifests(knot, "scale")) == std::vector<std::string>{folder / "knot/kernels/scale"});
-  CHECK(places_of(list_tables(knot, "scale")) == std::vector<std::string>{folder / "knot/tables/scale"});
+  CHECK(places_of(list_manifests(knot, "scale")) == std::vector<std::string>{folder / "knot"});
+  CHECK(places_of(list_tables(knot, "scale")) == std::vector<std::string>{folder / "knot"});
   CHECK(places_of(list_overlays(knot, "scale")) == std::vector<std::string>{folder / "knot"});
   CHECK(list_overlays(knot, "scale").files == std::vector<std::string>{folder / "gone"});
+}
+
+TEST_CASE("the obstacle is the outermost folder that cannot be entered, whichever operator is looked for") {
+  using namespace searching;
+  const temporary_folder folder;
+  std::filesystem::create_directory(folder / "root");
+  std::filesystem::create_symlink("kernels", folder / "root/kernels");
+  std::filesystem::create_symlink("scale", folder / "root/scale");
+  const search_path searched{{folder / "root"}, {}};
+  for (const char* name : {"scale", "rotary"}) {
+    const file_listing found = list_manifests(searched, name);
+    CHECK(places_of(found) == std::vector<std::string>{folder / "root/kernels"});
+    CHECK(found.may_have(folder / "root/kernels/scale/host-any/a.json"));
+    CHECK_FALSE(found.may_have(folder / "root/tables/scale/a.json"));
+  }
+  // Nothing is in the way of what is absent, and a folder that is there is its own obstacle.
+  CHECK(switchyard::detail::find_obstacle_on(folder / "gone/deeper") == folder / "gone/deeper");
+  CHECK(switchyard::detail::find_obstacle_on(folder / "root/scale") == folder / "root/scale");
+  CHECK(switchyard::detail::find_obstacle_on(folder / "root/scale/x") == folder / "root/scale");
+  CHECK(switchyard::detail::find_obstacle_on("plain") == "plain");
 }
 
 TEST_CASE("an obstacle may hide itself and what is under it, and nothing beside it") {
