@@ -13,9 +13,9 @@ import sys
 import tempfile
 
 CALLS = 1600
-IN_PLACE = 300  # the least of an operator's lists of launches, and `fifty`
-ANY = 500
-CONDITIONS = 1000  # `fifty` where files name conditions on arguments
+IN_PLACE = 290  # the least of an operator's lists of launches, and `fifty`
+ANY = 495
+CONDITIONS = 950  # `fifty` where files name conditions on arguments
 
 
 def main():

@@ -54,33 +54,27 @@ class dispatcher_core final : public binding_user {
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
   /// says what is wrong with the arguments, are asked for new problems only.
-  // Always inline: the key stays in registers.
+  // Always inline: the key stays in registers. So does the call, which has one address: it is copied.
   template <class Call>
-  [[gnu::always_inline]] inline void launch(const void* arguments, stream launch_stream, workspace given,
-                                            const Call& call) {
+  [[gnu::always_inline]] inline void launch(stream launch_stream, const workspace& given, const Call call) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
     const auto key = call.key();  // behind what may call a function, else it would be kept in memory
     const std::uint64_t key_hash = hash(key);
-    plan* found = now->plans_by_key().first_of(key_hash);
-    if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
-      found = find_behind(*now, key_hash, call);
-    if (found != nullptr && found->direct != nullptr) [[likely]] {
-      detail::pointer_array
-          pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-      detail::bind_parameters(*found->direct, arguments, found->direct->image, pointers);
-      // Loaded again: to keep it over the call would take one instruction more.
-      const planned_launch& only = *found->direct;
-      const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
-      if (result != 0) [[unlikely]]
-        detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);
-      return;
-    }
-    if (found != nullptr && found->single != nullptr) {
-      if (found->single->key != nullptr) return launch_kept(*now, *found, arguments, launch_stream);
-      return launch_single(*now, *found, arguments, launch_stream);
-    }
-    launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
+    plan* const found = now->plans_by_key().first_of(key_hash);
+    if (found == nullptr) [[unlikely]]
+      return launch_unplanned(*now, key_hash, launch_stream, given, call);
+    if (!plan_cache::is_of(*found, key)) [[unlikely]]
+      return launch_behind(*now, launch_stream, given, call);
+    if (found->direct == nullptr) return launch_found(*now, *found, call.arguments(), launch_stream, given);
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    detail::bind_parameters(*found->direct, call.arguments(), found->direct->image, pointers);
+    // Loaded again: to keep it over the call would take one instruction more.
+    const planned_launch& only = *found->direct;
+    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      launch_again(*found, *found->direct, result, pointers, launch_stream);
   }
 
   /// Makes sure that everything a call needs is loaded, and keeps its plan. `own` are the values of the
@@ -201,57 +195,65 @@ class dispatcher_core final : public binding_user {
     return changes;
   }
 
-  // It makes the key again, so that the way of the other calls need not keep it.
+  // The functions of a call take no more parameters than registers pass: with others on the stack, it would
+  // need a frame pointer.
+
+  /// A call whose plan is not the first one of its bucket. It makes the key again, so that the way of the
+  /// other calls need not keep it.
   template <class Call>
-  [[nodiscard, gnu::noinline]] static plan* find_behind(binding& now, std::uint64_t key_hash,
-                                                        const Call& call) noexcept {
-    return now.plans_by_key().find(key_hash, call.key());
+  [[gnu::noinline]] void launch_behind(binding& now, stream launch_stream, const workspace& given,
+                                       const Call call) {
+    const auto key = call.key();
+    const std::uint64_t key_hash = hash(key);
+    plan* const found = now.plans_by_key().find(key_hash, key);
+    if (found == nullptr) return launch_unplanned(now, key_hash, launch_stream, given, call);
+    launch_found(now, *found, call.arguments(), launch_stream, given);
   }
 
+  /// A call that its key finds no plan of: its problem is new, or files added axes to the operator's.
   template <class Call>
-  [[gnu::noinline]] void launch_otherwise(binding& now, plan* found, std::uint64_t key_hash,
-                                          const void* arguments, stream launch_stream, workspace given,
-                                          const Call& call) {
-    if (found == nullptr) [[unlikely]] {
-      const auto own = call.problem();
-      if (now.reads_arguments() && launch_packed(now, own, key_hash, arguments, launch_stream, given)) return;
-      require_legal(own, [&call] { return call.check(); });
-      if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
-      const packed_problem packed = now.pack(own, arguments);
-      return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+  [[gnu::noinline]] void launch_unplanned(binding& now, std::uint64_t key_hash, stream launch_stream,
+                                          const workspace& given, const Call call) {
+    const void* const arguments = call.arguments();
+    const auto own = call.problem();
+    if (!now.reads_arguments()) {
+      require_legal(own, [call] { return call.check(); });
+      return launch_new(now, own, key_hash, arguments, launch_stream, given);
     }
-    launch_known(now, *found, arguments, launch_stream, given);
+    if (plan* const found = find_packed(now, own, key_hash, arguments))
+      return launch_found(now, *found, arguments, launch_stream, given);
+    require_legal(own, [call] { return call.check(); });
+    const packed_problem packed = now.pack(own, arguments);
+    launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
   }
 
-  /// A call of an operator with axes that files added. False where its problem is new.
-  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, std::uint64_t key_hash,
-                                                  const void* arguments, stream launch_stream,
-                                                  workspace given) {
+  /// The plan of a call of an operator with axes that files added, or null.
+  [[nodiscard, gnu::noinline]] static plan* find_packed(binding& now, problem_view own,
+                                                        std::uint64_t key_hash, const void* arguments) {
     added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
     const problem_view added = now.read_arguments(own, arguments, values);
-    plan* const found = now.plans().find(binding::hash_of(key_hash, added), own, added);
-    if (found == nullptr) return false;
-    if (found->direct != nullptr) {
-      launch_direct(*found, arguments, launch_stream);
-    } else if (found->single != nullptr && found->single->key != nullptr) {
-      launch_kept(now, *found, arguments, launch_stream);
-    } else if (found->single != nullptr) {
-      launch_single(now, *found, arguments, launch_stream);
-    } else {
-      launch_known(now, *found, arguments, launch_stream, given);
-    }
-    return true;
+    return now.plans().find(binding::hash_of(key_hash, added), own, added);
+  }
+
+  /// Launches a plan.
+  [[gnu::noinline]] void launch_found(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                      const workspace& given) {
+    if (found.way == launch_way::kept) return launch_kept(now, found, arguments, launch_stream);
+    if (found.way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
+    if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
+    if (found.way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
+    launch_known(now, found, arguments, launch_stream, given);
   }
 
   /// The one launch of a plan for which nothing is left to compute.
-  void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
+  [[gnu::noinline]] void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
     const planned_launch& only = *of.direct;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
     detail::bind_parameters(only, arguments, only.image, pointers);
-    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
     if (result != 0) [[unlikely]]
-      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+      launch_again(of, only, result, pointers, launch_stream);
   }
 
   template <class Check>
@@ -259,7 +261,8 @@ class dispatcher_core final : public binding_user {
     if (const std::string wrong = check(); !wrong.empty()) detail::fail_illegal(op_, own, wrong);
   }
 
-  void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream, workspace given) {
+  [[gnu::noinline]] void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                      const workspace& given) {
     if (found.is_provisional && found.kind->may_decide_again() &&
         launch_decided_again(now, found, arguments, launch_stream, given)) {
       return;
@@ -274,7 +277,7 @@ class dispatcher_core final : public binding_user {
   /// Decides a provisional plan again and launches the better one. False where the plan at hand is to be
   /// used.
   [[nodiscard, gnu::cold]] bool launch_decided_again(binding& now, const plan& found, const void* arguments,
-                                                     stream launch_stream, workspace given) {
+                                                     stream launch_stream, const workspace& given) {
     std::unique_ptr<plan> fresh;
     try {
       if (driver_->capturing(launch_stream)) {
@@ -291,7 +294,7 @@ class dispatcher_core final : public binding_user {
   }
 
   void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments,
-                  stream launch_stream, workspace given) {
+                  stream launch_stream, const workspace& given) {
     if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
     std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
@@ -299,7 +302,7 @@ class dispatcher_core final : public binding_user {
   }
 
   void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
-                 workspace given) {
+                 const workspace& given) {
     now.note(*fresh, 1);
     if (fresh->is_counted) fresh->kind->trace(*fresh);
     plan* const published = publish(now, fresh);
@@ -340,12 +343,12 @@ class dispatcher_core final : public binding_user {
   }
 
   /// `passed_over`: the variants that were tried for this call before; null: none.
-  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, workspace given,
+  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, const workspace& given,
            const std::vector<std::uint32_t>* passed_over = nullptr) {
     const planned_launch* started = nullptr;
     try {
       const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
-      detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      detail::local_image local;
       const image_line* image = nullptr;
       for (std::size_t i = 0; i < of.launches.size(); ++i) {
         const planned_launch& each = of.launches[i];
@@ -369,7 +372,8 @@ class dispatcher_core final : public binding_user {
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
   [[gnu::cold, gnu::noinline]] void run_without(binding& now, const plan& unfit, const call_error& problem,
-                                                const void* arguments, stream launch_stream, workspace given,
+                                                const void* arguments, stream launch_stream,
+                                                const workspace& given,
                                                 const std::vector<std::uint32_t>* before = nullptr) {
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
     std::vector<std::uint32_t> passed_over;
@@ -391,21 +395,42 @@ class dispatcher_core final : public binding_user {
     const planned_launch& only = *of.single;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    if (only.late_grid != nullptr ||
-        only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
+    if (only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
                        pointers.data()) == nullptr) [[unlikely]] {
-      return launch_single(now, of, arguments, launch_stream);
+      return launch_interpreted(now, of, arguments, launch_stream);
     }
-    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
+    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
     if (result != 0) [[unlikely]]
-      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+      launch_again(of, *of.single, result, pointers, launch_stream);
   }
 
-  /// The one launch of a plan, with late values or tensor maps.
-  [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
-                                       stream launch_stream) {
+  /// The one launch of a plan, with late values that need no interpreter unless one does not fit.
+  [[gnu::noinline]] void launch_compiled(binding& now, const plan& of, const void* arguments,
+                                         stream launch_stream) {
+    const planned_launch& only = *of.single;
+    detail::local_image local;
+    image_line* const image = local.data();
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    only.bind_copy(*only.layout, reinterpret_cast<std::uintptr_t>(arguments), only.image, image,
+                   pointers.data());
+    bool all_fit = true;
+    detail::run_late(
+        *only.late, static_cast<const std::byte*>(arguments), reinterpret_cast<std::byte*>(image),
+        [](std::uint32_t) -> const void* { return nullptr; },  // it has no workspace
+        [&all_fit](std::uint32_t) { all_fit = false; });
+    if (!all_fit) [[unlikely]]
+      return launch_interpreted(now, of, arguments, launch_stream);
+    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      launch_again(of, *of.single, result, pointers, launch_stream);
+  }
+
+  /// The one launch of a plan, with any late values and tensor maps.
+  [[gnu::noinline]] void launch_interpreted(binding& now, const plan& of, const void* arguments,
+                                            stream launch_stream) {
     try {
-      detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      detail::local_image local;
       const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
       const image_line* image = nullptr;
       const status result = call.start(*of.single, local, image);
@@ -415,6 +440,14 @@ class dispatcher_core final : public binding_user {
       if (problem.code() != error_code::evaluation_failed) throw;
       run_without(now, of, problem, arguments, launch_stream, {});
     }
+  }
+
+  /// Launches the only launch of a plan again, which the driver refused.
+  [[gnu::cold, gnu::noinline]] void launch_again(const plan& of, const planned_launch& only, status refused,
+                                                 detail::pointer_array& parameters, stream launch_stream) {
+    const status result =
+        driver_->launch_again(refused, only.function, only.geometry, parameters.data(), launch_stream);
+    if (result != 0) detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
   }
 
   const operator_description& op_;

@@ -83,9 +83,11 @@ class planner {
     if (!is_single) return;
     if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
       out.direct = &first;
-    } else {
-      out.single = &first;
+      out.way = launch_way::direct;
+      return;
     }
+    out.single = &first;
+    out.way = way_of(first);
   }
 
   template <class Visitor>
@@ -133,6 +135,12 @@ class planner {
       const std::int64_t value = value_of(from[i], name);
       if (!to_extent(value, *into[i])) fail(std::string{name} + " would be " + std::to_string(value));
     }
+  }
+
+  [[nodiscard]] static launch_way way_of(const planned_launch& single) {
+    if (single.late_grid != nullptr) return launch_way::interpreted;
+    if (single.key != nullptr) return launch_way::kept;
+    return single.makes_image && !single.late->interprets() ? launch_way::compiled : launch_way::interpreted;
   }
 
   /// Makes room for everything in one piece, and copies what layouts have ready.

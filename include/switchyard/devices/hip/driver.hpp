@@ -130,6 +130,10 @@ class driver final : public device_driver {
     return library_->module_launch_kernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                           geometry.shared_bytes, handle(on), parameters, nullptr);
   }
+  [[nodiscard]] status try_launch(function_handle function, const launch_geometry& geometry,
+                                  void** parameters, stream on) noexcept override {
+    return launch(function, geometry, parameters, on);
+  }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
                             stream on) noexcept override {

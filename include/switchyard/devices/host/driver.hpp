@@ -198,6 +198,10 @@ class driver final : public device_driver {
     });
     return 0;
   }
+  [[nodiscard]] status try_launch(function_handle function, const launch_geometry& geometry,
+                                  void** parameters, stream on) noexcept override {
+    return launch(function, geometry, parameters, on);
+  }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
                             stream /*on*/) noexcept override {
