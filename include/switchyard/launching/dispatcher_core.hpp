@@ -1,4 +1,4 @@
-// The launch path without an operator's type: find or make the plan, bind the parameters, call the driver.
+// The launch path without an operator's type: find or make the plan, and launch it.
 //
 // Any thread may call. A call of a problem that was met before takes no lock and allocates nothing; one of a
 // new problem never waits for the thread that replaces files, which loads and frees on its own account.
@@ -22,10 +22,11 @@
 #include <switchyard/launching/binding_source.hpp>
 #include <switchyard/launching/call_errors.hpp>
 #include <switchyard/launching/carry_plans.hpp>
+#include <switchyard/launching/displaced_bindings.hpp>
 #include <switchyard/launching/kept_ranges.hpp>
-#include <switchyard/launching/launch_late.hpp>
-#include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/plan.hpp>
+#include <switchyard/launching/plan_cache.hpp>
+#include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
@@ -36,20 +37,19 @@
 namespace switchyard {
 inline namespace v0 {
 
-class dispatcher_core final : public binding_user {
+class dispatcher_core final : public binding_user, private plan_launcher {
  public:
   /// Throws error when the operator's files cannot be read, or the device has none that run.
   dispatcher_core(const operator_description& op, binding_source& source, device target)
-      : op_{op}, source_{source}, device_{std::move(target)}, driver_{device_.driver().get()} {
-    source_.attach(op_, device_, *this);
+      : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
+    source_.attach(op, device_, *this);
   }
   dispatcher_core(const dispatcher_core&) = delete;
   dispatcher_core& operator=(const dispatcher_core&) = delete;
   /// No call may be under way.
   ~dispatcher_core() override {
     source_.detach(*this);
-    delete current_.load(std::memory_order_relaxed);           // NOLINT(cppcoreguidelines-owning-memory)
-    for (const binding* const each : displaced_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
+    delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
@@ -143,7 +143,7 @@ class dispatcher_core final : public binding_user {
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
   [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override {
     binding* old = nullptr;
-    displaced_.reserve(displaced_.size() + 1);  // nothing fails once calls use the fresh one
+    displaced_.make_room();  // nothing fails once calls use the fresh one
     for (int round = 0;; ++round) {
       const std::size_t prepared = prepare_again(*fresh);
       if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
@@ -154,7 +154,7 @@ class dispatcher_core final : public binding_user {
       break;
     }
     if (old == nullptr) return true;
-    displaced_.push_back(old);
+    displaced_.add(old);
     free_replaced();
     return true;
   }
@@ -163,18 +163,10 @@ class dispatcher_core final : public binding_user {
     return current_.load(std::memory_order_acquire);
   }
 
-  void free_replaced() override {
-    std::erase_if(displaced_, [this](binding* old) {
-      return reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
-    });
-    // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
-    for (int attempt = 0; attempt < most_attempts && reclaimer_.collect_owned() > 0; ++attempt) {
-    }
-  }
+  void free_replaced() override { displaced_.free(reclaimer_); }
 
  private:
   static constexpr int most_rounds = 4;
-  static constexpr int most_attempts = 8;
 
   /// Loads what was prepared; returns the changes of the kept ranges up to then.
   std::size_t prepare_again(binding& fresh) {
@@ -244,17 +236,6 @@ class dispatcher_core final : public binding_user {
     if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
     if (found.way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
     launch_known(now, found, arguments, launch_stream, given);
-  }
-
-  /// The one launch of a plan for which nothing is left to compute.
-  [[gnu::noinline]] void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
-    const planned_launch& only = *of.direct;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(only, arguments, only.image, pointers);
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(of, only, result, pointers, launch_stream);
   }
 
   template <class Check>
@@ -343,126 +324,15 @@ class dispatcher_core final : public binding_user {
     waiting_.store(left, std::memory_order_relaxed);
   }
 
-  /// `passed_over`: the variants that were tried for this call before; null: none.
-  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, const workspace& given,
-           const std::vector<std::uint32_t>* passed_over = nullptr) {
-    const planned_launch* started = nullptr;
-    try {
-      const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
-      detail::local_image local;
-      const image_line* image = nullptr;
-      for (std::size_t i = 0; i < of.launches.size(); ++i) {
-        const planned_launch& each = of.launches[i];
-        if (each.is_empty) continue;
-        const status result =
-            each.is_fill
-                ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
-                                of.workspace[each.fill_workspace].bytes, launch_stream)
-                : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
-                      each, local, image);
-        if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
-        if (!each.is_fill) started = &each;
-      }
-    } catch (const call_error& problem) {
-      // A kernel that was started may have written results that are inputs as well.
-      if (problem.code() != error_code::evaluation_failed || started != nullptr) throw;
-      run_without(now, of, problem, arguments, launch_stream, given, passed_over);
-    }
-  }
-
-  /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
-  /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
-  [[gnu::cold, gnu::noinline]] void run_without(binding& now, const plan& unfit, const call_error& problem,
-                                                const void* arguments, stream launch_stream,
-                                                const workspace& given,
-                                                const std::vector<std::uint32_t>* before = nullptr) {
-    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-    std::vector<std::uint32_t> passed_over;
-    if (before != nullptr) passed_over = *before;
-    passed_over.push_back(unfit.chosen.variant);
-    std::unique_ptr<plan> next;
-    try {
-      next = unfit.kind->make_plan_without(passed_over, unfit, problem, may_load);
-    } catch (const call_error& nothing_left) {
-      if (nothing_left.code() != error_code::no_variant) throw;
-      throw call_error{problem};
-    }
-    run(now, *next, arguments, launch_stream, given, &passed_over);
-  }
-
-  /// The one launch of a plan, whose image may have been kept.
-  [[gnu::noinline]] void launch_kept(binding& now, const plan& of, const void* arguments,
-                                     stream launch_stream) {
-    const planned_launch& only = *of.single;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    if (only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
-                       pointers.data()) == nullptr) [[unlikely]] {
-      return launch_interpreted(now, of, arguments, launch_stream);
-    }
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(of, *of.single, result, pointers, launch_stream);
-  }
-
-  /// The one launch of a plan, with late values that need no interpreter unless one does not fit.
-  [[gnu::noinline]] void launch_compiled(binding& now, const plan& of, const void* arguments,
-                                         stream launch_stream) {
-    const planned_launch& only = *of.single;
-    detail::local_image local;
-    image_line* const image = local.data();
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    only.bind_copy(*only.layout, reinterpret_cast<std::uintptr_t>(arguments), only.image, image,
-                   pointers.data());
-    bool all_fit = true;
-    detail::run_late(
-        *only.late, static_cast<const std::byte*>(arguments), reinterpret_cast<std::byte*>(image),
-        [](std::uint32_t) -> const void* { return nullptr; },  // it has no workspace
-        [&all_fit](std::uint32_t) { all_fit = false; });
-    if (!all_fit) [[unlikely]]
-      return launch_interpreted(now, of, arguments, launch_stream);
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(of, *of.single, result, pointers, launch_stream);
-  }
-
-  /// The one launch of a plan, with any late values and tensor maps.
-  [[gnu::noinline]] void launch_interpreted(binding& now, const plan& of, const void* arguments,
-                                            stream launch_stream) {
-    try {
-      detail::local_image local;
-      const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
-      const image_line* image = nullptr;
-      const status result = call.start(*of.single, local, image);
-      if (result != 0) [[unlikely]]
-        detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-    } catch (const call_error& problem) {
-      if (problem.code() != error_code::evaluation_failed) throw;
-      run_without(now, of, problem, arguments, launch_stream, {});
-    }
-  }
-
-  /// Launches the only launch of a plan again, which the driver refused.
-  [[gnu::cold, gnu::noinline]] void launch_again(const plan& of, const planned_launch& only, status refused,
-                                                 detail::pointer_array& parameters, stream launch_stream) {
-    const status result =
-        driver_->launch_again(refused, only.function, only.geometry, parameters.data(), launch_stream);
-    if (result != 0) detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-  }
-
-  const operator_description& op_;
   binding_source& source_;
   device device_;
-  // What every call reads.
-  device_driver* driver_;
-  std::atomic<binding*> current_{nullptr};
+  std::atomic<binding*> current_{nullptr};  // which every call reads, as what is above
   reclaimer reclaimer_;
   // What writers contend for, on a cache line of its own.
   alignas(64) mutex mutex_;
-  std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
-  detail::kept_ranges prepared_;         // guarded by mutex_
-  std::vector<binding*> displaced_;      // owned, until the reclaimer has them; for the source's calls alone
+  std::atomic<std::size_t> waiting_{0};   // retired plans that readers held when last looked at
+  detail::kept_ranges prepared_;          // guarded by mutex_
+  detail::displaced_bindings displaced_;  // for the source's calls alone
 };
 
 }  // namespace v0
