@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <switchyard/base/lock.hpp>
+#include <switchyard/base/monotonic_time.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/problem_kinds.hpp>
@@ -38,14 +39,18 @@ inline namespace v0 {
 
 class binding {
  public:
-  /// `generation` may be null; else it grows when a variant leaves service or returns to it.
+  /// `generation` may be null; else it grows when a variant leaves service or returns to it. `clock` is the
+  /// one that variants wait by which are loaded again later.
   binding(std::shared_ptr<const rule_book> rules, std::shared_ptr<kernel_loader> loader,
           std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
-          std::shared_ptr<generation_counter> generation = nullptr)
+          std::shared_ptr<generation_counter> generation = nullptr,
+          nanosecond_clock clock = monotonic_nanoseconds)
       : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
                 std::move(generation)},
         plans_{reads_arguments() ? 1 : plan_capacity},
-        packed_plans_{reads_arguments() ? plan_capacity : 1} {}
+        packed_plans_{reads_arguments() ? plan_capacity : 1} {
+    shared_.clock = clock;
+  }
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
   /// No launch may be under way.
