@@ -59,6 +59,19 @@ enum class value_kind : std::uint8_t { pointer, i8, u8, i16, u16, i32, u32, i64,
   return sizes[static_cast<std::size_t>(kind)];
 }
 
+namespace detail {
+
+/// Whether an integer expression's value can be stored as `kind` without loss.
+[[nodiscard]] constexpr bool fits(value_kind kind, std::int64_t value) noexcept {
+  const unsigned bits = size_of(kind) * 8;
+  if (bits == 64) return kind != value_kind::u64 || value >= 0;
+  const bool is_signed = kind == value_kind::i8 || kind == value_kind::i16 || kind == value_kind::i32;
+  const std::int64_t high = std::int64_t{1} << (is_signed ? bits - 1 : bits);
+  return value < high && value >= (is_signed ? -high : 0);
+}
+
+}  // namespace detail
+
 struct axis_description {
   std::string_view name;
   axis_kind kind = axis_kind::size;

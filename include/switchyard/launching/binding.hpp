@@ -14,6 +14,7 @@
 
 #include <switchyard/base/lock.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/problem_kinds.hpp>
 #include <switchyard/choosing/rule_book.hpp>
 #include <switchyard/choosing/select.hpp>
@@ -101,14 +102,15 @@ class binding {
                      shared_.rules->explain_failure(problem, *rules, {})};
   }
 
-  /// The choice with its grounds, and with grids where the variant's kernels need no argument for them.
-  [[nodiscard]] explanation explain(problem_view problem) {
+  /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
+  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr) {
     const problem_kind kind = shared_.rules->kind_of(problem);
     const kind_binding* known = find(kind);
     if (known == nullptr) known = make(kind);
-    if (known != nullptr) return known->explain(problem);
+    if (known != nullptr) return known->explain(problem, arguments);
     const auto rules = shared_.rules->read_nearest(problem);
-    return switchyard::explain(*rules, problem, rules->select(problem));
+    return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {},
+                               arguments);
   }
 
   /// Chooses, loads and lays out for a packed problem; throws as kind_binding::make_plan() and kind_of() do.

@@ -122,7 +122,8 @@ class dispatcher_core final : public binding_user {
   [[nodiscard]] explanation explain(problem_view own, const void* arguments) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view());
+    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
+                        static_cast<const std::byte*>(arguments));
   }
 
   /// Bytes of workspace that a call takes. What the call needs is loaded, and its plan kept, so that a caller

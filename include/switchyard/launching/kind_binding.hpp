@@ -18,6 +18,7 @@
 #include <switchyard/base/lock.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/rule_book.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
@@ -68,9 +69,15 @@ class kind_binding {
     return rules_->select(problem, unusable_);
   }
 
-  /// The choice with its grounds, and with grids where the variant's kernels need no argument for them.
-  [[nodiscard]] explanation explain(problem_view problem) const {
-    return switchyard::explain(*rules_, problem, select(problem), unusable_);
+  /// The choice that a call comes to: a variant that cannot be computed for it gives way. What single
+  /// arguments rule out is passed over as well, where they are given.
+  [[nodiscard]] choice select_fitting(problem_view problem, const std::byte* arguments = nullptr) const {
+    return switchyard::select_fitting(*rules_, problem, unusable_, arguments);
+  }
+
+  /// That choice with its grounds.
+  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr) const {
+    return switchyard::explain(*rules_, problem, select_fitting(problem, arguments), unusable_, arguments);
   }
 
   /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
@@ -407,11 +414,9 @@ class kind_binding {
   }
 
   [[noreturn, gnu::cold]] void fail_grid(const variant& of, std::size_t index, const dim3& grid) const {
-    throw driver_error{error_code::launch_failed, "kernel '" + of.launches[index].kernel +
-                                                      "': the grid would be " + std::to_string(grid.x) + "x" +
-                                                      std::to_string(grid.y) + "x" + std::to_string(grid.z) +
-                                                      ", which is more than " +
-                                                      shared_.loader->driver().properties().name + " takes"};
+    throw driver_error{
+        error_code::launch_failed,
+        detail::explain_grid(of.launches[index].kernel, grid, shared_.loader->driver().properties().name)};
   }
 
   void make_room_for_images(const plan& out) {

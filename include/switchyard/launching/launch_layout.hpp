@@ -42,7 +42,6 @@ struct launch_layout {
   /// A value of the image that each plan computes.
   struct problem_value {
     expression value;
-    const std::string* text = nullptr;
     value_kind kind = value_kind::i64;
     bool is_real = false;
     std::uint32_t axis = no_index;  ///< the value is this axis
@@ -263,7 +262,7 @@ class layout_maker {
       if (formal.value.is_constant()) {
         store_real(at_image(at), formal.kind, formal.value.evaluate_real({}));
       } else {
-        out.values.push_back({formal.value, &formal.text, formal.kind, true, no_index, at});
+        out.values.push_back({formal.value, formal.kind, true, no_index, at});
       }
       return;
     }
@@ -274,7 +273,7 @@ class layout_maker {
       return;
     }
     const std::uint32_t axis = late_compiler::axis_alone(value);
-    out.values.push_back({std::move(value), &formal.text, formal.kind, false, axis, at});
+    out.values.push_back({std::move(value), formal.kind, false, axis, at});
   }
 
   [[nodiscard]] std::byte* at_image(std::size_t offset) const noexcept {

@@ -27,6 +27,7 @@
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
@@ -141,9 +142,6 @@ struct plan {
   bool is_provisional = false;          ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet
 };
-
-/// Workspace buffers start at multiples of this.
-inline constexpr std::size_t workspace_alignment = 256;
 
 }  // namespace v0
 }  // namespace switchyard

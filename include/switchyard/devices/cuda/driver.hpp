@@ -27,6 +27,7 @@
 #include <switchyard/devices/cuda/tensor_map.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -98,10 +99,7 @@ class driver final : public device_driver {
   }
 
   [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
-    constexpr std::uint32_t most_x =
-        0x7fffffff;  // of every compute capability since 3.0, as those of y and z
-    constexpr std::uint32_t most_yz = 0xffff;
-    return geometry.grid.x <= most_x && geometry.grid.y <= most_yz && geometry.grid.z <= most_yz;
+    return switchyard::detail::fits_cuda(geometry.grid);
   }
 
   void configure(function_handle function, const launch_geometry& geometry) override {
