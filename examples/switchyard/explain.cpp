@@ -133,6 +133,26 @@ struct applied_rule {
   });
 }
 
+/// Where a row names a variant first whose time is not the least of those that may serve.
+[[nodiscard]] std::string describe_tie(const explained_call& of, const sy::bound_group& group,
+                                       std::uint32_t row) {
+  std::uint32_t first = sy::no_index;
+  float of_first = 0;
+  for (const sy::bound_time& time : group.row_times(row)) {
+    const std::uint32_t serving =
+        of.rules->first_admissible(group.named[time.variant].candidates, of.values(), of.unusable);
+    if (serving == sy::no_index) continue;
+    if (first == sy::no_index) {
+      first = serving;
+      of_first = time.microseconds;
+    } else if (group.timed && time.microseconds < of_first) {
+      return ", which names '" + of.rules->candidates[first].variant->id +
+             "' first among times that cannot be told apart";
+    }
+  }
+  return {};
+}
+
 /// What a group of rows says to a problem, in words.
 [[nodiscard]] std::string ask_group(const explained_call& of, const sy::bound_group& group) {
   const sy::selector& rules = *of.rules;
@@ -143,7 +163,7 @@ struct applied_rule {
   std::string out;
   if (const std::uint32_t row = group.find_row(problem); row != sy::no_index) {
     const std::string name = "row " + std::to_string(group.origins[row].row) + " for exactly these sizes";
-    if (has_serving(of, group, row)) return "has " + name;
+    if (has_serving(of, group, row)) return "has " + name + describe_tie(of, group, row);
     out = "has no variant that may serve in " + name + "; ";
   }
   constexpr float exact_step = sy::bound_dimension::exact_spacing / 2;

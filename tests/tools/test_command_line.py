@@ -121,16 +121,17 @@ def check_real_tables(checks, program, folder):
     """Every operator on every device that this project's tables name, and on invented ones, without kernels."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tables")
     shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    os.symlink(source, os.path.join(folder, "tables"))
+    tables = os.path.join(folder, "tables")
     for operator in sorted(os.listdir(source)):
         place = os.path.join(source, operator)
-        for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        os.makedirs(tables, exist_ok=True)  # one operator at a time: the tool looks at all tables for devices
+        os.symlink(place, os.path.join(tables, operator))
+        for name in sorted(os.listdir(place)) if os.path.isdir(place) and operator not in ("schema", "study") else ():
             with open(os.path.join(place, name), encoding="utf-8") as file:
                 table = json.load(file)
             if table.get("schema") != "switchyard.table/1":
                 continue
-            for group in table["groups"][:3]:
+            for group in table["groups"][:2]:
                 row = group["rows"][len(group["rows"]) // 2]
                 values = {**group.get("type", {}), **dict(zip(group["axes"], row["at"]))}
                 check_bare(checks, program, folder, operator, table["device"]["name"], values)
@@ -138,8 +139,8 @@ def check_real_tables(checks, program, folder):
                 status, out, problem = explain_bare(program, folder, operator, device, values)
                 checks.that(status == 1 or device == "host:x86_64", f"explain {operator} on {device}: {status} {problem}")
                 checks.that("<- chosen\n" not in out and "stale" not in out, f"explain {operator} on {device}:\n{out}")
-    os.remove(os.path.join(folder, "tables"))
-    os.rmdir(folder)
+        os.remove(os.path.join(tables, operator))
+    shutil.rmtree(folder)
 
 
 def explain_bare(program, folder, operator, device, values, *more):
@@ -158,7 +159,8 @@ def check_bare(checks, program, folder, operator, device, values):
     found = json.loads(explain_bare(program, folder, operator, device, values, "--json")[1])
     compared = [each["microseconds"] for each in found["candidates"] if each.get("compared")]
     checks.that(found["choice"]["variant"] == found["candidates"][0]["variant"], f"{name}: the first candidate is not the chosen one")
-    checks.that(compared and min(compared) == compared[0], f"{name}: another variant is faster: {compared}")
+    is_tie = f"which names '{found['choice']['variant']}' first among times that cannot be told apart" in out
+    checks.that(compared and (min(compared) == compared[0]) != is_tie, f"{name}: another variant is faster: {compared}")
     checks.equal((found["installed"], found["choice"]["stale"], found["launches"]), (False, False, []), name)
 
 
