@@ -7,6 +7,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/problem/target.hpp>
+#include <switchyard/tool/device_limits.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"
@@ -87,6 +88,8 @@ void complete_properties(sy::device_properties& device) {
   if (device.attribute("warp_size") == 0 && device.backend != "host") {
     device.set("warp_size", device.backend == "hip" && device.arch.starts_with("gfx9") ? 64 : 32);
   }
+  if (device.attribute("shared_bytes_per_block") == 0)
+    device.set("shared_bytes_per_block", sy::tool::most_shared_bytes({device.backend, device.arch}));
   if (device.backend == "host" && device.arch == "aarch64") device.set("neon", 1);
 }
 

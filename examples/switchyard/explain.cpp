@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,14 +17,18 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/lost_rows.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/expression/joint_program.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 #include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 #include "devices.hpp"
+#include "installed.hpp"
 #include "operators.hpp"
 #include "predictions.hpp"
 
@@ -101,6 +107,18 @@ void require_named(const sy::operator_description& of_files, const sy::operator_
                     (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};
 }
 
+/// A choice and what it was made from.
+struct explained_call {
+  std::shared_ptr<const sy::selector> rules;
+  stated_problem problem;
+  known_device device;
+  bool is_installed = true;  ///< kernels of the device are; else the variants are those that tables name
+  std::vector<std::atomic<bool>> unusable;  ///< candidates that cannot be loaded
+  sy::explanation why;
+
+  [[nodiscard]] sy::problem_view values() const noexcept { return problem.values; }
+};
+
 /// One rule of selection and what came of it.
 struct applied_rule {
   std::string name;
@@ -117,61 +135,97 @@ struct applied_rule {
   return out + " of group " + std::to_string(here.group) + " of " + rules.tables[here.table]->path;
 }
 
+/// Whether one of a row's variants may serve.
+[[nodiscard]] bool has_serving(const explained_call& of, const sy::bound_group& group, std::uint32_t row) {
+  const auto times = group.row_times(row);
+  return std::any_of(times.begin(), times.end(), [&](const sy::bound_time& time) {
+    return of.rules->first_admissible(group.named[time.variant].candidates, of.values(), of.unusable) !=
+           sy::no_index;
+  });
+}
+
+/// Where a row names a variant first whose time is not the least of those that may serve.
+[[nodiscard]] std::string describe_tie(const explained_call& of, const sy::bound_group& group,
+                                       std::uint32_t row) {
+  std::uint32_t first = sy::no_index;
+  float of_first = 0;
+  for (const sy::bound_time& time : group.row_times(row)) {
+    const std::uint32_t serving =
+        of.rules->first_admissible(group.named[time.variant].candidates, of.values(), of.unusable);
+    if (serving == sy::no_index) continue;
+    if (first == sy::no_index) {
+      first = serving;
+      of_first = time.microseconds;
+    } else if (group.timed && time.microseconds < of_first) {
+      return ", which names '" + of.rules->candidates[first].variant->id +
+             "' first among times that cannot be told apart";
+    }
+  }
+  return {};
+}
+
 /// What a group of rows says to a problem, in words.
-[[nodiscard]] std::string ask_group(const sy::selector& rules, const sy::bound_group& group,
-                                    sy::problem_view problem) {
-  if (const std::uint32_t other = rules.left_out(group, problem, {}); other != sy::no_index) {
+[[nodiscard]] std::string ask_group(const explained_call& of, const sy::bound_group& group) {
+  const sy::selector& rules = *of.rules;
+  const sy::problem_view problem = of.values();
+  if (const std::uint32_t other = rules.left_out(group, problem, of.unusable); other != sy::no_index) {
     return "does not compare '" + rules.candidates[other].variant->id + "', which serves this problem";
   }
+  std::string out;
   if (const std::uint32_t row = group.find_row(problem); row != sy::no_index) {
-    return "has " + name_row(rules, group, row) + " for exactly these sizes";
+    const std::string name = name_row(rules, group, row) + " for exactly these sizes";
+    if (has_serving(of, group, row)) return "has " + name + describe_tie(of, group, row);
+    out = "has no variant that may serve in " + name + "; ";
   }
+  constexpr float exact_step = sy::bound_dimension::exact_spacing / 2;
   std::array<float, sy::max_dimensions> point{};
   sy::joint_program::values computed{group.program, problem};
-  if (!group.place(problem, computed, point)) return "has no row with the same value on its exact axes";
   sy::neighbour_list near;
-  group.index.nearest({point.data(), group.axes.size()}, group.neighbours, near);
-  if (near.count == 0) return "has no rows";
-  const double distance = std::sqrt(static_cast<double>(near.entries[0].squared_distance));
+  const bool has_place = group.place(problem, computed, point);
+  if (has_place) group.index.nearest({point.data(), group.dimensions.size()}, group.neighbours, near);
+  while (near.count > 0 && near.entries[near.count - 1].squared_distance >= exact_step * exact_step)
+    --near.count;
+  if (near.count == 0) return out + "has no row with the same values on its exact axes";
+  std::uint32_t first = 0;
+  while (first < near.count && !has_serving(of, group, near.entries[first].row)) ++first;
+  const std::string count = std::to_string(near.count) + (near.count == 1 ? " neighbour" : " neighbours");
+  if (first == near.count) return out + count + ", none with a variant that may serve";
+  const std::uint32_t row = near.entries[first].row;
+  const double distance = std::sqrt(static_cast<double>(near.entries[first].squared_distance));
   std::string at;
   for (std::size_t i = 0; i < group.axes.size(); ++i) {
     at += (i > 0 ? " " : "") + std::string{rules.op->axes[group.axes[i]].name} + "=" +
-          std::to_string(group.at[near.entries[0].row * group.axes.size() + i]);
+          std::to_string(group.at[row * group.axes.size() + i]);
   }
-  return std::to_string(near.count) + " neighbours, the nearest " +
-         name_row(rules, group, near.entries[0].row) + " (" + at + ") at distance " +
+  return out + count + ", the nearest " + name_row(rules, group, row) + " (" + at + ") at distance " +
          sy::text::number(distance) + (distance <= group.envelope ? ", within" : ", outside") +
          " the envelope of " + sy::text::number(group.envelope);
 }
 
-[[nodiscard]] std::vector<applied_rule> trace(const sy::selector& rules, sy::problem_view problem,
-                                              const sy::explanation& why) {
-  std::vector<applied_rule> out;
-  const sy::choice& chosen = why.chosen;
-  out.push_back({"candidates", std::to_string(rules.candidates.size()) + " variants can run on the device, " +
-                                   std::to_string(std::count_if(why.candidates.begin(), why.candidates.end(),
-                                                                [](const auto& c) { return c.admissible; })) +
-                                   " of them may serve this problem"});
-  out.push_back({"force", rules.is_forced ? why.operator_name + ":" + rules.force_text + " decides"
-                                          : std::string{"not set"}});
-  if (rules.is_forced) return out;
-  std::size_t applying = 0;
-  for (const sy::bound_pin& each : rules.pins) applying += each.applies(problem) ? 1U : 0U;
-  out.push_back({"pins", std::to_string(applying) + " of " + std::to_string(rules.pins.size()) + " apply" +
-                             (chosen.why == sy::reason::pinned ? ": " + why.table + " decides"
-                              : applying > 0                   ? ", to variants that may not serve"
-                                                               : "")});
-  if (chosen.why == sy::reason::pinned) return out;
+/// ", 34 of its 35 variants are not installed for this device"; empty: all are.
+[[nodiscard]] std::string describe_uninstalled(const sy::bound_group& group) {
+  const auto missing =
+      std::count_if(group.named.begin(), group.named.end(),
+                    [](const sy::named_candidates& each) { return each.candidates.empty(); });
+  if (missing == 0) return {};
+  return ", " + std::to_string(missing) + " of whose " + std::to_string(group.named.size()) +
+         " variants are not installed for this device,";
+}
+
+/// What the rows of tables say, group by group.
+void trace_rows(const explained_call& of, std::vector<applied_rule>& out) {
+  const sy::selector& rules = *of.rules;
+  const sy::choice& chosen = of.why.chosen;
   bool decided = false;
   std::size_t other_types = 0;
   for (std::size_t i = 0; i < rules.groups.size(); ++i) {
     const sy::bound_group& group = rules.groups[i];
-    if (!sy::matches(group.type, problem)) {
+    if (!sy::matches(group.type, of.values())) {
       ++other_types;
       continue;
     }
     const auto& origin = group.origins.front();
-    std::string outcome = decided ? "not asked" : ask_group(rules, group, problem);
+    std::string outcome = decided ? "not asked" : ask_group(of, group);
     // An extrapolation decides only when no later group does better, so all are asked.
     if (!decided && i == chosen.group) {
       outcome += ": decides";
@@ -179,48 +233,119 @@ struct applied_rule {
     }
     out.push_back({"rows", rules.tables[origin.table]->path + " group " + std::to_string(origin.group) +
                                " (" + std::string{to_string(group.rank)} + ", " +
-                               std::to_string(group.row_count()) + " rows) " + outcome});
+                               std::to_string(group.row_count()) + " rows)" + describe_uninstalled(group) +
+                               " " + outcome});
     if (i != chosen.group) continue;
-    for (const sy::lost_row& each : why.lost) {
+    for (const sy::lost_row& each : of.why.lost) {
       out.push_back({"not used", each.table + " group " + std::to_string(each.group) + " has row " +
                                      std::to_string(each.row) + " for the same sizes: " + each.why});
     }
   }
-  if (other_types > 0) out.push_back({"rows", std::to_string(other_types) + " groups are of other types"});
-  if (rules.groups.empty()) out.push_back({"rows", "no table was measured on a device of this backend"});
+  for (const sy::silent_group& group : rules.silent) {
+    if (!sy::matches(group.type, of.values())) {
+      ++other_types;
+      continue;
+    }
+    const sy::table& table = *rules.tables[group.first.table];
+    out.push_back({"rows", table.path + " group " + std::to_string(group.first.group) + " (" +
+                               std::string{to_string(sy::rank_of(rules.device, table.device))} +
+                               ") names no variant that is installed for this device"});
+  }
+  if (other_types > 0) {
+    out.push_back({"rows", std::to_string(other_types) + (other_types == 1 ? " group is of another type"
+                                                                           : " groups are of other types")});
+  }
+  if (rules.groups.empty() && rules.silent.empty())
+    out.push_back({"rows", "no table has rows that speak about this device"});
+}
+
+[[nodiscard]] std::string describe_candidates(const explained_call& of) {
+  const auto count = [&](const auto& is_counted) {
+    return std::count_if(of.why.candidates.begin(), of.why.candidates.end(), is_counted);
+  };
+  const auto serving = count([](const sy::candidate_report& each) { return each.admissible; });
+  const auto passed_over = count([](const sy::candidate_report& each) { return each.passed_over; });
+  const std::string all = std::to_string(of.why.candidates.size());
+  if (!of.is_installed) {
+    return "none is installed for this device; its tables name " + all + " variants, " +
+           std::to_string(serving) + " of them for this type";
+  }
+  return all + " variants can run on the device, " + std::to_string(serving) +
+         " of them may serve this problem" +
+         (passed_over > 0 ? ", " + std::to_string(passed_over) + " that could are passed over" : "");
+}
+
+[[nodiscard]] std::vector<applied_rule> trace(const explained_call& of) {
+  const sy::selector& rules = *of.rules;
+  const sy::choice& chosen = of.why.chosen;
+  std::vector<applied_rule> out;
+  out.push_back({"candidates", describe_candidates(of)});
+  const std::string forced = of.why.operator_name + ":" + rules.force_text;
+  out.push_back({"force", !rules.is_forced                 ? std::string{"not set"}
+                          : chosen.variant == sy::no_index ? forced + " may not serve"
+                                                           : forced + " decides"});
+  if (rules.is_forced) return out;
+  std::size_t applying = 0;
+  for (const sy::bound_pin& each : rules.pins) applying += each.applies(of.values()) ? 1U : 0U;
+  out.push_back({"pins", std::to_string(applying) + " of " + std::to_string(rules.pins.size()) + " apply" +
+                             (chosen.why == sy::reason::pinned ? ": " + of.why.table + " decides"
+                              : applying > 0                   ? ", to variants that may not serve"
+                                                               : "")});
+  if (chosen.why == sy::reason::pinned) return out;
+  trace_rows(of, out);
   if (chosen.why == sy::reason::heuristic) {
     out.push_back({"order", (rules.candidates[chosen.variant].variant->has_time()
                                  ? "the least cost of the variants that may serve: "
                                  : "the first variant of the manifests that may serve: ") +
-                                why.variant + " decides"});
+                                of.why.variant + " decides"});
   }
   return out;
 }
 
 struct ranked_candidate {
   sy::candidate_report report;
-  prediction predicted;
+  bool is_chosen = false;
+  bool is_compared =
+      false;  ///< with the chosen one, by the rows that decide; else rows elsewhere tell its time
+  double microseconds = 0;  ///< 0: no table says anything
+  sy::reason basis = sy::reason::none;
 };
 
-[[nodiscard]] std::vector<ranked_candidate> rank_candidates(const sy::selector& rules,
-                                                            sy::problem_view problem,
-                                                            const sy::explanation& why) {
-  const sy::selector of_tables = tables_only(rules);
+/// The candidates, the chosen one first, then by time: those that were compared with it, then the others.
+[[nodiscard]] std::vector<ranked_candidate> rank_candidates(const explained_call& of) {
+  const sy::selector& rules = *of.rules;
+  const sy::choice& chosen = of.why.chosen;
   std::vector<ranked_candidate> out;
-  for (std::uint32_t i = 0; i < why.candidates.size(); ++i) {
-    out.push_back({why.candidates[i], {}});
-    if (why.candidates[i].admissible) out.back().predicted = predict(of_tables, i, problem);
+  for (std::uint32_t i = 0; i < of.why.candidates.size(); ++i)
+    out.push_back({of.why.candidates[i], i == chosen.variant});
+  if (chosen.group != sy::no_index && rules.groups[chosen.group].timed) {
+    (void)sy::group_query{rules, rules.groups[chosen.group], of.values(), of.unusable}.choose(
+        [&](std::uint32_t candidate, float microseconds) {
+          ranked_candidate& each = out[candidate];
+          if (each.is_compared || !each.report.admissible) return;
+          each.is_compared = true;
+          each.microseconds = static_cast<double>(microseconds);
+          each.basis = chosen.why;
+        });
   }
-  if (why.chosen.variant != sy::no_index) {
-    std::rotate(out.begin(), out.begin() + why.chosen.variant, out.begin() + why.chosen.variant + 1);
+  const sy::selector of_tables = tables_only(rules);
+  for (std::uint32_t i = 0; i < out.size(); ++i) {
+    if (out[i].is_compared || !out[i].report.admissible) continue;
+    const prediction alone = predict(of_tables, i, of.values());
+    out[i].microseconds = alone.microseconds;
+    out[i].basis = alone.basis;
   }
-  const auto rest = out.begin() + (why.chosen.variant != sy::no_index ? 1 : 0);
-  std::stable_sort(rest, out.end(), [](const ranked_candidate& a, const ranked_candidate& b) {
-    const auto key = [](const ranked_candidate& each) {
-      return each.report.admissible ? (each.predicted.microseconds > 0 ? 0 : 1) : 2;
-    };
-    if (key(a) != key(b)) return key(a) < key(b);
-    return key(a) == 0 && a.predicted.microseconds < b.predicted.microseconds;
+  const auto rank = [](const ranked_candidate& each) {
+    return each.is_chosen            ? 0
+           : each.is_compared        ? 1
+           : each.microseconds > 0   ? 2
+           : each.report.admissible  ? 3
+           : each.report.passed_over ? 4
+                                     : 5;
+  };
+  std::stable_sort(out.begin(), out.end(), [&rank](const ranked_candidate& a, const ranked_candidate& b) {
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    return rank(a) <= 2 && a.microseconds < b.microseconds;
   });
   return out;
 }
@@ -259,61 +384,65 @@ struct ranked_candidate {
 
 [[nodiscard]] std::int64_t workspace_bytes(const sy::selector& rules, sy::problem_view problem,
                                            const sy::choice& chosen) {
+  constexpr auto step = static_cast<std::int64_t>(sy::workspace_alignment);
   std::int64_t total = 0;
   if (chosen.variant == sy::no_index) return total;
   for (const sy::named_expression& each : rules.candidates[chosen.variant].variant->workspace) {
-    total += each.value.evaluate({problem, rules.device.attributes, {}, nullptr}).value;
+    const std::int64_t bytes = each.value.evaluate({problem, rules.device.attributes, {}, nullptr}).value;
+    total += (bytes + step - 1) / step * step;
   }
   return total;
 }
 
-/// Rules for a device that nothing is installed for: the variants are those that tables name. Of their
-/// conditions nothing is known. Null where no table names any.
-[[nodiscard]] std::shared_ptr<const sy::selector> rules_of_tables(sy::catalog& catalog,
-                                                                  const sy::operator_description& op,
-                                                                  const sy::device_properties& device) {
-  const sy::catalog::contents files = catalog.files(op);
-  auto named = std::make_shared<sy::manifest>();
-  named->path = "the tables";
-  named->target = {device.backend, device.arch};
-  std::set<std::pair<std::string, std::string>> known;
-  for (const auto& table : files.tables) {
-    if (table->device.backend != device.backend || table->device.arch != device.arch) continue;
-    for (const sy::row_group& group : table->groups) {
-      std::string type;
-      for (const sy::axis_value& each : group.type)
-        type += std::to_string(each.axis) + "=" + std::to_string(each.value) + " ";
-      for (const std::string& id : group.ids) {
-        if (!known.emplace(id, type).second) continue;
-        sy::variant& each = named->variants.emplace_back();
-        each.id = id;
-        each.type = group.type;
-      }
-    }
+/// What is said where the variants are those that tables name.
+constexpr const char* uninstalled_note =
+    "no kernels for this device are installed here, so nothing can run. The variants are those that tables "
+    "name; their conditions, grids and configurations are in manifests, which are made when kernels are "
+    "built";
+
+/// Why no variant serves the problem.
+[[nodiscard]] std::string describe_failure(const explained_call& of) {
+  const std::string call = of.why.operator_name + " {" + of.why.problem + "} on " + of.why.device + ": ";
+  if (!of.is_installed) {
+    return call +
+           "no kernels for this device are installed here, and no rows of its tables decide. Install "
+           "kernels that are built for it";
   }
-  if (named->variants.empty()) return nullptr;
-  std::vector<std::string> ignored;
-  return sy::build_selector(
-      {files.described != nullptr ? files.described : &op, device, {named}, files.overlays, files.tables, {}},
-      ignored);
+  std::string missing;
+  for (std::size_t i = 0; i < of.unusable.size(); ++i) {
+    if (of.unusable[i].load(std::memory_order_relaxed))
+      missing +=
+          (missing.empty() ? "" : "; ") + of.why.candidates[i].variant + ": " + of.why.candidates[i].obstacle;
+  }
+  if (missing.empty()) return sy::explain_failure(*of.rules, of.values());
+  return call + "no variant that serves it can be loaded (" + missing +
+         "). Install blobs and manifest of one build";
 }
 
-void print_text(const sy::selector& rules, const stated_problem& problem, const known_device& device,
-                const sy::explanation& why, bool all, const std::string& note) {
-  const std::string line =
-      why.variant.empty() ? sy::explain_failure(rules, problem.values) : sy::to_string(why);
+[[nodiscard]] std::string format_time(const ranked_candidate& of) {
+  if (of.microseconds <= 0) return "-";
+  const std::string time = sy::text::number(of.microseconds) + " us";
+  return of.is_compared ? time : "(" + time + ")";
+}
+
+void print_text(const explained_call& of, bool all) {
+  const sy::explanation& why = of.why;
+  const std::string line = why.variant.empty() ? describe_failure(of)
+                           : of.is_installed   ? sy::to_string(why)
+                                               : sy::to_string(why) + "; not installed here";
   std::printf("%s\n", sy::text::printable(line).c_str());
-  if (!note.empty()) std::printf("\nnote: %s\n", note.c_str());
-  std::printf("\ndevice from %s\n", sy::text::printable(device.source).c_str());
-  if (!problem.assumed.empty()) std::printf("assumed: %s\n", sy::text::join(problem.assumed, 40).c_str());
+  if (!of.is_installed) std::printf("\nnote: %s\n", uninstalled_note);
+  std::printf("\ndevice from %s\n", sy::text::printable(of.device.source).c_str());
+  if (!of.problem.assumed.empty())
+    std::printf("assumed: %s\n", sy::text::join(of.problem.assumed, 40).c_str());
   std::printf("\nrules\n");
-  for (const applied_rule& each : trace(rules, problem.values, why)) {
+  for (const applied_rule& each : trace(of)) {
     std::printf("  %-10s  %s\n", each.name.c_str(), sy::text::printable(each.outcome).c_str());
   }
-  const ordered_json launches = describe_launches(rules, problem.values, why.chosen);
+  const ordered_json launches = describe_launches(*of.rules, of.values(), why.chosen);
   if (!launches.empty()) {
     std::printf("\nlaunches, with %lld bytes of workspace\n",
-                static_cast<long long>(workspace_bytes(rules, problem.values, why.chosen)));
+                static_cast<long long>(workspace_bytes(*of.rules, of.values(), why.chosen)));
   }
   for (const auto& each : launches) {
     if (each.contains("fill")) {
@@ -326,52 +455,56 @@ void print_text(const sy::selector& rules, const stated_problem& problem, const 
                 each["grid"].get<std::string>().c_str(), each["block"].get<std::string>().c_str(),
                 static_cast<long long>(each["shared_bytes"].get<std::int64_t>()));
   }
-  std::printf("\ncandidates, with the time that tables give or predict\n");
+  const std::vector<ranked_candidate> ranked = rank_candidates(of);
+  const bool has_brackets = std::any_of(ranked.begin(), ranked.end(), [](const ranked_candidate& each) {
+    return each.microseconds > 0 && !each.is_compared;
+  });
+  std::printf("\ncandidates, with the time that tables give or predict%s\n",
+              has_brackets ? "; in parentheses: by rows that did not decide" : "");
   std::size_t other_types = 0;
-  std::size_t index = 0;
-  for (const ranked_candidate& each : rank_candidates(rules, problem.values, why)) {
-    const bool is_chosen = index++ == 0 && !why.variant.empty();
+  for (const ranked_candidate& each : ranked) {
     const sy::candidate_report& report = each.report;
     if (!report.admissible && report.obstacle.starts_with("serves ") && !all) {
       ++other_types;
       continue;
     }
-    const std::string time = each.predicted.microseconds > 0
-                                 ? sy::text::number(each.predicted.microseconds) + " us"
-                                 : std::string{"-"};
-    std::printf("  %12s  %-26s %s%s%s\n", time.c_str(), report.variant.c_str(),
+    std::printf("  %12s  %-26s %s%s%s\n", format_time(each).c_str(), report.variant.c_str(),
                 (report.target + (report.config.empty() ? "" : "; " + report.config)).c_str(),
-                is_chosen           ? "  <- chosen"
-                : report.admissible ? ""
-                                    : "  not now: ",
+                each.is_chosen
+                    ? (of.is_installed ? "  <- chosen" : "  <- chosen by the tables, not installed")
+                : report.admissible  ? ""
+                : report.passed_over ? "  passed over: "
+                                     : "  not now: ",
                 sy::text::printable(report.obstacle).c_str());
   }
   if (other_types > 0) std::printf("  and %zu that serve other types (--all shows them)\n", other_types);
 }
 
-void print_json(const sy::selector& rules, const stated_problem& problem, const known_device& device,
-                const sy::explanation& why, const std::string& note) {
-  const sy::operator_description& op = *rules.op;
+void print_json(const explained_call& of) {
+  const sy::explanation& why = of.why;
+  const sy::operator_description& op = *of.rules->op;
   ordered_json out{{"operator", why.operator_name}, {"problem", ordered_json::object()}};
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
     const sy::axis_description& axis = op.axes[i];
     auto& value = out["problem"][std::string{axis.name}];
     if (axis.value_names.empty()) {
-      value = problem.values[i];
+      value = of.problem.values[i];
     } else {
-      value = sy::format_value(axis, problem.values[i]);
+      value = sy::format_value(axis, of.problem.values[i]);
     }
   }
-  out["assumed"] = problem.assumed;
-  if (!note.empty()) out["note"] = note;
-  out["device"] = {{"name", device.properties.name},
-                   {"backend", device.properties.backend},
-                   {"arch", device.properties.arch},
-                   {"source", device.source}};
+  out["assumed"] = of.problem.assumed;
+  out["installed"] = of.is_installed;
+  if (!of.is_installed) out["note"] = uninstalled_note;
+  const sy::device_properties& device = of.device.properties;
+  out["device"] = {{"name", device.name},
+                   {"backend", device.backend},
+                   {"arch", device.arch},
+                   {"source", of.device.source}};
   const sy::choice& chosen = why.chosen;
   if (why.variant.empty()) {
     out["choice"] = nullptr;
-    out["failure"] = sy::explain_failure(rules, problem.values);
+    out["failure"] = describe_failure(of);
   } else {
     out["choice"] = {{"variant", why.variant},
                      {"config", why.config},
@@ -382,6 +515,7 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
                      {"stale", chosen.stale},
                      {"distance", chosen.distance},
                      {"microseconds", chosen.microseconds}};
+    if (!of.is_installed) out["choice"]["manifest"] = nullptr;
     if (!why.table.empty()) {
       out["choice"]["table"] = why.table;
       out["choice"]["rank"] = to_string(chosen.rank);
@@ -397,50 +531,71 @@ void print_json(const sy::selector& rules, const stated_problem& problem, const 
     }
   }
   out["rules"] = ordered_json::array();
-  for (const applied_rule& each : trace(rules, problem.values, why)) {
+  for (const applied_rule& each : trace(of)) {
     out["rules"].push_back({{"rule", each.name}, {"outcome", each.outcome}});
   }
-  out["workspace_bytes"] = workspace_bytes(rules, problem.values, chosen);
-  out["launches"] = describe_launches(rules, problem.values, chosen);
+  if (of.is_installed) out["workspace_bytes"] = workspace_bytes(*of.rules, of.values(), chosen);
+  out["launches"] = describe_launches(*of.rules, of.values(), chosen);
   out["candidates"] = ordered_json::array();
-  for (const ranked_candidate& each : rank_candidates(rules, problem.values, why)) {
+  for (const ranked_candidate& each : rank_candidates(of)) {
     ordered_json candidate{{"variant", each.report.variant},
                            {"target", each.report.target},
                            {"config", each.report.config},
                            {"admissible", each.report.admissible}};
-    if (!each.report.admissible) candidate["obstacle"] = each.report.obstacle;
-    if (each.predicted.microseconds > 0) {
-      candidate["microseconds"] = each.predicted.microseconds;
-      candidate["basis"] = to_string(each.predicted.basis);
+    if (!each.report.admissible) {
+      candidate["obstacle"] = each.report.obstacle;
+      candidate["passed_over"] = each.report.passed_over;
+    }
+    if (each.microseconds > 0) {
+      candidate["microseconds"] = each.microseconds;
+      candidate["basis"] = to_string(each.basis);
+      candidate["compared"] = each.is_compared;
     }
     out["candidates"].push_back(std::move(candidate));
   }
   std::printf("%s\n", out.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }
 
+/// Chooses as a dispatcher would, that finds the same files.
+void choose(explained_call& of) {
+  const sy::selector& rules = *of.rules;
+  std::vector<std::string> missing(rules.candidates.size());
+  if (of.is_installed) missing = find_missing_blobs(rules, of.values());
+  of.unusable = std::vector<std::atomic<bool>>(missing.size());
+  for (std::size_t i = 0; i < missing.size(); ++i) of.unusable[i] = !missing[i].empty();
+  sy::choice chosen = sy::select_fitting(rules, of.values(), of.unusable);
+  // Without manifests there is neither a cost nor an order.
+  if (!of.is_installed && chosen.why == sy::reason::heuristic) chosen = {};
+  of.why = sy::explain(rules, of.values(), chosen, of.unusable);
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i].empty()) continue;
+    of.why.candidates[i].obstacle = missing[i];
+    of.why.candidates[i].passed_over = true;
+  }
+}
+
 void run(const explain_arguments& arguments, session& session) {
   sy::catalog catalog{session.options()};
   const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
-  const known_device device = require_device(catalog, arguments.device, arguments.attributes);
-  auto rules = catalog.rules(*known.description, device.properties);  // files add axes
-  const stated_problem problem = read_problem(known, arguments.words);
-  require_named(*rules->op, *known.description, problem);
-  std::string note;
-  if (rules->candidates.empty()) {
-    if (auto of_tables = rules_of_tables(catalog, *known.description, device.properties)) {
-      rules = std::move(of_tables);
-      note =
-          "no kernels for this device are installed here, so the variants are those that tables name. Their "
-          "conditions, grids and configurations are in manifests, which are made when kernels are built";
+  explained_call call;
+  call.device = require_device(catalog, arguments.device, arguments.attributes);
+  call.rules = catalog.rules(*known.description, call.device.properties);  // files add axes
+  call.problem = read_problem(known, arguments.words);
+  require_named(*call.rules->op, *known.description, call.problem);
+  if (call.rules->candidates.empty()) {
+    if (auto of_tables =
+            rules_of_tables(catalog, *known.description, call.device.properties, call.rules->force_text)) {
+      call.rules = std::move(of_tables);
+      call.is_installed = false;
     }
   }
-  const sy::explanation why = sy::explain(*rules, problem.values, rules->select(problem.values));
+  choose(call);
   if (session.json) {
-    print_json(*rules, problem, device, why, note);
+    print_json(call);
   } else {
-    print_text(*rules, problem, device, why, arguments.all, note);
+    print_text(call, arguments.all);
   }
-  if (why.variant.empty()) session.status = status_finding;
+  if (call.why.variant.empty()) session.status = status_finding;
 }
 
 }  // namespace

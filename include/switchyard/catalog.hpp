@@ -24,6 +24,7 @@
 
 #include <switchyard/base/cpp20.hpp>
 #include <switchyard/base/lock.hpp>
+#include <switchyard/base/monotonic_time.hpp>
 #include <switchyard/base/repeating_thread.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/rule_catalog.hpp>
@@ -51,6 +52,8 @@ struct catalog_options {
       default_plan_capacity;  ///< problems each dispatcher keeps plans for, on a device
   /// Finds a stream's device; null: stream_router::of_machine().
   std::shared_ptr<stream_router> streams = nullptr;
+  /// What a variant waits by whose load is tried again later. Tests set their own.
+  nanosecond_clock clock = monotonic_nanoseconds;
 };
 
 class catalog final : public binding_source {
@@ -332,7 +335,7 @@ class catalog final : public binding_source {
     }
     return std::make_unique<binding>(rules_.make_rules(*mine.op, driver->properties(), from),
                                      std::move(store), messages_, record_, options_.plan_capacity,
-                                     generation_);
+                                     generation_, options_.clock);
   }
 
   catalog_options options_;

@@ -59,7 +59,7 @@ class dispatcher {
   void operator()(stream launch_stream, const arguments& call, workspace given = {}) {
     if (core_ == nullptr) [[unlikely]]
       return launch_routed(launch_stream, call, given);
-    core_->launch(&call, launch_stream, given, typed_call{call});
+    core_->launch(launch_stream, given, typed_call{&call});
   }
 
   /// What would run, and why, as data; to_string gives the sentence. Loads nothing.
@@ -97,12 +97,13 @@ class dispatcher {
 
  private:
   struct typed_call {
-    const arguments& of;
+    const dispatcher::arguments* of;
+    [[nodiscard]] const void* arguments() const noexcept { return of; }
     [[nodiscard, gnu::always_inline]] inline problem_key<Operator> key() const noexcept {
-      return make_key<Operator>(of);
+      return make_key<Operator>(*of);
     }
-    [[nodiscard]] problem_of<Operator> problem() const noexcept { return make_problem<Operator>(of); }
-    [[nodiscard]] std::string check() const { return dispatcher::check(of); }
+    [[nodiscard]] problem_of<Operator> problem() const noexcept { return make_problem<Operator>(*of); }
+    [[nodiscard]] std::string check() const { return dispatcher::check(*of); }
   };
 
   [[nodiscard]] static std::string check(const arguments& call) {
@@ -121,15 +122,15 @@ class dispatcher {
 
   [[gnu::noinline]] void launch_routed(stream launch_stream, const arguments& call, workspace given) {
     dispatcher_core& core = router_->find(launch_stream);
-    const typed_call typed{call};
+    const typed_call typed{&call};
     try {
-      core.launch(&call, launch_stream, given, typed);
+      core.launch(launch_stream, given, typed);
     } catch (const error&) {
       // A stream that was met may be gone and its handle another's, of another device. The driver has refused
       // to start anything then.
       dispatcher_core& now = router_->find_uncached(launch_stream);
       if (&now == &core) throw;
-      now.launch(&call, launch_stream, given, typed);
+      now.launch(launch_stream, given, typed);
     }
   }
 

@@ -141,7 +141,7 @@ struct sample<operators::rotary> {
   }
 };
 
-bool narrow_keys = false;  // of attention forward's calls: in e4m3
+bool narrow_keys = false;  // of the calls of attention forward and decode: in e4m3
 
 // Attention of 16 queries and 1024 keys.
 struct attention_views {
@@ -167,12 +167,14 @@ template <>
 struct sample<operators::attention_decode> {
   static auto make(int problem, int strides) {
     const attention_views of{problem, strides};
-    const sy::tensor pages = tokens_of(1000, 64, 8, strides);
+    const sy::tensor pages =
+        tokens_of(1000, 64, 8, strides, narrow_keys ? sy::dtype::f8_e4m3 : sy::dtype::bf16);
+    const sy::tensor scale = narrow_keys ? dense({8}, sy::dtype::f32) : sy::tensor{};
     const std::int64_t batch = 1 << problem;
     const sy::tensor table{memory.data(), sy::dtype::i32, {batch, 64}, {64 + strides, 1}};
     return operators::attention_decode::call(
         of.q, operators::paged{pages, pages, table, dense({batch}, sy::dtype::i32), 1024}, of.q,
-        {.lse = of.lse});
+        {.lse = of.lse, .k_scale = scale, .v_scale = scale});
   }
 };
 template <>

@@ -13,9 +13,14 @@ import sys
 import tempfile
 
 CALLS = 1600
-IN_PLACE = 300  # the least of an operator's lists of launches, and `fifty`
+IN_PLACE = 285  # `fifty`
+# The least of an operator's lists of launches: as measured with g++ 12, and 2 to 4 % more. No kernel of decode takes all its
+# arguments as they are.
+LEAST = {"attention_backward": 297, "attention_decode": 380, "attention_dropout_mask": 280, "attention_forward": 285,
+         "gated_activation": 155, "gated_activation_backward": 172, "layer_norm": 180, "layer_norm_backward": 177,
+         "rms_norm": 175, "rms_norm_backward": 167, "rotary": 241, "softmax": 134, "softmax_backward": 140}
 ANY = 500
-CONDITIONS = 1000  # `fifty` where files name conditions on arguments
+CONDITIONS = 950  # `fifty` where files name conditions on arguments
 
 
 def main():
@@ -43,8 +48,9 @@ def main():
         what = f"{name} {variant}" + (f", each of {launches} launches" if launches > 1 else "")
         print(f"{what:<90} {over:>8.0f}  <= {bound}{'' if over <= bound else '  MISSED'}")
     for name, over in sorted(least.items()):
-        missed += over > IN_PLACE
-        print(f"{name + ', least of its variants':<90} {over:>8.0f}  <= {IN_PLACE}{'' if over <= IN_PLACE else '  MISSED'}")
+        bound = LEAST[name]
+        missed += over > bound
+        print(f"{name + ', least of its variants':<90} {over:>8.0f}  <= {bound}{'' if over <= bound else '  MISSED'}")
     print(f"{missed} of the bounds missed")
     if counted.returncode != 0:
         print("some lists of launches could not be counted: the messages are above")

@@ -224,6 +224,33 @@ TEST_CASE("a cluster is passed along in its order") {
   device->unload(module);
 }
 
+TEST_CASE(
+    "what the first attempt of a launch is refused for its context, the second launches, and nothing else") {
+  const auto device = sy::cuda::open(0, fake_options());
+  set_current(nullptr);
+  const auto image = ptx();
+  auto* const module = device->load(image, "text.ptx");
+  auto* const function = device->find(module, "kernel");
+  const fake_stream stream{primary(0)};
+  const auto launches = [] { return fake<int>("fake_cuda_launches", primary(0)); };
+  for (const int code : {sy::cuda::result::invalid_context, sy::cuda::result::invalid_handle}) {
+    const int before = launches();
+    notes().launch_answers = {code, 0};
+    CHECK(device->try_launch(function, {}, nullptr, stream.get()) == code);
+    CHECK(launches() == before);
+    CHECK(device->launch_again(code, function, {}, nullptr, stream.get()) == 0);
+    CHECK(launches() == before + 1);
+    notes().launch_answers = {};
+    CHECK(device->launch_again(code, function, {}, nullptr, nullptr) == code);  // it was in its context
+    CHECK(launches() == before + 1);
+  }
+  const int before = launches();
+  CHECK(device->launch_again(sy::cuda::result::out_of_memory, function, {}, nullptr, stream.get()) ==
+        sy::cuda::result::out_of_memory);
+  CHECK(launches() == before);
+  device->unload(module);
+}
+
 TEST_CASE("a launch that the driver says is in another context is tried again there, once") {
   const auto device = sy::cuda::open(0, fake_options());
   set_current(nullptr);

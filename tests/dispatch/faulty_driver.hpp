@@ -33,8 +33,9 @@ class faulty_driver final : public sy::tune::forwarding_driver {
   std::atomic<bool> is_capturing{false};
   std::atomic<bool> is_out_of_memory{false};
   std::atomic<int> launch_status{0};
-  std::atomic<bool> holds_next{false};  ///< the next launch waits until it may go on
-  std::atomic<bool> held{false};        ///< it waits
+  std::atomic<bool> holds_next{false};       ///< the next launch waits until it may go on
+  std::atomic<bool> holds_next_load{false};  ///< so does the next load
+  std::atomic<bool> held{false};             ///< it waits
   std::atomic<bool> may_go_on{false};
   std::atomic<int> load_delay_ms{0};    ///< loading and unloading take as long
   std::atomic<int> loads_that_fail{0};  ///< the next loads find no memory
@@ -55,6 +56,7 @@ class faulty_driver final : public sy::tune::forwarding_driver {
       throw sy::driver_error{sy::error_code::out_of_memory, name + ": no memory",
                              sy::failure_kind::transient};
     }
+    if (holds_next_load.exchange(false)) hold();
     sy::module_handle const out = driver().load(image, name);
     ++loads;
     return out;
@@ -72,11 +74,7 @@ class faulty_driver final : public sy::tune::forwarding_driver {
                                   void** parameters, sy::stream stream) noexcept override {
     launches.fetch_add(1, std::memory_order_relaxed);
     if (launch_status != 0) return launch_status;
-    if (holds_next.exchange(false)) {
-      held = true;
-      held.notify_all();
-      may_go_on.wait(false);
-    }
+    if (holds_next.exchange(false)) hold();
     return driver().launch(function, geometry, parameters, stream);
   }
   [[nodiscard]] void* allocate(std::size_t bytes, sy::stream stream) noexcept override {
@@ -91,6 +89,12 @@ class faulty_driver final : public sy::tune::forwarding_driver {
   [[nodiscard]] bool capturing(sy::stream /*on*/) const noexcept override { return is_capturing; }
 
  private:
+  void hold() noexcept {
+    held = true;
+    held.notify_all();
+    may_go_on.wait(false);
+  }
+
   /// Being in load or unload, for as long as the test wants.
   struct occupied {
     explicit occupied(faulty_driver& owner) {

@@ -287,6 +287,40 @@ TEST_CASE("a value that does not fit its parameter is an error that names both")
   }
 }
 
+TEST_CASE("a 64-bit argument that does not fit a 32-bit parameter is an error of this call alone") {
+  const disk files;
+  json variant = echo_variant("");
+  variant["launches"][0]["parameters"][5] = {{"i32", "i64"}};
+  SECTION("where no other variant serves") {
+    files.put_manifest("echo", {variant});
+    sy::catalog catalog{files.options()};
+    sy::dispatcher<echo> run{catalog, sy::device::host()};
+    echo_kernel::report got;
+    for (const std::int64_t fits : {std::int64_t{INT32_MIN}, std::int64_t{INT32_MAX}}) {
+      run(nullptr, {.i64 = fits, .out = &got});
+      CHECK(std::int64_t{got.i32} == fits);
+      CHECK_THROWS_WITH(run(nullptr, {.i64 = 0x8000'0000, .out = &got}),
+                        has_text("would be 2147483648") && has_text("'all'"));
+      CHECK(std::int64_t{got.i32} == fits);  // nothing was launched
+    }
+  }
+  SECTION("else the next one runs") {
+    json next = echo_variant("");
+    next["id"] = "next";
+    next["launches"][0]["parameters"][5] = {{"i32", 3}};
+    files.put_manifest("echo", {variant, next});
+    sy::catalog catalog{files.options()};
+    sy::dispatcher<echo> run{catalog, sy::device::host()};
+    echo_kernel::report got;
+    for (int round = 0; round < 2; ++round) {
+      run(nullptr, {.i64 = 5, .out = &got});
+      CHECK(got.i32 == 5);
+      run(nullptr, {.i64 = 0x8000'0000, .out = &got});
+      CHECK(got.i32 == 3);
+    }
+  }
+}
+
 TEST_CASE("an expression that overflows or divides by zero at a call is an error") {
   const disk files;
   json variant = echo_variant("");

@@ -24,6 +24,20 @@ void put_two_blobs(const disk& files) {
   files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 2.0}})})});
 }
 
+std::atomic<std::int64_t> now_ns{1'000'000'000};
+
+/// A clock that stands still but for pass().
+std::int64_t set_clock() noexcept {
+  return now_ns;
+}
+void pass(std::chrono::milliseconds time) {
+  now_ns += std::chrono::nanoseconds{time}.count();
+}
+sy::catalog_options with_set_clock(sy::catalog_options options) {
+  options.clock = set_clock;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("a variant that found no memory gives way, is tried again, and serves again") {
@@ -32,7 +46,7 @@ TEST_CASE("a variant that found no memory gives way, is tried again, and serves 
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.settings.debug = sy::debug_level::choices;
-  sy::catalog catalog{options};
+  sy::catalog catalog{with_set_clock(options)};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
   const std::uint64_t before = catalog.generation();
@@ -43,7 +57,7 @@ TEST_CASE("a variant that found no memory gives way, is tried again, and serves 
   CHECK(run(on, {}) == 1002);  // not at once
   CHECK(run(on, {.seqlen = 3}) == 1002);
   const std::uint64_t waiting = catalog.generation();
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1);  // the problem that had to do without it as well
   CHECK(catalog.generation() != waiting);
   CHECK(run(on, {.seqlen = 3}) == 1);
@@ -58,17 +72,17 @@ TEST_CASE("it waits twice as long after each failure") {
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.settings.debug = sy::debug_level::choices;
-  sy::catalog catalog{options};
+  sy::catalog catalog{with_set_clock(options)};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
   CHECK(run(on, {}) == 1002);
   driver->loads_that_fail = 1;
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1002);
   CHECK_THAT(files.log(), has_text("is tried again in 2 s"));
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1002);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1);
 }
 
@@ -78,7 +92,7 @@ TEST_CASE("the wait doubles up to 64 s, and only the first failure is a warning"
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.settings.debug = sy::debug_level::choices;
-  sy::catalog catalog{options};
+  sy::catalog catalog{with_set_clock(options)};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1000;
   for (int i = 0; i < 8; ++i) CHECK_THROWS_AS(run(on, {}), sy::driver_error);  // the first tries twice
@@ -99,7 +113,7 @@ TEST_CASE("retries are told in debug output only") {
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 3;
   for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(run(on, {}), sy::driver_error);
@@ -116,20 +130,20 @@ TEST_CASE("of several variants that wait, each is tried again when its own time 
                                stamp_variant_in("third.so", "three", 3)});
   files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 2.0}, {"three", 3.0}})})});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 2;
   CHECK(run(on, {}) == 3);
   CHECK(run(on, {}) == 3);
   CHECK(driver->loads == 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   driver->loads_that_fail = 1;  // the first one again
   CHECK(run(on, {}) == 1002);
   CHECK(driver->loads == 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1002);
   CHECK(driver->loads == 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   CHECK(run(on, {}) == 1);
   CHECK(driver->loads == 3);
 }
@@ -138,7 +152,7 @@ TEST_CASE("where nothing else serves, the call fails with the cause, and the nex
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   for (int i = 0; i < 3; ++i) {
     driver->loads_that_fail = 2;  // the call tries again once by itself
@@ -158,7 +172,7 @@ TEST_CASE("a broken context blames no variant") {
   put_two_blobs(files);
   const auto driver = std::make_shared<faulty_driver>();
   driver->is_context_broken = true;
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   for (int i = 0; i < 2; ++i) CHECK_THROWS_WITH(run(on, {}), has_text("an illegal address"));
   CHECK(files.log().empty());
@@ -170,12 +184,12 @@ TEST_CASE("a capture takes the variant that returned to service, and the generat
   const disk files;
   put_two_blobs(files);
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
   CHECK(run(on, {.seqlen = 1}) == 1002);
   CHECK(run(on, {.seqlen = 2}) == 1002);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   const std::uint64_t before = catalog.generation();
   on.prepare({.seqlen = 1});  // loads the better variant
   CHECK(catalog.generation() != before);
@@ -192,11 +206,11 @@ TEST_CASE("a retry that fails again does not change the generation of what serve
   const disk files;
   put_two_blobs(files);
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
   CHECK(run(on, {}) == 1002);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
+  pass(std::chrono::milliseconds{1100});
   driver->loads_that_fail = 1;
   const std::uint64_t before = catalog.generation();
   CHECK(run(on, {}) == 1002);
@@ -207,20 +221,22 @@ TEST_CASE("a thread that has a plan does not wait while another tries a variant 
   const disk files;
   put_two_blobs(files);
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->loads_that_fail = 1;
   CHECK(run(on, {}) == 1002);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1100});
-  driver->load_delay_ms = 2000;
+  pass(std::chrono::milliseconds{1100});
+  driver->holds_next_load = true;
   std::atomic<bool> is_done{false};
   std::thread tries{[&] {
     CHECK(run(on, {}) == 1);
     is_done = true;
   }};
-  std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  driver->held.wait(false);
   for (int i = 0; i < 10; ++i) CHECK(run(on, {}) == 1002);
   CHECK_FALSE(is_done);
+  driver->may_go_on = true;
+  driver->may_go_on.notify_all();
   tries.join();
   CHECK(run(on, {}) == 1);
 }

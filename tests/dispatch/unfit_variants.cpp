@@ -1,6 +1,7 @@
 // Variants whose grid, memory or parameters cannot be computed for a call, or are more than the device takes:
 // each gives way to the next, at start as after a replacement, and serves the calls that it fits.
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,6 +113,63 @@ TEST_CASE("an argument of a single call can rule a variant out for this call") {
     CHECK(run(on, {.blocks = 6}) == 1);
   }
   CHECK(count_of(files.log(), "warning") == 1);
+}
+
+TEST_CASE("explain() names the variant that runs, and why those before it are passed over") {
+  for (const unfit_case& of : unfit_cases()) {
+    DYNAMIC_SECTION(of.name) {
+      const disk files;
+      files.put_manifest("stamp", {unfit_variant(of), stamp_variant("sound", 2)});
+      sy::catalog catalog{files.options()};
+      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      const sy::explanation why = on.explain({.seqlen = 1});
+      REQUIRE(why.candidates.size() == 2);
+      INFO(why.candidates[0].obstacle);
+      CHECK(why.variant == "sound");
+      CHECK(why.candidates[0].passed_over);
+      CHECK_FALSE(why.candidates[0].admissible);
+      CHECK_THAT(why.candidates[0].obstacle, has_text(of.message));
+      CHECK(why.candidates[1].admissible);
+      CHECK(run(on, {.seqlen = 1}) == 2);
+      CHECK_THAT(files.log(), has_text(why.candidates[0].obstacle));
+    }
+  }
+}
+
+TEST_CASE("explain() looks at an argument that a grid reads") {
+  const disk files;
+  json partial = stamp_variant("partial", 1);
+  partial["launches"][0]["grid"] = {"min(1, 1 + 0 / (blocks - 5))", 1, 1};
+  files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  CHECK(on.explain({.blocks = 4}).variant == "partial");
+  const sy::explanation why = on.explain({.blocks = 5});
+  CHECK(why.variant == "sound");
+  CHECK(why.candidates[0].obstacle == "grid \"min(1, 1 + 0 / (blocks - 5))\" divides by zero");
+}
+
+TEST_CASE("prepare() over ranges loads the variant that calls will run, not the one that they pass over") {
+  const disk files;
+  json partial = stamp_variant_in("partial.so", "partial", 1);
+  files.put_blob("stamp", "stamp.so", "partial.so");
+  partial["launches"][0]["grid"] = {"min(1, 4096 / (seqlen - 7) * 0 + 1)", 1, 1};  // not for 7
+  files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
+  const auto driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  on.prepare({}, {{"seqlen", 1, 32}});
+  driver->is_capturing = true;  // nothing can be loaded any more
+  CHECK(run(on, {.seqlen = 6}) == 1);
+  CHECK(run(on, {.seqlen = 7}) == 2);
+
+  // Where nothing fits, the call says it, not prepare().
+  files.put_manifest("stamp", {partial});
+  sy::catalog other{files.options()};
+  sy::dispatcher<stamp> alone{other, fresh_host()};
+  alone.prepare({}, {{"seqlen", 1, 32}});
+  CHECK(run(alone, {.seqlen = 6}) == 1);
+  CHECK_THROWS_WITH(run(alone, {.seqlen = 7}), has_text("[switchyard.305]") && has_text("divides by zero"));
 }
 
 TEST_CASE("where no variant fits a call, the error is that of the first") {

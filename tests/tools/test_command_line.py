@@ -8,6 +8,162 @@ import sys
 from invented import DEVICE, Checks, Tree, run
 
 
+SIZES = ("batch=1", "heads=32", "heads_kv=8", "head_dim=128", "dtype=bf16")
+
+
+def explain_in(tree, program, *words, **variables):
+    """The exit status, and what explain says as text, as JSON and on standard error."""
+    command = (program, "--root", tree.folder, "explain", "rotary", *SIZES, "--device", DEVICE, *words)
+    status, out, problem = run(*command, **variables)
+    return status, out, json.loads(run(*command, "--json", **variables)[1]), problem
+
+
+def obstacles(found):
+    return {each["variant"]: each["obstacle"] for each in found["candidates"] if each.get("passed_over")}
+
+
+def check_partly_installed(checks, program, folder):
+    """A table of which few or none of the variants are installed."""
+    tree = Tree(folder)
+    rows = tree.table["groups"][0]["rows"]
+    tree.manifest["variants"] = tree.manifest["variants"][1:]  # without `large`
+    tree.write()
+    status, out, found, problem = explain_in(tree, program, "seqlen=1024")
+    checks.equal((status, found["choice"]["variant"]), (0, "small"), "one of two variants is installed")
+    checks.contains(out, "(this_device, 2 rows), 1 of whose 2 variants are not installed for this device, has row 1", "rows of two variants")
+    checks.contains(problem, "a row names variant 'large'", "rows of two variants")
+
+    # None of the rows' variants: the table is there, and says nothing about what is installed.
+    for row in rows:
+        row["times_us"] = {f"gone_{i}": 2.0 + i for i in range(30)}
+    tree.table["groups"] = tree.table["groups"][:1]
+    tree.table.pop("blobs")
+    tree.write()
+    status, out, found, problem = explain_in(tree, program, "seqlen=1024")
+    checks.equal((status, found["choice"]["variant"], found["choice"]["reason"]), (0, "small", "heuristic"), "no variant of the rows")
+    checks.contains(out, "group 0 (this_device) names no variant that is installed for this device", "no variant of the rows")
+    checks.contains(out, "no variant in the rows of group 0 of", "no variant of the rows")
+    checks.that("no table" not in out, f"a table is there:\n{out}")
+    checks.equal(problem.count("warning"), 3, f"warnings of 30 variants that are not installed:\n{problem}")
+    checks.contains(problem, "names 28 more variants", "30 variants that are not installed")
+    os.remove(tree.table_path)
+    # A device that no table names, of an architecture that has kernels.
+    status, out, _ = run(program, "--root", folder, "explain", "rotary", *SIZES, "seqlen=64", "--device", "cuda:sm_90")
+    checks.equal(status, 0, "no table at all")
+    checks.contains(out, "no table has rows that speak about this device", "no table at all")
+
+    # One mistake of many variants is said once.
+    sound, spoilt = tree.manifest["variants"][0], json.loads(json.dumps(tree.manifest["variants"][0]))
+    spoilt["launches"][0]["grid"] = ["seqlen / tokns"]
+    tree.manifest["variants"] = [sound] + [{**spoilt, "id": f"bad_{i}"} for i in range(12)]
+    tree.write()
+    _, _, problem = run(program, "--root", folder, "explain", "rotary", *SIZES, "seqlen=64", "--device", "cuda:sm_90")
+    checks.equal(problem.count("tokns"), 2, f"one wrong expression of 12 variants:\n{problem}")
+    checks.contains(problem, "(the same in 11 more entries)", "one wrong expression of 12 variants")
+    shutil.rmtree(folder)
+
+
+def check_blobs(checks, program, folder):
+    """Blobs that are missing, or not those of the manifest or of the table."""
+    tree = Tree(folder).write()
+    large = os.path.join(os.path.dirname(tree.manifest_path), "large.cubin")
+    _, _, found, _ = explain_in(tree, program, "seqlen=1024")
+    checks.equal((found["choice"]["variant"], found["choice"]["stale"]), ("large", False), "all blobs are there")
+    with open(large, "ab") as file:
+        file.write(b"x")
+    status, out, found, _ = explain_in(tree, program, "seqlen=1024")
+    checks.equal((status, found["choice"]["variant"]), (0, "small"), "a blob of another build")
+    checks.contains(out, "passed over: its blob " + large + " is not the one that the manifest pins", "a blob of another build")
+    checks.contains(out, "1 of them may serve this problem, 1 that could are passed over", "a blob of another build")
+    os.remove(large)
+    status, out, found, _ = explain_in(tree, program, "seqlen=1024")
+    checks.equal((status, found["choice"]["variant"]), (0, "small"), "a missing blob")
+    checks.contains(obstacles(found)["large"], "its blob cannot be read (", "a missing blob")
+    os.remove(os.path.join(os.path.dirname(tree.manifest_path), "small.cubin"))
+    status, out, found, _ = explain_in(tree, program, "seqlen=1024")
+    checks.equal((status, found["choice"]), (1, None), "no blob at all")
+    for text in (out, found["failure"]):
+        checks.contains(text, "no variant that serves it can be loaded (large: its blob cannot be read", "no blob at all")
+
+    # The manifest's blob is not the one that was measured.
+    tree.table["blobs"]["large"] = "0" * 16
+    tree.write()
+    _, out, found, _ = explain_in(tree, program, "seqlen=1024")
+    checks.equal((found["choice"]["variant"], found["choice"]["stale"]), ("large", True), "a blob that changed since")
+    checks.contains(out, "stale: the blob changed since it was measured", "a blob that changed since")
+    shutil.rmtree(folder)
+
+
+def check_unfit(checks, program, folder):
+    """Variants that cannot be computed for a call give way, as they do in a dispatcher."""
+    for member, value, message in (
+            ("grid", ["seqlen / (seqlen - 1024)"], 'grid "seqlen / (seqlen - 1024)" divides by zero'),
+            ("grid", [1, "seqlen * 64"], "the grid would be 1x65536x1, which is more than " + DEVICE + " takes"),
+            ("block", ["seqlen - 1025"], 'block would be -1 ("seqlen - 1025")'),
+            ("shared_bytes", "9223372036854775807 * seqlen", 'shared_bytes overflows'),
+            ("workspace", {"sums": "8 % (seqlen - 1024)"}, "workspace 'sums' \"8 % (seqlen - 1024)\" divides by zero")):
+        tree = Tree(folder)
+        large = tree.manifest["variants"][0]
+        (large if member == "workspace" else large["launches"][0])[member] = value
+        tree.write()
+        status, out, found, _ = explain_in(tree, program, "seqlen=1024")
+        checks.equal((status, found["choice"]["variant"], found["choice"]["reason"]), (0, "small", "exact"), f"an unfit {member}")
+        checks.contains(out, message if member != "shared_bytes" else "not now: needs more shared memory", f"an unfit {member}")
+        if member != "shared_bytes":
+            checks.contains(out, "passed over: ", f"an unfit {member}")
+            checks.contains(obstacles(found)["large"], message, f"an unfit {member}")
+        _, _, found, _ = explain_in(tree, program, "seqlen=1023")
+        checks.equal(found["choice"] is None, False, f"other sizes beside an unfit {member}")
+    shutil.rmtree(folder)
+
+
+def check_real_tables(checks, program, folder):
+    """Every operator on every device that this project's tables name, and on invented ones, without kernels."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tables")
+    shutil.rmtree(folder, ignore_errors=True)
+    tables = os.path.join(folder, "tables")
+    for operator in sorted(os.listdir(source)):
+        place = os.path.join(source, operator)
+        os.makedirs(tables, exist_ok=True)  # one operator at a time: the tool looks at all tables for devices
+        os.symlink(place, os.path.join(tables, operator))
+        for name in sorted(os.listdir(place)) if os.path.isdir(place) and operator not in ("schema", "study") else ():
+            with open(os.path.join(place, name), encoding="utf-8") as file:
+                table = json.load(file)
+            if table.get("schema") != "switchyard.table/1":
+                continue
+            for group in table["groups"][:2]:
+                row = group["rows"][len(group["rows"]) // 2]
+                values = {**group.get("type", {}), **dict(zip(group["axes"], row["at"]))}
+                check_bare(checks, program, folder, operator, table["device"]["name"], values)
+            for device in ("host:x86_64", "hip:gfx942", "cuda:sm_75"):
+                status, out, problem = explain_bare(program, folder, operator, device, values)
+                checks.that(status == 1 or device == "host:x86_64", f"explain {operator} on {device}: {status} {problem}")
+                checks.that("<- chosen\n" not in out and "stale" not in out, f"explain {operator} on {device}:\n{out}")
+        os.remove(os.path.join(tables, operator))
+    shutil.rmtree(folder)
+
+
+def explain_bare(program, folder, operator, device, values, *more):
+    words = [f"{axis}={str(value).lower() if isinstance(value, bool) else value}" for axis, value in values.items()]
+    return run(program, "--root", folder, "explain", operator, *words, "--device", device, *more)
+
+
+def check_bare(checks, program, folder, operator, device, values):
+    name = f"explain {operator} on {device} {values}"
+    status, out, problem = explain_bare(program, folder, operator, device, values)
+    checks.equal((status, problem), (0, ""), name)
+    for part in ("no kernels for this device are installed here", "not installed here\n", "none is installed for this device"):
+        checks.contains(out, part, name)
+    for part in ("stale", "can run on the device", "<- chosen\n", "no table"):
+        checks.that(part not in out, f"{name}: {part!r} is in:\n{out}")
+    found = json.loads(explain_bare(program, folder, operator, device, values, "--json")[1])
+    compared = [each["microseconds"] for each in found["candidates"] if each.get("compared")]
+    checks.that(found["choice"]["variant"] == found["candidates"][0]["variant"], f"{name}: the first candidate is not the chosen one")
+    is_tie = f"which names '{found['choice']['variant']}' first among times that cannot be told apart" in out
+    checks.that(compared and (min(compared) == compared[0]) != is_tie, f"{name}: another variant is faster: {compared}")
+    checks.equal((found["installed"], found["choice"]["stale"], found["launches"]), (False, False, []), name)
+
+
 def main():
     program, folder = sys.argv[1:]
     tree = Tree(folder).write()
@@ -143,10 +299,23 @@ def main():
     status, out, problem = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=768", "--device",
                                DEVICE)
     checks.equal((status, problem), (0, ""), "a table without kernels")
-    for part in (": large [cuda sm_90], interpolated: nearest row 1", "note: no kernels for this device are installed here",
-                 "3 variants can run on the device"):
+    for part in (": large [cuda sm_90], interpolated: nearest row 1", "us; not installed here\n",
+                 "note: no kernels for this device are installed here, so nothing can run",
+                 "none is installed for this device; its tables name 3 variants, 2 of them for this type",
+                 "<- chosen by the tables, not installed"):
         checks.contains(out, part, "a table without kernels")
+    checks.that("stale" not in out, f"no blob, so none that changed:\n{out}")
+    status, out, _ = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=f32", "seqlen=768", "--device", DEVICE)
+    checks.equal(status, 1, "a table without kernels and without rows of the type")
+    checks.contains(out, "no kernels for this device are installed here, and no rows of its tables decide", "no rows of the type")
+    _, out, _ = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=64", "--device", DEVICE,
+                    SWITCHYARD_FORCE="rotary:large")
+    checks.contains(out, "rotary:large decides", "forcing without kernels")
     shutil.rmtree(bare.folder)
+    check_partly_installed(checks, program, folder + "-partly")
+    check_blobs(checks, program, folder + "-blobs")
+    check_unfit(checks, program, folder + "-unfit")
+    check_real_tables(checks, program, folder + "-real")
 
     # Conditions on arguments that manifests require are given like axes, and taken as false where they are not.
     dense = Tree(folder + "-dense")

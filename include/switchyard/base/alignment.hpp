@@ -68,12 +68,21 @@ template <class... Pointers>
   return count;
 }
 
-/// Negative where any of the pointers is no multiple of `Bytes`, a power of two: or-ed with strides, it marks
-/// the call as strides not set do. Null is one.
+/// Addresses, or-ed together.
+template <class... Pointers>
+[[nodiscard, gnu::always_inline]] inline std::uintptr_t address_bits(const Pointers*... pointers) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(pointers) | ...);
+}
+
+/// Negative where any address is no multiple of `Bytes`, a power of two: or-ed with strides, it marks the
+/// call as strides not set do. Null is one.
+template <std::uintptr_t Bytes>
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned(std::uintptr_t addresses) noexcept {
+  return static_cast<std::int64_t>(std::uintptr_t{0} - (addresses & (Bytes - 1)));
+}
 template <std::uintptr_t Bytes, class... Pointers>
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned(const Pointers*... pointers) noexcept {
-  const std::uintptr_t off = (reinterpret_cast<std::uintptr_t>(pointers) | ...) & (Bytes - 1);
-  return static_cast<std::int64_t>(std::uintptr_t{0} - off);
+  return mark_misaligned<Bytes>(address_bits(pointers...));
 }
 
 /// Negative where a float is negative, NaN, or not below a bound above 0. For values that no axis holds, or

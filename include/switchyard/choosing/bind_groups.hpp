@@ -215,8 +215,9 @@ class group_binder {
     for (const std::uint32_t index : *found) {
       const variant& variant = *set_.candidates[index].variant;
       if (contradict(variant.type, rows.type)) continue;
+      const std::string fingerprint = blob_fingerprint(variant);  // none where nothing is installed
       out.candidates.push_back(index);
-      out.stale.push_back(!rows.blobs[id].empty() && rows.blobs[id] != blob_fingerprint(variant));
+      out.stale.push_back(!rows.blobs[id].empty() && !fingerprint.empty() && rows.blobs[id] != fingerprint);
     }
     return out;
   }

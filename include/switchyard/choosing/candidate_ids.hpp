@@ -61,7 +61,7 @@ class candidate_ids {
   }
 
  private:
-  static constexpr std::size_t most_unknown = 20;  ///< ids of one table that are named one by one
+  static constexpr std::size_t most_unknown = 2;  ///< ids of one table that are named one by one
 
   [[nodiscard]] static std::string prefix_of(const std::string& table) {
     return "[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " + table +

@@ -16,6 +16,7 @@
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/explain_rows.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/select.hpp>
@@ -33,8 +34,10 @@ struct candidate_report {
   std::string target;  ///< "cuda sm_90a"
   std::string config;  ///< "block_m=64,block_n=128"
   bool admissible = false;
-  std::string obstacle;     ///< the first rule that excludes it; empty: it may serve
-  double microseconds = 0;  ///< in the deciding row, or carried from the nearest by its cost; 0: unknown
+  std::string
+      obstacle;  ///< the first rule that excludes it, or why it cannot be computed; empty: it may serve
+  bool passed_over = false;  ///< it may serve the problem, but `obstacle` makes it give way
+  double microseconds = 0;   ///< in the deciding row, or carried from the nearest by its cost; 0: unknown
 };
 
 /// A choice with everything that led to it.
@@ -75,6 +78,10 @@ namespace detail {
   }
   const evaluation values{problem, from.device.attributes, {}, nullptr};
   if (!each.fits || !each.fits_problem(values)) {
+    for (const expression* shared : each.shared) {
+      const fault why = shared->evaluate(values).why;
+      if (why != fault::none && why != fault::overflow) return "shared_bytes " + std::string{to_string(why)};
+    }
     return "needs more shared memory than the " + std::to_string(each.most_shared) +
            " bytes a block can have";
   }
@@ -94,6 +101,14 @@ namespace detail {
     return "could not be loaded; see the warning";
   }
   return {};
+}
+
+/// Why a call does not come to a candidate although selection may: an obstacle, or that it cannot be
+/// computed.
+[[nodiscard]] inline std::string find_reason(const selector& from, std::uint32_t index, problem_view problem,
+                                             unusable_flags unusable) {
+  std::string out = find_obstacle(from, index, problem, unusable);
+  return out.empty() ? find_unfit(from, *from.candidates[index].variant, problem) : out;
 }
 
 [[nodiscard]] inline std::string format_target(const candidate& each) {
@@ -117,8 +132,10 @@ namespace detail {
 }  // namespace detail
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
+/// select_fitting() gives the choice that a call comes to. With the call's arguments, a grid that reads them
+/// is judged as well.
 [[nodiscard]] inline explanation explain(const selector& from, problem_view asked, const choice& chosen,
-                                         unusable_flags unusable = {}) {
+                                         unusable_flags unusable = {}, const std::byte* arguments = nullptr) {
   const padded_problem padded{*from.op, asked};
   const problem_view problem = padded.view();
   explanation out;
@@ -172,6 +189,10 @@ namespace detail {
     report.target = detail::format_target(from.candidates[i]);
     report.config = format_config(*from.candidates[i].variant);
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
+    if (report.obstacle.empty()) {
+      report.obstacle = detail::find_unfit(from, *from.candidates[i].variant, problem, arguments);
+      report.passed_over = !report.obstacle.empty();
+    }
     report.admissible = report.obstacle.empty();
     if (has_row && out.timed) {
       report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, growth, i, problem);
@@ -266,7 +287,7 @@ namespace detail {
     if (from.forced.empty()) {
       std::vector<std::string> known;
       for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
-        if (detail::find_obstacle(from, i, problem, unusable).empty())
+        if (detail::find_reason(from, i, problem, unusable).empty())
           known.push_back(from.candidates[i].variant->id);
       }
       if (!known.empty()) {
@@ -280,7 +301,7 @@ namespace detail {
     out += "which may not serve it:";
     for (const std::uint32_t index : from.forced) {
       out += " " + from.candidates[index].variant->id + " " +
-             detail::find_obstacle(from, index, problem, unusable) + ";";
+             detail::find_reason(from, index, problem, unusable) + ";";
     }
     return out + " unset the variable, or force another variant";
   }
@@ -322,7 +343,7 @@ namespace detail {
   out += "none of " + std::to_string(count) + " variants serves it. Nearest:";
   for (const near& each : nearest) {
     out += " " + from.candidates[each.index].variant->id + " (" +
-           detail::find_obstacle(from, each.index, problem, unusable) + ");";
+           detail::find_reason(from, each.index, problem, unusable) + ");";
   }
   return out + " change the call, or install a variant that serves it";
 }

@@ -81,7 +81,7 @@ namespace detail {
   }
   for (const silent_group& group : from.silent) {
     if (matches(group.type, problem))
-      return "no variant in the rows of " + format_group(from, group.first) + " serves it";
+      return "no variant in the rows of " + format_group(from, group.first) + " is installed for this device";
   }
   return "no table has rows for it";
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <switchyard/choosing/bound_group.hpp>
@@ -34,7 +35,11 @@ class group_query {
         computed_{group.program, problem} {}
 
   /// The variant that the rows decide for; no_index: none of theirs may serve.
-  [[nodiscard]] choice choose() noexcept {
+  [[nodiscard]] choice choose() noexcept { return choose(no_visit{}); }
+
+  /// The same, with `visit(candidate, microseconds)` for each variant that was compared with it.
+  template <class Visitor>
+  [[nodiscard]] choice choose(const Visitor& visit) noexcept {
     choice out;
     out.rank = group_.rank;
     std::array<std::int64_t, max_dimensions>
@@ -49,13 +54,18 @@ class group_query {
       for (const bound_time& time : group_.row_times(row)) {
         const std::uint32_t index = serving(time.variant);
         if (index == no_index) continue;
+        if constexpr (!is_no_visit<Visitor>) {
+          visit(index, time.microseconds);
+          if (out.variant != no_index) continue;
+        }
         out.variant = index;
         out.why = reason::exact;
         out.row = row;
         out.microseconds = time.microseconds;
         out.stale = group_.is_stale(time.variant, index);
-        return out;
+        if constexpr (is_no_visit<Visitor>) return out;
       }
+      if (out.variant != no_index) return out;
     }
     if (!has_place) return out;
     neighbour_list near;
@@ -69,7 +79,7 @@ class group_query {
       __builtin_prefetch(group_.times.data() + times.first);
       __builtin_prefetch(group_.times.data() + times.first + times.count - 1);
     }
-    return predict(near, out);
+    return predict(near, out, visit);
   }
 
   /// How times grow from a row to the problem.
@@ -81,6 +91,10 @@ class group_query {
   }
 
  private:
+  struct no_visit {};
+  template <class Visitor>
+  static constexpr bool is_no_visit = std::is_same_v<Visitor, no_visit>;
+
   /// How many times of a row are read, and how many of those that may serve are counted.
   static constexpr std::size_t scanned_times = 64;
   static constexpr std::size_t counted_times = 6;
@@ -183,7 +197,8 @@ class group_query {
   // best. Where a row does not have the variant, it counts as a little slower than the slowest variant
   // counted there, so that a variant measured only where it is fast gains nothing. That slowest time is taken
   // as measured, because its own cost may grow many times over on the way to the problem.
-  [[nodiscard]] choice predict(const neighbour_list& near, choice out) noexcept {
+  template <class Visitor>
+  [[nodiscard]] choice predict(const neighbour_list& near, choice out, const Visitor& visit) noexcept {
     tally_list tallies;
     carried_times times;  // NOLINT(cppcoreguidelines-pro-type-member-init): carry writes it
     float total_weight = 0;
@@ -216,6 +231,8 @@ class group_query {
       const tally& each = tallies.entries[i];
       if (each.candidate == no_index) continue;
       const float score = each.weighted_slowdown + total_penalty - each.unseen_penalty;
+      if constexpr (!is_no_visit<Visitor>)
+        visit(each.candidate, __builtin_exp2f((total_log + score) / total_weight));
       if (best < tallies.count && score >= best_score) continue;
       best = i;
       best_score = score;

@@ -171,9 +171,22 @@ class rule_catalog {
     explicit said_messages(warning_sink warn) : warn_{std::move(warn)} {}
 
     void warn(const std::string& message) const { warn_(message); }
-    /// What was found while a file was read.
-    void add(const warnings& warned, const std::string& path) const {
-      for (const std::string& message : warned.messages) warn_(message);
+    /// A new version of a file is about to be read: whatever is wrong with it is said.
+    void forget(const std::string& path) {
+      const std::scoped_lock lock{mutex_};
+      of_files_.erase(path);
+    }
+    /// What was found while a file, or some of its entries, was read. One mistake of many entries is said
+    /// once for each version of the file.
+    void add(const warnings& warned, const std::string& path) {
+      const std::scoped_lock lock{mutex_};
+      std::set<std::string>& said = of_files_[path];
+      for (const group_of_same& each : group_same(warned.messages)) {
+        if (said.size() >= most_known || !said.insert(each.kind).second) continue;
+        warn_(each.first + (each.more == 0 ? std::string{}
+                                           : " (the same in " + std::to_string(each.more) +
+                                                 (each.more == 1 ? " more entry)" : " more entries)")));
+      }
       if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
     }
     /// What was found while rules were built, which happens again and again.
@@ -208,6 +221,7 @@ class rule_catalog {
     switchyard::mutex mutex_;
     std::set<std::string> known_;
     std::map<std::string, said_times> shared_;
+    std::map<std::string, std::set<std::string>> of_files_;  // what was said, by file
   };
 
   [[nodiscard]] static std::string describe_root(const std::string& folder) {
@@ -288,6 +302,7 @@ class rule_catalog {
     warnings warned;
     text = read_rest(std::move(text), path);
     if (before != nullptr) require_variants(text, path, op);
+    said_->forget(path);
     auto out = std::make_shared<const manifest_file>(std::move(text), path, op, warned);
     said_->add(warned, path);
     return out;
@@ -329,6 +344,7 @@ class rule_catalog {
     if (!backend.empty() && !is_wanted(backend))
       return std::make_shared<const table_file>(path, std::move(backend));
     warnings warned;
+    said_->forget(path);
     auto out = std::make_shared<const table_file>(read_rest(std::move(text), path), path, op, warned);
     said_->add(warned, path);
     return out;

@@ -125,6 +125,18 @@ class device_driver {
   [[nodiscard]] virtual status launch(function_handle function, const launch_geometry& geometry,
                                       void** parameters, stream on) noexcept = 0;
 
+  /// Like launch(), but may refuse what launch_again() can launch: warm calls then need not keep what only
+  /// another attempt reads.
+  // Without a default: GCC would compare every call's function with it.
+  [[nodiscard]] virtual status try_launch(function_handle function, const launch_geometry& geometry,
+                                          void** parameters, stream on) noexcept = 0;
+  /// Launches what try_launch() refused with this status, where another attempt can help; else returns it.
+  [[nodiscard]] virtual status launch_again(status refused, function_handle /*function*/,
+                                            const launch_geometry& /*geometry*/, void** /*parameters*/,
+                                            stream /*on*/) noexcept {
+    return refused;
+  }
+
   /// Fills device memory with a byte, in stream order.
   [[nodiscard]] virtual status fill(void* address, std::uint8_t byte, std::size_t bytes,
                                     stream on) noexcept = 0;

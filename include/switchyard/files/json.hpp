@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -187,6 +189,38 @@ struct warnings {
     }
   }
 };
+
+/// Messages that differ in the number of an entry alone: one mistake of many entries.
+struct group_of_same {
+  std::string kind;
+  std::string first;     ///< of the messages
+  std::size_t more = 0;  ///< how many others
+};
+
+/// Groups messages, in the order of the first of each group.
+[[nodiscard]] inline std::vector<group_of_same> group_same(std::span<const std::string> messages) {
+  std::vector<group_of_same> out;
+  std::map<std::string, std::size_t> known;
+  for (const std::string& each : messages) {
+    std::string kind;
+    for (std::size_t i = 0; i < each.size(); ++i) {
+      const bool is_number = i > 0 && each[i - 1] == '/' && each[i] >= '0' && each[i] <= '9';
+      if (!is_number) {
+        kind += each[i];
+        continue;
+      }
+      while (i + 1 < each.size() && each[i + 1] >= '0' && each[i + 1] <= '9') ++i;
+      kind += '#';
+    }
+    const auto [found, is_new] = known.try_emplace(kind, out.size());
+    if (is_new) {
+      out.push_back({std::move(kind), each, 0});
+    } else {
+      ++out[found->second].more;
+    }
+  }
+  return out;
+}
 
 }  // namespace v0
 }  // namespace switchyard

@@ -78,6 +78,15 @@ struct parameter {
 struct named_expression {
   std::string name;
   expression value;
+  std::string text{};  ///< as written in the manifest, for messages; empty for an integer
+};
+
+/// What a launch's expressions are in the manifest, for messages; integers have none.
+struct launch_texts {
+  std::array<std::string, 3> grid;
+  std::array<std::string, 3> block;
+  std::array<std::string, 3> cluster;
+  std::string shared_bytes;
 };
 
 /// One kernel of a blob, or a fill of a workspace buffer.
@@ -93,6 +102,7 @@ struct launch {
   std::array<expression, 3> block;
   std::array<expression, 3> cluster;
   expression shared_bytes;
+  launch_texts texts;
   bool cooperative = false;
   bool programmatic_dependent_launch = false;
   std::vector<parameter> parameters;

@@ -74,7 +74,7 @@ class manifest_reader {
       for (const auto& [name, unused] : buffers.object()) {
         const auto entry = buffers.at(name.c_str());
         entry.check_text(name);
-        out.workspace.push_back({name, expressions_.read(entry)});
+        out.workspace.push_back({name, expressions_.read(entry), text_of(entry)});
         if (out.workspace.back().value.reads_fields()) {
           entry.fail(error_code::invalid_expression,
                      "a workspace's size may read axes, config and device attributes only");
@@ -188,8 +188,13 @@ class manifest_reader {
     }
   }
 
+  /// An expression's text, for messages; an integer has none.
+  [[nodiscard]] static std::string text_of(const json_place& entry) {
+    return entry.value().is_string() ? text::shortened(text::printable(entry.string()), 100) : std::string{};
+  }
+
   void read_extent(const inherited_place& owner, const char* key, std::array<expression, 3>& out,
-                   bool per_plan) {
+                   std::array<std::string, 3>& texts, bool per_plan) {
     out.fill(expression{1});
     if (!owner.has(key)) {
       if (std::string_view{key} != "cluster") owner.own().fail("'" + std::string{key} + "' is missing");
@@ -201,6 +206,7 @@ class manifest_reader {
     for (std::size_t i = 0; i < place.array_size(); ++i) {
       const auto entry = place.at(i);
       out[i] = expressions_.read(entry);
+      texts[i] = text_of(entry);
       if (per_plan && out[i].reads_fields()) {
         entry.fail(error_code::invalid_expression,
                    "'" + std::string{key} + "' may read axes, config and device attributes only");
@@ -236,13 +242,14 @@ class manifest_reader {
     if (out.kernel.empty() || out.kernel.find('\0') != std::string::npos)
       kernel.fail("expected the name of a kernel");
     kernel.check_text(out.kernel);
-    read_extent(place, "grid", out.grid, false);
-    read_extent(place, "block", out.block, true);
-    read_extent(place, "cluster", out.cluster, true);
+    read_extent(place, "grid", out.grid, out.texts.grid, false);
+    read_extent(place, "block", out.block, out.texts.block, true);
+    read_extent(place, "cluster", out.cluster, out.texts.cluster, true);
     out.shared_bytes = expression{0};
     if (place.has("shared_bytes")) {
       const auto shared = place.at("shared_bytes");
       out.shared_bytes = expressions_.read(shared);
+      out.texts.shared_bytes = text_of(shared);
       if (out.shared_bytes.reads_fields()) {
         shared.fail(error_code::invalid_expression,
                     "'shared_bytes' may read axes, config and device attributes only");

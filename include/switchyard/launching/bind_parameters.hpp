@@ -1,6 +1,6 @@
 // The addresses of a launch's parameters, as drivers take them: the hottest part of a call.
 //
-// Straight code for up to 64 parameters, entered behind what is not needed, in the widest vector registers
+// Straight code for up to 80 parameters, entered behind what is not needed, in the widest vector registers
 // that the processor has: a loop takes three times as many instructions.
 #pragma once
 
@@ -28,18 +28,28 @@ inline constexpr std::size_t map_lines = tensor_map_bytes / sizeof(image_line);
 template <class Vector, bool IsMixed>
 class binder {
  public:
+  /// `Many` binds more parameters than straight code does, apart: other launches save no registers for its
+  /// loop.
+  template <parameter_binder Many>
   [[gnu::always_inline]] static inline void bind(const launch_layout& of, std::uintptr_t arguments,
                                                  std::uintptr_t image, void** to) noexcept {
+    if (of.groups > straight) return Many(of, arguments, image, to);
+    binder{of, arguments, image, to}.take(of.groups);
+  }
+
+  [[gnu::always_inline]] static inline void bind_many(const launch_layout& of, std::uintptr_t arguments,
+                                                      std::uintptr_t image, void** to) noexcept {
     binder each{of, arguments, image, to};
     std::uint32_t groups = of.groups;
-    for (; groups > 16; groups -= 16) [[unlikely]] {
-        each.take(16);
-        each.skip(16);
-      }
+    for (; groups > straight; groups -= straight) {
+      each.take(straight);
+      each.skip(straight);
+    }
     each.take(groups);
   }
 
  private:
+  static constexpr std::uint32_t straight = 20;
   static constexpr std::size_t lanes = sizeof(Vector) / sizeof(std::uintptr_t);
 
   [[gnu::always_inline]] inline binder(const launch_layout& of, std::uintptr_t argument_base,
@@ -53,6 +63,18 @@ class binder {
   // NOLINTBEGIN(bugprone-branch-clone): each case goes on with the next
   [[gnu::always_inline]] inline void take(std::uint32_t groups) const noexcept {
     switch (groups) {
+      case 20:
+        one<19>();
+        [[fallthrough]];
+      case 19:
+        one<18>();
+        [[fallthrough]];
+      case 18:
+        one<17>();
+        [[fallthrough]];
+      case 17:
+        one<16>();
+        [[fallthrough]];
       case 16:
         one<15>();
         [[fallthrough]];
@@ -138,13 +160,18 @@ class binder {
 
 using two_addresses = std::uintptr_t __attribute__((vector_size(16)));
 
+template <bool IsMixed>
+[[gnu::noinline]] void bind_many(const launch_layout& of, std::uintptr_t arguments, std::uintptr_t image,
+                                 void** to) noexcept {
+  binder<two_addresses, IsMixed>::bind_many(of, arguments, image, to);
+}
 [[gnu::noinline]] inline void bind_plain(const launch_layout& of, std::uintptr_t arguments,
                                          std::uintptr_t image, void** to) noexcept {
-  binder<two_addresses, false>::bind(of, arguments, image, to);
+  binder<two_addresses, false>::bind<bind_many<false>>(of, arguments, image, to);
 }
 [[gnu::noinline]] inline void bind_mixed(const launch_layout& of, std::uintptr_t arguments,
                                          std::uintptr_t image, void** to) noexcept {
-  binder<two_addresses, true>::bind(of, arguments, image, to);
+  binder<two_addresses, true>::bind<bind_many<true>>(of, arguments, image, to);
 }
 
 /// Copies a layout's image.
@@ -162,20 +189,21 @@ template <class Vector>
 }
 
 /// Copies an image and binds parameters to the copy.
-template <class Vector>
+template <class Vector, parameter_binder ManyPlain, parameter_binder ManyMixed>
 [[gnu::always_inline]] inline void copy_and_bind(const launch_layout& of, std::uintptr_t arguments,
                                                  const image_line* from, image_line* image,
                                                  void** to) noexcept {
   copy_image<Vector>(of, from, image);
   if (of.masks.empty()) {
-    binder<Vector, false>::bind(of, arguments, 0, to);
+    binder<Vector, false>::template bind<ManyPlain>(of, arguments, 0, to);
   } else {
-    binder<Vector, true>::bind(of, arguments, reinterpret_cast<std::uintptr_t>(image), to);
+    binder<Vector, true>::template bind<ManyMixed>(of, arguments, reinterpret_cast<std::uintptr_t>(image),
+                                                   to);
   }
 }
 [[gnu::noinline]] inline void bind_copy(const launch_layout& of, std::uintptr_t arguments,
                                         const image_line* from, image_line* image, void** to) noexcept {
-  copy_and_bind<two_addresses>(of, arguments, from, image, to);
+  copy_and_bind<two_addresses, bind_many<false>, bind_many<true>>(of, arguments, from, image, to);
 }
 /// The same where the image is the only parameter.
 [[gnu::noinline]] inline void bind_copy_alone(const launch_layout& of, std::uintptr_t /*arguments*/,
@@ -187,21 +215,26 @@ template <class Vector>
 #if defined(__x86_64__)
 using four_addresses = std::uintptr_t __attribute__((vector_size(32)));
 
+template <bool IsMixed>
+[[gnu::noinline, gnu::target("avx2")]] void bind_many_wide(const launch_layout& of, std::uintptr_t arguments,
+                                                           std::uintptr_t image, void** to) noexcept {
+  binder<four_addresses, IsMixed>::bind_many(of, arguments, image, to);
+}
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_plain_wide(const launch_layout& of,
                                                                    std::uintptr_t arguments,
                                                                    std::uintptr_t image, void** to) noexcept {
-  binder<four_addresses, false>::bind(of, arguments, image, to);
+  binder<four_addresses, false>::bind<bind_many_wide<false>>(of, arguments, image, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_mixed_wide(const launch_layout& of,
                                                                    std::uintptr_t arguments,
                                                                    std::uintptr_t image, void** to) noexcept {
-  binder<four_addresses, true>::bind(of, arguments, image, to);
+  binder<four_addresses, true>::bind<bind_many_wide<true>>(of, arguments, image, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_copy_wide(const launch_layout& of,
                                                                   std::uintptr_t arguments,
                                                                   const image_line* from, image_line* image,
                                                                   void** to) noexcept {
-  copy_and_bind<four_addresses>(of, arguments, from, image, to);
+  copy_and_bind<four_addresses, bind_many_wide<false>, bind_many_wide<true>>(of, arguments, from, image, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_copy_alone_wide(const launch_layout& of,
                                                                         std::uintptr_t /*arguments*/,
@@ -214,7 +247,7 @@ using four_addresses = std::uintptr_t __attribute__((vector_size(32)));
 #endif
 
 /// Finds a kept image and binds parameters to it.
-template <class Vector>
+template <class Vector, parameter_binder Many>
 [[nodiscard, gnu::always_inline]] inline const kept_image* find_and_bind(const image_cache& in,
                                                                          const planned_launch& of,
                                                                          const std::byte* arguments,
@@ -223,21 +256,21 @@ template <class Vector>
   const image_query query{of.owner, of.key, arguments, workspace};
   const kept_image* const found = in.find(image_cache::hash(query), query);
   if (found == nullptr) return nullptr;
-  binder<Vector, true>::bind(*of.layout, reinterpret_cast<std::uintptr_t>(arguments),
-                             reinterpret_cast<std::uintptr_t>(found->image), to);
+  binder<Vector, true>::template bind<Many>(*of.layout, reinterpret_cast<std::uintptr_t>(arguments),
+                                            reinterpret_cast<std::uintptr_t>(found->image), to);
   return found;
 }
 [[nodiscard, gnu::noinline]] inline const kept_image* bind_kept(const image_cache& in,
                                                                 const planned_launch& of,
                                                                 const std::byte* arguments,
                                                                 const void* workspace, void** to) noexcept {
-  return find_and_bind<two_addresses>(in, of, arguments, workspace, to);
+  return find_and_bind<two_addresses, bind_many<true>>(in, of, arguments, workspace, to);
 }
 #if defined(__x86_64__)
 [[nodiscard, gnu::noinline, gnu::target("avx2")]] inline const kept_image* bind_kept_wide(
     const image_cache& in, const planned_launch& of, const std::byte* arguments, const void* workspace,
     void** to) noexcept {
-  return find_and_bind<four_addresses>(in, of, arguments, workspace, to);
+  return find_and_bind<four_addresses, bind_many_wide<true>>(in, of, arguments, workspace, to);
 }
 #endif
 
@@ -263,6 +296,15 @@ inline void find_binders(const launch_layout& of, planned_launch& out) noexcept 
                                                    const void* image, pointer_array& out) noexcept {
   of.bind(*of.layout, reinterpret_cast<std::uintptr_t>(arguments), reinterpret_cast<std::uintptr_t>(image),
           out.data());
+}
+
+/// Starts a launch whose parameters are bound.
+[[nodiscard, gnu::always_inline]] inline status start_launch(device_driver& driver, const planned_launch& of,
+                                                             pointer_array& parameters, stream on) noexcept {
+  const status result = driver.try_launch(of.function, of.geometry, parameters.data(), on);
+  if (result == 0) [[likely]]
+    return result;
+  return driver.launch_again(result, of.function, of.geometry, parameters.data(), on);
 }
 
 /// Writes the addresses of the tensor maps that are parameters of their own.

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include <switchyard/base/lock.hpp>
+#include <switchyard/base/monotonic_time.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/problem_kinds.hpp>
 #include <switchyard/choosing/rule_book.hpp>
 #include <switchyard/choosing/select.hpp>
@@ -37,14 +39,18 @@ inline namespace v0 {
 
 class binding {
  public:
-  /// `generation` may be null; else it grows when a variant leaves service or returns to it.
+  /// `generation` may be null; else it grows when a variant leaves service or returns to it. `clock` is the
+  /// one that variants wait by which are loaded again later.
   binding(std::shared_ptr<const rule_book> rules, std::shared_ptr<kernel_loader> loader,
           std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
-          std::shared_ptr<generation_counter> generation = nullptr)
+          std::shared_ptr<generation_counter> generation = nullptr,
+          nanosecond_clock clock = monotonic_nanoseconds)
       : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
                 std::move(generation)},
         plans_{reads_arguments() ? 1 : plan_capacity},
-        packed_plans_{reads_arguments() ? plan_capacity : 1} {}
+        packed_plans_{reads_arguments() ? plan_capacity : 1} {
+    shared_.clock = clock;
+  }
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
   /// No launch may be under way.
@@ -101,14 +107,15 @@ class binding {
                      shared_.rules->explain_failure(problem, *rules, {})};
   }
 
-  /// The choice with its grounds, and with grids where the variant's kernels need no argument for them.
-  [[nodiscard]] explanation explain(problem_view problem) {
+  /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
+  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr) {
     const problem_kind kind = shared_.rules->kind_of(problem);
     const kind_binding* known = find(kind);
     if (known == nullptr) known = make(kind);
-    if (known != nullptr) return known->explain(problem);
+    if (known != nullptr) return known->explain(problem, arguments);
     const auto rules = shared_.rules->read_nearest(problem);
-    return switchyard::explain(*rules, problem, rules->select(problem));
+    return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {},
+                               arguments);
   }
 
   /// Chooses, loads and lays out for a packed problem; throws as kind_binding::make_plan() and kind_of() do.

@@ -1,4 +1,4 @@
-// The launch path without an operator's type: find or make the plan, bind the parameters, call the driver.
+// The launch path without an operator's type: find or make the plan, and launch it.
 //
 // Any thread may call. A call of a problem that was met before takes no lock and allocates nothing; one of a
 // new problem never waits for the thread that replaces files, which loads and frees on its own account.
@@ -22,10 +22,11 @@
 #include <switchyard/launching/binding_source.hpp>
 #include <switchyard/launching/call_errors.hpp>
 #include <switchyard/launching/carry_plans.hpp>
+#include <switchyard/launching/displaced_bindings.hpp>
 #include <switchyard/launching/kept_ranges.hpp>
-#include <switchyard/launching/launch_late.hpp>
-#include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/launching/plan.hpp>
+#include <switchyard/launching/plan_cache.hpp>
+#include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
 #include <switchyard/operator.hpp>
@@ -36,51 +37,44 @@
 namespace switchyard {
 inline namespace v0 {
 
-class dispatcher_core final : public binding_user {
+class dispatcher_core final : public binding_user, private plan_launcher {
  public:
   /// Throws error when the operator's files cannot be read, or the device has none that run.
   dispatcher_core(const operator_description& op, binding_source& source, device target)
-      : op_{op}, source_{source}, device_{std::move(target)}, driver_{device_.driver().get()} {
-    source_.attach(op_, device_, *this);
+      : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
+    source_.attach(op, device_, *this);
   }
   dispatcher_core(const dispatcher_core&) = delete;
   dispatcher_core& operator=(const dispatcher_core&) = delete;
   /// No call may be under way.
   ~dispatcher_core() override {
     source_.detach(*this);
-    delete current_.load(std::memory_order_relaxed);           // NOLINT(cppcoreguidelines-owning-memory)
-    for (const binding* const each : displaced_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
+    delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
   /// says what is wrong with the arguments, are asked for new problems only.
-  // Always inline: the key stays in registers.
+  // Always inline: the key stays in registers. So does the call, which has one address: it is copied.
   template <class Call>
-  [[gnu::always_inline]] inline void launch(const void* arguments, stream launch_stream, workspace given,
-                                            const Call& call) {
+  [[gnu::always_inline]] inline void launch(stream launch_stream, const workspace& given, const Call call) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
     const auto key = call.key();  // behind what may call a function, else it would be kept in memory
     const std::uint64_t key_hash = hash(key);
-    plan* found = now->plans_by_key().first_of(key_hash);
-    if (found != nullptr && !plan_cache::is_of(*found, key)) [[unlikely]]
-      found = find_behind(*now, key_hash, call);
-    if (found != nullptr && found->direct != nullptr) [[likely]] {
-      detail::pointer_array
-          pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-      detail::bind_parameters(*found->direct, arguments, found->direct->image, pointers);
-      // Loaded again: to keep it over the call would take one instruction more.
-      const planned_launch& only = *found->direct;
-      const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
-      if (result != 0) [[unlikely]]
-        detail::fail_launch(op_, *driver_, *found, 0, result, launch_stream);
-      return;
-    }
-    if (found != nullptr && found->single != nullptr) {
-      if (found->single->key != nullptr) return launch_kept(*now, *found, arguments, launch_stream);
-      return launch_single(*now, *found, arguments, launch_stream);
-    }
-    launch_otherwise(*now, found, key_hash, arguments, launch_stream, given, call);
+    plan* const found = now->plans_by_key().first_of(key_hash);
+    if (found == nullptr) [[unlikely]]
+      return launch_unplanned(*now, key_hash, launch_stream, given, call);
+    if (!plan_cache::is_of(*found, key)) [[unlikely]]
+      return launch_behind(*now, launch_stream, given, call);
+    if (found->direct == nullptr) return launch_found(*now, *found, call.arguments(), launch_stream, given);
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    detail::bind_parameters(*found->direct, call.arguments(), found->direct->image, pointers);
+    // Loaded again: to keep it over the call would take one instruction more.
+    const planned_launch& only = *found->direct;
+    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      launch_again(*found, *found->direct, result, pointers, launch_stream);
   }
 
   /// Makes sure that everything a call needs is loaded, and keeps its plan. `own` are the values of the
@@ -122,7 +116,8 @@ class dispatcher_core final : public binding_user {
   [[nodiscard]] explanation explain(problem_view own, const void* arguments) {
     const reclaimer::guard guard{reclaimer_};
     binding* const now = current_.load(std::memory_order_seq_cst);
-    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view());
+    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
+                        static_cast<const std::byte*>(arguments));
   }
 
   /// Bytes of workspace that a call takes. What the call needs is loaded, and its plan kept, so that a caller
@@ -148,7 +143,7 @@ class dispatcher_core final : public binding_user {
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
   [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override {
     binding* old = nullptr;
-    displaced_.reserve(displaced_.size() + 1);  // nothing fails once calls use the fresh one
+    displaced_.make_room();  // nothing fails once calls use the fresh one
     for (int round = 0;; ++round) {
       const std::size_t prepared = prepare_again(*fresh);
       if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
@@ -159,7 +154,7 @@ class dispatcher_core final : public binding_user {
       break;
     }
     if (old == nullptr) return true;
-    displaced_.push_back(old);
+    displaced_.add(old);
     free_replaced();
     return true;
   }
@@ -168,18 +163,10 @@ class dispatcher_core final : public binding_user {
     return current_.load(std::memory_order_acquire);
   }
 
-  void free_replaced() override {
-    std::erase_if(displaced_, [this](binding* old) {
-      return reclaimer_.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
-    });
-    // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
-    for (int attempt = 0; attempt < most_attempts && reclaimer_.collect_owned() > 0; ++attempt) {
-    }
-  }
+  void free_replaced() override { displaced_.free(reclaimer_); }
 
  private:
   static constexpr int most_rounds = 4;
-  static constexpr int most_attempts = 8;
 
   /// Loads what was prepared; returns the changes of the kept ranges up to then.
   std::size_t prepare_again(binding& fresh) {
@@ -201,57 +188,54 @@ class dispatcher_core final : public binding_user {
     return changes;
   }
 
-  // It makes the key again, so that the way of the other calls need not keep it.
+  // The functions of a call take no more parameters than registers pass: with others on the stack, it would
+  // need a frame pointer.
+
+  /// A call whose plan is not the first one of its bucket. It makes the key again, so that the way of the
+  /// other calls need not keep it.
   template <class Call>
-  [[nodiscard, gnu::noinline]] static plan* find_behind(binding& now, std::uint64_t key_hash,
-                                                        const Call& call) noexcept {
-    return now.plans_by_key().find(key_hash, call.key());
+  [[gnu::noinline]] void launch_behind(binding& now, stream launch_stream, const workspace& given,
+                                       const Call call) {
+    const auto key = call.key();
+    const std::uint64_t key_hash = hash(key);
+    plan* const found = now.plans_by_key().find(key_hash, key);
+    if (found == nullptr) return launch_unplanned(now, key_hash, launch_stream, given, call);
+    launch_found(now, *found, call.arguments(), launch_stream, given);
   }
 
+  /// A call that its key finds no plan of: its problem is new, or files added axes to the operator's.
   template <class Call>
-  [[gnu::noinline]] void launch_otherwise(binding& now, plan* found, std::uint64_t key_hash,
-                                          const void* arguments, stream launch_stream, workspace given,
-                                          const Call& call) {
-    if (found == nullptr) [[unlikely]] {
-      const auto own = call.problem();
-      if (now.reads_arguments() && launch_packed(now, own, key_hash, arguments, launch_stream, given)) return;
-      require_legal(own, [&call] { return call.check(); });
-      if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
-      const packed_problem packed = now.pack(own, arguments);
-      return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+  [[gnu::noinline]] void launch_unplanned(binding& now, std::uint64_t key_hash, stream launch_stream,
+                                          const workspace& given, const Call call) {
+    const void* const arguments = call.arguments();
+    const auto own = call.problem();
+    if (!now.reads_arguments()) {
+      require_legal(own, [call] { return call.check(); });
+      return launch_new(now, own, key_hash, arguments, launch_stream, given);
     }
-    launch_known(now, *found, arguments, launch_stream, given);
+    if (plan* const found = find_packed(now, own, key_hash, arguments))
+      return launch_found(now, *found, arguments, launch_stream, given);
+    require_legal(own, [call] { return call.check(); });
+    const packed_problem packed = now.pack(own, arguments);
+    launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
   }
 
-  /// A call of an operator with axes that files added. False where its problem is new.
-  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, std::uint64_t key_hash,
-                                                  const void* arguments, stream launch_stream,
-                                                  workspace given) {
+  /// The plan of a call of an operator with axes that files added, or null.
+  [[nodiscard, gnu::noinline]] static plan* find_packed(binding& now, problem_view own,
+                                                        std::uint64_t key_hash, const void* arguments) {
     added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
     const problem_view added = now.read_arguments(own, arguments, values);
-    plan* const found = now.plans().find(binding::hash_of(key_hash, added), own, added);
-    if (found == nullptr) return false;
-    if (found->direct != nullptr) {
-      launch_direct(*found, arguments, launch_stream);
-    } else if (found->single != nullptr && found->single->key != nullptr) {
-      launch_kept(now, *found, arguments, launch_stream);
-    } else if (found->single != nullptr) {
-      launch_single(now, *found, arguments, launch_stream);
-    } else {
-      launch_known(now, *found, arguments, launch_stream, given);
-    }
-    return true;
+    return now.plans().find(binding::hash_of(key_hash, added), own, added);
   }
 
-  /// The one launch of a plan for which nothing is left to compute.
-  void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
-    const planned_launch& only = *of.direct;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(only, arguments, only.image, pointers);
-    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+  /// Launches a plan.
+  [[gnu::noinline]] void launch_found(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                      const workspace& given) {
+    if (found.way == launch_way::kept) return launch_kept(now, found, arguments, launch_stream);
+    if (found.way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
+    if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
+    if (found.way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
+    launch_known(now, found, arguments, launch_stream, given);
   }
 
   template <class Check>
@@ -259,7 +243,8 @@ class dispatcher_core final : public binding_user {
     if (const std::string wrong = check(); !wrong.empty()) detail::fail_illegal(op_, own, wrong);
   }
 
-  void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream, workspace given) {
+  [[gnu::noinline]] void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                      const workspace& given) {
     if (found.is_provisional && found.kind->may_decide_again() &&
         launch_decided_again(now, found, arguments, launch_stream, given)) {
       return;
@@ -274,7 +259,7 @@ class dispatcher_core final : public binding_user {
   /// Decides a provisional plan again and launches the better one. False where the plan at hand is to be
   /// used.
   [[nodiscard, gnu::cold]] bool launch_decided_again(binding& now, const plan& found, const void* arguments,
-                                                     stream launch_stream, workspace given) {
+                                                     stream launch_stream, const workspace& given) {
     std::unique_ptr<plan> fresh;
     try {
       if (driver_->capturing(launch_stream)) {
@@ -291,7 +276,7 @@ class dispatcher_core final : public binding_user {
   }
 
   void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments,
-                  stream launch_stream, workspace given) {
+                  stream launch_stream, const workspace& given) {
     if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
     std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
@@ -299,7 +284,7 @@ class dispatcher_core final : public binding_user {
   }
 
   void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
-                 workspace given) {
+                 const workspace& given) {
     now.note(*fresh, 1);
     if (fresh->is_counted) fresh->kind->trace(*fresh);
     plan* const published = publish(now, fresh);
@@ -339,96 +324,15 @@ class dispatcher_core final : public binding_user {
     waiting_.store(left, std::memory_order_relaxed);
   }
 
-  /// `passed_over`: the variants that were tried for this call before; null: none.
-  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, workspace given,
-           const std::vector<std::uint32_t>* passed_over = nullptr) {
-    const planned_launch* started = nullptr;
-    try {
-      const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
-      detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
-      const image_line* image = nullptr;
-      for (std::size_t i = 0; i < of.launches.size(); ++i) {
-        const planned_launch& each = of.launches[i];
-        if (each.is_empty) continue;
-        const status result =
-            each.is_fill
-                ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
-                                of.workspace[each.fill_workspace].bytes, launch_stream)
-                : detail::late_call{now, *driver_, reclaimer_, of, arguments, launch_stream, &memory}.start(
-                      each, local, image);
-        if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
-        if (!each.is_fill) started = &each;
-      }
-    } catch (const call_error& problem) {
-      // A kernel that was started may have written results that are inputs as well.
-      if (problem.code() != error_code::evaluation_failed || started != nullptr) throw;
-      run_without(now, of, problem, arguments, launch_stream, given, passed_over);
-    }
-  }
-
-  /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
-  /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
-  [[gnu::cold, gnu::noinline]] void run_without(binding& now, const plan& unfit, const call_error& problem,
-                                                const void* arguments, stream launch_stream, workspace given,
-                                                const std::vector<std::uint32_t>* before = nullptr) {
-    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-    std::vector<std::uint32_t> passed_over;
-    if (before != nullptr) passed_over = *before;
-    passed_over.push_back(unfit.chosen.variant);
-    std::unique_ptr<plan> next;
-    try {
-      next = unfit.kind->make_plan_without(passed_over, unfit, problem, may_load);
-    } catch (const call_error& nothing_left) {
-      if (nothing_left.code() != error_code::no_variant) throw;
-      throw call_error{problem};
-    }
-    run(now, *next, arguments, launch_stream, given, &passed_over);
-  }
-
-  /// The one launch of a plan, whose image may have been kept.
-  [[gnu::noinline]] void launch_kept(binding& now, const plan& of, const void* arguments,
-                                     stream launch_stream) {
-    const planned_launch& only = *of.single;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    if (only.late_grid != nullptr ||
-        only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
-                       pointers.data()) == nullptr) [[unlikely]] {
-      return launch_single(now, of, arguments, launch_stream);
-    }
-    const status result = driver_->launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-  }
-
-  /// The one launch of a plan, with late values or tensor maps.
-  [[gnu::noinline]] void launch_single(binding& now, const plan& of, const void* arguments,
-                                       stream launch_stream) {
-    try {
-      detail::local_image local;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
-      const detail::late_call call{now, *driver_, reclaimer_, of, arguments, launch_stream, nullptr};
-      const image_line* image = nullptr;
-      const status result = call.start(*of.single, local, image);
-      if (result != 0) [[unlikely]]
-        detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-    } catch (const call_error& problem) {
-      if (problem.code() != error_code::evaluation_failed) throw;
-      run_without(now, of, problem, arguments, launch_stream, {});
-    }
-  }
-
-  const operator_description& op_;
   binding_source& source_;
   device device_;
-  // What every call reads.
-  device_driver* driver_;
-  std::atomic<binding*> current_{nullptr};
+  std::atomic<binding*> current_{nullptr};  // which every call reads, as what is above
   reclaimer reclaimer_;
   // What writers contend for, on a cache line of its own.
   alignas(64) mutex mutex_;
-  std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
-  detail::kept_ranges prepared_;         // guarded by mutex_
-  std::vector<binding*> displaced_;      // owned, until the reclaimer has them; for the source's calls alone
+  std::atomic<std::size_t> waiting_{0};   // retired plans that readers held when last looked at
+  detail::kept_ranges prepared_;          // guarded by mutex_
+  detail::displaced_bindings displaced_;  // for the source's calls alone
 };
 
 }  // namespace v0

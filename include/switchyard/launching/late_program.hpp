@@ -110,6 +110,14 @@ struct late_program {
 
   /// Whether nothing is left to do at a call.
   [[nodiscard]] bool is_empty() const noexcept { return moves.is_empty() && steps.empty(); }
+
+  /// Whether each call needs the interpreter. Others need it where a value does not fit.
+  [[nodiscard]] bool interprets() const noexcept {
+    for (const late_step& each : steps) {
+      if (each.does == late_step::action::interpret) return true;
+    }
+    return false;
+  }
 };
 
 namespace detail {

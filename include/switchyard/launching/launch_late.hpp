@@ -54,8 +54,9 @@ class late_call {
                                                         const image_line*& image) const {
     pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): binding writes what is read
     if (of.makes_image) {
-      finish(of, nullptr, local.data(), pointers);
-      image = local.data();
+      image_line* const made = local.data();
+      finish(of, nullptr, made, pointers);
+      image = made;
       return launch(of, pointers);
     }
     if (of.key != nullptr) {
@@ -65,7 +66,7 @@ class late_call {
       image = found->image;
       if (of.late_grid != nullptr) [[unlikely]]
         return apart().launch_on(of, found->grid, pointers);
-      return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
+      return start_launch(driver_, of, pointers, stream_);
     }
     if (of.has_maps()) return apart().start_keeping(of, local, image, pointers);
     if (of.late != nullptr) return apart().start_large(of, nullptr, pointers);
@@ -104,9 +105,10 @@ class late_call {
       keep_maps(of, own);
       return start_large(of, maps, pointers);
     } else {
-      finish(of, maps, local.data(), pointers);
-      finished = {local.data(), finished.size()};
-      image = local.data();
+      image_line* const made = local.data();
+      finish(of, maps, made, pointers);
+      finished = {made, finished.size()};
+      image = made;
     }
     bind_maps(of, maps, pointers);
     const dim3 grid = of.late_grid != nullptr ? late_grid(of) : of.geometry.grid;
@@ -143,7 +145,7 @@ class late_call {
                                                          pointer_array& pointers) const {
     if (of.late_grid != nullptr) [[unlikely]]
       return apart().launch_late_grid(of, pointers);
-    return driver_.launch(of.function, of.geometry, pointers.data(), stream_);
+    return start_launch(driver_, of, pointers, stream_);
   }
 
   [[nodiscard, gnu::noinline]] status launch_late_grid(const planned_launch& of,

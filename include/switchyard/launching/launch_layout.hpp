@@ -42,7 +42,6 @@ struct launch_layout {
   /// A value of the image that each plan computes.
   struct problem_value {
     expression value;
-    const std::string* text = nullptr;
     value_kind kind = value_kind::i64;
     bool is_real = false;
     std::uint32_t axis = no_index;  ///< the value is this axis
@@ -84,7 +83,23 @@ namespace detail {
 
 /// Images of at most so many lines are written where the call is made, without an allocation.
 inline constexpr std::size_t local_image_lines = 64;
-using local_image = std::array<image_line, local_image_lines>;
+
+/// Room for one, aligned by hand: a function with over-aligned variables takes a dozen instructions more.
+class local_image {
+ public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): written before it is read
+  local_image() noexcept {}
+  local_image(const local_image&) = delete;
+  local_image& operator=(const local_image&) = delete;
+
+  [[nodiscard, gnu::always_inline]] inline image_line* data() noexcept {
+    std::byte* const end = bytes_.data() + sizeof(image_line) - 1;
+    return reinterpret_cast<image_line*>(end - reinterpret_cast<std::uintptr_t>(end) % sizeof(image_line));
+  }
+
+ private:
+  std::array<std::byte, (local_image_lines + 1) * sizeof(image_line)> bytes_;
+};
 
 /// Whether two launches' images are the same for every call. False for images with tensor maps, which are
 /// numbered by launch, and for large ones, which are not kept from launch to launch.
@@ -263,7 +278,7 @@ class layout_maker {
       if (formal.value.is_constant()) {
         store_real(at_image(at), formal.kind, formal.value.evaluate_real({}));
       } else {
-        out.values.push_back({formal.value, &formal.text, formal.kind, true, no_index, at});
+        out.values.push_back({formal.value, formal.kind, true, no_index, at});
       }
       return;
     }
@@ -274,7 +289,7 @@ class layout_maker {
       return;
     }
     const std::uint32_t axis = late_compiler::axis_alone(value);
-    out.values.push_back({std::move(value), &formal.text, formal.kind, false, axis, at});
+    out.values.push_back({std::move(value), formal.kind, false, axis, at});
   }
 
   [[nodiscard]] std::byte* at_image(std::size_t offset) const noexcept {

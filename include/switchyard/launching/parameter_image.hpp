@@ -51,15 +51,6 @@ inline void store_real(std::byte* to, value_kind kind, double value) noexcept {
   }
 }
 
-/// Whether an integer expression's value can be stored as `kind` without loss.
-[[nodiscard]] constexpr bool fits(value_kind kind, std::int64_t value) noexcept {
-  const unsigned bits = size_of(kind) * 8;
-  if (bits == 64) return kind != value_kind::u64 || value >= 0;
-  const bool is_signed = kind == value_kind::i8 || kind == value_kind::i16 || kind == value_kind::i32;
-  const std::int64_t high = std::int64_t{1} << (is_signed ? bits - 1 : bits);
-  return value < high && value >= (is_signed ? -high : 0);
-}
-
 }  // namespace detail
 
 }  // namespace v0

@@ -27,6 +27,7 @@
 #include <switchyard/launching/launch_layout.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
@@ -107,6 +108,15 @@ class kept_problem {
 
 class kind_binding;
 
+/// How a plan is launched.
+enum class launch_way : std::uint8_t {
+  any,          ///< launch by launch, perhaps with a workspace, or counted
+  direct,       ///< the only launch; nothing is left to compute
+  kept,         ///< the only launch, whose image is kept
+  compiled,     ///< the only launch, of which each call makes the image; no late value needs the interpreter
+  interpreted,  ///< any other only launch
+};
+
 /// Made with its launches and their images in two allocations.
 struct plan {
   plan() noexcept {}  // leaves the key and the problem to their makers
@@ -130,8 +140,8 @@ struct plan {
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
   kind_binding* kind = nullptr;       ///< what chose it
-  /// As `direct`, but for late values and tensor maps.
-  const planned_launch* single = nullptr;
+  launch_way way = launch_way::any;
+  const planned_launch* single = nullptr;  ///< the only launch of a way that is not `any` or `direct`
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show
@@ -141,9 +151,6 @@ struct plan {
   bool is_provisional = false;          ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet
 };
-
-/// Workspace buffers start at multiples of this.
-inline constexpr std::size_t workspace_alignment = 256;
 
 }  // namespace v0
 }  // namespace switchyard

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
@@ -44,10 +45,8 @@ class planner {
     __builtin_memcpy(out.key.data(), key.words.data(), key.parts * sizeof(key_part));
     reserve(kernels, out);
     for (std::size_t i = 0; i < variant_.workspace.size(); ++i) {
-      const named_expression& buffer = variant_.workspace[i];
-      const std::int64_t bytes = value_of(buffer.value, "workspace '" + buffer.name + "'");
-      if (bytes < 0 || bytes > (std::int64_t{1} << 46))
-        fail("workspace '" + buffer.name + "' would take " + std::to_string(bytes) + " bytes");
+      const std::int64_t bytes = value_of(variant_.workspace[i].value);
+      if (bytes < 0 || bytes > most_buffer_bytes) fail();
       out.workspace[i] = {out.workspace_bytes, static_cast<std::size_t>(bytes)};
       out.workspace_bytes += (static_cast<std::size_t>(bytes) + workspace_alignment - 1) /
                              workspace_alignment * workspace_alignment;
@@ -83,9 +82,11 @@ class planner {
     if (!is_single) return;
     if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
       out.direct = &first;
-    } else {
-      out.single = &first;
+      out.way = launch_way::direct;
+      return;
     }
+    out.single = &first;
+    out.way = way_of(first);
   }
 
   template <class Visitor>
@@ -107,32 +108,37 @@ class planner {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& message) const {
+  /// Throws why the variant cannot be computed for the problem.
+  [[noreturn, gnu::cold, gnu::noinline]] void fail() const {
     throw call_error{error_code::evaluation_failed, std::string{from_.op->name} + ": variant '" +
-                                                        variant_.id + "': " + message + " for " +
-                                                        format_problem(*from_.op, values_.axes)};
+                                                        variant_.id +
+                                                        "': " + find_unfit(from_, variant_, values_.axes) +
+                                                        " for " + format_problem(*from_.op, values_.axes)};
   }
 
   void require_memory(std::size_t workspace_bytes) const {
     constexpr std::size_t index = find_attribute("memory_bytes");
     const std::int64_t memory = from_.device.attributes[index];  // 0: not known
-    if (memory <= 0 || workspace_bytes <= static_cast<std::size_t>(memory)) return;
-    fail("the workspace would take " + std::to_string(workspace_bytes) + " bytes; the device has " +
-         std::to_string(memory));
+    if (memory > 0 && workspace_bytes > static_cast<std::size_t>(memory)) fail();
   }
 
-  [[nodiscard]] std::int64_t value_of(const expression& each, const std::string& name) const {
+  [[nodiscard]] std::int64_t value_of(const expression& each) const {
     const integer_result result = each.evaluate(values_);
-    if (result.why != fault::none) fail(name + " " + std::string{to_string(result.why)});
+    if (result.why != fault::none) fail();
     return result.value;
   }
 
-  void extent_of(const std::array<expression, 3>& from, const char* name, dim3& out) const {
+  void extent_of(const std::array<expression, 3>& from, dim3& out) const {
     const std::array<std::uint32_t*, 3> into{&out.x, &out.y, &out.z};
     for (std::size_t i = 0; i < 3; ++i) {
-      const std::int64_t value = value_of(from[i], name);
-      if (!to_extent(value, *into[i])) fail(std::string{name} + " would be " + std::to_string(value));
+      if (!to_extent(value_of(from[i]), *into[i])) fail();
     }
+  }
+
+  [[nodiscard]] static launch_way way_of(const planned_launch& single) {
+    if (single.late_grid != nullptr) return launch_way::interpreted;
+    if (single.key != nullptr) return launch_way::kept;
+    return single.makes_image && !single.late->interprets() ? launch_way::compiled : launch_way::interpreted;
   }
 
   /// Makes room for everything in one piece, and copies what layouts have ready.
@@ -185,17 +191,15 @@ class planner {
     const launch_layout& layout = *planned.layout;
     planned.geometry = layout.geometry;
     if (!layout.is_block_known) {
-      extent_of(layout.block, "block", planned.geometry.block);
-      extent_of(layout.cluster, "cluster", planned.geometry.cluster);
-      const std::int64_t shared = value_of(layout.shared_bytes, "shared_bytes");
-      if (!to_extent(shared, planned.geometry.shared_bytes))
-        fail("shared_bytes would be " + std::to_string(shared));
+      extent_of(layout.block, planned.geometry.block);
+      extent_of(layout.cluster, planned.geometry.cluster);
+      if (!to_extent(value_of(layout.shared_bytes), planned.geometry.shared_bytes)) fail();
     }
     if (layout.has_late_grid) {
       planned.late_grid = &each.grid;
       return;
     }
-    extent_of(layout.grid, "grid", planned.geometry.grid);
+    extent_of(layout.grid, planned.geometry.grid);
     planned.is_empty =
         planned.geometry.grid.x == 0 || planned.geometry.grid.y == 0 || planned.geometry.grid.z == 0;
   }
@@ -209,10 +213,8 @@ class planner {
         store_real(image + each.offset, each.kind, each.value.evaluate_real(values_));
         continue;
       }
-      const std::int64_t value =
-          each.axis != no_index ? values_.axes[each.axis] : value_of(each.value, *each.text);
-      if (!fits(each.kind, value))
-        fail("parameter " + *each.text + " would be " + std::to_string(value) + ", which does not fit");
+      const std::int64_t value = each.axis != no_index ? values_.axes[each.axis] : value_of(each.value);
+      if (!fits(each.kind, value)) fail();
       store_integer(image + each.offset, each.kind, value);
     }
   }
@@ -247,7 +249,7 @@ class planner {
     known.out_of_bounds_fill = recipe.out_of_bounds_fill;
     for (std::uint32_t& each : known.element_strides) each = 1;
     visit_map(recipe, known, [this](const expression& value, auto& to) {
-      if (!value.reads_fields()) store(to, value_of(value, "a tensor map's part"));
+      if (!value.reads_fields()) store(to, value_of(value));
     });
   }
 

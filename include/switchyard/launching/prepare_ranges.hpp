@@ -155,7 +155,9 @@ inline std::size_t load_ranges(binding& into, const prepared_ranges& ranges,
     kind_binding& kind = into.kind_of(problem);
     std::unique_ptr<const driver_error> passing;  // the last failure that may pass
     for (;;) {
-      const choice chosen = kind.select(problem);
+      choice chosen = kind.select_fitting(problem);
+      // Where nothing can be computed, a call says so.
+      if (chosen.variant == no_index) chosen = kind.select(problem);
       if (chosen.variant == no_index && passing != nullptr) throw driver_error{*passing};
       if (chosen.variant == no_index) kind.refuse(problem);
       if (kind.prepare(chosen.variant, passing)) return;

@@ -69,20 +69,23 @@ template <class Arguments, class... Tensors>
 /// attention_alignment, it makes the call's problem one that was never met, so that check() sees it. Asked
 /// only where attention_options are not 0.
 template <class Arguments>
-[[nodiscard, gnu::cold, gnu::noinline]] std::int64_t mark_attention(const Arguments& a) noexcept {
-  std::int64_t out = (std::int64_t{a.window_left} + 1) | mark_unless_positive(a.soft_cap) |
-                     mark_misaligned<4>(a.alibi_slopes, a.seqused_k);
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_attention_inline(const Arguments& a) noexcept {
+  std::uintptr_t words = address_bits(a.alibi_slopes, a.seqused_k);  // of 4 bytes
+  if constexpr (requires { a.dropout_p; }) words |= address_bits(a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q);
+  if constexpr (requires { a.k_scale; }) words |= address_bits(a.sinks, a.block_table, a.k_scale, a.v_scale);
+  asm("" : "+r"(words));  // NOLINT(hicpp-no-assembler): now, not behind branches with each in a register
+  std::int64_t out = (std::int64_t{a.window_left} + 1) | mark_unless_positive(a.soft_cap);
   if constexpr (requires { a.dropout_p; }) {
-    out |= std::int64_t{a.window_right} + 1;
-    out |= mark_unless_below(a.dropout_p, 1.0F) |
-           mark_misaligned<4>(a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q);
+    out |= (std::int64_t{a.window_right} + 1) | mark_unless_below(a.dropout_p, 1.0F);
     if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
-  if constexpr (requires { a.k_scale; }) {
-    out |= mark_misaligned<4>(a.sinks, a.block_table, a.k_scale, a.v_scale) |
-           mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
-  }
-  return out;
+  if constexpr (requires { a.k_scale; }) out |= mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
+  return out | mark_misaligned<4>(words);
+}
+/// The same apart from the calls that have none of these.
+template <class Arguments>
+[[nodiscard, gnu::noinline]] std::int64_t mark_attention(const Arguments& a) noexcept {
+  return mark_attention_inline(a);
 }
 
 /// What is wrong with the values and addresses that no axis holds; empty when nothing is.

@@ -118,17 +118,18 @@ struct attention_forward {
     }
 
     /// Of a call with options, or keys and values in another type.
-    [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
+    [[nodiscard, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
       const bool is_narrow = kv_dtype == switchyard::dtype::f8_e4m3;
       if (!is_narrow && any_given(k_scale, v_scale)) return 0;
-      std::int64_t others = mark_attention(*this);
+      std::int64_t others = mark_attention_inline(*this);
       if (block_table != nullptr) others |= block_table_stride;
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
-      if (!is_narrow)
-        return alignment_of(strides_q() | strides_kv(), others, q, k, v, out, optional_tensors(bias));
-      // Their bytes join as an address does.
-      const void* const cached = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv()));
-      return alignment_of(strides_q(), strides_kv() | others | count_null(k, v), q, out,
+      // Keys and values may have another type: their bytes join as an address does.
+      const std::int64_t strides = strides_kv();
+      const void* const cached =
+          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides) *
+                                        static_cast<std::uintptr_t>(detail::size_of_legal(type_of_kv())));
+      return alignment_of(strides_q(), strides | others | count_null(k, v), q, out,
                           optional_tensors(k, v, cached, bias));
     }
 

@@ -76,13 +76,11 @@ struct layer_norm {
                             [](const arguments& a) noexcept {
                               return a.gamma != nullptr || a.beta != nullptr ? a.gamma_dtype : a.dtype;
                             }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return a.gamma != nullptr; }),
-      switchyard::type_axis("with_beta", [](const arguments& a) noexcept { return a.beta != nullptr; }),
-      switchyard::type_axis("with_residual",
-                            [](const arguments& a) noexcept { return a.residual != nullptr; }),
-      switchyard::type_axis(
-          "with_statistics",
-          [](const arguments& a) noexcept { return a.mean != nullptr || a.rstd != nullptr; }),
+      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
+      switchyard::type_axis("with_beta", [](const arguments& a) noexcept { return given(a.beta); }),
+      switchyard::type_axis("with_residual", [](const arguments& a) noexcept { return given(a.residual); }),
+      switchyard::type_axis("with_statistics",
+                            [](const arguments& a) noexcept { return given(a.mean, a.rstd); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
 

@@ -76,12 +76,11 @@ struct layer_norm_backward {
                                          ? a.gamma_dtype
                                          : a.dtype;
                             }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return a.gamma != nullptr; }),
+      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
       switchyard::type_axis("with_residual",
-                            [](const arguments& a) noexcept { return a.grad_residual != nullptr; }),
-      switchyard::type_axis(
-          "with_weight_gradients",
-          [](const arguments& a) noexcept { return a.grad_gamma != nullptr || a.grad_beta != nullptr; }),
+                            [](const arguments& a) noexcept { return given(a.grad_residual); }),
+      switchyard::type_axis("with_weight_gradients",
+                            [](const arguments& a) noexcept { return given(a.grad_gamma, a.grad_beta); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
 

@@ -85,7 +85,7 @@ struct matmul_quantized {
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::out_dtype>(),
       switchyard::type_axis<&arguments::weights>(), switchyard::type_axis<&arguments::int8_activations>(),
-      switchyard::type_axis("with_bias", [](const arguments& a) noexcept { return a.bias != nullptr; }),
+      switchyard::type_axis("with_bias", [](const arguments& a) noexcept { return given(a.bias); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::type_axis<&arguments::weight_alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::in_features>(),
       switchyard::size_axis<&arguments::out_features>());

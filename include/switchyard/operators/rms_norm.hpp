@@ -71,10 +71,9 @@ struct rms_norm {
       switchyard::type_axis(
           "gamma_dtype",
           [](const arguments& a) noexcept { return a.gamma != nullptr ? a.gamma_dtype : a.dtype; }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return a.gamma != nullptr; }),
-      switchyard::type_axis("with_residual",
-                            [](const arguments& a) noexcept { return a.residual != nullptr; }),
-      switchyard::type_axis("with_rstd", [](const arguments& a) noexcept { return a.rstd != nullptr; }),
+      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
+      switchyard::type_axis("with_residual", [](const arguments& a) noexcept { return given(a.residual); }),
+      switchyard::type_axis("with_rstd", [](const arguments& a) noexcept { return given(a.rstd); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
 

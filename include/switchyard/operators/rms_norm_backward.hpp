@@ -68,11 +68,11 @@ struct rms_norm_backward {
                             [](const arguments& a) noexcept {
                               return a.gamma != nullptr || a.grad_gamma != nullptr ? a.gamma_dtype : a.dtype;
                             }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return a.gamma != nullptr; }),
+      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
       switchyard::type_axis("with_residual",
-                            [](const arguments& a) noexcept { return a.grad_residual != nullptr; }),
+                            [](const arguments& a) noexcept { return given(a.grad_residual); }),
       switchyard::type_axis("with_weight_gradients",
-                            [](const arguments& a) noexcept { return a.grad_gamma != nullptr; }),
+                            [](const arguments& a) noexcept { return given(a.grad_gamma); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
 

@@ -141,7 +141,7 @@ struct rotary {
                                                                    : rotary_positions::offset;
                             }),
       switchyard::type_axis("variable_length",
-                            [](const arguments& a) noexcept { return a.cu_seqlens != nullptr; }),
+                            [](const arguments& a) noexcept { return given(a.cu_seqlens); }),
       switchyard::type_axis("in_place",
                             [](const arguments& a) noexcept { return a.q == a.q_out && a.k == a.k_out; }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),

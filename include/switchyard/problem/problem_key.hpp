@@ -79,9 +79,15 @@ inline constexpr std::array<std::uint32_t, 2 * max_key_parts> key_factors = [] {
 /// Appends to `flags` whether `bits` is 0.
 [[gnu::always_inline]] inline void append_flag(std::uint32_t& flags, std::uint64_t bits,
                                                [[maybe_unused]] std::uint64_t one) noexcept {
-#if defined(__x86_64__)
-  // A comparison whose carry is the flag, then one addition. `one` is opaque: of a comparison with 1, GCC
-  // makes one with 0, which has no carry.
+#if defined(__x86_64__) && !defined(__clang__)
+  // A comparison whose carry is the flag, then one addition. GCC 12 stores the sum of the built-in function
+  // below to memory.
+  asm("{cmpq\t$1, %1|cmp\t%1, 1}\n\t{adcl\t%0, %0|adc\t%0, %0}"  // NOLINT(hicpp-no-assembler)
+      : "+r"(flags)
+      : "rm"(bits)
+      : "cc");
+#elif defined(__x86_64__)
+  // The same. `one` is opaque: of a comparison with 1, the compiler makes one with 0, which has no carry.
   unsigned next = 0;
   (void)__builtin_ia32_addcarryx_u32(bits < one ? 1 : 0, flags, flags, &next);
   flags = next;
@@ -157,6 +163,11 @@ struct key_maker {
     // Before anything else lies in registers: what these functions call in rare cases would clobber them.
     (add_if<Axis, true>(arguments), ...);
     one = opaque_one();
+#if !defined(__clang__)
+    // The flags compare what lies in memory: GCC would keep what was read before in registers, and these in
+    // memory.
+    asm volatile("" ::: "memory");  // NOLINT(hicpp-no-assembler)
+#endif
     (add_if<Axis, false>(arguments), ...);
     if constexpr (words_before<Operator>(count) < count) all[words_before<Operator>(count)] = flags;
   }

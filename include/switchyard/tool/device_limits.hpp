@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 #include <switchyard/problem/target.hpp>
 
 namespace switchyard {
@@ -44,7 +45,7 @@ namespace tool {
 
 /// Most threads of a block; 0 where there is no limit.
 [[nodiscard]] inline std::int64_t most_threads(const target& of) noexcept {
-  return of.backend == "cuda" || of.backend == "hip" ? 1024 : 0;
+  return most_block_threads(of.backend);
 }
 
 }  // namespace tool

@@ -44,6 +44,10 @@ class forwarding_driver : public device_driver {
                               stream on) noexcept override {
     return driver_->launch(function, geometry, parameters, on);
   }
+  [[nodiscard]] status try_launch(function_handle function, const launch_geometry& geometry,
+                                  void** parameters, stream on) noexcept override {
+    return launch(function, geometry, parameters, on);
+  }
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
                             stream on) noexcept override {
     return driver_->fill(address, byte, bytes, on);

@@ -310,10 +310,10 @@ TEST_CASE("ids that no manifest has are looked up in linear time, and few of the
   const auto rules = build_selector(
       {&sample::description(), card(), {manifest_with({"a", "b"})}, {}, {measured}, ""}, warned);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{::test::sanitized ? 30 : 5});
-  REQUIRE(warned.size() == 21);
-  CHECK_THAT(warned[19], has_text("a row names variant 'gone_19', which no manifest of operator"));
-  CHECK_THAT(warned[20], has_text("[switchyard.110] "));
-  CHECK_THAT(warned[20], has_text(": names 159980 more variants that no manifest of operator"));
+  REQUIRE(warned.size() == 3);
+  CHECK_THAT(warned[1], has_text("a row names variant 'gone_1', which no manifest of operator"));
+  CHECK_THAT(warned[2], has_text("[switchyard.110] "));
+  CHECK_THAT(warned[2], has_text(": names 159998 more variants that no manifest of operator"));
   const choice chosen = rules->select(sample::problem({{"rows", 777}, {"columns", 64}}));
   CHECK(chosen.why == reason::exact);
   CHECK(rules->candidates[chosen.variant].variant->id == "a");

@@ -51,7 +51,7 @@ void check(const launch_layout& layout, bool mixed, std::uintptr_t image_at, con
 
 const std::vector<std::size_t> counts = [] {
   std::vector<std::size_t> out;
-  for (std::size_t i = 0; i <= 70; ++i) out.push_back(i);  // each group of four has code of its own
+  for (std::size_t i = 0; i <= 90; ++i) out.push_back(i);  // each group of four has code of its own
   for (const std::size_t each : {127U, 128U, 129U, 192U, 193U, 255U, 256U}) out.push_back(each);
   return out;
 }();

@@ -4,14 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/planner.hpp>
 
+#include "environment.hpp"
 #include "launched_operator.hpp"
 
 namespace planned {
@@ -407,4 +410,63 @@ TEST_CASE("a plan has the key by which calls of its problem find it") {
     CHECK(plan->key[part][0] == key[part][0]);
     CHECK(plan->key[part][1] == key[part][1]);
   }
+}
+
+TEST_CASE("a plan is refused where find_unfit gives a reason, with this reason, and nowhere else") {
+  using namespace planned;
+  const std::array<const char*, 12> texts{"length",
+                                          "7",
+                                          "length / (length - 3)",
+                                          "length - 4",
+                                          "9223372036854775807 * length",
+                                          "4294967295 + length",
+                                          "length % (length / 5)",
+                                          "(1 << length) - 1",
+                                          "length > 4 ? 1 / (length - 6) : 2",
+                                          "width / length",
+                                          "0 - width",
+                                          "ceil_div(width, length - 2)"};
+  std::mt19937_64 random{switchyard::test::seed_or(1)};
+  const auto any = [&] { return parse(texts[random() % texts.size()]); };
+  std::size_t refused = 0;
+  std::size_t planned = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const auto parameter_of = [&](value_kind kind) { return integer(texts[random() % texts.size()], kind); };
+    launch each = kernel({argument("x"), parameter_of(value_kind::i32),
+                          structure({parameter_of(value_kind::u8), parameter_of(value_kind::i16)}, 4, 2)});
+    switch (random() % 6) {
+      case 0:
+        each.grid[random() % 3] = any();
+        break;
+      case 1:
+        each.block[random() % 3] = any();
+        break;
+      case 2:
+        each.cluster[random() % 3] = any();
+        break;
+      case 3:
+        each.shared_bytes = any();
+        break;
+      case 4:
+        each.parameters.push_back(map("x", texts[random() % texts.size()], "256"));
+        break;
+      default:
+        break;
+    }
+    variant whole = variant_of({each, kernel({parameter_of(value_kind::i64)})});
+    if (random() % 4 == 0) whole.workspace = {{"sums", any()}};
+    const planned_variant made{whole};
+    const auto length = static_cast<std::int64_t>(random() % 9);
+    const std::array<std::int64_t, 2> problem{64, length};
+    selector devices = rules();
+    devices.device.backend = "none";  // it limits nothing but what can be counted
+    const std::string why = detail::find_unfit(devices, whole, problem);
+    const std::string refusal = made.refusal(length);
+    INFO("length " << length << ": " << why << " | " << refusal);
+    CHECK(refusal.empty() == why.empty());
+    if (!why.empty()) CHECK_THAT(refusal, has_text("launched: variant 'v': " + why + " for width=64 rows="));
+    (why.empty() ? planned : refused) += 1;
+  }
+  CHECK(refused > 200);
+  CHECK(planned > 200);
 }

@@ -27,6 +27,7 @@
 #include <switchyard/devices/cuda/tensor_map.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -98,10 +99,7 @@ class driver final : public device_driver {
   }
 
   [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
-    constexpr std::uint32_t most_x =
-        0x7fffffff;  // of every compute capability since 3.0, as those of y and z
-    constexpr std::uint32_t most_yz = 0xffff;
-    return geometry.grid.x <= most_x && geometry.grid.y <= most_yz && geometry.grid.z <= most_yz;
+    return switchyard::detail::fits_cuda(geometry.grid);
   }
 
   void configure(function_handle function, const launch_geometry& geometry) override {
@@ -150,25 +148,26 @@ class driver final : public device_driver {
     }
   }
 
-  /// A stream carries its context, whichever is current. Only a default stream (null, legacy, per-thread)
-  /// needs the context made current. If a driver disagrees, it returns an error and the launch is tried
-  /// again.
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
                               stream on) noexcept override {
-    if (!is_default(on)) [[likely]] {
-      // In memory, since only a launch that is refused reads it: registers would be saved and restored.
-      struct {
-        driver* self;
-        function_handle function;
-        const launch_geometry* geometry;
-        void** parameters;
-        void* on;
-      } volatile again{this, function, &geometry, parameters, on.handle()};
-      const int code = start(handle(function), geometry, parameters, handle(on));
-      if (code != result::invalid_context && code != result::invalid_handle) [[likely]]
-        return code;
-      return again.self->launch_in_context(again.function, *again.geometry, again.parameters, again.on);
-    }
+    const status answer = try_launch(function, geometry, parameters, on);
+    return answer == result::success ? answer : launch_again(answer, function, geometry, parameters, on);
+  }
+
+  /// A stream carries its context, whichever is current. Only a default stream (null, legacy, per-thread)
+  /// needs the context made current.
+  [[nodiscard]] status try_launch(function_handle function, const launch_geometry& geometry,
+                                  void** parameters, stream on) noexcept override {
+    if (is_default(on)) [[unlikely]]
+      return launch_in_context(function, geometry, parameters, on);
+    return start(handle(function), geometry, parameters, handle(on));
+  }
+
+  /// In the device's context, where a driver says that a stream of it needs that.
+  [[nodiscard]] status launch_again(status refused, function_handle function, const launch_geometry& geometry,
+                                    void** parameters, stream on) noexcept override {
+    const bool names_context = refused == result::invalid_context || refused == result::invalid_handle;
+    if (is_default(on) || !names_context) return refused;
     return launch_in_context(function, geometry, parameters, on);
   }
 

@@ -23,6 +23,7 @@
 #include <switchyard/devices/hip/module.hpp>
 #include <switchyard/devices/hip/properties.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -76,11 +77,7 @@ class driver final : public device_driver {
   /// Sets nothing. Throws driver_error launch_failed for a launch that could never succeed on this device.
   /// HIP starts fewer than 2^32 work-items in a dimension.
   [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
-    const auto fits = [](std::uint32_t blocks, std::uint32_t threads) {
-      return std::uint64_t{blocks} * threads <= 0xffffffffU;
-    };
-    return fits(geometry.grid.x, geometry.block.x) && fits(geometry.grid.y, geometry.block.y) &&
-           fits(geometry.grid.z, geometry.block.z);
+    return switchyard::detail::fits_hip(geometry.grid, geometry.block);
   }
 
   void configure(function_handle function, const launch_geometry& geometry) override {
@@ -129,6 +126,10 @@ class driver final : public device_driver {
     }
     return library_->module_launch_kernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                           geometry.shared_bytes, handle(on), parameters, nullptr);
+  }
+  [[nodiscard]] status try_launch(function_handle function, const launch_geometry& geometry,
+                                  void** parameters, stream on) noexcept override {
+    return launch(function, geometry, parameters, on);
   }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,

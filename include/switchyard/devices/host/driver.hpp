@@ -30,6 +30,7 @@
 #include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -165,16 +166,13 @@ class driver final : public device_driver {
   }
 
   void configure(function_handle /*function*/, const launch_geometry& geometry) override {
-    if (geometry.shared_bytes <= most_scratch_bytes) return;
-    throw driver_error{error_code::launch_failed,
-                       "a block would take " + std::to_string(geometry.shared_bytes) +
-                           " bytes of scratch memory; the host backend gives a thread at most " +
-                           std::to_string(most_scratch_bytes)};
+    if (geometry.shared_bytes <= most_host_scratch_bytes) return;
+    throw driver_error{error_code::launch_failed, switchyard::detail::explain_scratch(geometry.shared_bytes)};
   }
 
   [[nodiscard]] bool accepts_grid(const launch_geometry& geometry) const noexcept override {
     std::uint64_t count = 0;
-    return count_blocks(geometry.grid, count);
+    return switchyard::detail::count_blocks(geometry.grid, count);
   }
 
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
@@ -182,7 +180,7 @@ class driver final : public device_driver {
     const auto& started = *static_cast<const kernel*>(function);
     const dim3& grid = geometry.grid;
     std::uint64_t count = 0;
-    if (!count_blocks(grid, count)) return too_many_blocks;
+    if (!switchyard::detail::count_blocks(grid, count)) return too_many_blocks;
     if (count == 1 && geometry.shared_bytes == 0) {
       const floating_point_guard mode;
       started.run({{0, 0, 0}, grid, geometry.block, {}}, parameters);
@@ -197,6 +195,10 @@ class driver final : public device_driver {
       started.run(here, parameters);
     });
     return 0;
+  }
+  [[nodiscard]] status try_launch(function_handle function, const launch_geometry& geometry,
+                                  void** parameters, stream on) noexcept override {
+    return launch(function, geometry, parameters, on);
   }
 
   [[nodiscard]] status fill(void* address, std::uint8_t byte, std::size_t bytes,
@@ -254,14 +256,6 @@ class driver final : public device_driver {
  private:
   static constexpr status no_tensor_maps = 1;
   static constexpr status too_many_blocks = 2;
-  static constexpr std::uint64_t most_blocks = std::uint64_t{1} << 63U;
-  static constexpr std::uint32_t most_scratch_bytes = std::uint32_t{1} << 30U;
-
-  /// False where there are more than can be counted out.
-  [[nodiscard]] static bool count_blocks(const dim3& grid, std::uint64_t& count) noexcept {
-    count = std::uint64_t{grid.x} * grid.y;  // below 2^64
-    return !__builtin_mul_overflow(count, std::uint64_t{grid.z}, &count) && count <= most_blocks;
-  }
 
   [[noreturn]] static void fail_load(const std::string& name, const std::string& why,
                                      failure_kind kind = failure_kind::permanent) {

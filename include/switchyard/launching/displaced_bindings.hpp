@@ -1,0 +1,51 @@
+// Bindings that another one replaced while calls may still use them.
+//
+// One thread at a time, that of the source of bindings.
+#pragma once
+
+#include <vector>
+
+#include <switchyard/base/reclaimer.hpp>
+#include <switchyard/launching/binding.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+class displaced_bindings {
+ public:
+  displaced_bindings() = default;
+  displaced_bindings(const displaced_bindings&) = delete;
+  displaced_bindings& operator=(const displaced_bindings&) = delete;
+  /// No call may be under way.
+  ~displaced_bindings() {
+    for (const binding* const each : kept_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
+  }
+
+  /// So that the next add() cannot fail.
+  void make_room() { kept_.reserve(kept_.size() + 1); }
+
+  /// Takes ownership.
+  void add(binding* displaced) { kept_.push_back(displaced); }
+
+  /// Frees those that no call uses any more.
+  void free(reclaimer& readers) {
+    std::erase_if(kept_, [&readers](binding* old) {
+      return readers.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
+    });
+    // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
+    for (int attempt = 0; attempt < most_attempts && readers.collect_owned() > 0; ++attempt) {
+    }
+  }
+
+ private:
+  static constexpr int most_attempts = 8;
+
+  std::vector<binding*> kept_;  // owned, until the reclaimer has them
+};
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard
