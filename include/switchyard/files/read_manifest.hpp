@@ -201,6 +201,7 @@ class manifest_reader {
     for (std::size_t i = 0; i < place.array_size(); ++i) {
       const auto entry = place.at(i);
       out[i] = expressions_.read(entry);
+      check_number(entry, key, out[i], op_);
       if (per_plan && out[i].reads_fields()) {
         entry.fail(error_code::invalid_expression,
                    "'" + std::string{key} + "' may read axes, config and device attributes only");
