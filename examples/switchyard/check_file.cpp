@@ -1,9 +1,12 @@
 // Checks of one file: the reader's result, the blobs beside it, and whether it is in the right folder.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -16,7 +19,9 @@
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/launching/module_store.hpp>
+#include <switchyard/problem/target.hpp>
 #include <switchyard/tool/check_launch.hpp>
+#include <switchyard/tool/check_values.hpp>
 #include <switchyard/tool/described_operator.hpp>
 #include <switchyard/tool/read_blob.hpp>
 
@@ -38,6 +43,17 @@ std::string target_outside(const std::string& manifest, const std::string& blob)
   if (problem) return {};
   const fs::path from_there = file.lexically_relative(folder);
   return from_there.empty() || *from_there.begin() == ".." ? file.string() : std::string{};
+}
+
+/// The architecture of shared objects that this machine loads.
+constexpr std::string_view this_machine() {
+#if defined(__x86_64__)
+  return "x86_64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "none";
+#endif
 }
 
 /// What reading a blob gave. A blob is read once, whatever number of launches names it.
@@ -102,6 +118,7 @@ class blob_checker {
       }
       out.facts = sy::tool::read_blob(bytes, from_.target.backend);
       out.is_whole = true;
+      if (out.facts.arch == this_machine()) check_libraries(path, out.facts.needs, from_.path, out_);
     } catch (const sy::file_error& problem) {
       out_.add(severity::error, sy::error_code::blob_missing, path,
                "kernel '" + first.kernel + "' of " + from_.path + " is in it, but it cannot be read (" +
@@ -138,9 +155,63 @@ void check_place(const std::string& path, std::string_view kind, const std::stri
   const std::string named = (kind == "kernels" ? folder.parent_path() : folder).filename().string();
   if (named != operator_name) {
     out.add(severity::error, sy::error_code::unknown_operator, path,
-            "is for operator '" + operator_name + "' but is in the folder of '" + named +
-                "', so it is rejected when that operator is read: move it");
+            "is for operator '" + sy::text::shortened(operator_name, 80) + "' but is in the folder of '" +
+                named + "', so it is rejected when that operator is read: move it");
   }
+}
+
+/// A target that no device has: a manifest for it is passed over everywhere.
+void check_target(const sy::manifest& from, report& out) {
+  const auto& [backend, arch] = from.target;
+  constexpr std::array<std::string_view, 3> backends{"cuda", "hip", "host"};
+  const auto fail = [&](const std::string& problem) {
+    out.add(severity::error, sy::error_code::no_variant, from.path, problem + ", so it serves no call");
+  };
+  if (std::find(backends.begin(), backends.end(), backend) == backends.end()) {
+    return fail("/target/backend: the library has no backend '" + sy::text::shortened(backend, 80) +
+                "' (it has " + sy::text::join(backends) + ")" + sy::text::suggestion(backend, backends));
+  }
+  if (arch == "any") return;
+  constexpr std::array<std::string_view, 2> machines{"x86_64", "aarch64"};
+  const bool is_known = backend == "cuda" ? sy::detail::parse_cuda_arch(arch).has_value()
+                        : backend == "hip"
+                            ? arch.starts_with("gfx") && arch.size() > 5
+                            : std::find(machines.begin(), machines.end(), arch) != machines.end();
+  if (is_known) return;
+  fail("/target/arch: no device of backend '" + backend + "' has the architecture '" +
+       sy::text::shortened(arch, 80) + "'; expected " +
+       (backend == "cuda"  ? "a name such as sm_90a or compute_90"
+        : backend == "hip" ? "a name such as gfx942"
+                           : "x86_64 or aarch64") +
+       ", or any");
+}
+
+/// Calls that the variants serve, and for which they cannot be planned.
+void check_values(const sy::manifest& from, const known_operator& known, report& out) {
+  sy::tool::value_checker checker{*known.description, from.target, known.knows_arguments};
+  folded_findings found;
+  for (const sy::variant& variant : from.variants) {
+    for (const sy::tool::value_problem& each : checker.check(variant))
+      found.add(each.kind, "variant '" + variant.id + "': " + each.text);
+  }
+  found.visit([&](const std::string& message) {
+    out.add(severity::error, sy::error_code::evaluation_failed, from.path, message);
+  });
+}
+
+/// A message of a reader without the indices of its JSON pointer: equal for entries that have the same wrong.
+std::string without_indices(const std::string& message, const std::string& path) {
+  std::size_t at = message.find(path + ": /");
+  if (at == std::string::npos) return message;
+  at += path.size() + 2;
+  const std::size_t end = std::min(message.find(": ", at), message.size());
+  std::string out = message.substr(0, at);
+  for (bool in_index = false; at < end; ++at) {
+    const bool is_digit = message[at] >= '0' && message[at] <= '9';
+    in_index = is_digit && (in_index || message[at - 1] == '/');
+    if (!in_index) out += message[at];
+  }
+  return out + message.substr(end);
 }
 
 template <class Content, class Parse>
@@ -148,7 +219,9 @@ template <class Content, class Parse>
                                                    const Parse& parse_text) {
   sy::warnings warned;
   auto content = std::make_shared<const Content>(parse_text(warned));
-  for (const std::string& each : warned.messages) out.add_message(severity::error, path, each);
+  folded_findings found;
+  for (const std::string& each : warned.messages) found.add(without_indices(each, path), each);
+  found.visit([&](const std::string& each) { out.add_message(severity::error, path, each); });
   if (warned.left_out > 0) {
     out.add(severity::error, path, "and " + std::to_string(warned.left_out) + " more invalid entries");
   }
@@ -162,7 +235,7 @@ void check_stranger(const std::string& path, const std::string& operator_name, c
   for (const known_operator& each : known_operators()) names.push_back(each.description->name);
   const std::string meant = sy::text::suggestion(operator_name, names);
   out.add(meant.empty() ? severity::note : severity::warning, sy::error_code::unknown_operator, path,
-          "operator '" + operator_name + "' is not known to this program" + meant +
+          "operator '" + sy::text::shortened(operator_name, 80) + "' is not known to this program" + meant +
               (meant.empty() ? ": its" : " Its") +
               " axes and arguments are taken from this file, so their names and types are not checked. A "
               "program that has the operator exports them with `describe`");
@@ -206,6 +279,12 @@ void check_file(const std::string& path, report& out, checked_files& files) {
       into.manifests.push_back(parse<sy::manifest>(
           path, out, [&](sy::warnings& warned) { return sy::parse_manifest(text, path, op, warned); }));
       note_blobs(document, std::filesystem::path{path}.parent_path().string(), files);
+      if (document["variants"].empty()) {
+        out.add(severity::error, sy::error_code::no_variant, path,
+                "/variants: the manifest has no variants, so it serves no call");
+      }
+      check_target(*into.manifests.back(), out);
+      check_values(*into.manifests.back(), known, out);
       blob_checker{*into.manifests.back(), known.knows_arguments, out, files}.run();
     } else {
       into.tables.push_back(parse<sy::table>(

@@ -22,17 +22,32 @@ class key_checker {
  public:
   key_checker(const std::string& path, report& out) : path_{path}, out_{out} {}
 
+  /// Reports what was found.
+  void finish() {
+    found_.visit([this](const std::string& each) { out_.add(severity::warning, path_, each); });
+    if (left_out_ == 0) return;
+    out_.add(severity::warning, path_,
+             "and " + std::to_string(left_out_) + " more keys that the format does not have");
+  }
+
   void object(const nlohmann::json& value, const std::string& pointer, const key_set& known) {
     if (!value.is_object()) return;
     for (const auto& [key, unused] : value.items()) {
       // "$schema" is for editors; a key that begins with an underscore is a comment.
       if (known.contains(key) || key.starts_with('$') || key.starts_with('_')) continue;
-      out_.add(severity::warning, path_,
-               std::string{pointer}
-                   .append("/")
-                   .append(key)
-                   .append(": the format has no such key, so it is ignored")
-                   .append(sy::text::suggestion(key, known)));
+      // Suggestions take time, and a thousand unknown keys are no misspelling.
+      constexpr std::size_t most_told = 100;
+      if (told_.insert(key).second && told_.size() > most_told) {
+        ++left_out_;
+        continue;
+      }
+      if (told_.size() > most_told) continue;
+      const std::string shown = sy::text::shortened(key, 80);
+      found_.add(key, std::string{pointer}
+                          .append("/")
+                          .append(shown)
+                          .append(": the format has no such key, so it is ignored")
+                          .append(sy::text::suggestion(key, known)));
     }
   }
 
@@ -87,6 +102,9 @@ class key_checker {
  private:
   const std::string& path_;
   report& out_;
+  folded_findings found_;  // by key
+  std::set<std::string> told_;
+  std::size_t left_out_ = 0;
 };
 
 }  // namespace
@@ -100,6 +118,7 @@ void check_keys(const std::string& path, std::string_view text, report& out) {
   } else {
     checker.table(file);
   }
+  checker.finish();
 }
 
 }  // namespace tool

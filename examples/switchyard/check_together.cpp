@@ -1,10 +1,12 @@
 // Checks manifests against tables: variants that cannot be chosen, rows of kernels that changed or were
 // removed, types without rows.
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/text.hpp>
@@ -71,11 +73,71 @@ namespace {
   return out;
 }
 
-[[nodiscard]] std::set<std::string> condition_texts(const sy::variant& variant) {
-  std::set<std::string> out;
-  for (const sy::condition& each : variant.conditions) out.insert(each.text);
-  return out;
-}
+/// A type and its conditions as sorted numbers, one for each axis value and each text: a variant serves all
+/// calls of another one if its numbers are among the other's.
+using demand = std::vector<std::uint32_t>;
+
+/// Numbers what the variants of a manifest demand.
+class demand_numbers {
+ public:
+  [[nodiscard]] demand of(const sy::variant& variant) {
+    demand out;
+    for (const sy::axis_value& each : variant.type)
+      out.push_back(number(std::to_string(each.axis) + "=" + std::to_string(each.value)));
+    for (const sy::condition& each : variant.conditions) out.push_back(number(" " + each.text));
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    for (const std::uint32_t each : out) ++uses_[each];
+    return out;
+  }
+
+  /// How many variants demand it.
+  [[nodiscard]] std::size_t uses(std::uint32_t number) const { return uses_[number]; }
+
+ private:
+  [[nodiscard]] std::uint32_t number(const std::string& text) {
+    const auto [at, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(uses_.size()));
+    if (is_new) uses_.push_back(0);
+    return at->second;
+  }
+
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<std::size_t> uses_;
+};
+
+/// Finds variants that serve all calls of another one, without comparing each with each: a demand is kept
+/// under that number of it which the fewest variants have, and so is met by few others.
+class demand_index {
+ public:
+  void add(const demand& of, const demand_numbers& numbers, const sy::variant& owner) {
+    if (of.empty()) {
+      if (of_all_ == nullptr) of_all_ = &owner;
+      return;
+    }
+    const std::uint32_t rarest = *std::min_element(of.begin(), of.end(), [&](auto left, auto right) {
+      return numbers.uses(left) < numbers.uses(right);
+    });
+    if (known_.insert(of).second) by_rarest_[rarest].push_back({of, &owner});
+  }
+
+  /// One that was added and demands nothing else; null for none.
+  [[nodiscard]] const sy::variant* find_within(const demand& of) const {
+    if (of_all_ != nullptr) return of_all_;
+    for (const std::uint32_t each : of) {
+      const auto found = by_rarest_.find(each);
+      if (found == by_rarest_.end()) continue;
+      for (const auto& [other, owner] : found->second) {
+        if (std::includes(of.begin(), of.end(), other.begin(), other.end())) return owner;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const sy::variant* of_all_ = nullptr;
+  std::set<demand> known_;
+  std::unordered_map<std::uint32_t, std::vector<std::pair<demand, const sy::variant*>>> by_rarest_;
+};
 
 class together {
  public:
@@ -101,6 +163,7 @@ class together {
       check_stale(*each);
       check_rows(*each);
       check_coverage(*each);
+      check_denials(*each);
     }
     if (!files_.borrowed) check_untuned_targets();
   }
@@ -124,70 +187,73 @@ class together {
     if (!from.target.arch.starts_with("sm_")) names = sy::detail::make_scope(op_);
     if (device.backend != "host") names.add_constant("warp_size", device.attribute("warp_size"));
     const std::size_t size = names.size();
+    folded_findings never;
+    folded_findings faults;
     for (const sy::variant& variant : from.variants) {
       names.truncate(size);
       for (const sy::axis_value& each : variant.type)
         names.add_constant(op_.axes[each.axis].name, each.value);
       for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
-      for (const sy::condition& each : variant.conditions) check_condition(from, variant, each, names);
+      for (const sy::condition& each : variant.conditions)
+        check_condition(from, variant, each, names, never, faults);
     }
+    never.visit([&](const std::string& each) { out_.add(severity::warning, from.path, each); });
+    faults.visit([&](const std::string& each) {
+      out_.add(severity::error, sy::error_code::invalid_expression, from.path, each);
+    });
   }
 
   void check_condition(const sy::manifest& from, const sy::variant& variant, const sy::condition& each,
-                       const sy::scope& names) {
+                       const sy::scope& names, folded_findings& never, folded_findings& faults) {
+    const std::string what =
+        "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + each.text;
     try {
       const sy::expression folded = sy::expression::parse(each.text, names);
       if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
-      out_.add(severity::warning, from.path,
-               "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + each.text +
-                   ", which is never true for its type and config on " + from.target.backend + " " +
-                   from.target.arch + ": it can never be chosen");
+      never.add(each.text, what + ", which is never true for its type and config on " + from.target.backend +
+                               " " + from.target.arch + ": it can never be chosen");
     } catch (const sy::expression_error& problem) {
       // It parsed when the manifest was read, so it is a constant that cannot be computed.
-      out_.add(severity::error, sy::error_code::invalid_expression, from.path,
-               "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + each.text +
-                   ", which has no value for its type and config: " + problem.what());
+      faults.add(each.text, what + ", which has no value for its type and config: " + problem.what());
     }
   }
 
   /// Variants that do what an earlier one does for the same calls.
   void check_twins(const sy::manifest& from) {
-    std::unordered_map<std::string, std::vector<const sy::variant*>> by_work;
-    for (const sy::variant& variant : from.variants) {
-      auto& others = by_work[format_work(variant)];
-      for (const sy::variant* other : others) {
-        const auto mine = condition_texts(variant);
-        const auto theirs = condition_texts(*other);
-        if (!covers(other->type, variant.type) ||
-            !std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end()))
-          continue;
-        out_.add(severity::warning, from.path,
-                 "variant '" + variant.id + "' (" + format_type(op_, variant.type) +
-                     ") launches the same kernels in the same " + "way as '" + other->id +
-                     "' before it, which serves all of its calls: it is never needed");
-        break;
+    demand_numbers numbers;
+    std::vector<demand> demands;
+    for (const sy::variant& variant : from.variants) demands.push_back(numbers.of(variant));
+    std::unordered_map<std::string, demand_index> by_work;
+    folded_findings found;
+    for (std::size_t i = 0; i < from.variants.size(); ++i) {
+      const sy::variant& variant = from.variants[i];
+      demand_index& others = by_work[format_work(variant)];
+      if (const sy::variant* const other = others.find_within(demands[i]); other != nullptr) {
+        found.add(other->id, "variant '" + variant.id + "' (" + format_type(op_, variant.type) +
+                                 ") launches the same kernels in the same way as '" + other->id +
+                                 "' before it, which serves all of its calls: it is never needed");
+      } else {
+        others.add(demands[i], numbers, variant);
       }
-      others.push_back(&variant);
     }
+    found.visit([&](const std::string& each) { out_.add(severity::warning, from.path, each); });
   }
 
-  /// Variants that only a table could choose, and no table does. Those that state their time may be chosen by
-  /// it.
+  /// Variants that only a table could choose, and no table does. Of two that state their time, the lesser
+  /// decides.
   void check_hidden(const sy::manifest& from) {
+    demand_numbers numbers;
+    std::vector<demand> demands;
+    for (const sy::variant& variant : from.variants) demands.push_back(numbers.of(variant));
+    demand_index timed;
+    demand_index untimed;
     std::vector<std::string> hidden;
     for (std::size_t i = 0; i < from.variants.size(); ++i) {
       const sy::variant& variant = from.variants[i];
-      if (measured_.contains(variant.id)) continue;
-      const auto mine = condition_texts(variant);
-      const bool behind =
-          std::any_of(from.variants.begin(), from.variants.begin() + static_cast<std::ptrdiff_t>(i),
-                      [&](const sy::variant& other) {
-                        if (other.has_time() && variant.has_time()) return false;  // the lesser decides
-                        const auto theirs = condition_texts(other);
-                        return covers(other.type, variant.type) &&
-                               std::includes(mine.begin(), mine.end(), theirs.begin(), theirs.end());
-                      });
-      if (behind) hidden.push_back(variant.id);
+      const bool is_behind = untimed.find_within(demands[i]) != nullptr ||
+                             (!variant.has_time() && timed.find_within(demands[i]) != nullptr);
+      if (is_behind && !measured_.contains(variant.id)) hidden.push_back(variant.id);
+      (variant.has_time() ? timed : untimed).add(demands[i], numbers, variant);
     }
     if (hidden.empty()) return;
     const std::set<std::string> ids{hidden.begin(), hidden.end()};
@@ -203,14 +269,19 @@ class together {
   void check_ids(const sy::table& from) {
     if (by_id_.empty()) return;
     std::map<std::string, std::string> unknown;  // and the first place that names each
-    const auto look = [&](const std::string& id, const std::string& place) {
-      if (!by_id_.contains(id)) unknown.try_emplace(id, place);
+    bool all_were_built = true;                  // of those: tuning wrote down which blobs it measured
+    const auto look = [&](const std::string& id, const std::string& place, bool was_built) {
+      if (by_id_.contains(id)) return;
+      unknown.try_emplace(id, place);
+      all_were_built = all_were_built && was_built;
     };
     for (std::size_t i = 0; i < from.groups.size(); ++i) {
-      for (const std::string& id : from.groups[i].ids) look(id, "group " + std::to_string(i));
+      const sy::row_group& group = from.groups[i];
+      for (std::size_t id = 0; id < group.ids.size(); ++id)
+        look(group.ids[id], "group " + std::to_string(i), !group.blobs[id].empty());
     }
-    for (const sy::denial& each : from.denials) look(each.variant, "a denial");
-    for (const sy::pin& each : from.pins) look(each.variant, "a pin");
+    for (const sy::denial& each : from.denials) look(each.variant, "a denial", false);
+    for (const sy::pin& each : from.pins) look(each.variant, "a pin", false);
     if (unknown.empty()) return;
     std::vector<std::string_view> known;
     for (const auto& [name, unused] : by_id_) known.emplace_back(name);
@@ -219,10 +290,19 @@ class together {
         std::any_of(files_.manifests.begin(), files_.manifests.end(),
                     [&from](const auto& each) { return runs_on(from.device, each->target); });
     std::string text;
+    severity level = severity::warning;
     if (!anything_runs) {
+      level = severity::note;
       text = "no kernels for " + from.device.name + " (" + from.device.backend + " " + from.device.arch +
              ") are here, so " + std::to_string(unknown.size()) +
              " variants that the table names were not compared with a manifest";
+    } else if (all_were_built) {
+      level = severity::note;
+      std::vector<std::string_view> names;
+      for (const auto& [name, unused] : unknown) names.emplace_back(name);
+      text = std::to_string(unknown.size()) +
+             " variants that the table has times of are not installed, so these times are not used: " +
+             sy::text::join(names, 4) + ". They were measured, but are not among the kernels built here";
     } else if (unknown.size() == 1) {
       text = place + " names variant '" + id + "', which is in no manifest of the operator" +
              sy::text::suggestion(id, known) + " It is not used";
@@ -235,7 +315,7 @@ class together {
           sy::text::join(names, 4) + ". They were not built here, or were renamed" +
           sy::text::suggestion(id, known);
     }
-    out_.add(severity::warning, sy::error_code::unknown_variant, from.path, text);
+    out_.add(level, sy::error_code::unknown_variant, from.path, text);
   }
 
   /// The variants that an id of a group can mean on the table's device.
@@ -362,12 +442,52 @@ class together {
     }
   }
 
+  /// Whether a table, or one for every device, denies a variant for all of its calls.
+  [[nodiscard]] bool is_denied(const sy::table& by, const sy::variant& variant) const {
+    const auto denies = [&variant](const sy::table& each) {
+      return std::any_of(each.denials.begin(), each.denials.end(), [&variant](const sy::denial& denied) {
+        return denied.variant == variant.id && covers(denied.type, variant.type);
+      });
+    };
+    return denies(by) || std::any_of(files_.tables.begin(), files_.tables.end(), [&](const auto& other) {
+             return other->device.backend.empty() && denies(*other);
+           });
+  }
+
+  /// Types of which a table denies every variant: their calls are refused.
+  void check_denials(const sy::table& from) {
+    if (from.denials.empty()) return;
+    std::vector<const sy::variant*> here;
+    for (const auto& each : files_.manifests) {
+      if (!runs_on(from.device, each->target)) continue;
+      for (const sy::variant& variant : each->variants) here.push_back(&variant);
+    }
+    std::set<std::string> denied_ids;
+    for (const sy::denial& each : from.denials) denied_ids.insert(each.variant);
+    constexpr std::size_t most_told = 6;
+    std::set<std::string> refused;
+    std::set<std::string> seen;
+    for (const sy::variant* const variant : here) {
+      if (refused.size() == most_told) break;  // one tells of a mistake; each costs a look at every variant
+      if (!denied_ids.contains(variant->id) || !seen.insert(format_type(op_, variant->type)).second) continue;
+      const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
+        return !compatible(other->type, variant->type) || is_denied(from, *other);
+      });
+      if (all) refused.insert("{" + format_type(op_, variant->type) + "}");
+    }
+    if (refused.empty()) return;
+    out_.add(severity::error, sy::error_code::no_variant, from.path,
+             "every variant that serves " + sy::text::join(refused, most_told) +
+                 " is denied, so their calls are refused: remove a denial, or install another variant");
+  }
+
   [[nodiscard]] std::vector<std::vector<sy::axis_value>> types_on(const sy::device_properties& device) const {
     std::vector<std::vector<sy::axis_value>> out;
+    std::set<std::string> seen;
     for (const auto& from : files_.manifests) {
       if (!runs_on(device, from->target)) continue;
       for (const sy::variant& variant : from->variants) {
-        if (std::find(out.begin(), out.end(), variant.type) == out.end()) out.push_back(variant.type);
+        if (seen.insert(format_type(op_, variant.type)).second) out.push_back(variant.type);
       }
     }
     return out;

@@ -9,11 +9,15 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
+#include <switchyard/tool/blob_facts.hpp>
 
 #include "operators.hpp"
 
@@ -33,10 +37,10 @@ struct finding {
 class report {
  public:
   void add(severity level, std::string file, std::string message) {
-    findings_.push_back({level, 0, std::move(file), std::move(message)});
+    add({level, 0, std::move(file), std::move(message)});
   }
   void add(severity level, switchyard::error_code code, std::string file, std::string message) {
-    findings_.push_back({level, static_cast<int>(code), std::move(file), std::move(message)});
+    add({level, static_cast<int>(code), std::move(file), std::move(message)});
   }
   /// Takes a message of the library, "[switchyard.107] file: ...", apart.
   void add_message(severity level, const std::string& file, std::string message) {
@@ -48,7 +52,7 @@ class report {
       each.message.erase(0, each.message.find("] ") + 2);
     }
     if (each.message.starts_with(file + ": ")) each.message.erase(0, file.size() + 2);
-    findings_.push_back(std::move(each));
+    add(std::move(each));
   }
 
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
@@ -58,7 +62,48 @@ class report {
   }
 
  private:
+  void add(finding each) {
+    constexpr std::size_t most = 4000;  // a file may have names of any length
+    if (each.message.size() > most) each.message = switchyard::text::shortened(each.message, most);
+    findings_.push_back(std::move(each));
+  }
+
   std::vector<finding> findings_;
+};
+
+/// What is wrong in several places of a file in the same way: said once, for the first place, with how many
+/// more there are.
+class folded_findings {
+ public:
+  /// `kind` is equal for places that have the same wrong.
+  void add(const std::string& kind, std::string message) {
+    const auto [at, is_new] = places_.try_emplace(kind, all_.size());
+    if (is_new) {
+      all_.push_back({std::move(message), 0});
+    } else {
+      ++all_[at->second].more;
+    }
+  }
+
+  /// Calls `visit(message)` for each.
+  template <class Visit>
+  void visit(const Visit& visit) {
+    for (one& each : all_) {
+      if (each.more > 0) {
+        each.message +=
+            " (and the same in " + std::to_string(each.more) + " more place" + (each.more > 1 ? "s)" : ")");
+      }
+      visit(each.message);
+    }
+  }
+
+ private:
+  struct one {
+    std::string message;
+    std::size_t more;
+  };
+  std::vector<one> all_;
+  std::unordered_map<std::string, std::size_t> places_;
 };
 
 /// The files of one operator that could be read.
@@ -84,6 +129,11 @@ void check_together(const known_operator& known, const operator_files& files, re
 
 /// Reports rows that several tables of one device have with different winners, and which table decides.
 void check_repeated_rows(const known_operator& known, const operator_files& files, report& out);
+
+/// Reports the libraries and symbols that a shared object needs and this machine does not have. Nothing is
+/// loaded. `from` is the manifest that names the blob.
+void check_libraries(const std::string& blob, const switchyard::tool::loading_needs& needs,
+                     const std::string& from, report& out);
 
 /// Reports keys of a manifest or table that the format does not have.
 void check_keys(const std::string& path, std::string_view text, report& out);

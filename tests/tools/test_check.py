@@ -2,10 +2,23 @@
 
 import json
 import os
+import resource
 import sys
 
 from cubin import cubin
-from invented import BLOBS, KERNEL, Checks, Tree, run, sha256
+from invented import BLOBS, KERNEL, Checks, Tree, manifest, run, sha256
+
+
+def launch(tree, index=0):
+    return tree.manifest["variants"][index]["launches"][0]
+
+
+def own(tree):
+    """As if another program had defined the operator."""
+    for name in ("manifest", "table"):
+        path = getattr(tree, name + "_path")
+        setattr(tree, name + "_path", path.replace("/rotary/", "/own/"))
+        getattr(tree, name)["operator"] = "own"
 
 
 def broken_trees():
@@ -16,21 +29,11 @@ def broken_trees():
 
     cases = []
 
-    def launch(tree, index=0):
-        return tree.manifest["variants"][index]["launches"][0]
-
     def replace(tree, data):
         """Another large.cubin, pinned as what it is."""
         tree.blobs["large.cubin"] = data
         launch(tree)["sha256"] = sha256(data)
         tree.table["blobs"]["large"] = sha256(data)[:16]
-
-    def own(tree):
-        """As if another program had defined the operator."""
-        for name in ("manifest", "table"):
-            path = getattr(tree, name + "_path")
-            setattr(tree, name + "_path", path.replace("/rotary/", "/own/"))
-            getattr(tree, name)["operator"] = "own"
 
     # What the readers refuse.
     @edit("truncated manifest", "error", 103, "Was the file cut off")
@@ -83,6 +86,43 @@ def broken_trees():
 
     @edit("expression that divides by zero", "error", 111, "zero")
     def _(tree): launch(tree)["grid"][0] = "seqlen + 1 / 0"
+
+    @edit("grid of an address", "error", 111, "\"q\" is an address, 'grid' takes a number")
+    def _(tree): launch(tree)["grid"][0] = "q"
+
+    @edit("parameter of an address", "error", 111, "is an address, 'i32' takes a number")
+    def _(tree): launch(tree)["parameters"][2] = {"i32": "seqlen + q"}
+
+    @edit("kernel with a long name", "error", 107, "has 10001 characters; a name or a text has at most 10000")
+    def _(tree): launch(tree)["kernel"] = "k" * 10001
+
+    # What a call would refuse.
+    @edit("grid that is never right", "error", 305, "kernel 'rotary_bf16_64': grid[0] would be -1 for every call; it must be 0 to 2147483647")
+    def _(tree): launch(tree)["grid"][0] = "tokens - 65"
+
+    @edit("grid above its limit where the condition ends", "error", 305, "grid[1] would be 65536 for batch=65536; it must be 0 to 65535")
+    def _(tree): tree.manifest["variants"][0]["requires"].append("batch <= 65536")
+
+    @edit("grid that divides by zero for one size", "error", 305, "grid[0] divides by zero for seqlen=77")
+    def _(tree): launch(tree)["grid"][0] = "max(4096 / (seqlen - 77), 1)"
+
+    @edit("workspace below zero", "error", 305, "workspace 'w' would be -10 for every call")
+    def _(tree): tree.manifest["variants"][0]["workspace"] = {"w": -10}
+
+    @edit("parameter that does not fit", "error", 305, "parameter {\"i32\":\"seqlen << 30\"} would be")
+    def _(tree): launch(tree)["parameters"][2] = {"i32": "seqlen << 30"}
+
+    @edit("unknown backend", "error", 302, "the library has no backend 'cude' (it has cuda, hip, host); did you mean 'cuda'?")
+    def _(tree): tree.manifest["target"]["backend"] = "cude"
+
+    @edit("unknown architecture", "error", 302, "no device of backend 'cuda' has the architecture 'sm90'")
+    def _(tree): tree.manifest["target"]["arch"] = "sm90"
+
+    @edit("no variants", "error", 302, "the manifest has no variants, so it serves no call")
+    def _(tree): tree.manifest["variants"] = []
+
+    @edit("a table that denies all", "error", 302, "every variant that serves {dtype=f16} is denied")
+    def _(tree): tree.table["deny"] = [{"variant": "small", "reason": "a test", "type": {"dtype": "f16"}}]
 
     @edit("path out of the folder", "error", 112, "leads out of the manifest's folder")
     def _(tree): launch(tree)["blob"] = "../../../secret"
@@ -265,6 +305,62 @@ def main():
     checks.contains(out, "no kernels for Invented MI300 (hip gfx942) are here, so 20 variants that the table names were not "
                     "compared with a manifest", "a device that nothing was built for")
     checks.equal(out.count("[switchyard.110]"), 1, "a device that nothing was built for")
+
+    # Variants that were measured and are not installed are no mistake.
+    tree = Tree(folder)
+    tree.table["groups"][0]["rows"][0]["times_us"]["larger"] = 1.0
+    tree.table["blobs"]["larger"] = "0123456789abcdef"
+    tree.write()
+    status, out, _ = run(program, "check", "--strict", folder)
+    checks.equal(status, 0, f"a measured variant that is not installed: {out}")
+    checks.contains(out, "note: [switchyard.110]", "a measured variant that is not installed")
+
+    # What is wrong in the same way in many variants is said once.
+    tree = Tree(folder)
+    for i in range(12):
+        more = json.loads(json.dumps(tree.manifest["variants"][0]))
+        more.update(id=f"more{i}")
+        more["config"]["tokens"] = i + 1
+        more["launches"][0]["grid"][0] = "seqlem" if i % 2 == 0 else "tokens - 100"
+        tree.manifest["variants"].append(more)
+    for i in range(300):
+        tree.manifest[f"key{i}"] = 0
+    tree.write()
+    status, out, _ = run(program, "check", folder)
+    checks.equal((out.count("seqlem'"), out.count("(and the same in 5 more places)")), (2, 2), f"a wrong expression in 12 variants: {out}")
+    checks.equal((out.count("no such key"), "and 200 more keys" in out), (100, True), "many unknown keys")
+
+    # The time grows with the number of variants, not with its square. Processor time, so that other work does not count.
+    def seconds(change):
+        tree = Tree(folder)
+        change(tree)
+        tree.write()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        out = run(program, "check", folder)[1]
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, out
+
+    def many(count, different):
+        def change(tree):
+            tree.manifest["variants"] = [{**json.loads(json.dumps(manifest()["variants"][1])), "id": f"v{i}", "config": {"tokens": i + 1},
+                                          **different(i)} for i in range(count)]
+        return change
+
+    for name, different in (("conditions", lambda i: {"requires": [f"seqlen >= {i + 1}"]}),
+                            ("types", lambda i: {"type": {"dtype": "bf16", "head_dim": i + 1}}), ("configs", lambda i: {})):
+        few, many_more = (seconds(many(count, different))[0] for count in (4000, 16000))
+        checks.that(many_more < 9 * max(few, 0.1), f"variants with other {name}: 4,000 took {few:.2f} s, 16,000 {many_more:.2f} s")
+
+    # Long texts take no long time, and are not repeated in full.
+    for name, change in (("spaces", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest) + " " * 20_000_000)),
+                         ("names", lambda tree: (own(tree), launch(tree)["grid"].__setitem__(0, "+".join(f"n{i}" for i in range(120000))))),
+                         ("an expression", lambda tree: launch(tree)["grid"].__setitem__(0, "1+" * 500_000 + "1")),
+                         ("an identifier", lambda tree: tree.manifest["variants"][0].update(id="x" * 20_000_000)),
+                         ("a kernel", lambda tree: launch(tree).update(kernel="x" * 20_000_000)),
+                         ("an operator", lambda tree: tree.manifest.update(operator="x" * 20_000_000)),
+                         ("a key", lambda tree: tree.manifest.update({"x" * 20_000_000: 0}))):
+        took, out = seconds(change)
+        checks.that(took < 6, f"{name} took {took:.1f} s")
+        checks.that(len(out) < 20000, f"{name}: {len(out)} characters")
 
     # Blobs of a manifest that cannot be read, or whose variants cannot, are not called unused.
     for name, change in (("truncated", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest)[:-40])),

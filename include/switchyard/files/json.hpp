@@ -100,9 +100,13 @@ class json_place {
       fail("an id has 1 to " + std::to_string(most) + " characters, got " + std::to_string(id.size()));
     check_text(id);
   }
-  /// A text that is shown to people has no control characters: a newline would forge a line of a log, and a
-  /// terminal obeys others.
+  /// A text that is shown to people is not longer than they read, and has no control characters: a newline
+  /// would forge a line of a log, and a terminal obeys others.
   void check_text(std::string_view text) const {
+    constexpr std::size_t most = 10000;
+    if (text.size() > most)
+      fail("has " + std::to_string(text.size()) + " characters; a name or a text has at most " +
+           std::to_string(most));
     if (const std::string control = switchyard::text::find_control(text); !control.empty())
       fail("has a control character, " + control + "; ids, names and reasons have none");
   }

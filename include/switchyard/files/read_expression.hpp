@@ -12,7 +12,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/expression/address.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
@@ -63,6 +67,16 @@ namespace detail {
     }
   });
   return parse_at(place, text, with_axes);
+}
+
+/// Refuses an expression whose value is an address where `what` takes a number.
+inline void check_number(const json_place& place, std::string_view what, const expression& value,
+                         const operator_description& op) {
+  if (!gives_address(value, op.fields)) return;
+  place.fail(
+      error_code::invalid_expression,
+      text::shortened(place.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 80) +
+          " is an address, '" + std::string{what} + "' takes a number");
 }
 
 /// Reads the expressions of one variant after the other. A text that has the same meaning for all of them is

@@ -207,6 +207,7 @@ class manifest_reader {
       const auto entry = place.at(i);
       out[i] = expressions_.read(entry);
       texts[i] = text_of(entry);
+      check_number(entry, key, out[i], op_);
       if (per_plan && out[i].reads_fields()) {
         entry.fail(error_code::invalid_expression,
                    "'" + std::string{key} + "' may read axes, config and device attributes only");

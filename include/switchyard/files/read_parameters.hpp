@@ -105,6 +105,7 @@ class parameter_reader {
       out.kind = kind;
       out.bytes = out.align = size_of(kind);
       out.value = expressions_.read(entry);
+      if (out.bytes < size_of(value_kind::pointer)) check_number(entry, key, out.value, op_);
       return out;
     }
     for (const auto& [key, kind] : reals) {
@@ -197,6 +198,7 @@ class parameter_reader {
     for (std::size_t i = 0; i < place.array_size(); ++i) {
       const auto entry = place.at(i);
       out.push_back(expressions_.read(entry));
+      check_number(entry, key, out.back(), op_);
     }
     return out;
   }

@@ -85,7 +85,8 @@ inline void check_block(const placed_launch& at, const kernel_facts* kernel,
   for (const expression& extent : at.of.block) {
     const auto value = known_value(extent, at.owner);
     if (!value) return;
-    if (*value < 1 || *value > 1 << 20) {
+    if (*value < 1) return;  // no value for any backend: value_checker tells
+    if (*value > 1 << 20) {
       out.push_back({error_code::launch_failed,
                      "kernel '" + at.of.kernel + "': an extent of the block is " + std::to_string(*value)});
       return;
@@ -110,7 +111,7 @@ inline void check_shared(const placed_launch& at, const kernel_facts* kernel,
   const std::int64_t most = most_shared_bytes(at.on);
   if (!dynamic || most == 0) return;
   const auto fixed = kernel == nullptr ? 0 : static_cast<std::int64_t>(kernel->static_shared);
-  if (*dynamic >= 0 && *dynamic + fixed <= most) return;
+  if (*dynamic < 0 || *dynamic <= most - fixed) return;  // value_checker tells of the former
   out.push_back({error_code::unsupported_device,
                  "kernel '" + at.of.kernel + "' needs " + std::to_string(*dynamic) +
                      " bytes of shared memory" +
@@ -169,6 +170,10 @@ inline void check_tensor_maps(const placed_launch& at, const std::vector<paramet
       out.push_back({error_code::blob_not_loadable,
                      "kernel '" + kernel->name + "' has version " + std::to_string(kernel->abi) +
                          " of the host kernel description; the library runs version 1"});
+    }
+    if (!kernel->has_code) {
+      out.push_back({error_code::blob_not_loadable,
+                     "kernel '" + kernel->name + "' names no function: its description's 'run' is null"});
     }
     detail::check_kernel_parameters(at, *kernel, out);
     const std::uint32_t warp = at.on.arch.starts_with("gfx9") ? 64 : 32;

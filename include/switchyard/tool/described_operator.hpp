@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -21,6 +23,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/expression/expression.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
@@ -50,6 +53,10 @@ class described_operator {
   void read(const json_place& file) {
     check_schema(file, "operator");
     const auto axes = file.at("axes");
+    if (axes.array_size() > max_axes) {
+      axes.fail("an operator has at most " + std::to_string(max_axes) + " axes, got " +
+                std::to_string(axes.array_size()));
+    }
     for (std::size_t i = 0; i < axes.array_size(); ++i) read_axis(axes.at(i));
     const auto arguments = file.at("arguments");
     for (std::size_t i = 0; i < arguments.array_size(); ++i) {
@@ -94,6 +101,9 @@ class described_operator {
 
  private:
   static constexpr int deepest = 64;  // as read_json allows
+  /// Arguments, and the values of all axes together, that are learnt at most: what the readers find no name
+  /// for they refuse.
+  static constexpr std::size_t most_names = 4096;
 
   struct axis_storage {
     std::string_view name;
@@ -119,29 +129,26 @@ class described_operator {
     axis.is_flag = entry.has("flag") && entry.at("flag").boolean();
     if (!entry.has("values")) return;
     const auto values = entry.at("values");
-    for (std::size_t i = 0; i < values.array_size(); ++i) axis.values.push_back(keep(values.at(i).string()));
+    for (std::size_t i = 0; i < values.array_size(); ++i) {
+      axis.values.push_back(keep(values.at(i).string()));
+      value_names_.emplace(axis.values.back());
+    }
   }
 
   axis_storage& find_or_add(std::string_view name) {
-    for (axis_storage& each : axes_) {
-      if (each.name == name) return each;
-    }
+    if (const auto known = axis_names_.find(name); known != axis_names_.end()) return axes_[known->second];
+    axis_names_.emplace(std::string{name}, axes_.size());
     axis_storage& fresh = axes_.emplace_back();
     fresh.name = keep(name);
     return fresh;
   }
 
   void add_field(std::string_view name, value_kind kind) {
-    for (const field_description& each : fields_) {
-      if (each.name == name) return;
-    }
+    if (fields_.size() == most_names || !field_names_.insert(std::string{name}).second) return;
     fields_.push_back({keep(name), kind, 0});
   }
 
-  [[nodiscard]] bool has_axis(std::string_view name) const {
-    return std::any_of(axes_.begin(), axes_.end(),
-                       [name](const axis_storage& each) { return each.name == name; });
-  }
+  [[nodiscard]] bool has_axis(std::string_view name) const { return axis_names_.contains(name); }
 
   void add_size(const std::string& name) {
     if (has_axis(name) || name.empty()) return;
@@ -171,10 +178,13 @@ class described_operator {
   }
 
   void learn_value(const std::string& name, const nlohmann::json& value) {
+    if (!has_axis(name) && axes_.size() >= max_axes) return;
     axis_storage& axis = find_or_add(name);
     axis.kind = axis_kind::type;
-    const auto adopt = [&axis](const auto& names) {
-      if (axis.values.empty()) axis.values.assign(names.begin(), names.end());
+    const auto adopt = [&](const auto& names) {
+      if (!axis.values.empty()) return;
+      axis.values.assign(names.begin(), names.end());
+      for (const std::string_view each : names) value_names_.emplace(each);
     };
     if (value.is_boolean()) {
       adopt(enumerator_names<bool>);
@@ -184,8 +194,11 @@ class described_operator {
     const auto& text = value.get_ref<const std::string&>();
     const auto& dtypes = enumerator_names<dtype>;
     if (std::find(dtypes.begin(), dtypes.end(), text) != dtypes.end()) adopt(dtypes);
-    if (std::find(axis.values.begin(), axis.values.end(), text) == axis.values.end())
+    if (std::find(axis.values.begin(), axis.values.end(), text) == axis.values.end() &&
+        value_names_.size() < most_names) {
       axis.values.push_back(keep(text));
+      value_names_.insert(text);
+    }
   }
 
   /// Names that are a variant's own: of its config and its workspace.
@@ -229,6 +242,7 @@ class described_operator {
 
   /// The names of an expression that nothing else explains are axes, or arguments where it gives an address.
   void learn_names(std::string_view text, bool is_address = false) {
+    if (text.size() > expression::max_text) return;  // the readers refuse it
     const auto begins_name = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
     };
@@ -258,9 +272,7 @@ class described_operator {
     constexpr std::array<std::string_view, 5> constants{"pi", "log2e", "ln2", "true", "false"};
     if (local_.contains(name) || find_attribute(name) != attribute_names.size()) return true;
     if (std::find(constants.begin(), constants.end(), name) != constants.end()) return true;
-    return std::any_of(axes_.begin(), axes_.end(), [&name](const axis_storage& each) {
-      return std::find(each.values.begin(), each.values.end(), name) != each.values.end();
-    });
+    return value_names_.contains(name);
   }
 
   void publish() {
@@ -283,6 +295,9 @@ class described_operator {
   std::vector<field_description> fields_;
   std::vector<former_name> formerly_;
   std::vector<implied_axis> implied_;
+  std::map<std::string, std::size_t, std::less<>> axis_names_;  // and each one's place
+  std::set<std::string, std::less<>> field_names_;
+  std::set<std::string, std::less<>> value_names_;  // of all axes
   std::set<std::string, std::less<>> local_;
   operator_description out_;
   bool knows_fields_ = false;

@@ -10,6 +10,7 @@
 #include <switchyard/devices/cuda/image.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 #include <switchyard/tool/blob_facts.hpp>
+#include <switchyard/tool/check_loading.hpp>
 #include <switchyard/tool/read_cubin.hpp>
 #include <switchyard/tool/read_ptx.hpp>
 #include <switchyard/tool/read_shared_object.hpp>
@@ -78,7 +79,12 @@ namespace detail {
   if (backend == "cuda") return detail::read_cuda_blob(image);
   if (backend == "hip") return detail::read_hip_blob(image);
   if (!elf::is_whole(image)) return detail::broken_blob(image, "no whole shared object");
-  return read_shared_object(image);
+  detail::loading_checker loader{image};
+  if (const std::string wrong = loader.check(); !wrong.empty())
+    return detail::broken_blob("cannot be loaded as a shared object: it " + wrong);
+  blob_facts out = read_shared_object(image);
+  out.needs = loader.needs();
+  return out;
 }
 
 }  // namespace tool

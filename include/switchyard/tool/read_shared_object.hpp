@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <switchyard/base/elf_sections.hpp>
@@ -20,40 +21,51 @@ namespace detail {
 
 inline constexpr std::uint64_t host_kernel_bytes = 24;  // of host::kernel
 inline constexpr std::uint64_t sizes_at = 8;            // its parameter_bytes
+inline constexpr std::uint64_t run_at = 16;
 
-/// The address that a relocation writes to `place`; nothing when none does.
-[[nodiscard]] inline std::optional<std::uint64_t> relocated(std::span<const std::byte> image,
-                                                            std::uint64_t place) {
-  std::optional<std::uint64_t> out;
+/// What relocations write when the object is loaded: addresses by place.
+using relocation_map = std::unordered_map<std::uint64_t, std::uint64_t>;
+
+[[nodiscard]] inline relocation_map read_relocations(std::span<const std::byte> image) {
+  std::vector<std::uint64_t> symbols;
+  elf::find_symbol(image, elf::section_dynamic_symbols, [&symbols](const elf::symbol& each) {
+    symbols.push_back(each.value);
+    return false;
+  });
+  relocation_map out;
   elf::find_section(image, [&](const elf::section& each) {
     if (each.type != elf::section_relocations) return false;
     for (std::uint64_t at = 0; const auto entry = elf::part(each.bytes, at, 24); at += 24) {
-      if (*elf::integer<std::uint64_t>(*entry, 0) != place) continue;
-      std::uint64_t address = *elf::integer<std::uint64_t>(*entry, 16);
       // The upper half is a symbol, whose value the addend is added to.
-      std::uint64_t symbol = *elf::integer<std::uint64_t>(*entry, 8) >> 32U;
-      if (symbol != 0) {
-        elf::find_symbol(image, elf::section_dynamic_symbols, [&](const elf::symbol& named) {
-          if (symbol-- != 0) return false;
-          address += named.value;
-          return true;
-        });
-      }
-      out = address;
-      return true;
+      const std::uint64_t symbol = *elf::integer<std::uint64_t>(*entry, 8) >> 32U;
+      out.emplace(*elf::integer<std::uint64_t>(*entry, 0),
+                  *elf::integer<std::uint64_t>(*entry, 16) + (symbol < symbols.size() ? symbols[symbol] : 0));
     }
     return false;
   });
   return out;
 }
 
-inline void read_host_kernel(std::span<const std::byte> image, std::uint64_t address, kernel_facts& kernel) {
+/// The address that a place holds once the object is loaded; nothing for none. Packed relocations leave it in
+/// the place itself.
+[[nodiscard]] inline std::optional<std::uint64_t> address_at(std::span<const std::byte> image,
+                                                             const relocation_map& relocations,
+                                                             std::uint64_t place) {
+  if (const auto found = relocations.find(place); found != relocations.end()) return found->second;
+  const auto bytes = elf::bytes_at_address(image, place, 8);
+  const std::uint64_t stored = bytes ? *elf::integer<std::uint64_t>(*bytes, 0) : 0;
+  return stored == 0 ? std::nullopt : std::optional{stored};
+}
+
+inline void read_host_kernel(std::span<const std::byte> image, const relocation_map& relocations,
+                             std::uint64_t address, kernel_facts& kernel) {
   constexpr std::uint32_t most_parameters = 256;
   const auto description = elf::bytes_at_address(image, address, host_kernel_bytes);
   if (!description) return;
   kernel.abi = *elf::integer<std::uint32_t>(*description, 0);
+  kernel.has_code = address_at(image, relocations, address + run_at).has_value();
   const std::uint32_t count = *elf::integer<std::uint32_t>(*description, 4);
-  const auto sizes = relocated(image, address + sizes_at);
+  const auto sizes = address_at(image, relocations, address + sizes_at);
   if (!sizes || count > most_parameters) return;
   const auto bytes = elf::bytes_at_address(image, *sizes, std::uint64_t{count} * 4);
   if (!bytes) return;
@@ -73,15 +85,18 @@ inline void read_host_kernel(std::span<const std::byte> image, std::uint64_t add
   blob_facts out;
   out.backend = "host";
   if (const auto file = elf::read_header(image)) {
-    if (file->machine == machine_x86_64) out.arch = "x86_64";
-    if (file->machine == machine_aarch64) out.arch = "aarch64";
+    out.arch = file->machine == machine_x86_64    ? "x86_64"
+               : file->machine == machine_aarch64 ? "aarch64"
+                                                  : "ELF machine " + std::to_string(file->machine);
   }
+  const auto relocations = detail::read_relocations(image);
   elf::find_symbol(image, elf::section_dynamic_symbols, [&](const elf::symbol& each) {
     const bool exported = (each.binding == 1 || each.binding == 2) && each.section != 0;
     if (!exported || each.type != object) return false;
     kernel_facts& kernel = out.kernels.emplace_back();
     kernel.name = each.name;
-    if (each.size == detail::host_kernel_bytes) detail::read_host_kernel(image, each.value, kernel);
+    if (each.size == detail::host_kernel_bytes)
+      detail::read_host_kernel(image, relocations, each.value, kernel);
     return false;
   });
   return out;

@@ -1,0 +1,77 @@
+// Whether an expression's value is an address, or is computed from one: an extent or a size never is.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <switchyard/expression/arithmetic.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/expression/program.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+/// Whether an operator's result says something about its operands, but is no number like them: `x != 0`.
+[[nodiscard]] constexpr bool is_truth(opcode code) noexcept {
+  return (code >= opcode::less && code <= opcode::not_equal) || code == opcode::logical_not ||
+         code == opcode::truth;
+}
+
+/// Runs a program on what each value is made of instead of on values.
+class address_finder {
+ public:
+  address_finder(std::span<const instruction> program, std::span<const field_description> fields)
+      : program_{program}, fields_{fields} {}
+
+  [[nodiscard]] bool run() {
+    run(0, program_.size());
+    return !stack_.empty() && stack_.back();
+  }
+
+ private:
+  // NOLINTNEXTLINE(misc-no-recursion): as deep as conditionals nest in the text
+  void run(std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end; ++at) {
+      const instruction& step = program_[at];
+      if (step.code == opcode::jump_if_zero) {
+        // The two parts of a conditional. The first one ends in a jump over the second.
+        stack_.pop_back();
+        const std::size_t over = step.index - 1;
+        run(at + 1, over);
+        const bool first = stack_.back();
+        stack_.pop_back();
+        run(step.index, program_[over].index);
+        stack_.back() = stack_.back() || first;
+        at = program_[over].index - 1;
+        continue;
+      }
+      if (step.from != operand::stack)
+        stack_.push_back(step.from == operand::field && fields_[step.index].kind == value_kind::pointer);
+      if (step.code == opcode::push) continue;
+      bool made_of = stack_.back();
+      if (operand_count(step.code) == 2) {
+        stack_.pop_back();
+        made_of = made_of || stack_.back();
+      }
+      stack_.back() = made_of && !is_truth(step.code);
+    }
+  }
+
+  std::span<const instruction> program_;
+  std::span<const field_description> fields_;
+  std::vector<bool> stack_;
+};
+
+}  // namespace detail
+
+/// Whether an expression over an operator's arguments gives an address, or a number computed from one.
+[[nodiscard]] inline bool gives_address(const expression& of, std::span<const field_description> fields) {
+  return of.reads_fields() && detail::address_finder{of.program(), fields}.run();
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,442 @@
+// Finds calls for which a variant's grid, memory or parameters cannot be computed: what planning would refuse
+// with error 305, said without a device.
+//
+// What reads no axis is judged as it is. What reads one axis is tried with 1, 2, 3, 7, 8, 64, 100, 1,000,
+// 1,024 and 4,096, with each constant of the expression and of the conditions on the axis, and with its
+// neighbours. What reads several axes is tried where all are equal, and with such a value of one axis, of the
+// expression's own constants, where it must be wrong for the same, four times as much, 1, 2, 64, 100 and
+// 1,024 of the others: some combinations are no legal calls. A value of several axes that is too large counts
+// only where their product is at most 64. Axes with named values take each of them. A call counts only if the
+// variant's conditions hold for it. Arguments that no axis holds, and device attributes that the architecture
+// does not give, are tried at a few usual values; what reads an argument is an error only where no value is
+// right.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/problem/parse_value.hpp>
+#include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/target.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace tool {
+
+/// A device of a target as most are, for expressions that read its attributes.
+[[nodiscard]] inline device_properties usual_device(const target& on) {
+  device_properties out;
+  out.backend = on.backend;
+  out.arch = on.arch;
+  constexpr std::int64_t gib = std::int64_t{1} << 30U;
+  const bool is_host = on.backend == "host";
+  out.set("multiprocessors", is_host ? 16 : 128);
+  out.set("memory_bytes", 64 * gib);
+  out.set("memory_bandwidth", 1000 * gib);
+  out.set("l2_bytes", gib / 32);
+  out.set("shared_bytes_per_block", is_host ? gib : 64 * 1024);
+  out.set("shared_bytes_per_multiprocessor", 64 * 1024);
+  out.set("registers_per_multiprocessor", 65536);
+  out.set("threads_per_multiprocessor", 2048);
+  out.set("max_threads_per_block", 1024);
+  out.set("warp_size", on.backend == "hip" && on.arch.starts_with("gfx9") ? 64 : 32);
+  out.set("clock_khz", 2'000'000);
+  out.set("driver_version", 13000);
+  for (const std::string_view flag : {"cluster_launch", "cooperative_launch", "tensor_maps", "avx2", "fma",
+                                      "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"})
+    out.set(flag, 1);
+  if (const auto arch = switchyard::detail::parse_cuda_arch(on.arch); on.backend == "cuda" && arch)
+    out.set("compute_capability", arch->major * 10 + arch->minor);
+  return out;
+}
+
+/// What is wrong with one expression of a variant.
+struct value_problem {
+  std::string kind;  ///< the same for variants whose expressions fail in the same way
+  std::string text;
+};
+
+class value_checker {
+ public:
+  /// `fields_known`: whether the operator's argument struct is known, not only the names of its members.
+  value_checker(const operator_description& op, const target& on, bool fields_known)
+      : op_{op}, on_{on}, device_{usual_device(on)} {
+    if (!fields_known) return;
+    for (const std::int64_t each : usual_values) arguments_.push_back(make_arguments(each));
+  }
+
+  /// What is wrong with a variant, at most once for each of its expressions.
+  [[nodiscard]] std::vector<value_problem> check(const variant& owner) {
+    owner_ = &owner;
+    out_.clear();
+    find_bounds();
+    constexpr std::int64_t most_workspace = std::int64_t{1} << 40U;  // no device has as much memory
+    for (const named_expression& each : owner.workspace)
+      check(each.value, "workspace '" + each.name + "'", 0, most_workspace);
+    for (const launch& each : owner.launches) {
+      if (!each.is_fill) check_launch_values(each);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using values = std::vector<std::int64_t>;
+
+  static constexpr std::array<std::int64_t, 5> usual_values{1, 2, 64, 100, 1024};
+  static constexpr std::array<std::int64_t, 10> sizes{1, 2, 3, 7, 8, 64, 100, 1000, 1024, 4096};
+  static constexpr std::int64_t largest_alone = std::int64_t{1} << 40U;
+  static constexpr std::int64_t largest_of_several = std::int64_t{1} << 20U;
+  static constexpr std::size_t most_constants = 64;
+
+  /// An expression that is being tried, and what its value must be.
+  struct subject {
+    const expression& value;
+    std::string_view name;
+    std::int64_t least;
+    std::int64_t most;
+  };
+
+  /// An axis, the conditions that read no other one, and a value that meets them.
+  struct bound_axis {
+    std::uint32_t axis;
+    std::vector<const expression*> conditions;
+    std::int64_t usual;
+  };
+
+  /// Whether a value meets an axis's conditions. `call` is where it is put.
+  [[nodiscard]] bool is_within(const bound_axis& each, std::int64_t value, values& call) const {
+    call[each.axis] = value;
+    const evaluation at{call, device_.attributes, {}, nullptr};
+    return std::all_of(each.conditions.begin(), each.conditions.end(), [&at](const expression* condition) {
+      const integer_result holds = condition->evaluate(at);
+      return holds.why == fault::none && holds.value != 0;
+    });
+  }
+
+  void check_launch_values(const launch& each) {
+    constexpr std::int64_t extent = 0xffffffff;
+    constexpr std::int64_t most_scratch = std::int64_t{1} << 30U;
+    const bool is_cuda = on_.backend == "cuda";
+    const std::string kernel = "kernel '" + each.kernel + "': ";
+    static constexpr std::array<std::string_view, 3> names{"[0]", "[1]", "[2]"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::int64_t most = !is_cuda ? extent : i == 0 ? 0x7fffffff : 0xffff;
+      check(each.grid[i], kernel + "grid" + std::string{names[i]}, 0, most);
+      check(each.block[i], kernel + "block" + std::string{names[i]}, 1, extent);
+      check(each.cluster[i], kernel + "cluster" + std::string{names[i]}, 1, extent);
+    }
+    check_grid_size(each, kernel);
+    // More than a device has makes the variant serve other calls only, but for the host's, whose limit no
+    // attribute states.
+    check(each.shared_bytes, kernel + "shared_bytes", 0, on_.backend == "host" ? most_scratch : extent);
+    check_parameters(each.parameters, kernel);
+  }
+
+  void check_grid_size(const launch& each, const std::string& kernel) {
+    constexpr std::uint64_t most_blocks = std::uint64_t{1} << 63U;
+    std::uint64_t blocks = 1;
+    for (const expression& extent : each.grid) {
+      const auto value = constant_of(extent);
+      if (!value || *value < 0) return;
+      if (__builtin_mul_overflow(blocks, static_cast<std::uint64_t>(*value), &blocks)) blocks = UINT64_MAX;
+    }
+    if (blocks > most_blocks)
+      out_.push_back({"grid blocks", kernel + "grid has more than 2^63 blocks for every call"});
+  }
+
+  void check_parameters(const std::vector<parameter>& all, const std::string& kernel) {
+    for (const parameter& each : all) {
+      if (each.from == parameter::source::integer) {
+        const auto [least, most] = range_of(each.kind);
+        check(each.value, kernel + "parameter " + each.text, least, most);
+      }
+      check_parameters(each.members, kernel);
+      for (const tensor_map_recipe& map : each.map) {
+        for (const auto* const list : {&map.extents, &map.stride_bytes, &map.box, &map.element_strides}) {
+          for (const expression& part : *list)
+            check(part, kernel + "a tensor map's part", 0, std::numeric_limits<std::int64_t>::max());
+        }
+      }
+    }
+  }
+
+  struct range {
+    std::int64_t least;
+    std::int64_t most;
+  };
+
+  /// The values that a parameter holds: those that fits() takes.
+  [[nodiscard]] static range range_of(value_kind kind) noexcept {
+    constexpr auto highest = std::numeric_limits<std::int64_t>::max();
+    const bool is_signed = kind == value_kind::i8 || kind == value_kind::i16 || kind == value_kind::i32 ||
+                           kind == value_kind::i64 || kind == value_kind::pointer;
+    const unsigned bits = size_of(kind) * 8 - (is_signed ? 1 : 0);
+    const std::int64_t most = bits >= 63 ? highest : (std::int64_t{1} << bits) - 1;
+    return {is_signed ? -most - 1 : 0, most};
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> constant_of(const expression& of) const {
+    if (of.axes_read() != 0 || of.reads_fields() || of.reads_attributes()) return std::nullopt;
+    const integer_result out = of.evaluate({});
+    return out.why == fault::none ? std::optional{out.value} : std::nullopt;
+  }
+
+  void check(const expression& of, const std::string& name, std::int64_t least, std::int64_t most) {
+    if (of.is_constant() && within({of, name, least, most}, of.evaluate({}))) return;
+    const expression folded = of.fold(owner_->type, device_.attributes);
+    const subject each{folded, name, least, most};
+    if (folded.reads_fields()) return check_arguments(each);
+    const std::uint64_t axes = folded.axes_read();
+    if (axes == 0) {
+      const integer_result found = folded.evaluate({});
+      if (!within(each, found)) report(each, found, "every call");
+      return;
+    }
+    std::vector<std::uint32_t> read;
+    for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
+      if ((axes >> i & 1U) != 0) read.push_back(i);
+    }
+    values own;
+    add_constants(folded, own);
+    if (read.size() == 1) {
+      for (const condition& bound : owner_->conditions) {
+        if (bound.value.reads_axis(read.front())) add_constants(bound.value, own);
+      }
+      values call = make_call(1);
+      for (const std::int64_t value : values_of(read.front(), own, largest_alone)) {
+        call[read.front()] = value;
+        if (judge(each, call) == verdict::wrong) return report_call(each, call);
+      }
+      return;
+    }
+    for (const std::int64_t size : sizes) {
+      const values call = make_call(size);
+      if (judge(each, call) == verdict::wrong) return report_call(each, call);
+    }
+    for (const std::uint32_t axis : read) {
+      for (const std::int64_t value : values_of(axis, own, largest_of_several)) {
+        if (const auto call = find_wrong(each, axis, value)) return report_call(each, *call);
+      }
+    }
+  }
+
+  enum class verdict : std::uint8_t { right, wrong, not_served };
+
+  /// The first call with a value of one axis, if it and all others with this value are wrong. Operators
+  /// refuse some combinations of sizes, which nothing here knows of.
+  [[nodiscard]] std::optional<values> find_wrong(const subject& each, std::uint32_t axis,
+                                                 std::int64_t value) const {
+    std::optional<values> first;
+    std::array<std::int64_t, usual_values.size() + 2> others{value, 4 * value};
+    std::copy(usual_values.begin(), usual_values.end(), others.begin() + 2);
+    for (const std::int64_t other : others) {
+      values call = make_call(other);
+      call[axis] = value;
+      const verdict found = judge(each, call);
+      if (found == verdict::right) return std::nullopt;
+      if (found == verdict::wrong && !first) first = std::move(call);
+    }
+    return first;
+  }
+
+  /// What an axis is tried with, in ascending order.
+  [[nodiscard]] values values_of(std::uint32_t axis, const values& constants, std::int64_t largest) const {
+    values out;
+    if (!op_.axes[axis].value_names.empty()) {
+      for (std::size_t i = 0; i < op_.axes[axis].value_names.size() && i < most_constants; ++i)
+        out.push_back(static_cast<std::int64_t>(i));
+      return out;
+    }
+    out.assign(sizes.begin(), sizes.end());
+    for (const std::int64_t each : constants) {
+      if (each < 0 || each > largest) continue;
+      for (std::int64_t near = each - 1; near <= each + 1; ++near) {
+        if (near >= 1 && near <= largest) out.push_back(near);
+      }
+    }
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
+
+  /// The axes that one condition bounds alone.
+  void find_bounds() {
+    bounds_.clear();
+    for (const condition& each : owner_->conditions) {
+      const std::uint64_t axes = each.value.axes_read();
+      const auto axis = static_cast<std::uint32_t>(std::countr_zero(axes));
+      if (!std::has_single_bit(axes) || each.value.reads_fields() || axis >= op_.axes.size()) continue;
+      const auto known = std::find_if(bounds_.begin(), bounds_.end(),
+                                      [axis](const bound_axis& other) { return other.axis == axis; });
+      (known == bounds_.end() ? bounds_.emplace_back(bound_axis{axis, {}, 0}) : *known)
+          .conditions.push_back(&each.value);
+    }
+    for (bound_axis& each : bounds_) {
+      values call(op_.axes.size(), 1);
+      values constants;
+      for (const expression* condition : each.conditions) add_constants(*condition, constants);
+      const values tried = values_of(each.axis, constants, largest_alone);
+      const auto found = std::find_if(tried.begin(), tried.end(),
+                                      [&](std::int64_t value) { return is_within(each, value, call); });
+      each.usual = found == tried.end() ? 1 : *found;
+    }
+  }
+
+  /// A call of the variant's type whose other axes have one size, or one that their conditions admit; named
+  /// values are the first ones.
+  [[nodiscard]] values make_call(std::int64_t size) const {
+    values out(op_.axes.size(), size);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!op_.axes[i].value_names.empty()) out[i] = 0;
+    }
+    for (const bound_axis& each : bounds_) {
+      const std::int64_t wanted = out[each.axis];
+      if (!is_within(each, wanted, out)) out[each.axis] = each.usual;
+    }
+    for (const axis_value& each : owner_->type) out[each.axis] = each.value;
+    return out;
+  }
+
+  [[nodiscard]] verdict judge(const subject& each, const values& call) const {
+    const integer_result found = each.value.evaluate({call, {}, {}, nullptr});
+    if (within(each, found) || is_too_large(each, found, call)) return verdict::right;
+    return serves(each, call) ? verdict::wrong : verdict::not_served;
+  }
+
+  void report_call(const subject& each, const values& call) {
+    std::string where;
+    for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
+      if (!each.value.reads_axis(i)) continue;
+      where += (where.empty() ? "" : " ") + std::string{op_.axes[i].name} + "=" +
+               format_value(op_.axes[i], call[i]);
+    }
+    report(each, each.value.evaluate({call, {}, {}, nullptr}), where);
+  }
+
+  /// Whether a value of several axes is too large only because the call is: nothing says how large they are
+  /// together.
+  [[nodiscard]] bool is_too_large(const subject& each, const integer_result& found,
+                                  const values& call) const {
+    if (found.why == fault::none ? found.value < each.least : found.why != fault::overflow) return false;
+    constexpr std::int64_t small = 64;
+    std::int64_t size = 1;
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
+      if (!each.value.reads_axis(i)) continue;
+      ++count;
+      if (__builtin_mul_overflow(size, call[i], &size)) return true;
+    }
+    return count > 1 && size > small;
+  }
+
+  /// Whether the conditions hold for a call, with some size of the axes that the subject does not read.
+  [[nodiscard]] bool serves(const subject& each, const values& call) const {
+    if (hold(call)) return true;
+    for (const std::int64_t size : sizes) {
+      values other = make_call(size);
+      for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
+        if (each.value.reads_axis(i)) other[i] = call[i];
+      }
+      if (hold(other)) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool hold(const values& call) const {
+    const evaluation at{call, device_.attributes, {}, nullptr};
+    return std::all_of(owner_->conditions.begin(), owner_->conditions.end(), [&at](const condition& each) {
+      const integer_result holds = each.value.evaluate(at);
+      return holds.why == fault::none && holds.value != 0;
+    });
+  }
+
+  void check_arguments(const subject& each) {
+    std::optional<integer_result> first;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      const values call = make_call(usual_values[i]);
+      const integer_result found =
+          each.value.evaluate({call, device_.attributes, op_.fields, arguments_[i].data()});
+      if (within(each, found)) return;
+      if (!first) first = found;
+    }
+    if (first) report(each, *first, "every call that was tried");
+  }
+
+  /// An argument struct whose members all have one value, as far as they hold it.
+  [[nodiscard]] std::vector<std::byte> make_arguments(std::int64_t value) const {
+    std::size_t bytes = op_.argument_bytes;
+    for (const field_description& each : op_.fields)
+      bytes = std::max<std::size_t>(bytes, each.offset + size_of(each.kind));
+    std::vector<std::byte> out(bytes);
+    for (const field_description& each : op_.fields) {
+      std::byte* const to = out.data() + each.offset;
+      if (each.kind == value_kind::f32) {
+        const auto real = static_cast<float>(value);
+        std::memcpy(to, &real, sizeof real);
+      } else if (each.kind == value_kind::f64) {
+        const auto real = static_cast<double>(value);
+        std::memcpy(to, &real, sizeof real);
+      } else {
+        const std::int64_t held = size_of(each.kind) == 1 ? std::min<std::int64_t>(value, 127) : value;
+        std::memcpy(to, &held, size_of(each.kind));  // little-endian, as every machine that is served
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] static bool within(const subject& each, const integer_result& found) noexcept {
+    return found.why == fault::none && found.value >= each.least && found.value <= each.most;
+  }
+
+  void report(const subject& each, const integer_result& found, const std::string& where) {
+    std::string text{each.name};
+    // Without the kernel's name, which often differs from variant to variant.
+    const std::size_t colon = text.starts_with("kernel '") ? text.find("': ") : std::string::npos;
+    std::string kind = colon == std::string::npos ? text : text.substr(colon);
+    kind.append(" ").append(found.why != fault::none   ? to_string(found.why)
+                            : found.value < each.least ? std::string_view{"below"}
+                                                       : std::string_view{"above"});
+    kind.append(" ").append(where);
+    if (found.why != fault::none) {
+      text.append(" ").append(to_string(found.why)).append(" for ").append(where);
+    } else {
+      text += " would be " + std::to_string(found.value) + " for " + where + "; it must be " +
+              std::to_string(each.least) + " to " + std::to_string(each.most);
+    }
+    out_.push_back({std::move(kind), std::move(text)});
+  }
+
+  static void add_constants(const expression& of, values& to) {
+    for (const switchyard::detail::instruction& step : of.program()) {
+      const bool is_new = step.from == switchyard::detail::operand::constant && to.size() < most_constants &&
+                          std::find(to.begin(), to.end(), step.integer) == to.end();
+      if (is_new) to.push_back(step.integer);
+    }
+  }
+
+  const operator_description& op_;
+  const target& on_;
+  device_properties device_;
+  std::vector<std::vector<std::byte>> arguments_;  // one for each usual value
+  const variant* owner_ = nullptr;
+  std::vector<bound_axis> bounds_;
+  std::vector<value_problem> out_;
+};
+
+}  // namespace tool
+}  // namespace v0
+}  // namespace switchyard
