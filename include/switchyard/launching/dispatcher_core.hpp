@@ -53,7 +53,8 @@ class dispatcher_core final : public binding_user {
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
-  /// says what is wrong with the arguments, are asked for new problems only.
+  /// says what is wrong with the arguments, are asked for new problems only. `call.check_memory()`, which
+  /// says the same of what their addresses lead to, is asked at every call of a CPU.
   // Always inline: the key stays in registers.
   template <class Call>
   [[gnu::always_inline]] inline void launch(const void* arguments, stream launch_stream, workspace given,
@@ -214,38 +215,56 @@ class dispatcher_core final : public binding_user {
                                           const Call& call) {
     if (found == nullptr) [[unlikely]] {
       const auto own = call.problem();
-      if (now.reads_arguments() && launch_packed(now, own, key_hash, arguments, launch_stream, given)) return;
-      require_legal(own, [&call] { return call.check(); });
-      if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
-      const packed_problem packed = now.pack(own, arguments);
-      return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+      if (now.reads_arguments()) found = find_packed(now, own, key_hash, arguments);
+      if (found == nullptr) {
+        require_legal(own, [&call] { return call.check(); });
+        if (op_.checks_memory && now.device().backend == "host") require_memory(call);
+        if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
+        const packed_problem packed = now.pack(own, arguments);
+        return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+      }
+      if (found->checks_memory) require_memory(call);
+      return launch_packed(now, *found, arguments, launch_stream, given);
+    }
+    if (found->checks_memory) {
+      require_memory(call);
+      if (found->behind_check != nullptr)
+        return launch_direct(*found, *found->behind_check, arguments, launch_stream);
     }
     launch_known(now, *found, arguments, launch_stream, given);
   }
 
-  /// A call of an operator with axes that files added. False where its problem is new.
-  [[nodiscard, gnu::noinline]] bool launch_packed(binding& now, problem_view own, std::uint64_t key_hash,
-                                                  const void* arguments, stream launch_stream,
-                                                  workspace given) {
+  template <class Call>
+  void require_memory(const Call& call) const {
+    if (const std::string wrong = call.check_memory(); !wrong.empty())
+      detail::fail_illegal(op_, call.problem(), wrong);
+  }
+
+  /// The plan of a call of an operator with axes that files added; null where its problem is new.
+  [[nodiscard, gnu::noinline]] static plan* find_packed(binding& now, problem_view own,
+                                                        std::uint64_t key_hash, const void* arguments) {
     added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
     const problem_view added = now.read_arguments(own, arguments, values);
-    plan* const found = now.plans().find(binding::hash_of(key_hash, added), own, added);
-    if (found == nullptr) return false;
-    if (found->direct != nullptr) {
-      launch_direct(*found, arguments, launch_stream);
-    } else if (found->single != nullptr && found->single->key != nullptr) {
-      launch_kept(now, *found, arguments, launch_stream);
-    } else if (found->single != nullptr) {
-      launch_single(now, *found, arguments, launch_stream);
+    return now.plans().find(binding::hash_of(key_hash, added), own, added);
+  }
+
+  [[gnu::noinline]] void launch_packed(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                       workspace given) {
+    const planned_launch* const direct = found.direct != nullptr ? found.direct : found.behind_check;
+    if (direct != nullptr) {
+      launch_direct(found, *direct, arguments, launch_stream);
+    } else if (found.single != nullptr && found.single->key != nullptr) {
+      launch_kept(now, found, arguments, launch_stream);
+    } else if (found.single != nullptr) {
+      launch_single(now, found, arguments, launch_stream);
     } else {
-      launch_known(now, *found, arguments, launch_stream, given);
+      launch_known(now, found, arguments, launch_stream, given);
     }
-    return true;
   }
 
   /// The one launch of a plan for which nothing is left to compute.
-  void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
-    const planned_launch& only = *of.direct;
+  void launch_direct(const plan& of, const planned_launch& only, const void* arguments,
+                     stream launch_stream) {
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
     detail::bind_parameters(only, arguments, only.image, pointers);

@@ -137,6 +137,9 @@ struct plan {
   std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show
   const late_program* own_late = nullptr;  ///< a list of those that layouts keep no more
   std::size_t workspace_bytes = 0;
+  /// As `direct`, where `checks_memory`.
+  const planned_launch* behind_check = nullptr;
+  bool checks_memory = false;           ///< each call's check_memory() is asked first: the CPU's
   bool is_counted = false;              ///< calls are counted, or printed one by one
   bool is_provisional = false;          ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet

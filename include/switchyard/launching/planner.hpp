@@ -77,13 +77,14 @@ class planner {
       plan_keeping(planned);
       before = &planned;
     }
+    out.checks_memory = from_.op->checks_memory && from_.device.backend == "host";
     const planned_launch& first = out.launches.front();
     const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
                            out.workspace.empty() && !out.is_counted && !out.is_provisional;
     if (!is_single) return;
     if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
-      out.direct = &first;
-    } else {
+      (out.checks_memory ? out.behind_check : out.direct) = &first;
+    } else if (!out.checks_memory) {
       out.single = &first;
     }
   }

@@ -80,6 +80,9 @@ struct attention_decode {
     switchyard::dtype kv_dtype = switchyard::dtype::f32;        ///< of k and v: that of q, or f8_e4m3
     attention_mask mask = attention_mask::causal_bottom_right;  ///< or none: every query sees the last key
 
+    std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
+    std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
+
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
     /// stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -119,7 +122,7 @@ struct attention_decode {
       &arguments::out_stride_head, &arguments::out_stride_token, &arguments::lse_stride_batch,
       &arguments::lse_stride_head, &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::scale,
       &arguments::soft_cap, &arguments::window_left, &arguments::dtype, &arguments::kv_dtype,
-      &arguments::mask>;
+      &arguments::mask, &arguments::pages, &arguments::block_table_entries>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
@@ -169,6 +172,12 @@ struct attention_decode {
     return {};
   }
 
+  /// What is wrong with how far a call reaches, and with the numbers in seqused_k and block_table;
+  /// empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    return check_attention_memory(a, fields);
+  }
+
   /// What a call may have besides q, k, v and out.
   struct options {
     attention_mask mask = attention_mask::causal_bottom_right;
@@ -209,6 +218,7 @@ struct attention_decode {
     arguments a = begin(with);
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
+    a.block_table_entries = cache.block_table.extent(1);
     bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},
                name, a, true, q, out, cache.k, cache.v, cache.block_table, cache.used, with.lse, with.k_scale,
                with.v_scale, with.alibi_slopes, with.sinks);

@@ -95,6 +95,9 @@ struct attention_forward {
     switchyard::dtype kv_dtype = unset_dtype;  ///< of k and v: that of q, as where it is not set, or f8_e4m3
     attention_mask mask = attention_mask::none;
 
+    std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
+    std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
+
     /// The element type of k and v.
     [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {
       return kv_dtype == unset_dtype ? dtype : kv_dtype;
@@ -170,7 +173,8 @@ struct attention_forward {
       &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::k_scale_stride,
       &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
-      &arguments::dtype, &arguments::kv_dtype, &arguments::mask>;
+      &arguments::dtype, &arguments::kv_dtype, &arguments::mask, &arguments::pages,
+      &arguments::block_table_entries>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(),
@@ -215,6 +219,12 @@ struct attention_forward {
     return {};
   }
 
+  /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused and block_table;
+  /// empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    return check_attention_memory(a, fields);
+  }
+
   /// What a call may have besides q, k, v and out.
   struct options {
     attention_mask mask = attention_mask::none;
@@ -252,7 +262,7 @@ struct attention_forward {
                 attention::v_view<arguments, &arguments::kv_dtype, true>,
                 attention::cu_seqlens_view<&arguments::cu_seqlens_k, &arguments::batch>, seqused_k_view>;
       if (with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
-      a.seqlen_k = with.longest_k;
+      a.seqlen_k = attention::packed_longest(with, with.longest_k, k.extent(0));
       a.k_stride_batch = a.v_stride_batch = 0;
       bind(keys{}, a, with, q, out, k, v, with.cu_seqlens_k, with.seqused_k);
     } else {
@@ -274,6 +284,7 @@ struct attention_forward {
     arguments a = begin(with);
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
+    a.block_table_entries = cache.block_table.extent(1);
     a.cu_seqlens_k = static_cast<const std::int32_t*>(with.cu_seqlens_k.data());  // which check() refuses
     bind(attention::paged_views<arguments, &arguments::kv_dtype>{}, a, with, q, out, cache.k, cache.v,
          cache.block_table, cache.used);
@@ -337,7 +348,7 @@ struct attention_forward {
                             attention::q_view<arguments, true>, attention::out_view<arguments, true>,
                             attention::lse_views<arguments, true>::optional>;
       if (with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
-      a.seqlen_q = with.longest_q;
+      a.seqlen_q = attention::packed_longest(with, with.longest_q, q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.lse_stride_batch = 0;
       bind_views(queries{} + keys + score_views{}, name, a, true, with.cu_seqlens_q, q, out, with.lse,
                  others..., with.bias, with.k_scale, with.v_scale, with.alibi_slopes, with.sinks,

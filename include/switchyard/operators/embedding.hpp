@@ -13,6 +13,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -89,6 +90,16 @@ struct embedding {
     if (a.table_alignment() < (a.weights == weight_format::f32 ? 4 : 2))
       return "table and table_row_bytes must be multiples of 2, of 4 for f32";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is. Numbers outside the table are
+  /// legal: see above.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"columns", a.columns},
+                                   {"rows", a.rows},
+                                   {"rows", a.rows, "out_stride_row", a.out_stride_row},
+                                   {"table_rows", a.table_rows, "table_row_bytes", a.table_row_bytes}});
   }
 
   /// The arguments of a call: ids is i32 [rows], out is [rows, columns]. Throws call_error where they

@@ -19,6 +19,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -121,6 +122,16 @@ struct matmul_quantized {
     if (weights_aligned < (a.weights == weight_format::f32 ? 4 : 2))
       return "w and w_row_bytes must be multiples of 2, of 4 for f32";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"in_features", a.in_features},
+                                   {"rows", a.rows, "x_stride_row", a.x_stride_row},
+                                   {"rows", a.rows, "out_stride_row", a.out_stride_row},
+                                   {"out_features", a.out_features, "w_row_bytes", a.w_row_bytes},
+                                   {"out_features", a.out_features}});
   }
 
   /// What a call may have besides x, w and out.

@@ -23,6 +23,8 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/index_data.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -71,6 +73,9 @@ struct rotary_cache {
     switchyard::dtype kv_dtype = switchyard::dtype::f32;  ///< of the cache: f16, bf16 or f8_e4m3
     rotary_style style = rotary_style::half;
 
+    std::int64_t pages = unset;       ///< of the caches; unset: not known
+    std::int64_t table_rows = unset;  ///< positions that cos and sin have; unset: not known
+
     /// Bytes, 1 to 16, that divide q, k, v, both caches and every stride of theirs; 0 when a required pointer
     /// is null, or a stride that matters is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -118,7 +123,7 @@ struct rotary_cache {
       &arguments::k_cache_stride_token, &arguments::k_cache_stride_head, &arguments::v_cache_stride_page,
       &arguments::v_cache_stride_token, &arguments::v_cache_stride_head, &arguments::table_stride,
       &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::epsilon, &arguments::dtype,
-      &arguments::kv_dtype, &arguments::style>;
+      &arguments::kv_dtype, &arguments::style, &arguments::pages, &arguments::table_rows>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
@@ -161,6 +166,19 @@ struct rotary_cache {
     return {};
   }
 
+  /// What is wrong with how far a call reaches, and with the numbers in positions and slots; empty when
+  /// nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (!reach::is_near(a, fields)) {
+      if (std::string wrong = wrong_reach(a); !wrong.empty()) return wrong;
+    }
+    if (a.alignment() == 0 || a.page_size < 1) return {};  // check() says why
+    std::string wrong = indices::wrong_numbers("positions", a.positions, a.tokens,
+                                               {"positions in cos and sin", a.table_rows});
+    if (!wrong.empty()) return wrong;
+    return indices::wrong_slots("slots", a.slots, a.tokens, a.pages, a.page_size);
+  }
+
   /// What a call may have besides.
   struct options {
     const_tensor q_gamma{};  ///< f32 [head_dim]
@@ -190,6 +208,7 @@ struct rotary_cache {
     bind_views(call_views{}, name, a, false, q, k, v, k_cache, v_cache, at.cos, at.sin, at.positions,
                at.slots, with.q_gamma, with.k_gamma, with.k_scale, with.v_scale);
     a.rotary_dim = detail::checked_product(2, at.cos.extent(1));
+    a.table_rows = at.cos.extent(0);
     a.epsilon = with.epsilon;
     a.style = with.style;
     return a;
@@ -222,7 +241,7 @@ struct rotary_cache {
   using token_view = view<Tensor, &arguments::dtype, dim<&arguments::tokens, StrideToken>,
                           dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
   template <auto Tensor, auto StridePage, auto StrideToken, auto StrideHead>
-  using cache_view = view<Tensor, &arguments::kv_dtype, dim<named("pages"), StridePage>,
+  using cache_view = view<Tensor, &arguments::kv_dtype, dim<&arguments::pages, StridePage>,
                           dim<&arguments::page_size, StrideToken>, dim<&arguments::heads_kv, StrideHead>,
                           dim<&arguments::head_dim>>;
   template <auto Tensor>
@@ -248,6 +267,27 @@ struct rotary_cache {
                     dim<&arguments::heads_kv, &arguments::k_scale_stride, one_for_all>>,
       optional_view<&arguments::v_scale, dtype::f32,
                     dim<&arguments::heads_kv, &arguments::v_scale_stride, one_for_all>>>;
+
+  [[nodiscard, gnu::cold]] static std::string wrong_reach(const arguments& call) {
+    const arguments a = without_unused_strides(call);
+    return reach::wrong_dimension(
+        {{"tokens", a.tokens},
+         {"heads", a.heads},
+         {"head_dim", a.head_dim},
+         {"tokens", a.tokens, "q_stride_token", a.q_stride_token},
+         {"tokens", a.tokens, "k_stride_token", a.k_stride_token},
+         {"tokens", a.tokens, "v_stride_token", a.v_stride_token},
+         {"heads", a.heads, "q_stride_head", a.q_stride_head},
+         {"heads_kv", a.heads_kv, "k_stride_head", a.k_stride_head},
+         {"heads_kv", a.heads_kv, "v_stride_head", a.v_stride_head},
+         {"pages", a.pages, "k_cache_stride_page", a.k_cache_stride_page},
+         {"pages", a.pages, "v_cache_stride_page", a.v_cache_stride_page},
+         {"page_size", a.page_size, "k_cache_stride_token", a.k_cache_stride_token},
+         {"page_size", a.page_size, "v_cache_stride_token", a.v_cache_stride_token},
+         {"heads_kv", a.heads_kv, "k_cache_stride_head", a.k_cache_stride_head},
+         {"heads_kv", a.heads_kv, "v_cache_stride_head", a.v_cache_stride_head},
+         {"the number of positions", a.table_rows, "table_stride", a.table_stride}});
+  }
 
   [[nodiscard]] static std::string check_strides(const arguments& a) {
     return wrong_strides<&arguments::q_stride_token, &arguments::q_stride_head, &arguments::k_stride_token,
