@@ -55,14 +55,18 @@ std::int64_t largest_of(const index_numbers& numbers, std::string_view name) {
   return *std::max_element(found->second.begin(), found->second.end());
 }
 
+std::uint32_t seed_of_run() {
+  static const std::uint32_t seed = sy::test::fresh_seed();
+  return seed;
+}
+
 template <class Operator, class Legal, class Tensors>
 void sweep(const Legal& legal, const Tensors& tensors) {
   static sy::catalog catalog;
-  static const std::uint32_t seed = sy::test::fresh_seed();
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGALRM})
     (void)std::signal(number, &sy::test::report_crash);
-  random_bits random{seed};
-  const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", test::at_scale(4000U));
+  random_bits random{seed_of_run()};
+  const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", test::at_scale(3000U));
   sy::test::wrong_calls<Operator> wrong{catalog};
   const sy::test::sweep_counts counts = wrong.run(calls, random, legal, tensors);
   std::printf("%s: %zu accepted, %zu refused, %zu not run\n", std::string{Operator::name}.c_str(),

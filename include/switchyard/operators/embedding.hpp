@@ -40,12 +40,14 @@ struct embedding {
     switchyard::dtype dtype = switchyard::dtype::f32;  ///< f32, f16 or bf16
     weight_format weights = weight_format::f32;
 
-    /// Bytes, 1 to 16, that divide every row's start of out; 0 when a tensor is null, or a stride is not set.
+    /// Bytes, 1 to 16, that divide every row's start of out; 0 when a tensor is null, a stride is not set,
+    /// or the number of the table's rows is negative.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t stride = row_strides(rows, out_stride_row);
       return alignment_of_strided(
           dtype, stride,
-          table_row_bytes | count_null(table, ids) | mark_misaligned<alignof(std::int32_t)>(ids), out);
+          table_row_bytes | table_rows | count_null(table, ids) | mark_misaligned<alignof(std::int32_t)>(ids),
+          out);
     }
 
     /// Bytes, 1 to 16, that divide every row's start of the table.

@@ -63,6 +63,10 @@ template <class Integer>
          std::to_string(pages) + " pages of " + std::to_string(page_size) + "; negative: none";
 }
 
+/// The longest sequence may be a bound. One that is above this, and above the tokens of all sequences, is
+/// none: kernels would count out as many blocks.
+inline constexpr std::int64_t most_bound = std::int64_t{1} << 24U;
+
 /// Where sequences begin in packed tensors: from 0, rising, no sequence longer than `longest`, and the last
 /// number at most the tokens of the tensor.
 [[nodiscard]] inline std::string wrong_cu_seqlens(std::string_view name, const std::int32_t* data,
@@ -80,9 +84,15 @@ template <class Integer>
            std::to_string(length) + " tokens, but " + std::string{longest.what} + ", the longest, is " +
            std::to_string(longest.count);
   }
-  if (tokens.count < 0 || data[batch] <= tokens.count) return {};
-  return entry(name, batch, data[batch]) + ", but " + std::string{tokens.what} + " has " +
-         std::to_string(tokens.count) + " tokens";
+  if (tokens.count >= 0 && data[batch] > tokens.count) {
+    return entry(name, batch, data[batch]) + ", but " + std::string{tokens.what} + " has " +
+           std::to_string(tokens.count) + " tokens";
+  }
+  if (longest.count > most_bound && longest.count > data[batch]) {
+    return std::string{longest.what} + ", the longest sequence, is " + std::to_string(longest.count) +
+           ", but all have " + std::to_string(data[batch]) + " tokens together";
+  }
+  return {};
 }
 
 /// How many tokens of a sequence are in use: at least 0, and at most as many as it has.

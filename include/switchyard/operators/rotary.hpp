@@ -400,7 +400,7 @@ struct rotary {
          {"heads", a.heads, "q_out_stride_head", a.q_out_stride_head},
          {"heads_kv", a.heads_kv, "k_stride_head", a.k_stride_head},
          {"heads_kv", a.heads_kv, "k_out_stride_head", a.k_out_stride_head},
-         {"the number of positions", a.table_rows, "table_stride", a.table_stride, a.cos != nullptr},
+         {"the number of positions", call.table_rows, "table_stride", a.table_stride, a.cos != nullptr},
          {"offset + seqlen", end},
          {"offset + seqlen", end, "table_stride", a.table_stride, a.cos != nullptr},
          {"batch", a.batch, "seqlen", a.seqlen, a.positions != nullptr && is_dense}});

@@ -154,6 +154,12 @@ TEST_CASE("extents that no memory holds are named", "[operators]") {
   CHECK_THAT(attention_dropout_mask::check_memory(mask), has_text("no memory holds as much"));
   mask.heads = 0;
   CHECK_THAT(attention_dropout_mask::check_memory(mask), no_text());
+  auto placed = small_call<rotary>();
+  placed.positions = reinterpret_cast<const std::int64_t*>(memory.data());
+  placed.table_stride = many;
+  CHECK(rotary::check_memory(placed) ==
+        "the number of positions is 2 and table_stride 4611686018427387904: no memory "
+        "reaches as far");
   auto turned = small_call<rotary>();
   turned.cos = turned.sin = nullptr;
   turned.offset = INT64_MAX;
