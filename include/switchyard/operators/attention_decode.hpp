@@ -25,6 +25,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_memory.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
