@@ -163,10 +163,11 @@ class wrong_calls {
       case value_kind::i64: {
         std::int64_t value = 0;
         std::memcpy(&value, at, sizeof value);
+        const std::int64_t below = value > INT64_MIN ? value - 1 : value;
+        const std::int64_t above = value < INT64_MAX ? value + 1 : value;
         constexpr std::int64_t one = 1;
-        put(any_of(std::array<std::int64_t, 16>{-1, -2, 0, 1, value - 1, value + 1, 3, 8, 40, INT32_MAX,
-                                                one << 31U, one << 32U, one << 40U, one << 62U, INT64_MAX,
-                                                INT64_MIN}));
+        put(any_of(std::array<std::int64_t, 16>{-1, -2, 0, 1, below, above, 3, 8, 40, INT32_MAX, one << 31U,
+                                                one << 32U, one << 40U, one << 62U, INT64_MAX, INT64_MIN}));
         return;
       }
       case value_kind::i32:

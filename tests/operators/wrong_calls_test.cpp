@@ -60,6 +60,15 @@ std::uint32_t seed_of_run() {
   return seed;
 }
 
+/// x + 1 and 2 x, or the largest number.
+std::int64_t after(std::int64_t x) {
+  return x < INT64_MAX ? x + 1 : x;
+}
+std::int64_t twice(std::int64_t x) {
+  std::int64_t out = 0;
+  return __builtin_mul_overflow(2, x, &out) ? INT64_MAX : out;
+}
+
 template <class Operator, class Legal, class Tensors>
 void sweep(const Legal& legal, const Tensors& tensors) {
   static sy::catalog catalog;
@@ -124,7 +133,7 @@ TEST_CASE("wrong calls of row operators are refused or harmless", "[wrong_calls]
       },
       [&](const gated_activation::arguments& a, const numbers&) -> std::vector<spanned> {
         const std::int64_t size = bytes_of(a.dtype);
-        const std::int64_t both = a.packed() && a.columns < INT64_MAX / 2 ? 2 * a.columns : a.columns;
+        const std::int64_t both = a.packed() ? twice(a.columns) : a.columns;
         return {read(a.gate, size, rows(a, a.gate_stride_row, both)),
                 read(a.up, size, rows(a, a.up_stride_row, a.columns)),
                 written(a.out, size, rows(a, a.out_stride_row, a.columns))};
@@ -137,7 +146,7 @@ TEST_CASE("wrong calls of row operators are refused or harmless", "[wrong_calls]
       },
       [&](const gated_activation_backward::arguments& a, const numbers&) -> std::vector<spanned> {
         const std::int64_t size = bytes_of(a.dtype);
-        const std::int64_t both = a.packed() && a.columns < INT64_MAX / 2 ? 2 * a.columns : a.columns;
+        const std::int64_t both = a.packed() ? twice(a.columns) : a.columns;
         return {read(a.grad_out, size, rows(a, a.grad_out_stride_row, a.columns)),
                 read(a.gate, size, rows(a, a.gate_stride_row, both)),
                 read(a.up, size, rows(a, a.up_stride_row, a.columns)),
@@ -302,7 +311,7 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
         if (positions < 0) {
           // What the call says without them.
           if (a.positions != nullptr) {
-            positions = 1 + largest_of(numbers, "positions");
+            positions = after(largest_of(numbers, "positions"));
           } else {
             const std::int64_t first =
                 a.sequence_offsets != nullptr ? largest_of(numbers, "sequence_offsets") : a.offset;
@@ -315,8 +324,7 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
           out.push_back(read(a.sin, bytes_of(a.table_dtype), table));
         }
         out.push_back(read(a.positions, 8, {{is_packed ? 1 : a.batch, a.seqlen}, {tokens, 1}}));
-        const std::int64_t more = a.batch < INT64_MAX && a.batch >= 0 ? a.batch + 1 : a.batch;
-        out.push_back(read(a.cu_seqlens, 4, {{more, 1}}));
+        out.push_back(read(a.cu_seqlens, 4, {{after(a.batch), 1}}));
         out.push_back(read(a.sequence_offsets, 4, {{a.batch, 1}}));
         return out;
       });
@@ -354,9 +362,9 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
         const std::int64_t cached = bytes_of(a.kv_dtype);
         const std::int64_t pages =
             a.pages >= 0 ? a.pages
-                         : 1 + largest_of(numbers, "slots") / std::max<std::int64_t>(a.page_size, 1);
+                         : after(largest_of(numbers, "slots") / std::max<std::int64_t>(a.page_size, 1));
         const std::int64_t positions =
-            a.table_rows >= 0 ? a.table_rows : 1 + largest_of(numbers, "positions");
+            a.table_rows >= 0 ? a.table_rows : after(largest_of(numbers, "positions"));
         const auto cache = [&](std::int64_t page, std::int64_t token, std::int64_t head) {
           return dimensions{{pages, page}, {a.page_size, token}, {a.heads_kv, head}, {a.head_dim, 1}};
         };
@@ -452,14 +460,13 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   std::int64_t keys = a.seqlen_k;
   std::int64_t entries = a.batch;
   std::vector<spanned> out;
-  const auto more = [](std::int64_t count) { return count >= 0 && count < INT64_MAX ? count + 1 : count; };
   if constexpr (requires { a.cu_seqlens_q; }) {
     packed_q = a.cu_seqlens_q != nullptr;
     packed_k = a.cu_seqlens_k != nullptr;
     if (packed_q) queries = a.tokens_q > 0 ? a.tokens_q : largest_of(numbers, "cu_seqlens_q");
     if (packed_k) keys = a.tokens_k > 0 ? a.tokens_k : largest_of(numbers, "cu_seqlens_k");
-    out.push_back(read(a.cu_seqlens_q, 4, {{more(a.batch), 1}}));
-    out.push_back(read(a.cu_seqlens_k, 4, {{more(a.batch), 1}}));
+    out.push_back(read(a.cu_seqlens_q, 4, {{after(a.batch), 1}}));
+    out.push_back(read(a.cu_seqlens_k, 4, {{after(a.batch), 1}}));
     out.push_back(read(a.seqused_q, 4, {{a.batch, 1}}));
     if (a.dropout_p > 0) out.push_back(read(a.dropout_state, 8, {{2, 1}}));
     out.push_back(read(a.bias, size,
@@ -470,11 +477,11 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   }
   if constexpr (requires { a.block_table; }) {
     if (a.block_table != nullptr) {
-      entries = a.pages >= 0 ? a.pages : 1 + largest_of(numbers, "block_table");
+      entries = a.pages >= 0 ? a.pages : after(largest_of(numbers, "block_table"));
       keys = a.page_size;
       const std::int64_t each = a.block_table_entries >= 0
                                     ? a.block_table_entries
-                                    : a.seqlen_k / std::max<std::int64_t>(a.page_size, 1) + 1;
+                                    : after(a.seqlen_k / std::max<std::int64_t>(a.page_size, 1));
       out.push_back(read(a.block_table, 4, {{a.batch, a.block_table_stride}, {each, 1}}));
     }
     out.push_back(read(a.k_scale, 4, {{a.heads_kv, a.k_scale_stride}}));
