@@ -103,13 +103,6 @@ class dispatcher {
     }
     [[nodiscard]] problem_of<Operator> problem() const noexcept { return make_problem<Operator>(of); }
     [[nodiscard]] std::string check() const { return dispatcher::check(of); }
-    [[nodiscard]] std::string check_memory() const {
-      if constexpr (detail::has_memory_check<Operator>) {
-        return Operator::check_memory(of);
-      } else {
-        return {};
-      }
-    }
   };
 
   [[nodiscard]] static std::string check(const arguments& call) {

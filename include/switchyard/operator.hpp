@@ -16,9 +16,9 @@
 // problem that was never met.
 //
 // An operator may have `static std::string check_memory(const arguments&)` as well, which returns what is
-// wrong with what the arguments' addresses lead to, as the numbers that tensors of indices hold. It runs before
-// every launch on the CPU, where memory can be read, and never for a GPU. It must overflow nowhere and read
-// nothing that is not there, whatever the arguments are.
+// wrong with what the arguments' addresses lead to, as the numbers that tensors of indices hold. It runs
+// before every launch on the CPU, where memory can be read, and never for a GPU. It must overflow nowhere and
+// read nothing that is not there, whatever the arguments are.
 //
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
@@ -104,7 +104,8 @@ struct operator_description {
   std::size_t added_sizes = 0;         ///< how many of them are size axes
   argument_axes* arguments = nullptr;  ///< keeps those that files add; null: files may add none
   std::span<const implied_axis> implied{};
-  bool checks_memory = false;  ///< it has a check_memory()
+  /// The operator's check_memory(), of its argument struct; null: it has none.
+  std::string (*check_memory)(const void* arguments) = nullptr;
 
   /// Axes that are the operator's own.
   [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }
@@ -332,12 +333,6 @@ template <operator_type Operator>
   return true;
 }
 
-/// Whether an operator checks what its arguments' addresses lead to.
-template <operator_type Operator>
-inline constexpr bool has_memory_check = requires(const typename Operator::arguments& call) {
-  Operator::check_memory(call);
-};
-
 /// Whether every pair of `implied` names two type axes.
 template <operator_type Operator>
 [[nodiscard]] constexpr bool implied_axes_are_sound() {
@@ -386,7 +381,11 @@ template <operator_type Operator>
         static_assert(detail::implied_axes_are_sound<Operator>(), "`implied` names type axes in pairs");
         description.implied = Operator::implied;
       }
-      description.checks_memory = detail::has_memory_check<Operator>;
+      if constexpr (requires(const typename Operator::arguments& call) { Operator::check_memory(call); }) {
+        description.check_memory = [](const void* call) {
+          return Operator::check_memory(*static_cast<const typename Operator::arguments*>(call));
+        };
+      }
     }
   };
   static const storage instance;

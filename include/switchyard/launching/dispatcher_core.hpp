@@ -53,8 +53,8 @@ class dispatcher_core final : public binding_user {
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
-  /// says what is wrong with the arguments, are asked for new problems only. `call.check_memory()`, which
-  /// says the same of what their addresses lead to, is asked at every call of a CPU.
+  /// says what is wrong with the arguments, are asked for new problems only. The operator's
+  /// check_memory(), which says the same of what their addresses lead to, is asked at every call of a CPU.
   // Always inline: the key stays in registers.
   template <class Call>
   [[gnu::always_inline]] inline void launch(const void* arguments, stream launch_stream, workspace given,
@@ -218,26 +218,25 @@ class dispatcher_core final : public binding_user {
       if (now.reads_arguments()) found = find_packed(now, own, key_hash, arguments);
       if (found == nullptr) {
         require_legal(own, [&call] { return call.check(); });
-        if (op_.checks_memory && now.device().backend == "host") require_memory(call);
+        if (op_.check_memory != nullptr && now.device().backend == "host") require_memory(own, arguments);
         if (!now.reads_arguments()) return launch_new(now, own, key_hash, arguments, launch_stream, given);
         const packed_problem packed = now.pack(own, arguments);
         return launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
       }
-      if (found->checks_memory) require_memory(call);
+      if (found->checks_memory) require_memory(own, arguments);
       return launch_packed(now, *found, arguments, launch_stream, given);
     }
     if (found->checks_memory) {
-      require_memory(call);
+      require_memory(problem_view{found->problem}.first(op_.own_axes()), arguments);
       if (found->behind_check != nullptr)
         return launch_direct(*found, *found->behind_check, arguments, launch_stream);
     }
     launch_known(now, *found, arguments, launch_stream, given);
   }
 
-  template <class Call>
-  void require_memory(const Call& call) const {
-    if (const std::string wrong = call.check_memory(); !wrong.empty())
-      detail::fail_illegal(op_, call.problem(), wrong);
+  void require_memory(problem_view own, const void* arguments) const {
+    if (const std::string wrong = op_.check_memory(arguments); !wrong.empty())
+      detail::fail_illegal(op_, own, wrong);
   }
 
   /// The plan of a call of an operator with axes that files added; null where its problem is new.

@@ -77,7 +77,7 @@ class planner {
       plan_keeping(planned);
       before = &planned;
     }
-    out.checks_memory = from_.op->checks_memory && from_.device.backend == "host";
+    out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
     const planned_launch& first = out.launches.front();
     const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
                            out.workspace.empty() && !out.is_counted && !out.is_provisional;
