@@ -53,11 +53,14 @@ template <class Arguments>
            std::to_string(a.block_table_entries) + " entries for each sequence: pages of " +
            std::to_string(a.page_size) + " keys";
   }
+  const indices::bound pages =
+      indices::known_or_far({"pages of k and v", a.pages}, "pages that any memory holds",
+                            a.k_stride_batch > a.v_stride_batch ? a.k_stride_batch : a.v_stride_batch);
   const std::int32_t* const row = a.block_table + b * a.block_table_stride;
   for (std::int64_t i = seen.begin / a.page_size; i <= last; ++i) {
-    if (row[i] >= 0 && (a.pages < 0 || row[i] < a.pages)) continue;
+    if (row[i] >= 0 && row[i] < pages.count) continue;
     return indices::entry("block_table[" + std::to_string(b) + "]", i, row[i]) + ": it must be at least 0" +
-           indices::below({"pages of k and v", a.pages});
+           indices::below(pages);
   }
   return {};
 }
@@ -161,6 +164,11 @@ template <class Arguments>
   // What check() refuses.
   if (a.alignment() == 0) return {};
   if constexpr (requires { a.block_table; }) {
+    if (table != nullptr) {
+      std::string wrong = indices::wrong_count("pages", a.pages);
+      if (wrong.empty()) wrong = indices::wrong_count("block_table_entries", a.block_table_entries);
+      if (!wrong.empty()) return wrong;
+    }
     if (table != nullptr && (a.page_size < 1 || a.seqused_k == nullptr || cu_k != nullptr)) return {};
   }
   const auto check_packed = [&a](std::string_view name, const std::int32_t* data,

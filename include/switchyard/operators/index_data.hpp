@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include <switchyard/base/alignment.hpp>
 #include <switchyard/base/cpp20.hpp>
+#include <switchyard/operators/reach.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -19,6 +21,18 @@ struct bound {
   std::string_view what;
   std::int64_t count = -1;
 };
+
+/// What numbers must be below where it is not known how many there are: as many as memory has room for, so
+/// that their products with a stride do not overflow.
+[[nodiscard]] inline bound known_or_far(const bound& of, std::string_view far, std::int64_t stride) noexcept {
+  return of.count >= 0 ? of : bound{far, reach::farthest / (stride > 0 ? stride : 1)};
+}
+
+/// What is wrong with a number that may be unknown; empty when nothing is.
+[[nodiscard]] inline std::string wrong_count(std::string_view name, std::int64_t count) {
+  if (count >= unset) return {};
+  return std::string{name} + " must not be negative: it is " + std::to_string(count);
+}
 
 /// "name[index] is value"
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string entry(std::string_view name, std::int64_t index,
@@ -50,8 +64,8 @@ template <class Integer>
 
 /// Slots of a cache of pages: negative ones stand for none.
 [[nodiscard]] inline std::string wrong_slots(std::string_view name, const std::int64_t* data,
-                                             std::int64_t count, std::int64_t pages, std::int64_t page_size) {
-  if (pages < 0) return {};
+                                             std::int64_t count, const bound& of, std::int64_t page_size) {
+  const std::int64_t pages = of.count;
   std::int64_t end = 0;
   if (__builtin_mul_overflow(pages, page_size, &end)) end = INT64_MAX;
   bool any = false;
@@ -60,7 +74,8 @@ template <class Integer>
   std::int64_t at = 0;
   while (data[at] < end) ++at;
   return entry(name, at, data[at]) + ": it must be below " + std::to_string(end) + ", the slots of " +
-         std::to_string(pages) + " pages of " + std::to_string(page_size) + "; negative: none";
+         std::to_string(pages) + " " + std::string{of.what} + " of " + std::to_string(page_size) +
+         "; negative: none";
 }
 
 /// The longest sequence may be a bound. One that is above this, and above the tokens of all sequences, is

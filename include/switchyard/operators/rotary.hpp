@@ -346,6 +346,7 @@ struct rotary {
     const bool has_table = a.cos != nullptr;
     if (a.cu_seqlens == nullptr && (!has_table || !any_given(a.positions, a.sequence_offsets))) return {};
     if (a.alignment() == 0) return {};  // check() says why
+    if (std::string wrong = indices::wrong_count("tokens", a.tokens); !wrong.empty()) return wrong;
     if (a.cu_seqlens != nullptr) {
       if (std::string wrong = indices::wrong_cu_seqlens("cu_seqlens", a.cu_seqlens, a.batch,
                                                         {"seqlen", a.seqlen}, {"q", a.tokens});
@@ -353,7 +354,8 @@ struct rotary {
         return wrong;
     }
     if (!has_table) return {};
-    const indices::bound rows{"positions in cos and sin", a.table_rows};
+    const indices::bound rows = indices::known_or_far({"positions in cos and sin", a.table_rows},
+                                                      "positions that any memory holds", a.table_stride);
     if (a.positions != nullptr) {
       const std::int64_t count = a.cu_seqlens != nullptr
                                      ? (a.batch > 0 ? std::int64_t{a.cu_seqlens[a.batch]} : 0)
@@ -365,7 +367,7 @@ struct rotary {
           a.cu_seqlens != nullptr ? std::int64_t{a.cu_seqlens[b + 1]} - a.cu_seqlens[b] : a.seqlen;
       if (length <= 0) continue;
       const std::int64_t first = a.sequence_offsets != nullptr ? a.sequence_offsets[b] : a.offset;
-      if (first >= 0 && (rows.count < 0 || (first < rows.count && length <= rows.count - first))) continue;
+      if (first >= 0 && first < rows.count && length <= rows.count - first) continue;
       return (a.sequence_offsets != nullptr ? indices::entry("sequence_offsets", b, first)
                                             : "offset is " + std::to_string(first)) +
              ", and the sequence has " + std::to_string(length) + " tokens: positions must be at least 0" +

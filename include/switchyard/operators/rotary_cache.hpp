@@ -16,6 +16,7 @@
 // Kwon et al., PagedAttention, arXiv:2309.06180.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -173,10 +174,16 @@ struct rotary_cache {
       if (std::string wrong = wrong_reach(a); !wrong.empty()) return wrong;
     }
     if (a.alignment() == 0 || a.page_size < 1) return {};  // check() says why
-    std::string wrong = indices::wrong_numbers("positions", a.positions, a.tokens,
-                                               {"positions in cos and sin", a.table_rows});
+    std::string wrong = indices::wrong_count("pages", a.pages);
+    if (wrong.empty()) wrong = indices::wrong_count("table_rows", a.table_rows);
+    const indices::bound rows = indices::known_or_far({"positions in cos and sin", a.table_rows},
+                                                      "positions that any memory holds", a.table_stride);
+    if (wrong.empty()) wrong = indices::wrong_numbers("positions", a.positions, a.tokens, rows);
     if (!wrong.empty()) return wrong;
-    return indices::wrong_slots("slots", a.slots, a.tokens, a.pages, a.page_size);
+    const std::int64_t page = std::max(a.k_cache_stride_page, a.v_cache_stride_page);
+    const indices::bound pages =
+        indices::known_or_far({"pages", a.pages}, "pages that any memory holds", page);
+    return indices::wrong_slots("slots", a.slots, a.tokens, pages, a.page_size);
   }
 
   /// What a call may have besides.

@@ -167,7 +167,21 @@ TEST_CASE("the pages of plain arguments are checked as far as they are known", "
   call.seqlen_k = 64;
   const ints more{17};
   call.seqused_k = more.data();
-  CHECK(wrong<attention_decode>(call) == "block_table[0][1] is -1: it must be at least 0");
+  CHECK_THAT(wrong<attention_decode>(call),
+             has_text("block_table[0][1] is -1: it must be at least 0 and below "));
+  CHECK_THAT(wrong<attention_decode>(call), has_text(", the number of pages that any memory holds"));
+  const ints few{16};
+  call.seqused_k = few.data();
+  call.k_stride_batch = std::int64_t{1} << 45U;
+  CHECK(
+      wrong<attention_decode>(call) ==
+      "block_table[0][0] is 7: it must be at least 0 and below 4, the number of pages that any memory holds");
+  call.pages = -2;
+  CHECK(wrong<attention_decode>(call) == "pages must not be negative: it is -2");
+  call.pages = 8;
+  call.k_stride_batch = call.v_stride_batch;
+  call.block_table_entries = -7;
+  CHECK(wrong<attention_decode>(call) == "block_table_entries must not be negative: it is -7");
 }
 
 TEST_CASE("positions of rotary are rows of its tables", "[operators]") {
@@ -262,6 +276,19 @@ TEST_CASE("slots are those of a cache's pages, or negative", "[operators]") {
         "slots[1] is 12: it must be below 12, the slots of 3 pages of 4; negative: none");
   CHECK(place({0, 8, 3}, {11, -1, 0}) ==
         "positions[1] is 8: it must be at least 0 and below 8, the number of positions in cos and sin");
+  const longs positions{0, INT64_MAX, 3};
+  const longs slots{0, INT64_MAX, 3};
+  const tensor cache = at(1, {3, 4, 2, 64});
+  auto unknown = rotary_cache::call(
+      at(0, {3, 4, 64}), at(4, {3, 2, 64}), at(5, {3, 2, 64}), cache, cache,
+      {at(2, {8, 16}, dtype::f32), at(3, {8, 16}, dtype::f32), of(positions), of(slots)}, {});
+  unknown.pages = unknown.table_rows = unset;
+  CHECK_THAT(wrong<rotary_cache>(unknown), has_text("positions[1] is 9223372036854775807"));
+  const longs legal{0, 1, 2};
+  unknown.positions = legal.data();
+  CHECK_THAT(wrong<rotary_cache>(unknown), has_text("slots[1] is 9223372036854775807"));
+  unknown.table_rows = -2;
+  CHECK(wrong<rotary_cache>(unknown) == "table_rows must not be negative: it is -2");
   CHECK_THAT(place({0, 7, -1}, {-1, -1, -1}), has_text("positions[2] is -1"));  // queries are turned
 }
 
