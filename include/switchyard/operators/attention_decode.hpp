@@ -95,7 +95,9 @@ struct attention_decode {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_kv =
           k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token;
-      std::int64_t required = strides_kv | count_null(k, v) | mark_misaligned<4>(lse, seqused_k, block_table);
+      std::int64_t required = strides_kv | count_null(k, v) |
+                              mark_misaligned<4>(lse, seqused_k, block_table) |
+                              mark_misaligned_for(dtype, q, out);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
       if (attention_options(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
@@ -162,6 +164,8 @@ struct attention_decode {
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
+    if (mark_misaligned_for(a.dtype, a.q, a.out) < 0)
+      return "q, k, v and out must be aligned to their element size";
     if (aligned == 0) return "q, k, v and out must not be null";
     const arguments set = without_unused_strides(a);
     const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |

@@ -132,6 +132,7 @@ struct attention_forward {
         return alignment_of(strides_q() | strides_kv(), others, q, k, v, out, optional_tensors(bias));
       // Their bytes join as an address does.
       const void* const cached = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv()));
+      others |= mark_misaligned_for(dtype, q, out, bias);
       return alignment_of(strides_q(), strides_kv() | others | count_null(k, v), q, out,
                           optional_tensors(k, v, cached, bias));
     }
@@ -214,6 +215,8 @@ struct attention_forward {
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
+    if (mark_misaligned_for(a.dtype, a.q, a.out, a.bias) < 0)
+      return "q, k, v, out and the bias must be aligned to their element size";
     if (aligned == 0) return "q, k, v and out must not be null";
     if (aligned < size_of(a.type_of_kv()) || alignment_of_queries(a) < size_of(a.dtype))
       return "q, k, v, out and the bias must be aligned to their element size";

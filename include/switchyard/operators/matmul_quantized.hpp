@@ -56,8 +56,9 @@ struct matmul_quantized {
     /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, or a stride is
     /// not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t required =
-          row_strides(rows, x_stride_row | out_stride_row) | mark_misaligned<alignof(float)>(bias);
+      const std::int64_t required = row_strides(rows, x_stride_row | out_stride_row) |
+                                    mark_misaligned<alignof(float)>(bias) | mark_misaligned_for(dtype, x) |
+                                    mark_misaligned_for(out_dtype, out);
       const std::int64_t out_stride = rows > 1 ? out_stride_row : 0;
       const auto* const out_rows =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(out_stride) *
@@ -114,6 +115,8 @@ struct matmul_quantized {
     }
     if (std::string wrong = wrong_strides<&arguments::w_row_bytes>(a); !wrong.empty()) return wrong;
     const std::int64_t weights_aligned = a.weight_alignment();
+    if ((mark_misaligned_for(a.dtype, a.x) | mark_misaligned_for(a.out_dtype, a.out)) < 0)
+      return "x and out must be aligned to their element size";
     if (a.alignment() == 0 || weights_aligned == 0) return "x, w and out must not be null";
     const std::int64_t many = a.rows > 1 ? 1 : 0;
     if (alignment_of_strided(a.dtype, many * a.x_stride_row, 0, a.x) < size_of(a.dtype) ||

@@ -91,7 +91,7 @@ struct rotary_cache {
       const std::int64_t cached = k_cache_stride_page | k_cache_stride_token | k_cache_stride_head |
                                   v_cache_stride_page | v_cache_stride_token | v_cache_stride_head;
       const std::int64_t illegal =
-          mark_misaligned<alignof(std::int64_t)>(positions, slots) |
+          mark_misaligned<alignof(std::int64_t)>(positions, slots) | mark_misaligned_for(dtype, q, k, v) |
           mark_misaligned<alignof(float)>(cos, sin, q_gamma, k_gamma, k_scale, v_scale) |
           mark_scale_strides(k_scale_stride, v_scale_stride) | mark_unless_positive(epsilon);
       // The cache may have another dtype: the bytes of its strides join as an address does.
@@ -160,6 +160,8 @@ struct rotary_cache {
       return wrong;
     if (std::string wrong = check_strides(without_unused_strides(a)); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
+    if (mark_misaligned_for(a.dtype, a.q, a.k, a.v) < 0)
+      return "q, k, v, k_cache and v_cache must be aligned to their element size";
     if (aligned == 0) return "q, k, v, k_cache, v_cache, cos, sin, positions and slots must not be null";
     if (alignment_of_strided(a.dtype, 0, 0, a.q, a.k, a.v) < size_of(a.dtype) ||
         aligned < size_of(a.kv_dtype))

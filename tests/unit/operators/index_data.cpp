@@ -307,3 +307,35 @@ TEST_CASE("numbers of a call that is illegal otherwise are not read", "[operator
   CHECK_THAT(rotary_cache::check_memory(place), no_text());
   CHECK_THAT(rotary::check_memory({.cu_seqlens = nowhere}), no_text());
 }
+
+TEST_CASE("a tensor beside others of smaller elements is aligned to its own at every call", "[operators]") {
+  using namespace index_data;
+  const longs ids{0};
+  const tensor narrow = at(1, {3, 4, 2, 64}, dtype::f8_e4m3);
+  auto place =
+      rotary_cache::call(at(0, {1, 4, 64}), at(4, {1, 2, 64}), at(5, {1, 2, 64}), narrow, narrow,
+                         {at(2, {8, 16}, dtype::f32), at(3, {8, 16}, dtype::f32), of(ids), of(ids)}, {});
+  const auto odd = [](const void* address) { return static_cast<const std::byte*>(address) + 1; };
+  place.k_cache =
+      const_cast<std::byte*>(odd(place.k_cache));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  CHECK_THAT(rotary_cache::check(place), no_text());
+  CHECK(place.alignment() == 1);
+  place.k = odd(place.k);
+  CHECK_THAT(rotary_cache::check(place), has_text("must be aligned to their element size"));
+  CHECK(place.alignment() == 0);
+
+  const tensor q = at(0, {2, 1, 4, 64});
+  const tensor k = at(1, {2, 8, 2, 64}, dtype::f8_e4m3);
+  auto decode = attention_decode::call(q, k, k, q);
+  decode.k = odd(decode.k);
+  CHECK_THAT(attention_decode::check(decode), no_text());
+  decode.q = odd(decode.q);
+  CHECK_THAT(attention_decode::check(decode), has_text("must be aligned to their element size"));
+  CHECK(decode.alignment() == 0);
+  auto forward = attention_forward::call(q, k, k, q);
+  forward.k = odd(forward.k);
+  CHECK_THAT(attention_forward::check(forward), no_text());
+  forward.q = odd(forward.q);
+  CHECK_THAT(attention_forward::check(forward), has_text("must be aligned to their element size"));
+  CHECK(forward.alignment() == 0);
+}
