@@ -37,9 +37,11 @@ struct spanned {
 
   /// Bytes from the first to the last element; negative where they are more than a program can have.
   [[nodiscard]] std::int64_t span() const {
-    std::int64_t last = 0;
     for (const auto& [extent, stride] : dims) {
       if (extent <= 0) return 0;
+    }
+    std::int64_t last = 0;
+    for (const auto& [extent, stride] : dims) {
       const __int128 far = static_cast<__int128>(extent - 1) * (stride < 0 ? 0 : stride);
       if (far >= __int128{1} << 47U) return -1;
       last += static_cast<std::int64_t>(far);
