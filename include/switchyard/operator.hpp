@@ -15,6 +15,11 @@
 // range, a derived axis (see alignment_of, mark_misaligned and mark_unless_below). An illegal call then has a
 // problem that was never met.
 //
+// An operator may have `static std::string check_memory(const arguments&)` as well, which returns what is
+// wrong with what the arguments' addresses lead to, as the numbers that tensors of indices hold. It runs
+// before every launch on the CPU, where memory can be read, and never for a GPU. It must overflow nowhere and
+// read nothing that is not there, whatever the arguments are.
+//
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
 //
@@ -136,6 +141,11 @@ template <operator_type Operator>
       if constexpr (requires { Operator::implied; }) {
         static_assert(detail::implied_axes_are_sound<Operator>(), "`implied` names type axes in pairs");
         description.implied = Operator::implied;
+      }
+      if constexpr (requires(const typename Operator::arguments& call) { Operator::check_memory(call); }) {
+        description.check_memory = [](const void* call) {
+          return Operator::check_memory(*static_cast<const typename Operator::arguments*>(call));
+        };
       }
     }
   };

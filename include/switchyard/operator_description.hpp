@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace switchyard {
@@ -79,6 +80,8 @@ struct operator_description {
   std::size_t added_sizes = 0;         ///< how many of them are size axes
   argument_axes* arguments = nullptr;  ///< keeps those that files add; null: files may add none
   std::span<const implied_axis> implied{};
+  /// The operator's check_memory(), of its argument struct; null: it has none.
+  std::string (*check_memory)(const void* arguments) = nullptr;
 
   /// Axes that are the operator's own.
   [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }

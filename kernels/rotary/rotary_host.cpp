@@ -53,7 +53,7 @@ class angles {
   }
 
   void move_to(std::int64_t position) {
-    if (known_ && position == position_ + 1) {
+    if (known_ && position == next_) {
       if (!steps_known_) {
         for (std::int64_t i = 0; i < half_; ++i) {
           cos_step_[i] = std::cos(step_[i]);
@@ -74,6 +74,7 @@ class angles {
     }
     known_ = true;
     position_ = position;
+    next_ = position == INT64_MAX ? position : position + 1;
   }
 
   void write(float* cosine, float* sine, float sign) const {
@@ -91,6 +92,7 @@ class angles {
   double* cos_;
   double* sin_;
   std::int64_t position_ = 0;
+  std::int64_t next_ = 0;  ///< the position behind it
   bool known_ = false;
   bool steps_known_ = false;
 };

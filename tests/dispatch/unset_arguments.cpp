@@ -134,6 +134,13 @@ TEST_CASE("rotary: what is not set is named at the second call as at the first")
   CHECK(known.refusal([](arguments& a) { a.offset = 3; }).empty());
   CHECK_THAT(known.refusal([](arguments& a) { a.offset = -3; }),
              has_text("offset must not be negative: it is -3"));
+  CHECK(known.refusal([](arguments& a) { a.offset = 48; }).empty());
+  CHECK_THAT(known.refusal([](arguments& a) { a.offset = 49; }),
+             has_text("offset is 49 and seqlen 16, but cos and sin have rows for 64 positions"));
+  CHECK_THAT(known.refusal([](arguments& a) { a.table_rows = 15; }), has_text("have rows for 15 positions"));
+  CHECK(known.refusal([](arguments& a) { a.table_rows = sy::unset, a.offset = 1000; }).empty());  // not known
+  CHECK_THAT(known.refusal([](arguments& a) { a.table_rows = -2; }),
+             has_text("table_rows must not be negative: it is -2"));
   CHECK_THAT(known.refusal([](arguments& a) { a.q = a.q_out = nullptr; }), has_text("null"));
 }
 

@@ -85,6 +85,16 @@ template <std::uintptr_t Bytes, class... Pointers>
   return mark_misaligned<Bytes>(address_bits(pointers...));
 }
 
+/// The same where the bytes are those of an element type, for tensors whose alignment is joined with that of
+/// tensors of a smaller one.
+template <class... Pointers>
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned_for(
+    dtype type, const Pointers*... pointers) noexcept {
+  const auto size = static_cast<std::uintptr_t>(detail::size_of_legal(type));
+  const std::uintptr_t off = (reinterpret_cast<std::uintptr_t>(pointers) | ...) & (size - 1);
+  return static_cast<std::int64_t>(std::uintptr_t{0} - off);
+}
+
 /// Negative where a float is negative, NaN, or not below a bound above 0. For values that no axis holds, or
 /// holds only as a flag: marked, they are checked at every call. Neither 0 nor -0 is marked.
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_unless_below(float value, float bound) noexcept {

@@ -53,7 +53,8 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   }
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
-  /// says what is wrong with the arguments, are asked for new problems only.
+  /// says what is wrong with the arguments, are asked for new problems only. The operator's
+  /// check_memory(), which says the same of what their addresses lead to, is asked at every call of a CPU.
   // Always inline: the key stays in registers. So does the call, which has one address: it is copied.
   template <class Call>
   [[gnu::always_inline]] inline void launch(stream launch_stream, const workspace& given, const Call call) {
@@ -210,14 +211,26 @@ class dispatcher_core final : public binding_user, private plan_launcher {
     const void* const arguments = call.arguments();
     const auto own = call.problem();
     if (!now.reads_arguments()) {
-      require_legal(own, [call] { return call.check(); });
+      require_legal_call(now, own, call);
       return launch_new(now, own, key_hash, arguments, launch_stream, given);
     }
     if (plan* const found = find_packed(now, own, key_hash, arguments))
       return launch_found(now, *found, arguments, launch_stream, given);
-    require_legal(own, [call] { return call.check(); });
+    require_legal_call(now, own, call);
     const packed_problem packed = now.pack(own, arguments);
     launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+  }
+
+  /// Throws where a call of a new problem is illegal.
+  template <class Call>
+  void require_legal_call(const binding& now, problem_view own, const Call& call) const {
+    require_legal(own, [&call] { return call.check(); });
+    if (op_.check_memory != nullptr && now.device().backend == "host") require_memory(own, call.arguments());
+  }
+
+  void require_memory(problem_view own, const void* arguments) const {
+    if (const std::string wrong = op_.check_memory(arguments); !wrong.empty())
+      detail::fail_illegal(op_, own, wrong);
   }
 
   /// The plan of a call of an operator with axes that files added, or null.
@@ -235,6 +248,10 @@ class dispatcher_core final : public binding_user, private plan_launcher {
     if (found.way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
     if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
     if (found.way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
+    if (found.checks_memory) {
+      require_memory(problem_view{found.problem}.first(op_.own_axes()), arguments);
+      if (found.single != nullptr) return launch_direct(found, arguments, launch_stream);
+    }
     launch_known(now, found, arguments, launch_stream, given);
   }
 

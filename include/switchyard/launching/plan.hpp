@@ -141,12 +141,14 @@ struct plan {
   const variant* selected = nullptr;  ///< the variant that was chosen
   kind_binding* kind = nullptr;       ///< what chose it
   launch_way way = launch_way::any;
-  const planned_launch* single = nullptr;  ///< the only launch of a way that is not `any` or `direct`
+  const planned_launch* single = nullptr;  ///< the only launch: of a way that is not `any`, and where one
+                                           ///< that would be `direct` is behind a check of memory
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show
   const late_program* own_late = nullptr;  ///< a list of those that layouts keep no more
   std::size_t workspace_bytes = 0;
+  bool checks_memory = false;           ///< each call's check_memory() is asked first: the CPU's
   bool is_counted = false;              ///< calls are counted, or printed one by one
   bool is_provisional = false;          ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet

@@ -33,7 +33,7 @@ class plan_launcher {
 
   /// The one launch of a plan for which nothing is left to compute.
   [[gnu::noinline]] void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
-    const planned_launch& only = *of.direct;
+    const planned_launch& only = *of.single;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
     detail::bind_parameters(only, arguments, only.image, pointers);

@@ -76,15 +76,19 @@ class planner {
       plan_keeping(planned);
       before = &planned;
     }
+    out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
     const planned_launch& first = out.launches.front();
     const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
                            out.workspace.empty() && !out.is_counted && !out.is_provisional;
     if (!is_single) return;
     if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
+      out.single = &first;
+      if (out.checks_memory) return;
       out.direct = &first;
       out.way = launch_way::direct;
       return;
     }
+    if (out.checks_memory) return;
     out.single = &first;
     out.way = way_of(first);
   }

@@ -23,6 +23,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_memory.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -185,6 +186,12 @@ struct attention_backward {
     return {};
   }
 
+  /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens and seqused;
+  /// empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    return check_attention_memory(a, fields);
+  }
+
   /// The tensors of a call.
   struct tensors {
     const_tensor q{};     ///< [batch, seqlen_q, heads, head_dim], packed [tokens, heads, head_dim]
@@ -289,12 +296,12 @@ struct attention_backward {
     };
     constexpr auto all = queries{} + keys{} + score_views{};
     if constexpr (PackedQ) {
-      a.seqlen_q = with.longest_q;
+      a.seqlen_q = attention::packed_longest(with, with.longest_q, of.q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.dout_stride_batch = a.dq_stride_batch = a.lse_stride_batch =
           0;
     }
     if constexpr (PackedK) {
-      a.seqlen_k = with.longest_k;
+      a.seqlen_k = attention::packed_longest(with, with.longest_k, of.k.extent(0));
       a.k_stride_batch = a.v_stride_batch = a.dk_stride_batch = a.dv_stride_batch = 0;
     }
     if constexpr (PackedQ && PackedK) {

@@ -25,6 +25,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_memory.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -80,6 +81,9 @@ struct attention_decode {
     switchyard::dtype kv_dtype = switchyard::dtype::f32;        ///< of k and v: that of q, or f8_e4m3
     attention_mask mask = attention_mask::causal_bottom_right;  ///< or none: every query sees the last key
 
+    std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
+    std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
+
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
     /// stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -91,7 +95,9 @@ struct attention_decode {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_kv =
           k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token;
-      std::int64_t required = strides_kv | count_null(k, v) | mark_misaligned<4>(lse, seqused_k, block_table);
+      std::int64_t required = strides_kv | count_null(k, v) |
+                              mark_misaligned<4>(lse, seqused_k, block_table) |
+                              mark_misaligned_for(dtype, q, out);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
       if (attention_options(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
@@ -119,7 +125,7 @@ struct attention_decode {
       &arguments::out_stride_head, &arguments::out_stride_token, &arguments::lse_stride_batch,
       &arguments::lse_stride_head, &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::scale,
       &arguments::soft_cap, &arguments::window_left, &arguments::dtype, &arguments::kv_dtype,
-      &arguments::mask>;
+      &arguments::mask, &arguments::pages, &arguments::block_table_entries>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
@@ -157,6 +163,8 @@ struct attention_decode {
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
+    if (mark_misaligned_for(a.dtype, a.q, a.out) < 0)
+      return "q, k, v and out must be aligned to their element size";
     if (aligned == 0) return "q, k, v and out must not be null";
     const arguments set = without_unused_strides(a);
     const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
@@ -166,6 +174,12 @@ struct attention_decode {
       return "q, k, v and out must be aligned to their element size";
     }
     return {};
+  }
+
+  /// What is wrong with how far a call reaches, and with the numbers in seqused_k and block_table;
+  /// empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    return check_attention_memory(a, fields);
   }
 
   /// What a call may have besides q, k, v and out.
@@ -208,6 +222,7 @@ struct attention_decode {
     arguments a = begin(with);
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
+    a.block_table_entries = cache.block_table.extent(1);
     bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},
                name, a, true, q, out, cache.k, cache.v, cache.block_table, cache.used, with.lse, with.k_scale,
                with.v_scale, with.alibi_slopes, with.sinks);

@@ -11,6 +11,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
@@ -60,6 +61,18 @@ struct attention_dropout_mask {
     if (a.mask == nullptr) return "mask must not be null";
     if (alignment_of(a.mask) < 4) return "mask must be aligned to its element size";
     return {};
+  }
+
+  /// What is wrong with how large the mask is; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (a.batch <= 0 || a.heads <= 0 || a.seqlen_q <= 0 || a.seqlen_k <= 0) return {};
+    const std::int64_t heads = detail::checked_product(a.batch, a.heads);
+    const std::int64_t scores = detail::checked_product(a.seqlen_q, a.seqlen_k);
+    const bool is_held =
+        heads > 0 && scores > 0 && heads < reach::farthest && scores < reach::farthest / heads;
+    if (is_held) return {};
+    return "mask [" + std::to_string(a.batch) + ", " + std::to_string(a.heads) + ", " +
+           std::to_string(a.seqlen_q) + ", " + std::to_string(a.seqlen_k) + "]: no memory holds as much";
   }
 
   /// The arguments of a call: mask is dense f32 [batch, heads, seqlen_q, seqlen_k]. What else a call has

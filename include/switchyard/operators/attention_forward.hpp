@@ -28,6 +28,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_memory.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -95,6 +96,9 @@ struct attention_forward {
     switchyard::dtype kv_dtype = unset_dtype;  ///< of k and v: that of q, as where it is not set, or f8_e4m3
     attention_mask mask = attention_mask::none;
 
+    std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
+    std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
+
     /// The element type of k and v.
     [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {
       return kv_dtype == unset_dtype ? dtype : kv_dtype;
@@ -124,6 +128,7 @@ struct attention_forward {
       std::int64_t others = mark_attention_inline(*this);
       if (block_table != nullptr) others |= block_table_stride;
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
+      if (is_narrow) others |= mark_misaligned_for(dtype, q, out, bias);
       // Keys and values may have another type: their bytes join as an address does.
       const std::int64_t strides = strides_kv();
       const void* const cached =
@@ -171,7 +176,8 @@ struct attention_forward {
       &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::k_scale_stride,
       &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
-      &arguments::dtype, &arguments::kv_dtype, &arguments::mask>;
+      &arguments::dtype, &arguments::kv_dtype, &arguments::mask, &arguments::pages,
+      &arguments::block_table_entries>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(),
@@ -210,10 +216,18 @@ struct attention_forward {
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
+    if (mark_misaligned_for(a.dtype, a.q, a.out, a.bias) < 0)
+      return "q, k, v, out and the bias must be aligned to their element size";
     if (aligned == 0) return "q, k, v and out must not be null";
     if (aligned < size_of(a.type_of_kv()) || alignment_of_queries(a) < size_of(a.dtype))
       return "q, k, v, out and the bias must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused and block_table;
+  /// empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    return check_attention_memory(a, fields);
   }
 
   /// What a call may have besides q, k, v and out.
@@ -253,7 +267,7 @@ struct attention_forward {
                 attention::v_view<arguments, &arguments::kv_dtype, true>,
                 attention::cu_seqlens_view<&arguments::cu_seqlens_k, &arguments::batch>, seqused_k_view>;
       if (with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
-      a.seqlen_k = with.longest_k;
+      a.seqlen_k = attention::packed_longest(with, with.longest_k, k.extent(0));
       a.k_stride_batch = a.v_stride_batch = 0;
       bind(keys{}, a, with, q, out, k, v, with.cu_seqlens_k, with.seqused_k);
     } else {
@@ -275,6 +289,7 @@ struct attention_forward {
     arguments a = begin(with);
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
+    a.block_table_entries = cache.block_table.extent(1);
     a.cu_seqlens_k = static_cast<const std::int32_t*>(with.cu_seqlens_k.data());  // which check() refuses
     bind(attention::paged_views<arguments, &arguments::kv_dtype>{}, a, with, q, out, cache.k, cache.v,
          cache.block_table, cache.used);
@@ -338,7 +353,7 @@ struct attention_forward {
                             attention::q_view<arguments, true>, attention::out_view<arguments, true>,
                             attention::lse_views<arguments, true>::optional>;
       if (with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
-      a.seqlen_q = with.longest_q;
+      a.seqlen_q = attention::packed_longest(with, with.longest_q, q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.lse_stride_batch = 0;
       bind_views(queries{} + keys + score_views{}, name, a, true, with.cu_seqlens_q, q, out, with.lse,
                  others..., with.bias, with.k_scale, with.v_scale, with.alibi_slopes, with.sinks,

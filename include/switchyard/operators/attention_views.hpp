@@ -85,10 +85,10 @@ using v_view = typename key_views<A, Type, Packed>::template like_k<&A::v, &A::h
 /// k, v, block_table and seqused_k of paged keys.
 template <class A, auto Type>
 using paged_views =
-    views<dense_view<&A::k, Type, named("pages"), &A::page_size, &A::heads_kv, &A::head_dim,
-                     &A::k_stride_batch, &A::k_stride_token, &A::k_stride_head>,
-          dense_view<&A::v, Type, named("pages"), &A::page_size, &A::heads_kv, &A::head_dim_v,
-                     &A::v_stride_batch, &A::v_stride_token, &A::v_stride_head>,
+    views<dense_view<&A::k, Type, &A::pages, &A::page_size, &A::heads_kv, &A::head_dim, &A::k_stride_batch,
+                     &A::k_stride_token, &A::k_stride_head>,
+          dense_view<&A::v, Type, &A::pages, &A::page_size, &A::heads_kv, &A::head_dim_v, &A::v_stride_batch,
+                     &A::v_stride_token, &A::v_stride_head>,
           view<&A::block_table, dtype::i32, dim<&A::batch, &A::block_table_stride>, dim<named("entries")>>,
           view<&A::seqused_k, dtype::i32, dim<&A::batch>>>;
 
@@ -159,6 +159,15 @@ template <class Options>
 [[nodiscard, gnu::always_inline]] inline std::int64_t longest_of(const paged& cache) noexcept {
   return cache.longest >= 0 ? cache.longest
                             : detail::checked_product(cache.block_table.extent(1), cache.k.extent(1));
+}
+
+/// The longest of packed sequences, which may be a bound; of none, which no tensor need hold, 0. A bias is as
+/// wide as was said.
+template <class Options>
+[[nodiscard, gnu::always_inline]] inline std::int64_t packed_longest(const Options& with,
+                                                                     std::int64_t longest,
+                                                                     std::int64_t tokens) noexcept {
+  return tokens == 0 && !with.bias ? 0 : longest;
 }
 
 /// 1 / sqrt(head_dim), where no scale was given.

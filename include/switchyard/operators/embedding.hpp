@@ -13,6 +13,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -39,12 +40,14 @@ struct embedding {
     switchyard::dtype dtype = switchyard::dtype::f32;  ///< f32, f16 or bf16
     weight_format weights = weight_format::f32;
 
-    /// Bytes, 1 to 16, that divide every row's start of out; 0 when a tensor is null, or a stride is not set.
+    /// Bytes, 1 to 16, that divide every row's start of out; 0 when a tensor is null, a stride is not set,
+    /// or the number of the table's rows is negative.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t stride = row_strides(rows, out_stride_row);
       return alignment_of_strided(
           dtype, stride,
-          table_row_bytes | count_null(table, ids) | mark_misaligned<alignof(std::int32_t)>(ids), out);
+          table_row_bytes | table_rows | count_null(table, ids) | mark_misaligned<alignof(std::int32_t)>(ids),
+          out);
     }
 
     /// Bytes, 1 to 16, that divide every row's start of the table.
@@ -89,6 +92,16 @@ struct embedding {
     if (a.table_alignment() < (a.weights == weight_format::f32 ? 4 : 2))
       return "table and table_row_bytes must be multiples of 2, of 4 for f32";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is. Numbers outside the table are
+  /// legal: see above.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"columns", a.columns},
+                                   {"rows", a.rows},
+                                   {"rows", a.rows, "out_stride_row", a.out_stride_row},
+                                   {"table_rows", a.table_rows, "table_row_bytes", a.table_row_bytes}});
   }
 
   /// The arguments of a call: ids is i32 [rows], out is [rows, columns]. Throws call_error where they

@@ -13,6 +13,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -90,6 +91,16 @@ struct gated_activation {
     if (aligned == 0) return "gate and out must not be null";
     if (aligned < size_of(a.dtype)) return "gate, up and out must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"columns", a.columns},
+                                   {"rows", a.rows},
+                                   {"rows", a.rows, "gate_stride_row", a.gate_stride_row},
+                                   {"rows", a.rows, "up_stride_row", a.up_stride_row, a.up != nullptr},
+                                   {"rows", a.rows, "out_stride_row", a.out_stride_row}});
   }
 
   /// The arguments of a call: gate, up and out are [rows, columns]. What else a call has, `function`,

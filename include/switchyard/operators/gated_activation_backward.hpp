@@ -13,6 +13,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -101,6 +102,19 @@ struct gated_activation_backward {
     }
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension(
+        {{"columns", a.columns},
+         {"rows", a.rows},
+         {"rows", a.rows, "grad_out_stride_row", a.grad_out_stride_row},
+         {"rows", a.rows, "gate_stride_row", a.gate_stride_row},
+         {"rows", a.rows, "up_stride_row", a.up_stride_row, a.up != nullptr},
+         {"rows", a.rows, "grad_gate_stride_row", a.grad_gate_stride_row},
+         {"rows", a.rows, "grad_up_stride_row", a.grad_up_stride_row, a.grad_up != nullptr}});
   }
 
   /// The arguments of a call: grad_out, gate, up, grad_gate and grad_up, each [rows, columns], and

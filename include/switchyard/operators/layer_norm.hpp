@@ -15,6 +15,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -115,6 +116,18 @@ struct layer_norm {
     if (aligned == 0) return "x and out, and residual_out where residual is given, must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension(
+        {{"columns", a.columns},
+         {"rows", a.rows},
+         {"rows", a.rows, "x_stride_row", a.x_stride_row},
+         {"rows", a.rows, "out_stride_row", a.out_stride_row},
+         {"rows", a.rows, "residual_stride_row", a.residual_stride_row, a.residual != nullptr},
+         {"rows", a.rows, "residual_out_stride_row", a.residual_out_stride_row, a.residual_out != nullptr}});
   }
 
   /// What a call may have besides x and out.

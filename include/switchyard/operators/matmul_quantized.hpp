@@ -19,6 +19,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -55,8 +56,9 @@ struct matmul_quantized {
     /// Bytes, 1 to 16, that divide every row's start of x and out; 0 when one of them is null, or a stride is
     /// not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
-      const std::int64_t required =
-          row_strides(rows, x_stride_row | out_stride_row) | mark_misaligned<alignof(float)>(bias);
+      const std::int64_t required = row_strides(rows, x_stride_row | out_stride_row) |
+                                    mark_misaligned<alignof(float)>(bias) | mark_misaligned_for(dtype, x) |
+                                    mark_misaligned_for(out_dtype, out);
       const std::int64_t out_stride = rows > 1 ? out_stride_row : 0;
       const auto* const out_rows =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(out_stride) *
@@ -113,6 +115,8 @@ struct matmul_quantized {
     }
     if (std::string wrong = wrong_strides<&arguments::w_row_bytes>(a); !wrong.empty()) return wrong;
     const std::int64_t weights_aligned = a.weight_alignment();
+    if ((mark_misaligned_for(a.dtype, a.x) | mark_misaligned_for(a.out_dtype, a.out)) < 0)
+      return "x and out must be aligned to their element size";
     if (a.alignment() == 0 || weights_aligned == 0) return "x, w and out must not be null";
     const std::int64_t many = a.rows > 1 ? 1 : 0;
     if (alignment_of_strided(a.dtype, many * a.x_stride_row, 0, a.x) < size_of(a.dtype) ||
@@ -121,6 +125,16 @@ struct matmul_quantized {
     if (weights_aligned < (a.weights == weight_format::f32 ? 4 : 2))
       return "w and w_row_bytes must be multiples of 2, of 4 for f32";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"in_features", a.in_features},
+                                   {"rows", a.rows, "x_stride_row", a.x_stride_row},
+                                   {"rows", a.rows, "out_stride_row", a.out_stride_row},
+                                   {"out_features", a.out_features, "w_row_bytes", a.w_row_bytes},
+                                   {"out_features", a.out_features}});
   }
 
   /// What a call may have besides x, w and out.

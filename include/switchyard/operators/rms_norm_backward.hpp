@@ -14,6 +14,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -102,6 +103,18 @@ struct rms_norm_backward {
     if (aligned == 0) return "grad_out, h, rstd and grad_x must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"columns", a.columns},
+                                   {"rows", a.rows},
+                                   {"rows", a.rows, "grad_out_stride_row", a.grad_out_stride_row},
+                                   {"rows", a.rows, "h_stride_row", a.h_stride_row},
+                                   {"rows", a.rows, "grad_x_stride_row", a.grad_x_stride_row},
+                                   {"rows", a.rows, "grad_residual_stride_row", a.grad_residual_stride_row,
+                                    a.grad_residual != nullptr}});
   }
 
   /// What a call may have besides.

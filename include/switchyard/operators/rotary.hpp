@@ -16,6 +16,8 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/index_data.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
 
@@ -69,6 +71,9 @@ struct rotary {
     rotary_style style = rotary_style::half;
     bool inverse = false;
 
+    std::int64_t table_rows = unset;  ///< positions that cos and sin have; unset: not known
+    std::int64_t tokens = unset;      ///< of all sequences, with cu_seqlens; unset: not known
+
     /// Bytes, 1 to 16, that divide q, k, their outputs and every stride of theirs; 0 when a required
     /// pointer is null, or a stride that matters is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -83,7 +88,7 @@ struct rotary {
       std::int64_t required = offset | mark_misaligned<alignof(std::int64_t)>(positions) |
                               mark_misaligned<alignof(std::int32_t)>(cu_seqlens, sequence_offsets);
       if (cos != nullptr) {
-        required |= table_stride;
+        required |= table_stride | mark_past_table();
       } else {
         required |= mark_unless_positive(base) | mark_unless_finite(scaling);
       }
@@ -109,7 +114,20 @@ struct rotary {
       ignore_unless(a.heads_kv > 1, a.k_stride_head, a.k_out_stride_head);
       ignore_unless(many_tokens, a.q_stride_token, a.k_stride_token, a.q_out_stride_token,
                     a.k_out_stride_token);
+      if (a.table_rows >= 0 && !a.counts_positions()) a.table_rows = unset;
       return a;
+    }
+
+    /// Whether `offset` and `seqlen` tell which positions are read.
+    [[nodiscard]] bool counts_positions() const noexcept {
+      return !any_given(positions, sequence_offsets, cu_seqlens) && batch > 0 && seqlen > 0;
+    }
+
+    /// Negative where the tables' rows are known and end before offset + seqlen, or are below `unset`.
+    [[nodiscard, gnu::always_inline]] inline std::int64_t mark_past_table() const noexcept {
+      const auto rows = static_cast<std::uint64_t>(table_rows);
+      const bool is_past = static_cast<std::uint64_t>(offset) + static_cast<std::uint64_t>(seqlen) > rows;
+      return static_cast<std::int64_t>(rows + 1) | -std::int64_t{is_past};
     }
   };
 
@@ -122,7 +140,8 @@ struct rotary {
       &arguments::k_stride_token, &arguments::q_out_stride_batch, &arguments::q_out_stride_head,
       &arguments::q_out_stride_token, &arguments::k_out_stride_batch, &arguments::k_out_stride_head,
       &arguments::k_out_stride_token, &arguments::table_stride, &arguments::base, &arguments::scaling,
-      &arguments::dtype, &arguments::table_dtype, &arguments::style, &arguments::inverse>;
+      &arguments::dtype, &arguments::table_dtype, &arguments::style, &arguments::inverse,
+      &arguments::table_rows, &arguments::tokens>;
 
   static constexpr std::array formerly{switchyard::former_name{"heads_q", "heads"},
                                        switchyard::former_name{"heads_k", "heads_kv"}};
@@ -173,11 +192,24 @@ struct rotary {
         !wrong.empty())
       return wrong;
     if (std::string wrong = check_strides(a); !wrong.empty()) return wrong;
+    if (a.cos != nullptr && a.table_rows < unset)
+      return "table_rows must not be negative: it is " + std::to_string(a.table_rows);
+    if (a.cos != nullptr && a.counts_positions() && a.mark_past_table() < 0)
+      return wrong_positions(a.offset, a.seqlen, a.table_rows);
     const std::int64_t aligned = a.alignment();
     if (aligned == 0)
       return "q and q_out where heads > 0, and k and k_out where heads_kv > 0, must not be null";
     if (aligned < size_of(a.dtype)) return "q, k, q_out and k_out must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, positions and
+  /// sequence_offsets; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (!reach::is_near(a, fields)) {
+      if (std::string wrong = wrong_reach(a); !wrong.empty()) return wrong;
+    }
+    return wrong_indices(a);
   }
 
   /// What a call may have besides q and k.
@@ -212,6 +244,7 @@ struct rotary {
       if (with.longest < 0) fail_longest();
       a.seqlen = with.longest;
       a.q_stride_batch = a.q_out_stride_batch = a.k_stride_batch = a.k_out_stride_batch = 0;
+      a.tokens = q.extent(0);
       bind_views(packed_views{} + table_views{}, name, a, true, with.cu_seqlens, q, q_out, k, k_out,
                  with.positions, with.sequence_offsets, with.cos, with.sin);
     } else {
@@ -222,6 +255,7 @@ struct rotary {
     a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
     if (with.cos && a.rotary_dim != from_table) [[unlikely]]
       fail_table(a.rotary_dim, from_table);
+    if (with.cos) a.table_rows = with.cos.extent(0);
     if (!with.positions && !with.sequence_offsets) require_positions(a, with.cos);
     return a;
   }
@@ -298,12 +332,80 @@ struct rotary {
   }
   [[noreturn, gnu::cold, gnu::noinline]] static void fail_positions(std::int64_t offset, std::int64_t seqlen,
                                                                     std::int64_t rows) {
-    throw call_error{
-        error_code::invalid_argument,
-        "rotary: offset is " + std::to_string(offset) + " and seqlen " + std::to_string(seqlen) +
-            (rows < 0 ? std::string{}
-                      : ", but cos and sin have rows for " + std::to_string(rows) + " positions") +
-            ": offset must not be negative, and offset + seqlen at most the number of positions"};
+    throw call_error{error_code::invalid_argument, "rotary: " + wrong_positions(offset, seqlen, rows)};
+  }
+  [[nodiscard]] static std::string wrong_positions(std::int64_t offset, std::int64_t seqlen,
+                                                   std::int64_t rows) {
+    return "offset is " + std::to_string(offset) + " and seqlen " + std::to_string(seqlen) +
+           (rows < 0 ? std::string{}
+                     : ", but cos and sin have rows for " + std::to_string(rows) + " positions") +
+           ": offset must not be negative, and offset + seqlen at most the number of positions";
+  }
+
+  [[nodiscard]] static std::string wrong_indices(const arguments& a) {
+    const bool has_table = a.cos != nullptr;
+    if (a.cu_seqlens == nullptr && (!has_table || !any_given(a.positions, a.sequence_offsets))) return {};
+    if (a.alignment() == 0) return {};  // check() says why
+    if (std::string wrong = indices::wrong_count("tokens", a.tokens); !wrong.empty()) return wrong;
+    if (a.cu_seqlens != nullptr) {
+      if (std::string wrong = indices::wrong_cu_seqlens("cu_seqlens", a.cu_seqlens, a.batch,
+                                                        {"seqlen", a.seqlen}, {"q", a.tokens});
+          !wrong.empty())
+        return wrong;
+    }
+    if (!has_table) return {};
+    const indices::bound rows = indices::known_or_far({"positions in cos and sin", a.table_rows},
+                                                      "positions that any memory holds", a.table_stride);
+    if (a.positions != nullptr) {
+      const std::int64_t count = a.cu_seqlens != nullptr
+                                     ? (a.batch > 0 ? std::int64_t{a.cu_seqlens[a.batch]} : 0)
+                                     : detail::checked_product(a.batch, a.seqlen);
+      return indices::wrong_numbers("positions", a.positions, count, rows);
+    }
+    for (std::int64_t b = 0; b < a.batch; ++b) {
+      const std::int64_t length =
+          a.cu_seqlens != nullptr ? std::int64_t{a.cu_seqlens[b + 1]} - a.cu_seqlens[b] : a.seqlen;
+      if (length <= 0) continue;
+      const std::int64_t first = a.sequence_offsets != nullptr ? a.sequence_offsets[b] : a.offset;
+      if (first >= 0 && first < rows.count && length <= rows.count - first) continue;
+      return (a.sequence_offsets != nullptr ? indices::entry("sequence_offsets", b, first)
+                                            : "offset is " + std::to_string(first)) +
+             ", and the sequence has " + std::to_string(length) + " tokens: positions must be at least 0" +
+             indices::below(rows);
+    }
+    return {};
+  }
+
+  [[nodiscard, gnu::cold]] static std::string wrong_reach(const arguments& call) {
+    const arguments a = without_unused_strides(call);
+    const bool is_dense = a.cu_seqlens == nullptr;
+    const bool has_q = a.heads > 0;
+    const bool has_k = a.heads_kv > 0;
+    const std::int64_t tokens = is_dense || a.tokens < 0 ? a.seqlen : a.tokens;
+    std::int64_t end = 0;
+    if (!any_given(a.positions, a.sequence_offsets) && __builtin_add_overflow(a.offset, a.seqlen, &end))
+      end = INT64_MAX;
+    return reach::wrong_dimension(
+        {{"batch", a.batch},
+         {"heads", a.heads},
+         {"heads_kv", a.heads_kv},
+         {"head_dim", a.head_dim},
+         {"batch", a.batch, "q_stride_batch", a.q_stride_batch, has_q && is_dense},
+         {"batch", a.batch, "q_out_stride_batch", a.q_out_stride_batch, has_q && is_dense},
+         {"batch", a.batch, "k_stride_batch", a.k_stride_batch, has_k && is_dense},
+         {"batch", a.batch, "k_out_stride_batch", a.k_out_stride_batch, has_k && is_dense},
+         {"seqlen", tokens, "q_stride_token", a.q_stride_token, has_q},
+         {"seqlen", tokens, "q_out_stride_token", a.q_out_stride_token, has_q},
+         {"seqlen", tokens, "k_stride_token", a.k_stride_token, has_k},
+         {"seqlen", tokens, "k_out_stride_token", a.k_out_stride_token, has_k},
+         {"heads", a.heads, "q_stride_head", a.q_stride_head},
+         {"heads", a.heads, "q_out_stride_head", a.q_out_stride_head},
+         {"heads_kv", a.heads_kv, "k_stride_head", a.k_stride_head},
+         {"heads_kv", a.heads_kv, "k_out_stride_head", a.k_out_stride_head},
+         {"the number of positions", call.table_rows, "table_stride", a.table_stride, a.cos != nullptr},
+         {"offset + seqlen", end},
+         {"offset + seqlen", end, "table_stride", a.table_stride, a.cos != nullptr},
+         {"batch", a.batch, "seqlen", a.seqlen, a.positions != nullptr && is_dense}});
   }
 
   [[nodiscard]] static std::string check_strides(const arguments& call) {

@@ -16,6 +16,7 @@
 // Kwon et al., PagedAttention, arXiv:2309.06180.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/index_data.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -71,6 +74,9 @@ struct rotary_cache {
     switchyard::dtype kv_dtype = switchyard::dtype::f32;  ///< of the cache: f16, bf16 or f8_e4m3
     rotary_style style = rotary_style::half;
 
+    std::int64_t pages = unset;       ///< of the caches; unset: not known
+    std::int64_t table_rows = unset;  ///< positions that cos and sin have; unset: not known
+
     /// Bytes, 1 to 16, that divide q, k, v, both caches and every stride of theirs; 0 when a required pointer
     /// is null, or a stride that matters is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -85,7 +91,7 @@ struct rotary_cache {
       const std::int64_t cached = k_cache_stride_page | k_cache_stride_token | k_cache_stride_head |
                                   v_cache_stride_page | v_cache_stride_token | v_cache_stride_head;
       const std::int64_t illegal =
-          mark_misaligned<alignof(std::int64_t)>(positions, slots) |
+          mark_misaligned<alignof(std::int64_t)>(positions, slots) | mark_misaligned_for(dtype, q, k, v) |
           mark_misaligned<alignof(float)>(cos, sin, q_gamma, k_gamma, k_scale, v_scale) |
           mark_scale_strides(k_scale_stride, v_scale_stride) | mark_unless_positive(epsilon);
       // The cache may have another dtype: the bytes of its strides join as an address does.
@@ -118,7 +124,7 @@ struct rotary_cache {
       &arguments::k_cache_stride_token, &arguments::k_cache_stride_head, &arguments::v_cache_stride_page,
       &arguments::v_cache_stride_token, &arguments::v_cache_stride_head, &arguments::table_stride,
       &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::epsilon, &arguments::dtype,
-      &arguments::kv_dtype, &arguments::style>;
+      &arguments::kv_dtype, &arguments::style, &arguments::pages, &arguments::table_rows>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
@@ -154,11 +160,32 @@ struct rotary_cache {
       return wrong;
     if (std::string wrong = check_strides(without_unused_strides(a)); !wrong.empty()) return wrong;
     const std::int64_t aligned = a.alignment();
+    if (mark_misaligned_for(a.dtype, a.q, a.k, a.v) < 0)
+      return "q, k, v, k_cache and v_cache must be aligned to their element size";
     if (aligned == 0) return "q, k, v, k_cache, v_cache, cos, sin, positions and slots must not be null";
     if (alignment_of_strided(a.dtype, 0, 0, a.q, a.k, a.v) < size_of(a.dtype) ||
         aligned < size_of(a.kv_dtype))
       return "q, k, v, k_cache and v_cache must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call reaches, and with the numbers in positions and slots; empty when
+  /// nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (!reach::is_near(a, fields)) {
+      if (std::string wrong = wrong_reach(a); !wrong.empty()) return wrong;
+    }
+    if (a.alignment() == 0 || a.page_size < 1) return {};  // check() says why
+    std::string wrong = indices::wrong_count("pages", a.pages);
+    if (wrong.empty()) wrong = indices::wrong_count("table_rows", a.table_rows);
+    const indices::bound rows = indices::known_or_far({"positions in cos and sin", a.table_rows},
+                                                      "positions that any memory holds", a.table_stride);
+    if (wrong.empty()) wrong = indices::wrong_numbers("positions", a.positions, a.tokens, rows);
+    if (!wrong.empty()) return wrong;
+    const std::int64_t page = std::max(a.k_cache_stride_page, a.v_cache_stride_page);
+    const indices::bound pages =
+        indices::known_or_far({"pages", a.pages}, "pages that any memory holds", page);
+    return indices::wrong_slots("slots", a.slots, a.tokens, pages, a.page_size);
   }
 
   /// What a call may have besides.
@@ -190,6 +217,7 @@ struct rotary_cache {
     bind_views(call_views{}, name, a, false, q, k, v, k_cache, v_cache, at.cos, at.sin, at.positions,
                at.slots, with.q_gamma, with.k_gamma, with.k_scale, with.v_scale);
     a.rotary_dim = detail::checked_product(2, at.cos.extent(1));
+    a.table_rows = at.cos.extent(0);
     a.epsilon = with.epsilon;
     a.style = with.style;
     return a;
@@ -222,7 +250,7 @@ struct rotary_cache {
   using token_view = view<Tensor, &arguments::dtype, dim<&arguments::tokens, StrideToken>,
                           dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
   template <auto Tensor, auto StridePage, auto StrideToken, auto StrideHead>
-  using cache_view = view<Tensor, &arguments::kv_dtype, dim<named("pages"), StridePage>,
+  using cache_view = view<Tensor, &arguments::kv_dtype, dim<&arguments::pages, StridePage>,
                           dim<&arguments::page_size, StrideToken>, dim<&arguments::heads_kv, StrideHead>,
                           dim<&arguments::head_dim>>;
   template <auto Tensor>
@@ -248,6 +276,27 @@ struct rotary_cache {
                     dim<&arguments::heads_kv, &arguments::k_scale_stride, one_for_all>>,
       optional_view<&arguments::v_scale, dtype::f32,
                     dim<&arguments::heads_kv, &arguments::v_scale_stride, one_for_all>>>;
+
+  [[nodiscard, gnu::cold]] static std::string wrong_reach(const arguments& call) {
+    const arguments a = without_unused_strides(call);
+    return reach::wrong_dimension(
+        {{"tokens", a.tokens},
+         {"heads", a.heads},
+         {"head_dim", a.head_dim},
+         {"tokens", a.tokens, "q_stride_token", a.q_stride_token},
+         {"tokens", a.tokens, "k_stride_token", a.k_stride_token},
+         {"tokens", a.tokens, "v_stride_token", a.v_stride_token},
+         {"heads", a.heads, "q_stride_head", a.q_stride_head},
+         {"heads_kv", a.heads_kv, "k_stride_head", a.k_stride_head},
+         {"heads_kv", a.heads_kv, "v_stride_head", a.v_stride_head},
+         {"pages", a.pages, "k_cache_stride_page", a.k_cache_stride_page},
+         {"pages", a.pages, "v_cache_stride_page", a.v_cache_stride_page},
+         {"page_size", a.page_size, "k_cache_stride_token", a.k_cache_stride_token},
+         {"page_size", a.page_size, "v_cache_stride_token", a.v_cache_stride_token},
+         {"heads_kv", a.heads_kv, "k_cache_stride_head", a.k_cache_stride_head},
+         {"heads_kv", a.heads_kv, "v_cache_stride_head", a.v_cache_stride_head},
+         {"the number of positions", a.table_rows, "table_stride", a.table_stride}});
+  }
 
   [[nodiscard]] static std::string check_strides(const arguments& a) {
     return wrong_strides<&arguments::q_stride_token, &arguments::q_stride_head, &arguments::k_stride_token,

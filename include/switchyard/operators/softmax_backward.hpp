@@ -11,6 +11,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -72,6 +73,16 @@ struct softmax_backward {
     if (aligned == 0) return "grad_out, out and grad_x must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
     return {};
+  }
+
+  /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    if (reach::is_near(a, fields)) return {};
+    return reach::wrong_dimension({{"columns", a.columns},
+                                   {"rows", a.rows},
+                                   {"rows", a.rows, "grad_out_stride_row", a.grad_out_stride_row},
+                                   {"rows", a.rows, "out_stride_row", a.out_stride_row},
+                                   {"rows", a.rows, "grad_x_stride_row", a.grad_x_stride_row}});
   }
 
   /// The arguments of a call: grad_out, out and grad_x, each [rows, columns], and `scale`. Throws call_error

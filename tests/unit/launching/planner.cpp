@@ -86,7 +86,7 @@ std::string way_of(const plan& of) {
     CHECK(way == &of.launches[0]);
   };
   add("direct", of.direct);
-  add("single", of.single);
+  if (of.direct == nullptr) add("single", of.single);
   return out;
 }
 

@@ -147,6 +147,9 @@ TEST_CASE("rows of a table: arguments, and what is refused") {
   const auto check = [&](const auto& change) { return after(call, &embedding::check, change); };
   CHECK(has(check([](auto& a) { a.rows = -1; }), "must not be negative"));
   CHECK(has(check([](auto& a) { a.table_rows = -1; }), "must not be negative"));
+  embedding::arguments known = call;
+  known.table_rows = -1;
+  CHECK(known.alignment() == 0);  // so that every call is checked
   CHECK(has(check([](auto& a) { a.columns = 0; }), "columns must be positive"));
   CHECK(has(check([](auto& a) { a.columns = 128; }), "multiple of 256, the block of q6_k, not 128"));
   CHECK(has(check([](auto& a) { a.dtype = dtype::f64; }), "dtype must be"));

@@ -1,0 +1,73 @@
+// How far the strides of a call lead, for operators' check_memory(): what reaches beyond all memory is
+// refused by name, before products of extents and strides overflow in a kernel.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <switchyard/base/cpp20.hpp>
+#include <switchyard/base/member.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace operators::reach {
+
+/// Elements, or bytes: no program's memory has as many. Sums and products with sizes of elements stay far
+/// below what 64 bits hold.
+inline constexpr std::int64_t farthest = std::int64_t{1} << 47U;
+
+/// Whether nothing of a call can be far away, by its largest stride and its largest extent: a few
+/// instructions for each argument. Where it is false, the precise check follows.
+template <class Arguments, auto... Members>
+[[nodiscard, gnu::always_inline]] inline bool is_near(const Arguments& a,
+                                                      detail::field_list<Members...> /*of*/) noexcept {
+  std::int64_t strides = 1;
+  std::int64_t extents = 1;
+  const auto join = [&]<auto Member>() __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<detail::member_value<Member>, std::int64_t>) {
+      constexpr std::string_view name = detail::member_name<Member>();
+      constexpr bool is_stride =
+          name.find("stride") != std::string_view::npos || name.find("row_bytes") != std::string_view::npos;
+      const std::int64_t value = a.*Member;
+      (is_stride ? strides : extents) |= value & ~(value >> 63U);  // what is not set counts as 0
+    }
+  };
+  (join.template operator()<Members>(), ...);
+  std::int64_t most = 0;
+  return !__builtin_mul_overflow(strides, extents, &most) && most < farthest / 8;
+}
+
+/// A dimension of a tensor that a call uses. Without a stride, a number of elements.
+struct dimension {
+  std::string_view extent_name;
+  std::int64_t extent = 0;
+  std::string_view stride_name = {};
+  std::int64_t stride = 1;
+  bool is_used = true;
+};
+
+/// The first of them that leads too far, in words; empty where none does.
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string wrong_dimension(
+    std::initializer_list<dimension> all) {
+  for (const dimension& each : all) {
+    std::int64_t last = 0;
+    const bool is_far = each.is_used && each.extent > 1 && each.stride > 0 &&
+                        (__builtin_mul_overflow(each.extent - 1, each.stride, &last) || last >= farthest);
+    if (!is_far) continue;
+    std::string out = std::string{each.extent_name} + " is " + std::to_string(each.extent);
+    if (!each.stride_name.empty())
+      out += " and " + std::string{each.stride_name} + " " + std::to_string(each.stride);
+    return out + ": no memory reaches as far";
+  }
+  return {};
+}
+
+}  // namespace operators::reach
+
+}  // namespace v0
+}  // namespace switchyard
