@@ -136,7 +136,7 @@ struct buffered_consumer : consumer<Shape> {
   __device__ __forceinline__ void soften(score_block& scores, const tile& t, i32 n, row_state& rows) {
     this->prepare_scores(scores, t, n);
     if constexpr (Shape::overlaps == overlap::turns) begin_turn();
-    weigh(scores, rows, this->factor);
+    weigh<false, false>(scores, rows, this->factor);
     if constexpr (Shape::overlaps == overlap::turns) end_turn(rows);
     this->rescale(rows);
     this->round_weights(scores);

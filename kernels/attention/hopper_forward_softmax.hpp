@@ -5,6 +5,11 @@
 
 namespace hopper {
 
+template <class T>
+inline constexpr bool is_bf16 = false;
+template <>
+inline constexpr bool is_bf16<__nv_bfloat16> = true;
+
 /// The rows of one thread: r and r + 8 of its warp.
 struct row_state {
   float maximum[2] = {-infinity, -infinity};  ///< of raw scores, or less by up to 2^8 once scaled
@@ -13,9 +18,10 @@ struct row_state {
   bool needs_rescale = false;                 ///< whether a row of the warp needs it
 };
 
-/// Scores to weights; `factor` brings scores to units of log2.
+/// The maxima of rows with these scores, and what follows for those before; `factor` brings scores to units
+/// of log2.
 template <int Count>
-__device__ __forceinline__ void weigh(float (&scores)[Count], row_state& rows, float factor) {
+__device__ __forceinline__ void raise_maxima(const float (&scores)[Count], row_state& rows, float factor) {
   float most[2][2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -50,6 +56,28 @@ __device__ __forceinline__ void weigh(float (&scores)[Count], row_state& rows, f
       rows.sum[r] *= rows.rescale[r];
       rows.maximum[r] = next;
     }
+  }
+}
+
+/// The largest exponent of a weight that f32 sums of many of them have room for.
+inline constexpr float largest_exponent = 90.0F;
+
+/// Scores to weights. `Bounded`: no score exceeds `factor`, once multiplied with it, and weights are rounded
+/// to bf16, which has the exponents of f32. Then the maxima of a tile's first block serve all of its blocks,
+/// unless the exponents do not suffice; weights may exceed 1.
+template <bool Bounded, bool First, int Count>
+__device__ __forceinline__ void weigh(float (&scores)[Count], row_state& rows, float factor) {
+  if constexpr (Bounded) {
+    if (First || factor > largest_exponent) {
+      raise_maxima(scores, rows, factor);
+      if (factor <= largest_exponent) {
+        const float least = 1.0F - __fdividef(largest_exponent, factor);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) rows.maximum[r] = fmaxf(rows.maximum[r], least);
+      }
+    }
+  } else {
+    raise_maxima(scores, rows, factor);
   }
   float shift[2];
 #pragma unroll

@@ -28,6 +28,7 @@ struct consumer {
   static constexpr int out_count = Shape::product_v / 2;
   static constexpr int weight_count = Shape::keys / 4;
   static constexpr int bias_count = Shape::biased ? Shape::keys / 4 : 1;
+  static constexpr bool bounded = Shape::capped && is_bf16<type>;  ///< scores, as weigh has it
 
   const typename Shape::problem_type& p;
   barriers<Shape> bars;
@@ -39,7 +40,7 @@ struct consumer {
   ring<2> at_q;  // of one stage it counts the phases
   ring<Shape::bias_stages> at_bias;
   ring<Shape::tile_slots> at_tile;
-  float factor;                                 ///< of scores that have not been scaled
+  float factor;                                 ///< of scores that have not been scaled, or of bent ones
   float slope[Shape::alibi ? 2 : 1];            ///< of this thread's rows, in units of the scores
   i32 distance = 0;                             ///< of ALiBi: keys - queries
   const type* bias_row[Shape::biased ? 2 : 1];  ///< key 0 of this thread's rows
@@ -61,7 +62,7 @@ struct consumer {
     lane = thread % 32;
     row = 64 * row_group() + thread / 32 * 16 + lane / 4;
     plain_scale = p.scale > 0.0F;
-    factor = Shape::capped || !plain_scale ? 1.0F : p.scale * log2_e;
+    factor = Shape::capped ? p.soft_cap * log2_e : !plain_scale ? 1.0F : p.scale * log2_e;
     if constexpr (Shape::biased) {
       const auto address = static_cast<u32>(reinterpret_cast<u64>(p.bias));
       const auto strides = static_cast<u32>(p.bias_stride_batch | p.bias_stride_head | p.bias_stride_row);
@@ -88,7 +89,7 @@ struct consumer {
       tile_scale = p.scale;
       if (p.k_scale != nullptr) tile_scale *= __ldg(p.k_scale + head_kv * p.k_scale_stride);
       plain_scale = tile_scale > 0.0F;
-      factor = Shape::capped || !plain_scale ? 1.0F : tile_scale * log2_e;
+      if constexpr (!Shape::capped) factor = !plain_scale ? 1.0F : tile_scale * log2_e;
     }
   }
 
@@ -163,10 +164,7 @@ struct consumer {
 
   __device__ __forceinline__ void prepare_scores(float (&scores)[score_count], const tile& t, i32 n) {
     if constexpr (Shape::capped) {
-      const float inside = __fdividef(scale_now(), p.soft_cap);
-      const float outside = p.soft_cap * log2_e;
-#pragma unroll
-      for (int i = 0; i < score_count; ++i) scores[i] = tangent_hyperbolic(scores[i] * inside) * outside;
+      bend(scores, __fdividef(scale_now(), p.soft_cap));  // what is outside of the tangent is in `factor`
     }
     if constexpr (Shape::alibi) add_alibi(scores, t, n);
     if (n >= t.full_begin && n < t.full_end) return;
@@ -461,7 +459,7 @@ struct consumer {
     }
     if constexpr (Shape::biased) add_bias_of_block(scores, bias);
     prepare_scores(scores, t, n);
-    weigh(scores, rows, factor);
+    weigh<bounded, Crosses>(scores, rows, factor);
     pin(scores);
     // The sums are in the condition for the assembler, which otherwise puts them and the exponentials behind
     // the wait for the products that they should run beside: it does not know that none is negative.
@@ -514,7 +512,7 @@ struct consumer {
         add_bias_of_block(scores, bias);
       }
       prepare_scores(scores, t, n);
-      weigh(scores, rows, factor);
+      weigh<bounded, true>(scores, rows, factor);
       clear(rows);
       round_weights(scores);
       if (n > t.first_block) wait(bars.full_k(at_k.stage), at_k.phase);

@@ -259,15 +259,20 @@ TEST_CASE("where the driver of installed kernels cannot be opened, a refused cal
     "target": {"backend": "hip", "arch": "gfx942"}, "variants": []})");
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
-  std::string why;
-  try {
-    static_cast<void>(sy::hip::count());
-  } catch (const sy::driver_error& problem) {
-    why = problem.what();
-    why.erase(0, why.find("] ") + 2);
+  // Asked twice, hipInit may name two errors: without a device, ROCm 5's says 101 at first and 100 from then
+  // on.
+  std::vector<std::string> reasons;
+  for (int i = 0; i < 2; ++i) {
+    try {
+      static_cast<void>(sy::hip::count());
+      return;  // a machine with such a device
+    } catch (const sy::driver_error& problem) {
+      const std::string why = problem.what();
+      reasons.push_back("[switchyard.302] " + why.substr(why.find("] ") + 2) +
+                        ", so the CPU was asked. stamp {");
+    }
   }
-  if (why.empty()) return;  // a machine with such a device
-  CHECK_THROWS_WITH(run(on, {}), has_text("[switchyard.302] " + why + ", so the CPU was asked. stamp {") &&
+  CHECK_THROWS_WITH(run(on, {}), (has_text(reasons[0]) || has_text(reasons[1])) &&
                                      has_text("they are built for hip gfx942"));
 }
 

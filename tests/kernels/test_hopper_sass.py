@@ -94,7 +94,8 @@ def main():
         # The warps that widen e4m3 have the producer's registers, too few for their code; it lies behind the products.
         local = inside if backward or "_narrow_" in name else sum(counts[each] for each in LOCAL)
         # At head dim 96 the two warpgroups have code of their own, so that what a tile of keys costs once lies between products.
-        spills_allowed = 8 if backward and "capped" in name and head_dim > 64 else 1 if backward and head_dim == 96 else 0
+        # A soft cap needs registers too: two words at head dim 64.
+        spills_allowed = (8 if head_dim > 64 else 2) if backward and "capped" in name else 1 if backward and head_dim == 96 else 0
         others = sum(counts[each] for each in OTHER_PRODUCTS)
         wrong = [rule for rule, holds in (
             (f"at least {chain} products started at once were expected", max(chains) < chain),

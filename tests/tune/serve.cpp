@@ -3,7 +3,7 @@
 //
 //   serve host | gpu
 //
-// Exit status 77: there is no GPU.
+// Exit status 77: there is no GPU, or no kernel of this build serves the calls on it.
 // A line of JSON on standard output every 50 ms says how many calls there were, how many failed, the slowest
 // since the line before, and what is chosen for each shape.
 #include <atomic>
@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   if (!on_host && device.properties().backend == "host") return 77;
   sy::dispatcher<operator_type> run{catalog, device};
   catalog.watch();
+  if (!on_host && run.explain(make_call(device, shapes[0], 9).arguments).variant.empty()) return 77;
   shared_counts counts;
   std::vector<std::thread> threads;
   threads.reserve(2);

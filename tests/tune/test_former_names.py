@@ -25,7 +25,7 @@ def check(truth, text):
 
 def run(*words, root=DATA, status=0, **env):
     done = subprocess.run([TOOL, "--root", root, *words], capture_output=True, text=True, timeout=300, check=False,
-                          env={**os.environ, **env})
+                          env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", **env})
     if done.returncode != status:
         sys.exit(f"{words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done

@@ -40,7 +40,7 @@ class Server:
             if self.lines and condition(self.lines[-1]):
                 return len(self.lines)
             if self.process.poll() == 77:
-                print("skipped: no GPU")
+                print("skipped: no GPU, or no kernel of this build for its calls")
                 sys.exit(77)
             if self.process.poll() is not None:
                 break

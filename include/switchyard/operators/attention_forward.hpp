@@ -2,6 +2,8 @@
 //
 //   out = softmax(mask(cap(scale * q k^T) + bias + alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)
 //
+// In f16 and bf16 a kernel may take the device's own tanh, whose relative error is up to 2^-11.
+//
 // with k = k_scale * the stored keys and v = v_scale * the stored values where these are f8_e4m3, the OCP
 // format on every device (float8.hpp): a NaN among those in use makes NaN of what sees it.
 //

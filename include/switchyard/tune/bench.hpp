@@ -217,13 +217,28 @@ class operator_bench final : public bench {
       less.most_bytes = most_varied_bytes;
       less.most_row_work = most_varied_work;
       request smaller = want;
-      static_cast<void>(reduce(calls_[0], smaller, less, seed));
+      std::unique_ptr<varied_call> made;
+      // What the problem leaves no memory for is not judged.
+      const auto has_room = [](auto&& make) {
+        try {
+          make();
+        } catch (const error& problem) {
+          if (problem.code() != error_code::out_of_memory) throw;
+          return false;
+        }
+        return true;
+      };
+      if (!has_room([&] { static_cast<void>(reduce(calls_[0], smaller, less, seed)); })) return;
       for (const variation& each : workload<Operator>::variations) {
         smaller.vary(each);
-        auto made = std::make_unique<varied_call>(
-            varied_call{workload<Operator>::make(device_.driver(), smaller, seed + 100), nullptr, {}});
-        if (!illegal(made->call.arguments).empty()) continue;
-        made->wanted = make_judge(made->call, seed, less).first;
+        if (!has_room([&] {
+              made = std::make_unique<varied_call>(
+                  varied_call{workload<Operator>::make(device_.driver(), smaller, seed + 100), nullptr, {}});
+              if (illegal(made->call.arguments).empty())
+                made->wanted = make_judge(made->call, seed, less).first;
+            }) ||
+            made->wanted == nullptr)
+          continue;
         made->text = "with values up to " + text::number(static_cast<double>(each.spread)) +
                      (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "") +
                      (each.shifted ? ", unaligned" : "");

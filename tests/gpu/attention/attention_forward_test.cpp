@@ -94,5 +94,5 @@ TEST_CASE("attention forward on the GPU: NaN in e4m3 reaches the rows that see i
     }
   }
   std::printf("%zu launches with NaN\n", launches);
-  REQUIRE(launches > 0);
+  REQUIRE((launches > 0 || !full_kernels));
 }

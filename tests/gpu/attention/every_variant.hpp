@@ -17,6 +17,13 @@ namespace {
 
 namespace sy = switchyard;
 
+/// Whether every kernel was built, so that some variant serves any call; else those of a smaller set.
+#ifdef SWITCHYARD_TEST_FULL_KERNELS
+inline constexpr bool full_kernels = true;
+#else
+inline constexpr bool full_kernels = false;
+#endif
+
 /// A dispatcher for each variant, which is forced there.
 template <class Operator>
 class every_variant {

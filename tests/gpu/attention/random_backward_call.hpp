@@ -75,7 +75,8 @@ struct backward_call {
     // size; four times what is left where dP and delta cancel, an eighth of that for the weights of dv, which
     // are rounded once; and, because a weight is off by as much as its score, units of float at the size of
     // the scores of normal numbers, and six half units at the size of the LSE: one for the LSE as it is
-    // stored, and up to ln 2 * 2 each for the LSE, the score and its ALiBi term in base 2.
+    // stored, and up to ln 2 * 2 each for the LSE, the score and its ALiBi term in base 2; and what a soft
+    // cap's scores may be off by, while the LSE is not.
     double size_lse = 0;
     for (const float value : lse) {
       if (std::isfinite(value)) size_lse = std::max(size_lse, static_cast<double>(std::abs(value)));
@@ -83,6 +84,7 @@ struct backward_call {
     std::array<double, 4> noise{};
     const auto exact = compute<double>(&noise);
     const auto plain = compute<float>();
+    const double of_cap = sy::reference::error_of_cap(a, 8 * forward.score());
     const double unit = f.dtype == dtype::f32 ? 0x1p-19 : f.dtype == dtype::f16 ? 0x1p-10 : 0x1p-7;
     for (std::size_t n = 0; n < expected.size(); ++n) {
       double error = 0;
@@ -94,7 +96,7 @@ struct backward_call {
       }
       const double work = f.dtype == dtype::f32 ? 0x1p-20 : unit;  // f32 products are three of tf32
       limits[n] = 4 * error + 2 * unit * size + 4 * work * noise[n] +
-                  (0x1p-19 * forward.score() + 0x1.8p-22 * size_lse) * size + unit * 0x1p-6;
+                  (0x1p-19 * forward.score() + 0x1.8p-22 * size_lse + of_cap) * size + unit * 0x1p-6;
       expected[n] = exact[n];
     }
   }

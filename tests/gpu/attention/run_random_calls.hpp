@@ -80,6 +80,7 @@ void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
   const std::uint32_t seed = sy::test::fresh_seed();
   std::size_t launches = 0;
   std::size_t failures = 0;
+  std::size_t not_served = 0;
   constexpr std::uint32_t portion = 64;
   for (std::uint32_t from = 0; from < calls; from += portion) {
     std::vector<decltype(make(seed))> some(std::min(portion, calls - from));
@@ -114,13 +115,19 @@ void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
       variants.skip_without_any(on_gpu.a);
       const std::vector<std::string> serving = variants.serving(on_gpu.a);
       INFO(each.text());
+      if (serving.empty() && !full_kernels) {
+        ++not_served;
+        continue;
+      }
       REQUIRE(!serving.empty());
       for (const std::string& id : serving) check(id, variants.forced(id));
       check("the chosen", variants.free());
     }
   }
-  std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
+  std::printf("%zu launches for %u calls from seed %u; no kernel of this build serves %zu of them\n",
+              launches, calls, seed, not_served);
   REQUIRE(failures == 0);
+  if (launches == 0) skip_program("no kernel of this build serves any of the calls");
 }
 
 }  // namespace

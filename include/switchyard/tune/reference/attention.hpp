@@ -67,7 +67,7 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
             score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
                      static_cast<Real>(load(kv_dtype, a.k, k_row + d));
           }
-          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a.soft_cap);
+          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a);
           if (a.bias != nullptr) {
             score += static_cast<Real>(
                 load(a.dtype, a.bias,

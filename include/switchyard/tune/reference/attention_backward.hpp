@@ -93,9 +93,9 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
             for (std::int64_t d = 0; d < a.head_dim; ++d) score += read(a.q, q + d) * read(a.k, k + d);
             score *= static_cast<Real>(a.scale);
             if (a.soft_cap != 0.0F) {
-              const Real bent = std::tanh(score / static_cast<Real>(a.soft_cap));
-              flat[at(j)] = 1 - bent * bent;
-              score = static_cast<Real>(a.soft_cap) * bent;
+              const Real tangent = bent(score / static_cast<Real>(a.soft_cap), a.dtype);
+              flat[at(j)] = 1 - tangent * tangent;
+              score = static_cast<Real>(a.soft_cap) * tangent;
             }
             if (a.bias != nullptr) {
               score +=

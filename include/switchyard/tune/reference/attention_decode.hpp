@@ -48,7 +48,7 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
             score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
                      static_cast<Real>(load(a.kv_dtype, a.k, k_row + d));
           }
-          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a.soft_cap);
+          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a);
           weights[static_cast<std::size_t>(j)] = score - alibi<Real>(a.alibi_slopes, h, position - j);
         }
         const Real lse = softmax_weights(std::span{weights},

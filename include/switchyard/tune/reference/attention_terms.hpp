@@ -2,12 +2,15 @@
 // softmax.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <span>
+#include <type_traits>
 
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/operators/attention.hpp>
 
 namespace switchyard {
@@ -41,11 +44,34 @@ template <class Arguments>
   return true;
 }
 
+/// tanh(x), by which a soft cap bends scores. Kernels in f16 and bf16 may take a GPU's own, whose relative
+/// error is up to 2^-11, and a float reference tells how far off results may be: it is off by a quarter of
+/// that, up or down.
 template <class Real>
-[[nodiscard]] Real capped(Real score, float soft_cap) {
-  if (soft_cap == 0.0F) return score;
-  const auto cap = static_cast<Real>(soft_cap);
-  return cap * std::tanh(score / cap);
+[[nodiscard]] Real bent(Real x, dtype type) {
+  const Real exact = std::tanh(x);
+  if constexpr (std::is_same_v<Real, float>) {
+    if (type != dtype::f32) {
+      const float size = std::abs(x);
+      const bool up = size < 16.0F && static_cast<int>(size * 128.0F) % 2 == 1;
+      return exact * (up ? 1.0F + 0x1p-13F : 1.0F - 0x1p-13F);
+    }
+  }
+  return exact;
+}
+
+/// What a score may be off by for it, where scores are about `size`.
+template <class Arguments>
+[[nodiscard]] double error_of_cap(const Arguments& a, double size) {
+  if (a.soft_cap == 0.0F || a.dtype == dtype::f32) return 0;
+  return 0x1p-11 * std::min(size, static_cast<double>(a.soft_cap));
+}
+
+template <class Real, class Arguments>
+[[nodiscard]] Real capped(Real score, const Arguments& a) {
+  if (a.soft_cap == 0.0F) return score;
+  const auto cap = static_cast<Real>(a.soft_cap);
+  return cap * bent(score / cap, a.dtype);
 }
 
 /// A scale of keys or values; 1 where none are given.

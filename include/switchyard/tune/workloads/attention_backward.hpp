@@ -100,8 +100,8 @@ struct workload<operators::attention_backward> : attention_variations {
 
   /// Four times the errors of the formulas carried out plainly in f32 and rounded once; for what is rounded
   /// in between in low precision two units at the gradients' size; four times what is left where dP and delta
-  /// cancel, an eighth of that for the weights of dv, which are rounded once; and units of f32 at the size of
-  /// the scores and of the LSE.
+  /// cancel, an eighth of that for the weights of dv, which are rounded once; units of f32 at the size of the
+  /// scores and of the LSE; and what a soft cap's scores may be off by.
   static void expect(const operators::attention_backward::arguments& a, const row_sample& /*sample*/,
                      expectation& out) {
     const auto exact = gradients<double>(a);
@@ -114,6 +114,7 @@ struct workload<operators::attention_backward> : attention_variations {
         std::abs(static_cast<double>(a.scale)) * std::sqrt(static_cast<double>(a.head_dim)), size_lse / 8);
     const double unit = a.dtype == dtype::f32 ? 0x1p-19 : unit_of(a.dtype);
     const double work = a.dtype == dtype::f32 ? 0x1p-21 : unit;
+    const double of_cap = reference::error_of_cap(a, 8 * score);
     const auto want = [&](const char* name, const void* address, const std::vector<double>& wanted,
                           const std::vector<float>& rough, double noise) {
       auto& values = out.of(name, address, a.dtype);
@@ -128,7 +129,7 @@ struct workload<operators::attention_backward> : attention_variations {
       }
       for (expectation::value& each : values.values) {
         each.allowed = 4 * error + 2 * unit * size + 4 * work * noise +
-                       (0x1p-19 * score + 0x1p-23 * size_lse) * size + unit * 0x1p-6;
+                       (0x1p-19 * score + 0x1p-23 * size_lse + of_cap) * size + unit * 0x1p-6;
       }
     };
     want("dq", a.dq, exact.dq, plain.dq, exact.noise_dq);
