@@ -1,0 +1,53 @@
+#include "counts.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "kinds.hpp"
+
+namespace emulator {
+
+namespace {
+
+struct totals {
+  std::mutex mutex;
+  std::map<std::string, std::uint64_t> kinds;
+  std::map<std::string, std::uint64_t> kernels;
+
+  ~totals() {
+    const char* const path = std::getenv("HIP_EMULATOR_COUNTS");
+    if (path == nullptr) return;
+    std::ofstream out{path, std::ios::app};
+    for (const auto& [name, count] : kinds) out << "instruction " << name << ' ' << count << '\n';
+    for (const auto& [name, count] : kernels) out << "kernel " << name << ' ' << count << '\n';
+  }
+};
+
+totals& all() {
+  static totals one;
+  return one;
+}
+
+}  // namespace
+
+counts::counts() : kinds_(emulator::kinds.size()) {
+  (void)all();
+}
+
+counts::~counts() {
+  totals& sum = all();
+  const std::scoped_lock lock{sum.mutex};
+  for (std::size_t i = 0; i < kinds_.size(); ++i) {
+    if (kinds_[i] != 0) sum.kinds[emulator::kinds[i].name] += kinds_[i];
+  }
+}
+
+void counts::launched(const std::string& kernel) {
+  totals& sum = all();
+  const std::scoped_lock lock{sum.mutex};
+  ++sum.kernels[kernel];
+}
+
+}  // namespace emulator
