@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "kinds.hpp"
 
@@ -15,12 +16,14 @@ struct totals {
   std::mutex mutex;
   std::map<std::string, std::uint64_t> kinds;
   std::map<std::string, std::uint64_t> kernels;
+  std::set<std::string> occurring;
 
   ~totals() {
     const char* const path = std::getenv("HIP_EMULATOR_COUNTS");
     if (path == nullptr) return;
-    std::ofstream out{path, std::ios::app};
+    std::ofstream out{path};
     for (const auto& [name, count] : kinds) out << "instruction " << name << ' ' << count << '\n';
+    for (const std::string& name : occurring) out << "occurs " << name << '\n';
     for (const auto& [name, count] : kernels) out << "kernel " << name << ' ' << count << '\n';
   }
 };
@@ -48,6 +51,12 @@ void counts::launched(const std::string& kernel) {
   totals& sum = all();
   const std::scoped_lock lock{sum.mutex};
   ++sum.kernels[kernel];
+}
+
+void counts::occurs(const char* kind) {
+  totals& sum = all();
+  const std::scoped_lock lock{sum.mutex};
+  sum.occurring.insert(kind);
 }
 
 }  // namespace emulator

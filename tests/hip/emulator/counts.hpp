@@ -1,5 +1,5 @@
-// What was run: kernels, and kinds of instruction. Written to the file that HIP_EMULATOR_COUNTS names when the program
-// ends, a line for each, behind what is there.
+// What was run: kernels, and kinds of instruction. Written to the file that HIP_EMULATOR_COUNTS names when
+// the program ends, a line for each.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,8 @@ class counts {
 
   [[nodiscard]] std::uint64_t* of_kinds() { return kinds_.data(); }
   static void launched(const std::string& kernel);
+  /// A kind that is in the code of a kernel that was loaded.
+  static void occurs(const char* kind);
 
  private:
   std::vector<std::uint64_t> kinds_;

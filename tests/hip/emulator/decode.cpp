@@ -213,7 +213,8 @@ class decoder {
     if (has(f_vsrc0)) out.source[0] = static_cast<std::uint16_t>(256 + get(f_vsrc0));
     out.source[1] = static_cast<std::uint16_t>(has(f_vsrc1) ? 256 + get(f_vsrc1) : get(f_src1));
     out.source[2] = static_cast<std::uint16_t>(get(f_src2));
-    if (encoding_->name[std::strlen(encoding_->name) - 1] == 'A' || has(f_src0_sel)) {  // SDWA: s0 and s1 say scalar
+    if (encoding_->name[std::strlen(encoding_->name) - 1] == 'A' ||
+        has(f_src0_sel)) {  // SDWA: s0 and s1 say scalar
       if (get(f_s0) != 0) out.source[0] = static_cast<std::uint16_t>(get(f_vsrc0));
       if (get(f_s1) != 0) out.source[1] = static_cast<std::uint16_t>(get(f_vsrc1));
     }
@@ -271,7 +272,8 @@ class decoder {
                 out.high_sources == 0 && out.shape != form::vop3p;
     out.plain_result = out.omod == 0 && !out.clamp && out.result_select == 6 && (out.opsel & 8U) == 0 &&
                        out.dpp < 0 && !out.high_result;
-    if (out.clamp && what.result_type == number::integer && what.writes_carry == false && what.result_bits != 0)
+    if (out.clamp && what.result_type == number::integer && what.writes_carry == false &&
+        what.result_bits != 0)
       throw std::runtime_error{std::string{what.name} + " with saturation is not known"};
   }
 
@@ -305,7 +307,8 @@ class decoder {
     out.immediate = is_cdna && out.shape == form::flat ? static_cast<std::int32_t>(get(f_offset))
                                                        : sign_extended<13>(get(f_offset));
     const std::uint32_t base = get(f_saddr);
-    if (out.shape == form::global && base != (is_cdna ? 127U : 124U)) out.mask_source = static_cast<std::uint16_t>(base);
+    if (out.shape == form::global && base != (is_cdna ? 127U : 124U))
+      out.mask_source = static_cast<std::uint16_t>(base);
   }
 
   std::span<const std::byte> text_;

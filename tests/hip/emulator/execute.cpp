@@ -43,7 +43,8 @@ row* wave::vector(std::uint16_t code, unsigned rows) {
 
 std::uint64_t wave::scalar(std::uint16_t code, unsigned bits, number type, std::uint32_t literal) const {
   if (!is_cdna && code == 124) return 0;
-  if (code < 128) return bits <= 32 ? s[code] : s[code] | static_cast<std::uint64_t>(s[(code + 1U) % 128]) << 32U;
+  if (code < 128)
+    return bits <= 32 ? s[code] : s[code] | static_cast<std::uint64_t>(s[(code + 1U) % 128]) << 32U;
   if (code <= 192) return code - 128U;
   if (code <= 208) return static_cast<std::uint64_t>(192 - static_cast<std::int64_t>(code));
   if (code == 235) return bits <= 32 ? shared_base >> 32U : shared_base;
@@ -53,7 +54,9 @@ std::uint64_t wave::scalar(std::uint16_t code, unsigned bits, number type, std::
   if (code == 253) return scc;
   if (code == 255) {
     if (type == number::f64) return static_cast<std::uint64_t>(literal) << 32U;
-    return type == number::signed64 ? static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(literal)}) : literal;
+    return type == number::signed64
+               ? static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(literal)})
+               : literal;
   }
   throw fault{"reads source " + std::to_string(code) + ", which is not known"};
 }
@@ -92,7 +95,8 @@ const std::uint32_t* wave::source(const instruction& what, unsigned index) {
     std::copy_n(vector(code, rows), rows, value);
   } else {
     const std::uint64_t all = scalar(code, bits, what.what->type[index], what.literal);
-    for (unsigned i = 0; i < rows; ++i) std::fill_n(value[i].lane, lanes, static_cast<std::uint32_t>(all >> 32 * i));
+    for (unsigned i = 0; i < rows; ++i)
+      std::fill_n(value[i].lane, lanes, static_cast<std::uint32_t>(all >> 32 * i));
   }
   if (!what.plain) apply_modifiers(what, index, value);
   return value->lane;
@@ -105,24 +109,40 @@ void wave::permute_lanes(const instruction& what, row& value) {
     const unsigned in_row = lane % 16;
     const unsigned base = lane - in_row;
     int from = -1;
-    if (control < 0x100) from = static_cast<int>((lane & ~3U) + (control >> 2 * (lane & 3U) & 3U));
-    else if (control >= 0x101 && control <= 0x10f) from = in_row + (control & 15U) < 16 ? static_cast<int>(lane + (control & 15U)) : -1;
-    else if (control >= 0x111 && control <= 0x11f) from = in_row >= (control & 15U) ? static_cast<int>(lane - (control & 15U)) : -1;
-    else if (control >= 0x121 && control <= 0x12f) from = static_cast<int>(base + (in_row + 16 - (control & 15U)) % 16);
-    else if (is_cdna && control == 0x130) from = lane + 1 < lanes ? static_cast<int>(lane + 1) : -1;
-    else if (is_cdna && control == 0x134) from = static_cast<int>((lane + 1) % lanes);
-    else if (is_cdna && control == 0x138) from = static_cast<int>(lane) - 1;
-    else if (is_cdna && control == 0x13c) from = static_cast<int>((lane + lanes - 1) % lanes);
-    else if (control == 0x140) from = static_cast<int>(base + 15 - in_row);
-    else if (control == 0x141) from = static_cast<int>((lane & ~7U) + 7 - (lane & 7U));
-    else if (is_cdna && control == 0x142) from = lane >= 16 ? static_cast<int>(base - 1) : -1;
-    else if (is_cdna && control == 0x143) from = lane >= 32 ? 31 : -1;
-    else if (control >= 0x150 && control <= 0x15f) from = static_cast<int>(base + (control & 15U));
-    else if (!is_cdna && control >= 0x160 && control <= 0x16f) from = static_cast<int>(base + (in_row ^ (control & 15U)));
-    else throw fault{"has the DPP control " + std::to_string(control) + ", which is not known"};
+    if (control < 0x100)
+      from = static_cast<int>((lane & ~3U) + (control >> 2 * (lane & 3U) & 3U));
+    else if (control >= 0x101 && control <= 0x10f)
+      from = in_row + (control & 15U) < 16 ? static_cast<int>(lane + (control & 15U)) : -1;
+    else if (control >= 0x111 && control <= 0x11f)
+      from = in_row >= (control & 15U) ? static_cast<int>(lane - (control & 15U)) : -1;
+    else if (control >= 0x121 && control <= 0x12f)
+      from = static_cast<int>(base + (in_row + 16 - (control & 15U)) % 16);
+    else if (is_cdna && control == 0x130)
+      from = lane + 1 < lanes ? static_cast<int>(lane + 1) : -1;
+    else if (is_cdna && control == 0x134)
+      from = static_cast<int>((lane + 1) % lanes);
+    else if (is_cdna && control == 0x138)
+      from = static_cast<int>(lane) - 1;
+    else if (is_cdna && control == 0x13c)
+      from = static_cast<int>((lane + lanes - 1) % lanes);
+    else if (control == 0x140)
+      from = static_cast<int>(base + 15 - in_row);
+    else if (control == 0x141)
+      from = static_cast<int>((lane & ~7U) + 7 - (lane & 7U));
+    else if (is_cdna && control == 0x142)
+      from = lane >= 16 ? static_cast<int>(base - 1) : -1;
+    else if (is_cdna && control == 0x143)
+      from = lane >= 32 ? 31 : -1;
+    else if (control >= 0x150 && control <= 0x15f)
+      from = static_cast<int>(base + (control & 15U));
+    else if (!is_cdna && control >= 0x160 && control <= 0x16f)
+      from = static_cast<int>(base + (in_row ^ (control & 15U)));
+    else
+      throw fault{"has the DPP control " + std::to_string(control) + ", which is not known"};
     const bool reads = from >= 0 && (what.fetch_inactive || mask_[static_cast<unsigned>(from)] != 0);
     value[lane] = reads ? before[static_cast<unsigned>(from)] : 0;
-    const bool enabled = (what.row_mask >> (lane / 16) & 1U) != 0 && (what.bank_mask >> (in_row / 4) & 1U) != 0;
+    const bool enabled =
+        (what.row_mask >> (lane / 16) & 1U) != 0 && (what.bank_mask >> (in_row / 4) & 1U) != 0;
     lanes_written_[lane] = enabled && (reads || what.bound_control) ? mask_[lane] : 0;
   }
 }
@@ -186,7 +206,8 @@ void wave::apply_modifiers(const instruction& what, unsigned index, row* value) 
     const unsigned width = select < 4 ? 8 : 16;
     for (std::uint32_t& lane : value->lane) {
       lane = lane >> shift & ((1U << width) - 1);
-      if (what.sign_extend[index]) lane = static_cast<std::uint32_t>(static_cast<std::int32_t>(lane << (32 - width)) >> (32 - width));
+      if (what.sign_extend[index])
+        lane = static_cast<std::uint32_t>(static_cast<std::int32_t>(lane << (32 - width)) >> (32 - width));
     }
   }
   if ((what.high_sources >> index & 1U) != 0 || (bits == 16 && (what.opsel >> index & 1U) != 0)) {
@@ -267,7 +288,8 @@ void wave::finish_result(const instruction& what, const row* computed) {
         const std::uint32_t field = (select < 4 ? 0xffU : 0xffffU) << shift;
         const std::uint32_t placed = value << shift & field;
         std::uint32_t rest = what.result_unused == 2 ? old & ~field : 0;
-        if (what.result_unused == 1 && (placed & (field ^ field >> 1U) & field) != 0) rest = ~(field | (field - 1));
+        if (what.result_unused == 1 && (placed & (field ^ field >> 1U) & field) != 0)
+          rest = ~(field | (field - 1));
         value = placed | rest;
       }
       old = value;
@@ -290,8 +312,9 @@ void wave::execute_scalar(const instruction& what) {
   scalar_call call{};
   for (unsigned i = 0; i < 2; ++i) {
     if (kind_of.bits[i] == 0) continue;
-    call.source[i] = what.shape == form::sopk && i == 0 ? static_cast<std::uint64_t>(what.immediate)
-                                                        : scalar(what.source[i], kind_of.bits[i], kind_of.type[i], what.literal);
+    call.source[i] = what.shape == form::sopk && i == 0
+                         ? static_cast<std::uint64_t>(what.immediate)
+                         : scalar(what.source[i], kind_of.bits[i], kind_of.type[i], what.literal);
   }
   const bool writes = kind_of.result_bits != 0;
   if (writes) call.result = scalar(what.result, kind_of.result_bits, number::integer, 0);
@@ -307,7 +330,8 @@ void wave::execute_scalar(const instruction& what) {
   if (call.exec != exec_before) set_exec(call.exec);
   if (!writes) return;
   set_scalar(what.result, static_cast<std::uint32_t>(call.result));
-  if (kind_of.result_bits > 32) set_scalar(static_cast<std::uint16_t>(what.result + 1), static_cast<std::uint32_t>(call.result >> 32U));
+  if (kind_of.result_bits > 32)
+    set_scalar(static_cast<std::uint16_t>(what.result + 1), static_cast<std::uint32_t>(call.result >> 32U));
 }
 
 void wave::execute_memory(const instruction& what) {
@@ -316,11 +340,15 @@ void wave::execute_memory(const instruction& what) {
   memory.shared = what.shape == form::ds;
   pending one;
   const bool loads = kind_of.result_bits != 0 && (!kind_of.writes_memory || kind_of.reads_memory);
-  one.kind = !loads ? (memory.shared ? arrival::shared : arrival::store) : memory.shared ? arrival::shared : arrival::vector;
+  one.kind = !loads          ? (memory.shared ? arrival::shared : arrival::store)
+             : memory.shared ? arrival::shared
+                             : arrival::vector;
   one.exec = exec();
   one.result = what.result;
   one.rows = loads ? static_cast<std::uint8_t>((kind_of.result_bits + 31U) / 32) : 0;
-  memory_call call{&memory, nullptr, nullptr, one.data.data(), static_cast<std::uint32_t>(what.immediate), what.offset0, what.offset1};
+  memory_call call{
+      &memory,      nullptr,     nullptr, one.data.data(), static_cast<std::uint32_t>(what.immediate),
+      what.offset0, what.offset1};
   if (kind_of.bits[0] != 0) call.data = vector(what.source[1], (kind_of.bits[0] + 31U) / 32);
   if (kind_of.bits[1] != 0) call.data2 = vector(what.source[2], (kind_of.bits[1] + 31U) / 32);
   row* const result = one.rows == 0 ? nullptr : vector(what.result, one.rows);
@@ -329,7 +357,8 @@ void wave::execute_memory(const instruction& what) {
   const bool wide = what.shape != form::ds && !has_base;
   const row* const low = vector(what.source[0], wide ? 2 : 1);
   const std::uint64_t base = has_base ? scalar(what.mask_source, 64, number::integer, 0) : 0;
-  const auto offset = static_cast<std::uint64_t>(kind_of.adds_offset || what.shape != form::ds ? std::int64_t{what.immediate} : 0);
+  const auto offset = static_cast<std::uint64_t>(
+      kind_of.adds_offset || what.shape != form::ds ? std::int64_t{what.immediate} : 0);
   std::unique_lock<std::mutex> lock{atomics, std::defer_lock};
   if (kind_of.reads_memory && kind_of.writes_memory && !memory.shared) lock.lock();
   for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -358,7 +387,8 @@ void wave::execute_scalar_memory(const instruction& what) {
   const std::uint64_t address = scalar(what.source[0], 64, number::integer, 0) +
                                 static_cast<std::uint64_t>(std::int64_t{what.immediate}) +
                                 scalar(what.source[1], 32, number::integer, 0);
-  if (kind_of.result_bits == 0 || kind_of.result_bits > 512) throw fault{"is no load of scalars that is known"};
+  if (kind_of.result_bits == 0 || kind_of.result_bits > 512)
+    throw fault{"is no load of scalars that is known"};
   kind_of.memory(call, 0, address & ~std::uint64_t{3});
   pending one;
   one.kind = arrival::scalar;
@@ -386,17 +416,20 @@ void wave::exchange_lanes(const instruction& what) {
     if (offset >= 0xc000) throw fault{"swizzles in a way that is not known"};
     for (unsigned lane = 0; lane < lanes; ++lane) {
       const unsigned in_group = lane & 31U;
-      const unsigned from = (offset & 0x8000U) != 0
-                                ? (lane & ~3U) + (offset >> 2 * (lane & 3U) & 3U)
-                                : (lane & ~31U) + (((in_group & offset) | (offset >> 5U & 31U)) ^ (offset >> 10U & 31U));
+      const unsigned from =
+          (offset & 0x8000U) != 0
+              ? (lane & ~3U) + (offset >> 2 * (lane & 3U) & 3U)
+              : (lane & ~31U) + (((in_group & offset) | (offset >> 5U & 31U)) ^ (offset >> 10U & 31U));
       one.data[0][lane] = mask_[from] != 0 ? addresses[from] : 0;
     }
   } else {
     const row& data = *vector(what.source[1], 1);
     for (unsigned lane = 0; lane < lanes; ++lane) {
       const unsigned other = (addresses[lane] + offset) / 4 % lanes;
-      if (what.does == work::permute_back) one.data[0][lane] = mask_[other] != 0 ? data[other] : 0;
-      else if (mask_[lane] != 0) one.data[0][other] = data[lane];
+      if (what.does == work::permute_back)
+        one.data[0][lane] = mask_[other] != 0 ? data[other] : 0;
+      else if (mask_[lane] != 0)
+        one.data[0][other] = data[lane];
     }
   }
   row& result = *vector(what.result, 1);
@@ -413,7 +446,6 @@ void wave::send(pending&& one) {
       break;
     case arrival::store:
       if (is_cdna) vector_.push_back(std::move(one));
-      else ++stores_;
       break;
     default:
       others_.push_back(std::move(one));
@@ -422,7 +454,8 @@ void wave::send(pending&& one) {
 
 void wave::arrive(const pending& one) {
   if (one.kind == arrival::scalar) {
-    for (unsigned i = 0; i < one.rows; ++i) set_scalar(static_cast<std::uint16_t>(one.result + i), one.scalars[i]);
+    for (unsigned i = 0; i < one.rows; ++i)
+      set_scalar(static_cast<std::uint16_t>(one.result + i), one.scalars[i]);
     return;
   }
   if (one.rows == 0) return;
@@ -434,9 +467,9 @@ void wave::arrive(const pending& one) {
   }
 }
 
-/// Lets arrive what has arrived for sure when no more than so many are on their way. Loads of vectors return in order,
-/// those of the LDS among themselves, those of scalars in any.
-void wave::wait(std::size_t vector_loads, std::size_t /*stores*/, std::size_t others) {
+/// Lets arrive what has arrived for sure when no more than so many are on their way. Loads of vectors return
+/// in order, those of the LDS among themselves, those of scalars in any.
+void wave::wait(std::size_t vector_loads, std::size_t others) {
   while (vector_.size() > vector_loads) {
     arrive(vector_.front());
     vector_.pop_front();
@@ -450,8 +483,10 @@ void wave::wait(std::size_t vector_loads, std::size_t /*stores*/, std::size_t ot
   std::deque<pending> left;
   std::size_t shared_behind = 0;
   for (auto one = others_.rbegin(); one != others_.rend(); ++one) {
-    if (one->kind == arrival::shared && shared_behind++ >= others) arrive(*one);
-    else left.push_front(std::move(*one));
+    if (one->kind == arrival::shared && shared_behind++ >= others)
+      arrive(*one);
+    else
+      left.push_front(std::move(*one));
   }
   others_ = std::move(left);
 }
@@ -507,24 +542,32 @@ wave::stop wave::run() {
           return stop::barrier;
         case work::wait: {
           const auto bits = static_cast<std::uint32_t>(what.immediate) & 0xffffU;
-          if (is_cdna) wait((bits & 15U) | (bits >> 14U) << 4U, 0, bits >> 8U & 15U);
-          else wait(bits >> 10U & 63U, 0, bits >> 4U & 63U);
+          if (is_cdna)
+            wait((bits & 15U) | (bits >> 14U) << 4U, bits >> 8U & 15U);
+          else
+            wait(bits >> 10U & 63U, bits >> 4U & 63U);
           break;
         }
         case work::wait_stores:
           break;  // they have happened
         case work::read_first_lane:
         case work::read_lane: {
-          const unsigned lane = what.does == work::read_lane
-                                    ? static_cast<unsigned>(scalar(what.source[1], 32, number::integer, what.literal)) % lanes
-                                    : exec() == 0 ? 0 : static_cast<unsigned>(std::countr_zero(exec()));
-          set_scalar(what.result, what.source[0] >= 256 ? (*vector(what.source[0], 1))[lane]
-                                                        : static_cast<std::uint32_t>(scalar(what.source[0], 32, number::integer, what.literal)));
+          const unsigned lane =
+              what.does == work::read_lane
+                  ? static_cast<unsigned>(scalar(what.source[1], 32, number::integer, what.literal)) % lanes
+              : exec() == 0 ? 0
+                            : static_cast<unsigned>(std::countr_zero(exec()));
+          set_scalar(what.result, what.source[0] >= 256
+                                      ? (*vector(what.source[0], 1))[lane]
+                                      : static_cast<std::uint32_t>(
+                                            scalar(what.source[0], 32, number::integer, what.literal)));
           break;
         }
         case work::write_lane: {
-          const auto lane = static_cast<unsigned>(scalar(what.source[1], 32, number::integer, what.literal)) % lanes;
-          (*vector(what.result, 1))[lane] = static_cast<std::uint32_t>(scalar(what.source[0], 32, number::integer, what.literal));
+          const auto lane =
+              static_cast<unsigned>(scalar(what.source[1], 32, number::integer, what.literal)) % lanes;
+          (*vector(what.result, 1))[lane] =
+              static_cast<std::uint32_t>(scalar(what.source[0], 32, number::integer, what.literal));
           break;
         }
         case work::permute:
@@ -541,7 +584,8 @@ wave::stop wave::run() {
     }
   } catch (const fault& problem) {
     const instruction& what = code[at_ == 0 ? 0 : std::min(at_, code.size()) - 1];
-    throw fault{kernel_->name + ", byte " + std::to_string(what.offset) + " of its code, " + what.what->name + ": " + problem.what()};
+    throw fault{kernel_->name + ", byte " + std::to_string(what.offset) + " of its code, " + what.what->name +
+                ": " + problem.what()};
   }
 }
 

@@ -1,5 +1,6 @@
-// HIP's functions over the emulator: those that the hip backend calls. HIP_EMULATOR_ARCH says which of the library's
-// devices there is, HIP_EMULATOR_DEVICES how many of it. Work is done when it is asked for, so streams are in order.
+// HIP's functions over the emulator: those that the hip backend calls. HIP_EMULATOR_ARCH says which of the
+// library's devices there is, HIP_EMULATOR_DEVICES how many of it. Work is done when it is asked for, so
+// streams are in order.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -42,8 +43,11 @@ int remember(int code) {
 bool exists(int device) {
   return device >= 0 && device < device_count();
 }
+std::string last_text;  // NOLINT: for tests, which ask behind a call
+
 /// The text of what went wrong goes to standard error: HIP has a number only.
 int report(const std::exception& problem, int code) {
+  last_text = problem.what();
   std::fprintf(stderr, "HIP emulator: %s\n", problem.what());
   return remember(code);
 }
@@ -59,8 +63,9 @@ int launch_on(ihipModuleSymbol_t* function, const emulator::grid& where, void** 
   const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
   if (lost) return remember(launch_failure);
   const std::uint64_t threads = std::uint64_t{where.threads[0]} * where.threads[1] * where.threads[2];
-  if (threads == 0 || threads > kernel.max_threads || where.blocks[0] == 0 || where.blocks[1] == 0 || where.blocks[2] == 0 ||
-      where.blocks[1] > 65535 || where.blocks[2] > 65535 || std::uint64_t{where.blocks[0]} * where.threads[0] > 0xffffffffU ||
+  if (threads == 0 || threads > kernel.max_threads || where.blocks[0] == 0 || where.blocks[1] == 0 ||
+      where.blocks[2] == 0 || where.blocks[1] > 65535 || where.blocks[2] > 65535 ||
+      std::uint64_t{where.blocks[0]} * where.threads[0] > 0xffffffffU ||
       kernel.code->shared_bytes + where.shared_bytes > static_cast<std::uint32_t>(shared_bytes()))
     return remember(result::invalid_value);
   try {
@@ -79,6 +84,15 @@ struct ihipEvent_t {
 };
 
 extern "C" {
+
+/// What the last call that failed found. Not HIP's: for tests of the emulator.
+const char* hipEmulatorProblem() {
+  return last_text.c_str();
+}
+/// Makes the device usable again.
+void hipEmulatorRecover() {
+  lost = false;
+}
 
 int hipInit(unsigned /*flags*/) {
   return device_count() > 0 ? result::success : remember(result::no_device);
@@ -115,7 +129,8 @@ const char* hipGetErrorName(int code) {
   }
 }
 const char* hipGetErrorString(int code) {
-  return code == launch_failure ? "a kernel failed on the emulator; standard error says how" : hipGetErrorName(code);
+  return code == launch_failure ? "a kernel failed on the emulator; standard error says how"
+                                : hipGetErrorName(code);
 }
 int hipGetLastError() {
   const int code = last_error;
@@ -187,8 +202,8 @@ int hipGetDevicePropertiesR0600(void* properties, int device) {
   constexpr std::size_t structure_bytes = 1472;
   if (!exists(device)) return remember(result::invalid_device);
   std::memset(properties, 0, structure_bytes);
-  std::memcpy(static_cast<std::byte*>(properties) + hip::property_layout::architecture_since_6, architecture().c_str(),
-              architecture().size());
+  std::memcpy(static_cast<std::byte*>(properties) + hip::property_layout::architecture_since_6,
+              architecture().c_str(), architecture().size());
   return hipDeviceGetName(static_cast<char*>(properties), 255, device);
 }
 
@@ -209,7 +224,8 @@ int hipStreamSynchronize(ihipStream_t* /*stream*/) {
 
 int hipModuleLoadData(ihipModule_t** out, const void* image) {
   try {
-    *out = reinterpret_cast<ihipModule_t*>(new emulator::module{static_cast<const std::byte*>(image), architecture()});
+    *out = reinterpret_cast<ihipModule_t*>(
+        new emulator::module{static_cast<const std::byte*>(image), architecture()});
   } catch (const std::exception& problem) {
     return report(problem, no_binary);
   }
@@ -229,9 +245,9 @@ int hipModuleGetFunction(ihipModuleSymbol_t** function, ihipModule_t* loaded, co
   }
   return result::success;
 }
-int hipModuleLaunchKernel(ihipModuleSymbol_t* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                          unsigned block_y, unsigned block_z, unsigned bytes, ihipStream_t* /*stream*/, void** parameters,
-                          void** extra) {
+int hipModuleLaunchKernel(ihipModuleSymbol_t* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z, unsigned bytes,
+                          ihipStream_t* /*stream*/, void** parameters, void** extra) {
   if (extra != nullptr) return remember(result::not_supported);
   return launch_on(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes}, parameters);
 }

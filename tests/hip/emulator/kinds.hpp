@@ -63,7 +63,8 @@ struct memory_call {
 
 enum class number : std::uint8_t { integer, signed64, f16, f32, f64, packed_f16, packed_f32, packed_integer };
 
-/// One kind of instruction. One that has no function is either among those that execute.cpp knows by name, or unknown.
+/// One kind of instruction. One that has no function is either among those that execute.cpp knows by name, or
+/// unknown.
 struct kind {
   const char* name;
   const char* reason;  ///< why the pseudocode has no translation
@@ -74,27 +75,108 @@ struct kind {
   number type[3];
   std::uint16_t result_bits;
   number result_type;
-  bool writes_carry;   ///< one bit a lane, into a scalar register
-  bool writes_exec;    ///< the same into EXEC
-  bool reads_carry;    ///< the same from VCC, or what src2 names
+  bool writes_carry;  ///< one bit a lane, into a scalar register
+  bool writes_exec;   ///< the same into EXEC
+  bool reads_carry;   ///< the same from VCC, or what src2 names
   bool zeroes_high_half;
-  bool adds_offset;    ///< the address includes the offset
+  bool adds_offset;  ///< the address includes the offset
   bool reads_memory;
   bool writes_memory;
 };
 
 enum class form : std::uint8_t {
-  ds, flat, global, scratch, mubuf, smem, sop1, sop2, sopc, sopk, sopp, vop1, vop2, vop3, vop3p, vop3sd, vopc, vopd, mfma, other
+  ds,
+  flat,
+  global,
+  scratch,
+  mubuf,
+  smem,
+  sop1,
+  sop2,
+  sopc,
+  sopk,
+  sopp,
+  vop1,
+  vop2,
+  vop3,
+  vop3p,
+  vop3sd,
+  vopc,
+  vopd,
+  mfma,
+  other
 };
 
 /// Places of the fields of an encoding.
 enum field : std::uint8_t {
-  f_abid, f_abs, f_acc, f_acc_cd, f_addr, f_bank_mask, f_bc, f_blgp, f_cbsz, f_clmp, f_data, f_data0, f_data1, f_dpp,
-  f_dst_sel, f_dst_unused, f_fi, f_gds, f_glc, f_imm, f_literal, f_neg, f_neg_hi, f_offset, f_offset0, f_offset1, f_omod,
-  f_op, f_opsel, f_opsel_hi, f_opsel_hi2, f_opx, f_opy, f_row_mask, f_s0, f_s1, f_saddr, f_sbase, f_sc0, f_sd, f_sdata,
-  f_sdst, f_simm16, f_soffset, f_soffset_en, f_src0, f_src0_abs, f_src0_neg, f_src0_sel, f_src0_sext, f_src1, f_src1_abs,
-  f_src1_neg, f_src1_sel, f_src1_sext, f_src2, f_srcx0, f_srcy0, f_ssrc0, f_ssrc1, f_vdst, f_vdstx, f_vdsty, f_vsrc0,
-  f_vsrc1, f_vsrcx1, f_vsrcy1, field_count
+  f_abid,
+  f_abs,
+  f_acc,
+  f_acc_cd,
+  f_addr,
+  f_bank_mask,
+  f_bc,
+  f_blgp,
+  f_cbsz,
+  f_clmp,
+  f_data,
+  f_data0,
+  f_data1,
+  f_dpp,
+  f_dst_sel,
+  f_dst_unused,
+  f_fi,
+  f_gds,
+  f_glc,
+  f_imm,
+  f_literal,
+  f_neg,
+  f_neg_hi,
+  f_offset,
+  f_offset0,
+  f_offset1,
+  f_omod,
+  f_op,
+  f_opsel,
+  f_opsel_hi,
+  f_opsel_hi2,
+  f_opx,
+  f_opy,
+  f_row_mask,
+  f_s0,
+  f_s1,
+  f_saddr,
+  f_sbase,
+  f_sc0,
+  f_sd,
+  f_sdata,
+  f_sdst,
+  f_simm16,
+  f_soffset,
+  f_soffset_en,
+  f_src0,
+  f_src0_abs,
+  f_src0_neg,
+  f_src0_sel,
+  f_src0_sext,
+  f_src1,
+  f_src1_abs,
+  f_src1_neg,
+  f_src1_sel,
+  f_src1_sext,
+  f_src2,
+  f_srcx0,
+  f_srcy0,
+  f_ssrc0,
+  f_ssrc1,
+  f_vdst,
+  f_vdstx,
+  f_vdsty,
+  f_vsrc0,
+  f_vsrc1,
+  f_vsrcx1,
+  f_vsrcy1,
+  field_count
 };
 
 struct place {
@@ -124,6 +206,7 @@ struct encoding {
 
 extern const std::span<const kind> kinds;
 extern const std::span<const encoding> encodings;
-extern const std::span<const std::uint16_t> dual_kinds;  ///< of each half of a dual instruction: index and 1, or 0
+extern const std::span<const std::uint16_t>
+    dual_kinds;  ///< of each half of a dual instruction: index and 1, or 0
 
 }  // namespace emulator

@@ -16,7 +16,8 @@ namespace {
 /// Memory that the kernel sees for one launch.
 class lent {
  public:
-  explicit lent(std::size_t bytes) : at_{static_cast<std::byte*>(allocate(std::max<std::size_t>(bytes, 1)))} {}
+  explicit lent(std::size_t bytes)
+      : at_{static_cast<std::byte*>(allocate(std::max<std::size_t>(bytes, 1)))} {}
   lent(const lent&) = delete;
   lent& operator=(const lent&) = delete;
   ~lent() { release(at_); }
@@ -33,12 +34,18 @@ class lent {
 void put_hidden(lent& segment, const argument& one, const grid& where) {
   const auto axis = static_cast<std::size_t>(one.hidden.back() - 'x');
   std::uint64_t value = 0;
-  if (one.hidden.starts_with("block_count_")) value = where.blocks[axis];
-  else if (one.hidden.starts_with("group_size_")) value = where.threads[axis];
-  else if (one.hidden.starts_with("remainder_") || one.hidden.starts_with("global_offset_")) value = 0;
-  else if (one.hidden == "grid_dims") value = where.blocks[2] * where.threads[2] > 1 ? 3 : where.blocks[1] * where.threads[1] > 1 ? 2 : 1;
-  else if (one.hidden == "dynamic_lds_size") value = where.shared_bytes;
-  else return;  // garbage, as where nothing sets it
+  if (one.hidden.starts_with("block_count_"))
+    value = where.blocks[axis];
+  else if (one.hidden.starts_with("group_size_"))
+    value = where.threads[axis];
+  else if (one.hidden.starts_with("remainder_") || one.hidden.starts_with("global_offset_"))
+    value = 0;
+  else if (one.hidden == "grid_dims")
+    value = where.blocks[2] * where.threads[2] > 1 ? 3 : where.blocks[1] * where.threads[1] > 1 ? 2 : 1;
+  else if (one.hidden == "dynamic_lds_size")
+    value = where.shared_bytes;
+  else
+    return;  // garbage, as where nothing sets it
   std::memcpy(segment.data() + one.offset, &value, one.bytes);
 }
 
@@ -54,7 +61,8 @@ void put_packet(lent& packet, const grid& where, const lent& arguments) {
 
 class workgroups {
  public:
-  workgroups(const kernel& what, const grid& where, const lent& arguments, const lent& packet, std::uint64_t order)
+  workgroups(const kernel& what, const grid& where, const lent& arguments, const lent& packet,
+             std::uint64_t order)
       : program_{*what.code},
         where_{where},
         ranges_{allocated()},
@@ -95,10 +103,11 @@ class workgroups {
   void run_one(std::uint64_t index, std::vector<std::byte>& shared, std::vector<wave>& waves) {
     fill_with_garbage(shared.data(), shared.size());
     const std::uint32_t threads = where_.threads[0] * where_.threads[1] * where_.threads[2];
-    waves.clear();
     for (std::uint32_t first = 0; first < threads; first += lanes) {
-      waves.emplace_back(program_, access{ranges_, shared.data(), static_cast<std::uint32_t>(shared.size())});
-      begin(waves.back(), index, first, threads);
+      if (waves.size() == first / lanes)
+        waves.emplace_back(program_,
+                           access{ranges_, shared.data(), static_cast<std::uint32_t>(shared.size())});
+      begin(waves[first / lanes], index, first, threads);
     }
     std::vector<std::size_t> running(waves.size());
     std::iota(running.begin(), running.end(), std::size_t{0});
@@ -114,6 +123,7 @@ class workgroups {
   }
 
   void begin(wave& one, std::uint64_t index, std::uint32_t first, std::uint32_t threads) const {
+    one.reset();
     one.v.resize(program_.vector_registers);
     fill_with_garbage(one.v.data(), one.v.size() * sizeof(row));
     fill_with_garbage(one.s.data(), sizeof one.s);
@@ -125,13 +135,14 @@ class workgroups {
       at += 2;
     };
     const auto has = [this](unsigned bit) { return (program_.properties >> bit & 1U) != 0; };
-    if (has(0)) at += 4;            // a buffer of scratch memory
+    if (has(0)) at += 4;  // a buffer of scratch memory
     if (has(1)) address(packet_);
-    if (has(2)) at += 2;            // the queue
+    if (has(2)) at += 2;  // the queue
     if (has(3)) address(arguments_);
     at = program_.user_registers;
     const std::uint64_t rows = where_.blocks[0];
-    const std::uint64_t block[] = {index % rows, index / rows % where_.blocks[1], index / rows / where_.blocks[1]};
+    const std::uint64_t block[] = {index % rows, index / rows % where_.blocks[1],
+                                   index / rows / where_.blocks[1]};
     for (unsigned i = 0; i < 3; ++i) {
       if ((program_.resources2 >> (7 + i) & 1U) != 0) one.s[at++] = static_cast<std::uint32_t>(block[i]);
     }
@@ -165,8 +176,10 @@ void launch(const kernel& what, const grid& where, void* const* values) {
   lent arguments{what.code->argument_bytes};
   std::size_t next = 0;
   for (const argument& one : what.arguments) {
-    if (one.hidden.empty()) std::memcpy(arguments.data() + one.offset, values[next++], one.bytes);
-    else put_hidden(arguments, one, where);
+    if (one.hidden.empty())
+      std::memcpy(arguments.data() + one.offset, values[next++], one.bytes);
+    else
+      put_hidden(arguments, one, where);
   }
   lent packet{64};
   put_packet(packet, where, arguments);

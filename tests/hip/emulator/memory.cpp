@@ -28,15 +28,24 @@ std::string hexadecimal(std::uint64_t number) {
 }  // namespace
 
 void fill_with_garbage(void* to, std::size_t bytes) {
-  static std::atomic<std::uint32_t> seed{1};
-  std::uint32_t state = seed.fetch_add(0x9e3779b9U);
+  static const std::vector<std::uint32_t> pattern = [] {
+    std::vector<std::uint32_t> words(std::size_t{1} << 14U);
+    std::uint32_t state = 1;
+    for (std::uint32_t& word : words) {
+      state = state * 1664525U + 1013904223U;
+      word = 0x7fc07fc0U | (state >> 8U & 0x803f803fU);  // NaN as f32, bf16 and f16
+    }
+    return words;
+  }();
+  static std::atomic<std::size_t> begin{0};
+  const std::size_t whole = pattern.size() * 4;
   auto* at = static_cast<std::byte*>(to);
-  for (; bytes >= 4; bytes -= 4, at += 4) {
-    state = state * 1664525U + 1013904223U;
-    const std::uint32_t value = 0x7fc07fc0U | (state >> 8U & 0x803f803fU);  // NaN as f32, bf16 and f16
-    std::memcpy(at, &value, 4);
+  for (std::size_t from = begin.fetch_add(52) % (whole / 2) & ~std::size_t{3}; bytes != 0; from = 0) {
+    const std::size_t part = std::min(bytes, whole - from);
+    std::memcpy(at, reinterpret_cast<const std::byte*>(pattern.data()) + from, part);
+    at += part;
+    bytes -= part;
   }
-  std::memset(at, 0xff, bytes);
 }
 
 void* allocate(std::size_t bytes) {
@@ -72,8 +81,9 @@ std::byte* access::find(std::uint64_t address, std::size_t bytes, const char* wh
     throw fault{std::string{what} + " " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
                 " of the LDS, of which the workgroup has " + std::to_string(shared_bytes_)};
   }
-  const auto behind = std::upper_bound(global_->begin(), global_->end(), address,
-                                       [](std::uint64_t value, const range& one) { return value < one.begin; });
+  const auto behind =
+      std::upper_bound(global_->begin(), global_->end(), address,
+                       [](std::uint64_t value, const range& one) { return value < one.begin; });
   if (behind != global_->begin()) {
     const range& one = *(behind - 1);
     if (address + bytes <= one.end) {
@@ -82,7 +92,8 @@ std::byte* access::find(std::uint64_t address, std::size_t bytes, const char* wh
     }
     if (address < one.end + 65536) {
       throw fault{std::string{what} + " " + std::to_string(bytes) + " bytes at byte " +
-                  std::to_string(address - one.begin) + " of an allocation of " + std::to_string(one.end - one.begin)};
+                  std::to_string(address - one.begin) + " of an allocation of " +
+                  std::to_string(one.end - one.begin)};
     }
   }
   throw fault{std::string{what} + " " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +

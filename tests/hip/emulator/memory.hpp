@@ -1,4 +1,5 @@
-// The memory that kernels see: allocations of the device, and the LDS of a workgroup. Every access is checked.
+// The memory that kernels see: allocations of the device, and the LDS of a workgroup. Every access is
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +37,8 @@ constexpr std::uint64_t shared_base = std::uint64_t{1} << 48U;
 /// The memory as one wave sees it.
 class access {
  public:
-  access(const std::vector<range>& global, std::byte* shared, std::uint32_t shared_bytes)
-      : global_{&global}, shared_{shared}, shared_bytes_{shared_bytes} {}
+  access(const std::vector<range>& global, std::byte* lds, std::uint32_t lds_bytes)
+      : global_{&global}, shared_{lds}, shared_bytes_{lds_bytes} {}
 
   bool shared = false;  ///< whether the instruction is of the LDS
 

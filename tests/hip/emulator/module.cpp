@@ -7,6 +7,8 @@
 #include <switchyard/base/elf_sections.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 
+#include "counts.hpp"
+
 namespace emulator {
 
 namespace {
@@ -44,8 +46,8 @@ bool read_argument(reader& message, const reader::item& begun, argument& out) {
 
 }  // namespace
 
-module::module(const std::byte* image, const std::string& architecture)
-    : image_{image, image + size_of_image(image)} {
+module::module(const std::byte* image, const std::string& architecture) :image_{
+    image, image + size_of_image(image)} {
   const auto description = switchyard::hip::read_code_object(image_);
   if (!description) throw std::runtime_error{"the code object has no notes on its kernels"};
   const std::string target = description->target.substr(0, description->target.find(':'));
@@ -61,13 +63,14 @@ module::module(const std::byte* image, const std::string& architecture)
              return for_each_element(message, value, [&](const reader::item& one) {
                std::string name;
                std::vector<argument> arguments;
-               const bool read = read_map(message, one, [&](std::string_view inner, const reader::item& field) {
-                 if (inner == ".name") name = field.text;
-                 if (inner != ".args") return message.skip_rest(field);
-                 return for_each_element(message, field, [&](const reader::item& each) {
-                   return read_argument(message, each, arguments.emplace_back());
-                 });
-               });
+               const bool read =
+                   read_map(message, one, [&](std::string_view inner, const reader::item& field) {
+                     if (inner == ".name") name = field.text;
+                     if (inner != ".args") return message.skip_rest(field);
+                     return for_each_element(message, field, [&](const reader::item& each) {
+                       return read_argument(message, each, arguments.emplace_back());
+                     });
+                   });
                arguments_[name] = std::move(arguments);
                return read;
              });
@@ -96,6 +99,10 @@ const kernel* module::find(const std::string& name) {
   } catch (...) {
     kernels_.erase(name);
     throw;
+  }
+  for (const instruction& one : out.code->code) {
+    counts::occurs(one.what->name);
+    if (one.second) counts::occurs(one.second->what->name);
   }
   return &out;
 }

@@ -1,4 +1,5 @@
-// The number types and helper functions of the pseudocode that instructions are generated from. Names are the manuals'.
+// The number types and helper functions of the pseudocode that instructions are generated from. Names are the
+// manuals'.
 #pragma once
 
 #include <bit>
@@ -22,7 +23,7 @@ inline std::uint16_t round_to_half(double value, bool to_zero = false) {
   if (std::isinf(value)) return static_cast<std::uint16_t>(sign | 0x7c00U);
   if (size < 0x1p-25) return sign;
   int exponent = 0;
-  std::frexp(size, &exponent);  // size = m * 2^exponent, m in [0.5, 1)
+  std::frexp(size, &exponent);                             // size = m * 2^exponent, m in [0.5, 1)
   const int place = exponent < -13 ? -24 : exponent - 11;  // of the last bit kept
   const double scaled = std::ldexp(size, -place);
   const double rounded = to_zero ? std::floor(scaled) : std::nearbyint(scaled);
@@ -52,7 +53,7 @@ struct half {
 
   half() = default;
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+  requires std::is_arithmetic_v<Number>
   explicit half(Number value) : bits{round_to_half(static_cast<double>(value))} {}
   explicit operator double() const { return half_to_float(bits); }
   explicit operator float() const { return half_to_float(bits); }
@@ -81,10 +82,18 @@ struct bfloat {
   explicit operator double() const { return float(*this); }
 };
 
-inline std::uint16_t bits_of(half value) { return value.bits; }
-inline std::uint16_t bits_of(bfloat value) { return value.bits; }
-inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
-inline std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+inline std::uint16_t bits_of(half value) {
+  return value.bits;
+}
+inline std::uint16_t bits_of(bfloat value) {
+  return value.bits;
+}
+inline std::uint32_t bits_of(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+inline std::uint64_t bits_of(double value) {
+  return std::bit_cast<std::uint64_t>(value);
+}
 
 template <class Float, class Bits>
 Float from_bits(Bits bits) {
@@ -109,7 +118,8 @@ Value shift_left(Value value, Count count) {
   constexpr auto width = static_cast<std::uint64_t>(sizeof(Value) * 8);
   const auto by = static_cast<std::uint64_t>(count);
   if constexpr (sizeof(Value) <= 4) {
-    return by < width ? static_cast<Value>(static_cast<std::uint32_t>(value) << (static_cast<std::uint32_t>(by) & 31U))
+    return by < width ? static_cast<Value>(static_cast<std::uint32_t>(value)
+                                           << (static_cast<std::uint32_t>(by) & 31U))
                       : Value{};
   } else {
     return by < width ? static_cast<Value>(static_cast<std::make_unsigned_t<Value>>(value) << by) : Value{};
@@ -142,11 +152,21 @@ template <class Float>
 std::uint32_t sign(Float value) {
   return static_cast<std::uint32_t>(bits_of(value) >> (sizeof(Float) * 8 - 1));
 }
-inline bool isNAN(half value) { return (value.bits & 0x7fffU) > 0x7c00U; }
-inline bool isNAN(float value) { return std::isnan(value); }
-inline bool isNAN(double value) { return std::isnan(value); }
-inline bool isQuietNAN(half value) { return isNAN(value) && (value.bits & 0x200U) != 0; }
-inline bool isQuietNAN(float value) { return (bits_of(value) & 0x7fc00000U) == 0x7fc00000U; }
+inline bool isNAN(half value) {
+  return (value.bits & 0x7fffU) > 0x7c00U;
+}
+inline bool isNAN(float value) {
+  return std::isnan(value);
+}
+inline bool isNAN(double value) {
+  return std::isnan(value);
+}
+inline bool isQuietNAN(half value) {
+  return isNAN(value) && (value.bits & 0x200U) != 0;
+}
+inline bool isQuietNAN(float value) {
+  return (bits_of(value) & 0x7fc00000U) == 0x7fc00000U;
+}
 inline bool isQuietNAN(double value) {
   return (bits_of(value) & 0x7ff8000000000000ULL) == 0x7ff8000000000000ULL;
 }
@@ -154,24 +174,40 @@ template <class Float>
 bool isSignalNAN(Float value) {
   return isNAN(value) && !isQuietNAN(value);
 }
-inline half cvtToQuietNAN(half value) { return half::of(static_cast<std::uint16_t>(value.bits | 0x200U)); }
-inline float cvtToQuietNAN(float value) { return from_bits<float>(bits_of(value) | 0x400000U); }
-inline double cvtToQuietNAN(double value) { return from_bits<double>(bits_of(value) | 0x8000000000000ULL); }
+inline half cvtToQuietNAN(half value) {
+  return half::of(static_cast<std::uint16_t>(value.bits | 0x200U));
+}
+inline float cvtToQuietNAN(float value) {
+  return from_bits<float>(bits_of(value) | 0x400000U);
+}
+inline double cvtToQuietNAN(double value) {
+  return from_bits<double>(bits_of(value) | 0x8000000000000ULL);
+}
 template <class Float>
 bool isEven(Float value) {
   return std::fmod(static_cast<double>(value), 2.0) == 0;
 }
 
-inline half fma(half a, half b, half c) { return half{std::fma(double(a), double(b), double(c))}; }
-inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
-inline double fma(double a, double b, double c) { return std::fma(a, b, c); }
+inline half fma(half a, half b, half c) {
+  return half{std::fma(double(a), double(b), double(c))};
+}
+inline float fma(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline double fma(double a, double b, double c) {
+  return std::fma(a, b, c);
+}
 
 /// Transcendental instructions take a denormal number as zero, and give zero for one.
 inline float flushed(float value) {
   return std::abs(value) < std::numeric_limits<float>::min() ? std::copysign(0.0F, value) : value;
 }
-inline double flushed(double value) { return value; }
-inline half flushed(half value) { return value; }
+inline double flushed(double value) {
+  return value;
+}
+inline half flushed(half value) {
+  return value;
+}
 
 template <class Float>
 Float p_flush(Float value) {
@@ -188,13 +224,17 @@ Float p_abs(Float value) {
 }
 template <class Float>
 Float p_trunc(Float value) {
-  if constexpr (std::is_same_v<Float, half>) return half{std::trunc(float(value))};
-  else return std::trunc(value);
+  if constexpr (std::is_same_v<Float, half>)
+    return half{std::trunc(float(value))};
+  else
+    return std::trunc(value);
 }
 template <class Float>
 Float p_floor(Float value) {
-  if constexpr (std::is_same_v<Float, half>) return half{std::floor(float(value))};
-  else return std::floor(value);
+  if constexpr (std::is_same_v<Float, half>)
+    return half{std::floor(float(value))};
+  else
+    return std::floor(value);
 }
 template <class Float>
 Float p_fract(Float value) {
@@ -220,6 +260,7 @@ Float p_log2(Float value) {
 /// 2 to a power: the only base there is.
 template <class Float>
 Float p_pow(Float /*base*/, Float value) {
+  if constexpr (std::is_same_v<Float, float>) return flushed(std::exp2(flushed(value)));
   return flushed(Float(std::exp2(double(flushed(value)))));
 }
 template <class Float>
@@ -238,18 +279,42 @@ Integer p_reverse_bits(Integer value) {
   return result;
 }
 
-inline half f32_to_f16(float value) { return half{value}; }
-inline float f16_to_f32(half value) { return float(value); }
-inline float bf16_to_f32(bfloat value) { return float(value); }
-inline float bf16_to_f32(std::uint16_t bits) { return float(bfloat{bits}); }
-inline float i32_to_f32(std::int32_t value) { return static_cast<float>(value); }
-inline float u32_to_f32(std::uint32_t value) { return static_cast<float>(value); }
-inline double i32_to_f64(std::int32_t value) { return value; }
-inline double u32_to_f64(std::uint32_t value) { return value; }
-inline double f32_to_f64(float value) { return value; }
-inline float f64_to_f32(double value) { return static_cast<float>(value); }
-inline half i16_to_f16(std::int16_t value) { return half{value}; }
-inline half u16_to_f16(std::uint16_t value) { return half{value}; }
+inline half f32_to_f16(float value) {
+  return half{value};
+}
+inline float f16_to_f32(half value) {
+  return float(value);
+}
+inline float bf16_to_f32(bfloat value) {
+  return float(value);
+}
+inline float bf16_to_f32(std::uint16_t bits) {
+  return float(bfloat{bits});
+}
+inline float i32_to_f32(std::int32_t value) {
+  return static_cast<float>(value);
+}
+inline float u32_to_f32(std::uint32_t value) {
+  return static_cast<float>(value);
+}
+inline double i32_to_f64(std::int32_t value) {
+  return value;
+}
+inline double u32_to_f64(std::uint32_t value) {
+  return value;
+}
+inline double f32_to_f64(float value) {
+  return value;
+}
+inline float f64_to_f32(double value) {
+  return static_cast<float>(value);
+}
+inline half i16_to_f16(std::int16_t value) {
+  return half{value};
+}
+inline half u16_to_f16(std::uint16_t value) {
+  return half{value};
+}
 
 /// Conversions to integers saturate, and take what is no number as 0.
 template <class Integer>
@@ -260,21 +325,51 @@ Integer saturated(double value) {
   if (value >= static_cast<double>(limits::max())) return limits::max();
   return static_cast<Integer>(value);
 }
-inline std::int32_t f32_to_i32(float value) { return saturated<std::int32_t>(value); }
-inline std::uint32_t f32_to_u32(float value) { return saturated<std::uint32_t>(value); }
-inline std::int32_t f64_to_i32(double value) { return saturated<std::int32_t>(value); }
-inline std::uint32_t f64_to_u32(double value) { return saturated<std::uint32_t>(value); }
-inline std::int16_t f16_to_i16(half value) { return saturated<std::int16_t>(double(value)); }
-inline std::uint16_t f16_to_u16(half value) { return saturated<std::uint16_t>(double(value)); }
-inline std::uint8_t f32_to_u8(float value) { return saturated<std::uint8_t>(value); }
-inline std::int32_t i16_to_i32(std::int16_t value) { return value; }
-inline std::int32_t i8_to_i32(std::uint8_t value) { return static_cast<std::int8_t>(value); }
-inline std::int32_t i4_to_i32(std::uint8_t value) { return sign_extended<4>(value); }
-inline std::uint32_t u16_to_u32(std::uint16_t value) { return value; }
-inline std::uint32_t u8_to_u32(std::uint8_t value) { return value; }
-inline std::uint32_t u4_to_u32(std::uint8_t value) { return value & 15U; }
-inline std::uint16_t u32_to_u16(std::uint32_t value) { return static_cast<std::uint16_t>(value > 65535 ? 65535 : value); }
-inline std::int16_t i32_to_i16(std::int32_t value) { return saturated<std::int16_t>(value); }
+inline std::int32_t f32_to_i32(float value) {
+  return saturated<std::int32_t>(value);
+}
+inline std::uint32_t f32_to_u32(float value) {
+  return saturated<std::uint32_t>(value);
+}
+inline std::int32_t f64_to_i32(double value) {
+  return saturated<std::int32_t>(value);
+}
+inline std::uint32_t f64_to_u32(double value) {
+  return saturated<std::uint32_t>(value);
+}
+inline std::int16_t f16_to_i16(half value) {
+  return saturated<std::int16_t>(double(value));
+}
+inline std::uint16_t f16_to_u16(half value) {
+  return saturated<std::uint16_t>(double(value));
+}
+inline std::uint8_t f32_to_u8(float value) {
+  return saturated<std::uint8_t>(value);
+}
+inline std::int32_t i16_to_i32(std::int16_t value) {
+  return value;
+}
+inline std::int32_t i8_to_i32(std::uint8_t value) {
+  return static_cast<std::int8_t>(value);
+}
+inline std::int32_t i4_to_i32(std::uint8_t value) {
+  return sign_extended<4>(value);
+}
+inline std::uint32_t u16_to_u32(std::uint16_t value) {
+  return value;
+}
+inline std::uint32_t u8_to_u32(std::uint8_t value) {
+  return value;
+}
+inline std::uint32_t u4_to_u32(std::uint8_t value) {
+  return value & 15U;
+}
+inline std::uint16_t u32_to_u16(std::uint32_t value) {
+  return static_cast<std::uint16_t>(value > 65535 ? 65535 : value);
+}
+inline std::int16_t i32_to_i16(std::int32_t value) {
+  return saturated<std::int16_t>(value);
+}
 
 template <class Value>
 Value v_max(Value a, Value b) {
@@ -316,12 +411,24 @@ inline std::int32_t signext_from_bit(std::int32_t value, std::uint32_t bits) {
   if (bits == 0) return 0;
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(value) << (32 - bits)) >> (32 - bits);
 }
-inline std::uint32_t bitCount(std::uint64_t value) { return static_cast<std::uint32_t>(std::popcount(value)); }
-inline std::uint32_t countbits(std::uint64_t value) { return bitCount(value); }
-inline std::uint32_t count_ones(std::uint64_t value) { return bitCount(value); }
-inline std::int32_t s_ff1_i32_b32(std::uint32_t value) { return value == 0 ? -1 : std::countr_zero(value); }
-inline std::int32_t s_ff1_i32_b64(std::uint64_t value) { return value == 0 ? -1 : std::countr_zero(value); }
-inline std::uint32_t ABSDIFF(std::uint32_t a, std::uint32_t b) { return a > b ? a - b : b - a; }
+inline std::uint32_t bitCount(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::popcount(value));
+}
+inline std::uint32_t countbits(std::uint64_t value) {
+  return bitCount(value);
+}
+inline std::uint32_t count_ones(std::uint64_t value) {
+  return bitCount(value);
+}
+inline std::int32_t s_ff1_i32_b32(std::uint32_t value) {
+  return value == 0 ? -1 : std::countr_zero(value);
+}
+inline std::int32_t s_ff1_i32_b64(std::uint64_t value) {
+  return value == 0 ? -1 : std::countr_zero(value);
+}
+inline std::uint32_t ABSDIFF(std::uint32_t a, std::uint32_t b) {
+  return a > b ? a - b : b - a;
+}
 
 /// One byte of v_perm_b32: of eight, or the sign of a half of one of them, or a constant.
 inline std::uint8_t BYTE_PERMUTE(std::uint64_t data, std::uint32_t select) {

@@ -13,13 +13,35 @@
 namespace emulator {
 
 enum class work : std::uint8_t {
-  vector, scalar, memory, scalar_memory, nothing, end, barrier, branch, branch_scc0, branch_scc1, branch_vccz,
-  branch_vccnz, branch_execz, branch_execnz, wait, wait_stores, dual, read_first_lane, read_lane, write_lane, permute,
-  permute_back, swizzle, move_program_counter, matrix
+  vector,
+  scalar,
+  memory,
+  scalar_memory,
+  nothing,
+  end,
+  barrier,
+  branch,
+  branch_scc0,
+  branch_scc1,
+  branch_vccz,
+  branch_vccnz,
+  branch_execz,
+  branch_execnz,
+  wait,
+  wait_stores,
+  dual,
+  read_first_lane,
+  read_lane,
+  write_lane,
+  permute,
+  permute_back,
+  swizzle,
+  move_program_counter,
+  matrix
 };
 
-/// Sources are codes of the scalar and vector register space: 0 to 105 s, 106 and 107 vcc, 126 and 127 exec, 128 to 248
-/// constants, 255 the literal, from 256 on v, behind the v registers those of accumulation.
+/// Sources are codes of the scalar and vector register space: 0 to 105 s, 106 and 107 vcc, 126 and 127 exec,
+/// 128 to 248 constants, 255 the literal, from 256 on v, behind the v registers those of accumulation.
 struct instruction {
   const kind* what = nullptr;
   work does = work::nothing;
@@ -38,8 +60,8 @@ struct instruction {
   std::uint8_t opsel_hi = 0;
   std::uint8_t omod = 0;
   bool clamp = false;
-  bool plain = true;         ///< no modifier of a source
-  bool plain_result = true;  ///< nor of the result
+  bool plain = true;               ///< no modifier of a source
+  bool plain_result = true;        ///< nor of the result
   std::uint16_t high_sources = 0;  ///< bits: the high half of a register (VOP1, VOP2 and VOPC of RDNA3)
   bool high_result = false;
   std::int16_t dpp = -1;
@@ -54,8 +76,8 @@ struct instruction {
   std::int32_t immediate = 0;
   std::uint32_t offset0 = 0;
   std::uint32_t offset1 = 0;
-  std::size_t target = 0;  ///< index of the instruction that a branch goes to
-  std::uint8_t matrix_flags[3] = {};  ///< cbsz, abid, blgp
+  std::size_t target = 0;               ///< index of the instruction that a branch goes to
+  std::uint8_t matrix_flags[3] = {};    ///< cbsz, abid, blgp
   std::unique_ptr<instruction> second;  ///< of a dual instruction
 };
 
@@ -75,8 +97,10 @@ struct program {
 };
 
 /// Decodes a kernel from its entry on. Throws std::runtime_error where the code has what is not known.
-/// `descriptor` is the 64 bytes that its .kd symbol names; `text` the code, which begins at the kernel's entry.
-[[nodiscard]] std::shared_ptr<const program> decode(const std::string& name, std::span<const std::byte> descriptor,
+/// `descriptor` is the 64 bytes that its .kd symbol names; `text` the code, which begins at the kernel's
+/// entry.
+[[nodiscard]] std::shared_ptr<const program> decode(const std::string& name,
+                                                    std::span<const std::byte> descriptor,
                                                     std::span<const std::byte> text);
 
 }  // namespace emulator

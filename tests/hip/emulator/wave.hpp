@@ -24,9 +24,17 @@ struct pending {
 
 class wave {
  public:
-  wave(const program& kernel, access memory) : memory{memory}, kernel_{&kernel} {}
+  wave(const program& kernel, access seen) : memory{seen}, kernel_{&kernel} {}
 
   enum class stop : std::uint8_t { end, barrier };
+
+  /// Back to the kernel's beginning.
+  void reset() {
+    at_ = 0;
+    scc = 0;
+    vector_.clear();
+    others_.clear();
+  }
 
   /// Runs to the next barrier or the end. Throws fault.
   [[nodiscard]] stop run();
@@ -49,7 +57,8 @@ class wave {
   }
 
   [[nodiscard]] row* vector(std::uint16_t code, unsigned rows);
-  [[nodiscard]] std::uint64_t scalar(std::uint16_t code, unsigned bits, number type, std::uint32_t literal) const;
+  [[nodiscard]] std::uint64_t scalar(std::uint16_t code, unsigned bits, number type,
+                                     std::uint32_t literal) const;
   void set_scalar(std::uint16_t code, std::uint32_t value);
   [[nodiscard]] std::uint64_t lane_mask(std::uint16_t code) const;
   void set_lane_mask(std::uint16_t code, std::uint64_t mask);
@@ -69,7 +78,7 @@ class wave {
   [[nodiscard]] bool branches(const instruction& what) const;
 
   void send(pending&& one);
-  void wait(std::size_t vector_loads, std::size_t stores, std::size_t others);
+  void wait(std::size_t vector_loads, std::size_t others);
   void arrive(const pending& one);
 
   const program* kernel_;
@@ -84,7 +93,6 @@ class wave {
   std::array<row, 2> result_{};
   std::array<row, 2> first_of_two_{};
   std::deque<pending> vector_;  ///< in the order of issue; of gfx9 the stores as well
-  std::size_t stores_ = 0;
   std::deque<pending> others_;
 };
 
