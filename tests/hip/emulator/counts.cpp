@@ -19,6 +19,7 @@ struct totals {
   std::set<std::string> occurring;
 
   ~totals() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): at the program's end
     const char* const path = std::getenv("HIP_EMULATOR_COUNTS");
     if (path == nullptr) return;
     std::ofstream out{path};

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "matrix.hpp"
 #include "program.hpp"
 
 namespace emulator {
@@ -52,6 +53,9 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"DS_PERMUTE_B32", work::permute},
       {"DS_BPERMUTE_B32", work::permute_back},
       {"DS_SWIZZLE_B32", work::swizzle},
+      {"V_ACCVGPR_READ", work::copy},
+      {"V_ACCVGPR_WRITE", work::copy},
+      {"V_ACCVGPR_MOV_B32_E32", work::copy},
       {"S_GETPC_B64", work::move_program_counter},
   };
   return all;
@@ -140,6 +144,8 @@ class decoder {
     const kind& what = *out.what;
     if (const auto known = known_works().find(what.name); known != known_works().end()) {
       out.does = known->second;
+    } else if (find_matrix_kind(what.name) != nullptr) {
+      out.does = work::matrix;
     } else if (what.vector != nullptr) {
       out.does = work::vector;
     } else if (what.scalar != nullptr) {
@@ -173,6 +179,10 @@ class decoder {
 
   void read_fields(instruction& out) const {
     out.immediate = static_cast<std::int16_t>(get(f_simm16));
+    if (out.does == work::copy) {
+      read_copy(out);
+      return;
+    }
     switch (out.shape) {
       case form::vop1:
       case form::vop2:
@@ -198,6 +208,9 @@ class decoder {
       case form::flat:
       case form::global:
         read_memory(out);
+        break;
+      case form::mfma:
+        read_matrix(out);
         break;
       case form::sopp:
       case form::mubuf:
@@ -275,6 +288,30 @@ class decoder {
     if (out.clamp && what.result_type == number::integer && what.writes_carry == false &&
         what.result_bits != 0)
       throw std::runtime_error{std::string{what.name} + " with saturation is not known"};
+  }
+
+  /// The code of a vector register, or of one of accumulation.
+  [[nodiscard]] std::uint16_t either(std::uint32_t code, bool accumulates) const {
+    return static_cast<std::uint16_t>(accumulates && code >= 256 ? code + accumulation_offset_ : code);
+  }
+
+  void read_matrix(instruction& out) const {
+    const std::uint32_t accumulates = get(f_acc);
+    const bool sums = get(f_acc_cd) != 0;
+    out.source[0] = either(get(f_src0), (accumulates & 1U) != 0);
+    out.source[1] = either(get(f_src1), (accumulates & 2U) != 0);
+    out.source[2] = either(get(f_src2), sums);
+    out.result = either(256 + get(f_vdst), sums);
+    if (get(f_cbsz) != 0 || get(f_abid) != 0 || get(f_blgp) != 0)
+      throw std::runtime_error{std::string{out.what->name} +
+                               " with broadcast or negated blocks is not known"};
+  }
+
+  /// Between vector registers and those of accumulation: the name says which are which.
+  void read_copy(instruction& out) const {
+    const std::string_view name = out.what->name;
+    out.source[0] = either(get(f_src0), name != "V_ACCVGPR_WRITE");
+    out.result = either(256 + get(f_vdst), name != "V_ACCVGPR_READ");
   }
 
   void read_scalar_memory(instruction& out) const {

@@ -9,9 +9,11 @@
 #include <iterator>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
+#include <switchyard/base/float16.hpp>
 #include <switchyard/devices/hip/driver.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/tune/memory.hpp>
@@ -138,6 +140,37 @@ TEST_CASE("a load that is not waited for has not arrived") {
   CHECK(out.values() == std::vector<float>(64, 3.0F));
   REQUIRE(problem_of("no_wait", 1, 64, out.data(), in.data()).empty());
   for (const float value : out.values()) CHECK(std::isnan(value));
+}
+
+TEST_CASE("matrix instructions multiply what their layout holds") {
+  if (device()->properties().arch.rfind("gfx9", 0) != 0) return;  // no layout of others is known
+  std::mt19937 random{sy::test::fresh_seed()};
+  const auto number = [&] { return static_cast<int>(random() % 17) - 8; };  // exact in any order
+  for (const unsigned size : {32U, 16U}) {
+    const unsigned inner = size == 32 ? 8 : 16;
+    std::vector<float> left(std::size_t{size} * inner);
+    std::vector<float> right(left.size());
+    std::vector<float> sums(std::size_t{size} * size);
+    for (auto* const matrix : {&left, &right, &sums}) std::generate(matrix->begin(), matrix->end(), number);
+    const auto halves = [](const std::vector<float>& of) {
+      std::vector<std::uint16_t> out;
+      for (const float value : of) out.push_back(sy::f16_from(value));
+      return out;
+    };
+    const buffer<std::uint16_t> a{halves(left)};
+    const buffer<std::uint16_t> b{halves(right)};
+    const buffer<float> c{sums};
+    buffer<float> d{std::vector<float>(sums.size())};
+    REQUIRE(
+        problem_of(size == 32 ? "multiply_32" : "multiply_16", 1, 64, d.data(), a.data(), b.data(), c.data())
+            .empty());
+    for (unsigned m = 0; m < size; ++m) {
+      for (unsigned n = 0; n < size; ++n) {
+        for (unsigned k = 0; k < inner; ++k) sums[m * size + n] += left[m * inner + k] * right[k * size + n];
+      }
+    }
+    CHECK(d.values() == sums);
+  }
 }
 
 TEST_CASE("an instruction that is not known is named") {

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <string>
 
+#include "matrix.hpp"
 #include "wave.hpp"
 
 namespace emulator {
@@ -491,6 +492,33 @@ void wave::wait(std::size_t vector_loads, std::size_t others) {
   others_ = std::move(left);
 }
 
+void wave::copy(const instruction& what) {
+  refresh_mask();
+  row value{};
+  if (what.source[0] >= 256)
+    value = *vector(what.source[0], 1);
+  else
+    std::fill_n(value.lane, lanes,
+                static_cast<std::uint32_t>(scalar(what.source[0], 32, number::integer, what.literal)));
+  row& to = *vector(what.result, 1);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (mask_[lane] != 0) to[lane] = value[lane];
+  }
+}
+
+/// Of all lanes, whatever EXEC says.
+void wave::execute_matrix(const instruction& what) {
+  const matrix_kind& kind_of = *find_matrix_kind(what.what->name);
+  const unsigned factors = (kind_of.inner * kind_of.size / 64 * (kind_of.of == element::f32 ? 2 : 1) + 1) / 2;
+  const unsigned sums = kind_of.size * kind_of.size / 64;
+  const bool is_constant = what.source[2] < 256;
+  const float constant = is_constant ? std::bit_cast<float>(static_cast<std::uint32_t>(
+                                           scalar(what.source[2], 32, number::f32, what.literal)))
+                                     : 0;
+  multiply(kind_of, vector(what.source[0], factors), vector(what.source[1], factors),
+           is_constant ? nullptr : vector(what.source[2], sums), constant, vector(what.result, sums));
+}
+
 bool wave::branches(const instruction& what) const {
   switch (what.does) {
     case work::branch_scc0:
@@ -575,8 +603,13 @@ wave::stop wave::run() {
         case work::swizzle:
           exchange_lanes(what);
           break;
-        case work::move_program_counter:
+        case work::copy:
+          copy(what);
+          break;
         case work::matrix:
+          execute_matrix(what);
+          break;
+        case work::move_program_counter:
           throw fault{"is not emulated"};
         default:
           if (branches(what)) at_ = what.target;

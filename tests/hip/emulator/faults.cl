@@ -64,3 +64,34 @@ __kernel void unknown(__global int *out) {
 __kernel void add_one(__global int *sum) {
   __atomic_fetch_add(sum, 1, __ATOMIC_RELAXED);
 }
+
+#ifdef __GFX9__
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+/// d = a b + c, of 32 x 8 and 8 x 32, with the layout that the ISA's manual draws.
+__kernel void multiply_32(__global float *d, __global const half *a, __global const half *b, __global const float *c) {
+  const int i = THREAD % 32, group = THREAD / 32;
+  half4 left, right;
+  float16 sum;
+  for (int j = 0; j < 4; ++j) {
+    left[j] = a[i * 8 + 4 * group + j];
+    right[j] = b[(4 * group + j) * 32 + i];
+  }
+  for (int r = 0; r < 16; ++r) sum[r] = c[(8 * (r / 4) + 4 * group + r % 4) * 32 + i];
+  sum = __builtin_amdgcn_mfma_f32_32x32x8f16(left, right, sum, 0, 0, 0);
+  for (int r = 0; r < 16; ++r) d[(8 * (r / 4) + 4 * group + r % 4) * 32 + i] = sum[r];
+}
+
+/// The same of 16 x 16 and 16 x 16.
+__kernel void multiply_16(__global float *d, __global const half *a, __global const half *b, __global const float *c) {
+  const int i = THREAD % 16, group = THREAD / 16;
+  half4 left, right;
+  float4 sum;
+  for (int j = 0; j < 4; ++j) {
+    left[j] = a[i * 16 + 4 * group + j];
+    right[j] = b[(4 * group + j) * 16 + i];
+  }
+  for (int r = 0; r < 4; ++r) sum[r] = c[(4 * group + r) * 16 + i];
+  sum = __builtin_amdgcn_mfma_f32_16x16x16f16(left, right, sum, 0, 0, 0);
+  for (int r = 0; r < 4; ++r) d[(4 * group + r) * 16 + i] = sum[r];
+}
+#endif

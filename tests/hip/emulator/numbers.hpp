@@ -11,6 +11,8 @@
 
 namespace emulator {
 
+// NOLINTBEGIN(readability-identifier-naming): the manuals' names
+
 __extension__ using int128 = __int128;
 __extension__ using uint128 = unsigned __int128;
 
@@ -438,5 +440,7 @@ inline std::uint8_t BYTE_PERMUTE(std::uint64_t data, std::uint32_t select) {
   if (select >= 8) return (byte(2 * (select - 8) + 1) & 0x80U) != 0 ? 0xff : 0;
   return byte(select);
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace emulator

@@ -37,6 +37,7 @@ enum class work : std::uint8_t {
   permute_back,
   swizzle,
   move_program_counter,
+  copy,
   matrix
 };
 
@@ -77,7 +78,6 @@ struct instruction {
   std::uint32_t offset0 = 0;
   std::uint32_t offset1 = 0;
   std::size_t target = 0;               ///< index of the instruction that a branch goes to
-  std::uint8_t matrix_flags[3] = {};    ///< cbsz, abid, blgp
   std::unique_ptr<instruction> second;  ///< of a dual instruction
 };
 

@@ -75,6 +75,8 @@ class wave {
   void execute_memory(const instruction& what);
   void execute_scalar_memory(const instruction& what);
   void exchange_lanes(const instruction& what);
+  void copy(const instruction& what);
+  void execute_matrix(const instruction& what);
   [[nodiscard]] bool branches(const instruction& what) const;
 
   void send(pending&& one);
