@@ -164,7 +164,8 @@ class Emitter:
             elif letter == "i" and bits > 1:
                 raise NotUnderstood(f"an integer of {bits} bits")
             else:
-                code = f"static_cast<{name}>({code} & static_cast<{name}>((uint128(1) << {bits}) - 1))" if bits > 64 else f"static_cast<{name}>({code} & {(1 << bits) - 1}ULL)"
+                mask = f"static_cast<{name}>((uint128(1) << {bits}) - 1)" if bits > 64 else f"{(1 << bits) - 1}ULL"
+                code = f"static_cast<{name}>({code} & {mask})"
         return code, letter, bits
 
     def value_slice(self, inner, high, low):
@@ -244,7 +245,9 @@ class Emitter:
         (a, a_letter, a_bits), (b, b_letter, b_bits) = self.value(left), self.value(right)
         if operator == "**":
             letter, bits = a_letter, a_bits
-            return f"static_cast<{c_type(letter, bits)}>(std::exp2(double({b})))" if a in ("2.0F", "2.0") else self.fail("a power"), letter, bits
+            if a not in ("2.0F", "2.0"):
+                raise NotUnderstood("a power of what is not 2")
+            return f"static_cast<{c_type(letter, bits)}>(std::exp2(double({b})))", letter, bits
         if operator in ("<<", ">>"):
             letter, bits = (a_letter, a_bits) if a_letter != "n" else ("i", 32)
             name = "shift_left" if operator == "<<" else "shift_right"
@@ -263,10 +266,6 @@ class Emitter:
         if bits == 1 and operator in "+-*":
             raise NotUnderstood("arithmetic of one bit")
         return f"static_cast<{name}>(static_cast<{name}>({a}) {operator} static_cast<{name}>({b}))", letter, bits
-
-    @staticmethod
-    def fail(what):
-        raise NotUnderstood(what)
 
     @staticmethod
     def common(a, b):
@@ -334,7 +333,8 @@ class Emitter:
         self.used.add(name)
         row = f"c.{'data2' if name == 'DATA2' else 'data'}[{low // 32}][lane]"
         if high - low == 63:
-            return f"(static_cast<std::uint64_t>({row}) | static_cast<std::uint64_t>(c.{'data2' if name == 'DATA2' else 'data'}[{low // 32 + 1}][lane]) << 32)", "b", 64
+            next_row = f"c.{'data2' if name == 'DATA2' else 'data'}[{low // 32 + 1}][lane]"
+            return f"(static_cast<std::uint64_t>({row}) | static_cast<std::uint64_t>({next_row}) << 32)", "b", 64
         width = high - low + 1
         return (row, "b", 32) if width == 32 else (f"static_cast<{c_type('u', width)}>({row} >> {low % 32})", "b", width)
 
@@ -421,7 +421,8 @@ class Emitter:
             return self.line(f"c.carry_out[lane] = static_cast<std::uint32_t>({value[0]}) & 1U;")
         if self.mode == SCALAR and name in ("SCC", "EXEC", "VCC"):
             self.written.add(name)
-            return self.line(f"{name} = {'' if name == 'SCC' else 'std::uint64_t'}({self.converted(value, 'u', 64)}){' & 1U' if name == 'SCC' else ''};")
+            code = self.converted(value, "u", 64)
+            return self.line(f"SCC = {code} & 1U;" if name == "SCC" else f"{name} = {code};")
         if self.mode == MEMORY and name in ("RETURN_DATA", "VDATA", "SDATA"):
             bits = (kind or ("u", 32))[1]
             return self.store_data(bits - 1, 0, (self.converted(value, *(kind or ("u", 32))), *(kind or ("u", 32))))
@@ -462,7 +463,8 @@ class Emitter:
         whole = c_type("u", total)
         mask = ((1 << width) - 1) << first
         suffix = "ULL" if total > 32 else "U"
-        return self.line(f"{text} = static_cast<{whole}>(({text} & ~{mask}{suffix}) | ((static_cast<{whole}>({self.converted(value, 'u', width)}) << {first}) & {mask}{suffix}));")
+        placed = f"(static_cast<{whole}>({self.converted(value, 'u', width)}) << {first}) & {mask}{suffix}"
+        return self.line(f"{text} = static_cast<{whole}>(({text} & ~{mask}{suffix}) | ({placed}));")
 
     def assign_index(self, inner, index, value):
         if inner[0] == "name" and inner[1] in self.arrays:
