@@ -173,7 +173,8 @@ thread_local std::uint64_t* executed = nullptr;
 
 void launch(const kernel& what, const grid& where, void* const* values) {
   static std::atomic<std::uint64_t> launches{0};
-  lent arguments{what.code->argument_bytes};
+  // Compilers load more than there is where the segment's alignment lets them.
+  lent arguments{(std::size_t{what.code->argument_bytes} + 63) / 64 * 64};
   std::size_t next = 0;
   for (const argument& one : what.arguments) {
     if (one.hidden.empty())
