@@ -176,7 +176,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
   static const catalog::contents files = tested_catalog().files(describe<Operator>());
   static const auto modules = std::make_shared<module_store>(tested_device().driver());
   const selector& rules = tested_variants<Operator>();
-  static std::set<std::string> met;
+  static std::set<std::uint32_t> met;  // of one name there may be several, for other types
   const auto problem = make_problem<Operator>(call);
   std::vector<std::string> done;
   for (std::uint32_t i = 0; i < rules.candidates.size(); ++i) {
@@ -184,7 +184,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
     const std::string& id = rules.candidates[i].variant->id;
     if (std::find(done.begin(), done.end(), id) != done.end()) continue;
     done.push_back(id);
-    if (!met.insert(id).second && !sampled()) continue;
+    if (!met.insert(i).second && !sampled()) continue;
     tune::forced_source source{files, id, modules};
     dispatcher<Operator> run{source, tested_device()};
     each(id, [&] {

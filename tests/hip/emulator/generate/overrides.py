@@ -1,0 +1,34 @@
+"""Where the published pseudocode is not what the hardware does, or leaves it open."""
+
+import re
+
+
+def corrected(name, text, family):
+    if name.startswith("V_DIV_SCALE_F"):
+        bits = name[len("V_DIV_SCALE_F"):][:2]
+        # What is not scaled passes.
+        return f"D0.f{bits} = S0.f{bits};\n" + text
+    if match := re.match(r"V_DIV_FMAS_F(32|64)", name):
+        bits, scale, middle = match.group(1), *(("64", "127") if match.group(1) == "32" else ("128", "1023"))
+        # v_div_scale scales by 2^64 (f64: 2^128): what undoes it depends on the way the quotient was moved.
+        fused = f"fma(S0.f{bits}, S1.f{bits}, S2.f{bits})"
+        letter = "F" if bits == "32" else ""
+        return (f"if VCC.u64[laneId] then\nif exponent(S2.f{bits}) > {middle} then\nD0.f{bits} = 2.0{letter} ** {scale} * {fused}\n"
+                f"else\nD0.f{bits} = 2.0{letter} ** -{scale} * {fused}\nendif\nelse\nD0.f{bits} = {fused}\nendif")
+    if match := re.match(r"V_LDEXP_F(32|64)", name):
+        # A power of two alone may be out of range where the product is not.
+        return f"D0.f{match.group(1)} = ldexp(S0.f{match.group(1)}, S1.i32)"
+    if re.match(r"V_RCP_(IFLAG_)?F32|V_RSQ_F32", name):
+        # Denormal numbers are flushed: in numbers.hpp, through a square root's and a power's helper.
+        root = "sqrt(S0.f32)" if "RSQ" in name else "flush(S0.f32)"
+        return f"D0.f32 = flush(1.0F / {root})"
+    if name.startswith("V_MAD_MIX"):
+        # Fused, as v_fma_mix: the older name is what the wheel's table has.
+        return text.replace("in[0] * in[1] + in[2]", "fma(in[0], in[1], in[2])")
+    if name in ("V_MAX_F32_E32", "V_MAX_F32_E64"):
+        return "D0.f32 = v_max_f32(S0.f32, S1.f32)"
+    if name in ("V_MIN_F32_E32", "V_MIN_F32_E64"):
+        return "D0.f32 = v_min_f32(S0.f32, S1.f32)"
+    if match := re.match(r"[SV]_(?:BREV|BFREV)_B(32|64)", name):
+        return f"D0.u{match.group(1)} = reverse_bits(S0.u{match.group(1)})"
+    return text

@@ -1,0 +1,291 @@
+// HIP's functions over the emulator: those that the hip backend calls. HIP_EMULATOR_ARCH says which of the
+// library's devices there is, HIP_EMULATOR_DEVICES how many of it. Work is done when it is asked for, so
+// streams are in order.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <switchyard/devices/hip/api.hpp>
+
+#include "module.hpp"
+
+namespace {
+
+namespace hip = switchyard::hip;
+namespace result = switchyard::hip::result;
+constexpr int launch_failure = 719;
+constexpr int no_binary = 209;
+
+const char* setting(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
+const std::string& architecture() {
+  static const std::string name = setting("HIP_EMULATOR_ARCH", emulator::lanes == 64 ? "gfx942" : "gfx1100");
+  return name;
+}
+int device_count() {
+  static const int count = std::atoi(setting("HIP_EMULATOR_DEVICES", "1"));
+  return count;
+}
+
+thread_local int current_device = 0;
+thread_local int last_error = result::success;
+
+int remember(int code) {
+  if (code != result::success) last_error = code;
+  return code;
+}
+bool exists(int device) {
+  return device >= 0 && device < device_count();
+}
+std::string last_text;  // NOLINT: for tests, which ask behind a call
+
+/// The text of what went wrong goes to standard error: HIP has a number only.
+int report(const std::exception& problem, int code) {
+  last_text = problem.what();
+  std::fprintf(stderr, "HIP emulator: %s\n", problem.what());
+  return remember(code);
+}
+
+/// A kernel that failed leaves its device unusable, as a fault does.
+std::atomic<bool> lost{false};
+
+int shared_bytes() {
+  return architecture() == "gfx950" ? 163840 : 65536;
+}
+
+int launch_on(ihipModuleSymbol_t* function, const emulator::grid& where, void** parameters) {
+  const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
+  if (lost) return remember(launch_failure);
+  const std::uint64_t threads = std::uint64_t{where.threads[0]} * where.threads[1] * where.threads[2];
+  if (threads == 0 || threads > kernel.max_threads || where.blocks[0] == 0 || where.blocks[1] == 0 ||
+      where.blocks[2] == 0 || where.blocks[1] > 65535 || where.blocks[2] > 65535 ||
+      std::uint64_t{where.blocks[0]} * where.threads[0] > 0xffffffffU ||
+      kernel.code->shared_bytes + where.shared_bytes > static_cast<std::uint32_t>(shared_bytes()))
+    return remember(result::invalid_value);
+  try {
+    emulator::launch(kernel, where, parameters);
+  } catch (const std::exception& problem) {
+    lost = true;
+    return report(problem, launch_failure);
+  }
+  return result::success;
+}
+
+}  // namespace
+
+struct ihipEvent_t {
+  std::chrono::steady_clock::time_point time;
+};
+
+extern "C" {
+
+/// What the last call that failed found. Not HIP's: for tests of the emulator.
+const char* hipEmulatorProblem() {
+  return last_text.c_str();
+}
+/// Makes the device usable again.
+void hipEmulatorRecover() {
+  lost = false;
+}
+
+int hipInit(unsigned /*flags*/) {
+  return device_count() > 0 ? result::success : remember(result::no_device);
+}
+int hipRuntimeGetVersion(int* version) {
+  *version = 60000000;  // the interface of ROCm 6.0
+  return result::success;
+}
+int hipDriverGetVersion(int* version) {
+  return hipRuntimeGetVersion(version);
+}
+const char* hipGetErrorName(int code) {
+  switch (code) {
+    case result::success:
+      return "hipSuccess";
+    case result::invalid_value:
+      return "hipErrorInvalidValue";
+    case result::out_of_memory:
+      return "hipErrorOutOfMemory";
+    case result::no_device:
+      return "hipErrorNoDevice";
+    case result::invalid_device:
+      return "hipErrorInvalidDevice";
+    case result::not_found:
+      return "hipErrorNotFound";
+    case result::not_supported:
+      return "hipErrorNotSupported";
+    case no_binary:
+      return "hipErrorNoBinaryForGpu";
+    case launch_failure:
+      return "hipErrorLaunchFailure";
+    default:
+      return "hipErrorUnknown";
+  }
+}
+const char* hipGetErrorString(int code) {
+  return code == launch_failure ? "a kernel failed on the emulator; standard error says how"
+                                : hipGetErrorName(code);
+}
+int hipGetLastError() {
+  const int code = last_error;
+  last_error = result::success;
+  return code;
+}
+
+int hipGetDeviceCount(int* count) {
+  *count = device_count();
+  return result::success;
+}
+int hipGetDevice(int* device) {
+  *device = current_device;
+  return result::success;
+}
+int hipSetDevice(int device) {
+  if (!exists(device)) return remember(result::invalid_device);
+  current_device = device;
+  return result::success;
+}
+int hipDeviceGetName(char* name, int bytes, int device) {
+  if (!exists(device)) return remember(result::invalid_device);
+  std::snprintf(name, static_cast<std::size_t>(bytes), "emulated %s", architecture().c_str());
+  return result::success;
+}
+int hipDeviceGetAttribute(int* value, int attribute, int device) {
+  namespace query = hip::device_query;
+  if (!exists(device)) return remember(result::invalid_device);
+  switch (attribute) {
+    case query::clock_khz:
+    case query::memory_clock_khz:
+      *value = 1'000'000;
+      return result::success;
+    case query::cooperative_launch:
+      *value = 0;
+      return result::success;
+    case query::l2_bytes:
+      *value = 4 << 20;
+      return result::success;
+    case query::max_threads_per_block:
+      *value = 1024;
+      return result::success;
+    case query::max_threads_per_multiprocessor:
+      *value = 2048;
+      return result::success;
+    case query::memory_bus_bits:
+      *value = 1024;
+      return result::success;
+    case query::multiprocessors:
+      *value = 8;
+      return result::success;
+    case query::max_shared_bytes_per_block:
+    case query::max_shared_bytes_per_multiprocessor:
+      *value = shared_bytes();
+      return result::success;
+    case query::warp_size:
+      *value = static_cast<int>(emulator::lanes);
+      return result::success;
+    default:
+      return remember(result::invalid_value);
+  }
+}
+int hipDeviceTotalMem(std::size_t* bytes, int device) {
+  if (!exists(device)) return remember(result::invalid_device);
+  *bytes = std::size_t{4} << 30U;
+  return result::success;
+}
+int hipGetDevicePropertiesR0600(void* properties, int device) {
+  constexpr std::size_t structure_bytes = 1472;
+  if (!exists(device)) return remember(result::invalid_device);
+  std::memset(properties, 0, structure_bytes);
+  std::memcpy(static_cast<std::byte*>(properties) + hip::property_layout::architecture_since_6,
+              architecture().c_str(), architecture().size());
+  return hipDeviceGetName(static_cast<char*>(properties), 255, device);
+}
+
+int hipStreamGetDevice(ihipStream_t* /*stream*/, int* device) {
+  *device = current_device;
+  return result::success;
+}
+int hipStreamIsCapturing(ihipStream_t* /*stream*/, int* capturing) {
+  *capturing = hip::capture::none;
+  return result::success;
+}
+int hipThreadExchangeStreamCaptureMode(int* /*mode*/) {
+  return result::success;
+}
+int hipStreamSynchronize(ihipStream_t* /*stream*/) {
+  return lost ? remember(launch_failure) : result::success;
+}
+
+int hipModuleLoadData(ihipModule_t** out, const void* image) {
+  try {
+    *out = reinterpret_cast<ihipModule_t*>(
+        new emulator::module{static_cast<const std::byte*>(image), architecture()});
+  } catch (const std::exception& problem) {
+    return report(problem, no_binary);
+  }
+  return result::success;
+}
+int hipModuleUnload(ihipModule_t* loaded) {
+  delete reinterpret_cast<emulator::module*>(loaded);
+  return result::success;
+}
+int hipModuleGetFunction(ihipModuleSymbol_t** function, ihipModule_t* loaded, const char* name) {
+  try {
+    const emulator::kernel* const found = reinterpret_cast<emulator::module*>(loaded)->find(name);
+    if (found == nullptr) return remember(result::not_found);
+    *function = reinterpret_cast<ihipModuleSymbol_t*>(const_cast<emulator::kernel*>(found));
+  } catch (const std::exception& problem) {
+    return report(problem, no_binary);
+  }
+  return result::success;
+}
+int hipModuleLaunchKernel(ihipModuleSymbol_t* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z, unsigned bytes,
+                          ihipStream_t* /*stream*/, void** parameters, void** extra) {
+  if (extra != nullptr) return remember(result::not_supported);
+  return launch_on(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes}, parameters);
+}
+
+int hipEventCreate(ihipEvent_t** event) {
+  *event = new ihipEvent_t{};
+  return result::success;
+}
+int hipEventDestroy(ihipEvent_t* event) {
+  delete event;
+  return result::success;
+}
+int hipEventRecord(ihipEvent_t* event, ihipStream_t* /*stream*/) {
+  event->time = std::chrono::steady_clock::now();
+  return result::success;
+}
+int hipEventSynchronize(ihipEvent_t* /*event*/) {
+  return lost ? remember(launch_failure) : result::success;
+}
+int hipEventElapsedTime(float* milliseconds, ihipEvent_t* from, ihipEvent_t* to) {
+  *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
+  return result::success;
+}
+
+int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int /*kind*/, ihipStream_t* /*stream*/) {
+  if (bytes != 0) std::memmove(to, from, bytes);
+  return lost ? remember(launch_failure) : result::success;
+}
+int hipMemsetAsync(void* address, int byte, std::size_t bytes, ihipStream_t* /*stream*/) {
+  if (bytes != 0) std::memset(address, byte, bytes);
+  return result::success;
+}
+int hipMallocAsync(void** address, std::size_t bytes, ihipStream_t* /*stream*/) {
+  *address = emulator::allocate(bytes);
+  return *address == nullptr ? remember(result::out_of_memory) : result::success;
+}
+int hipFreeAsync(void* address, ihipStream_t* /*stream*/) {
+  return emulator::release(address) ? result::success : remember(result::invalid_value);
+}
+
+}  // extern "C"
