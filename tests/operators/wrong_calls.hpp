@@ -28,6 +28,8 @@
 
 namespace switchyard::test {
 
+__extension__ using wide = __int128;  // products of extents and strides overflow nowhere
+
 /// A tensor of a call: what it spans, as its arguments say.
 struct spanned {
   const void* const* address;
@@ -42,8 +44,8 @@ struct spanned {
     }
     std::int64_t last = 0;
     for (const auto& [extent, stride] : dims) {
-      const __int128 far = static_cast<__int128>(extent - 1) * (stride < 0 ? 0 : stride);
-      if (far >= __int128{1} << 47U) return -1;
+      const wide far = static_cast<wide>(extent - 1) * (stride < 0 ? 0 : stride);
+      if (far >= wide{1} << 47U) return -1;
       last += static_cast<std::int64_t>(far);
     }
     return static_cast<std::int64_t>(last + 1) * bytes;
@@ -198,12 +200,12 @@ class wrong_calls {
     bool is_possible = true;
     bool is_placed = true;
     bool has_numbers = true;
-    __int128 work = 1;
+    wide work = 1;
     for (const spanned& each : all) {
       if (*each.address == nullptr) continue;
-      __int128 elements = 1;
+      wide elements = 1;
       for (const auto& [extent, stride] : each.dims)
-        elements *= extent > 0 && elements < (__int128{1} << 60U) ? extent : 1;
+        elements *= extent > 0 && elements < (wide{1} << 60U) ? extent : 1;
       work = std::max(work, elements);
       const std::int64_t span = each.span();
       is_possible = is_possible && span >= 0;

@@ -458,14 +458,14 @@ def main():
                     groups=[dict(tree.table["groups"][0], rows=[{"at": [1, size], "times_us": times} for size in sizes])], **more)
 
     home = os.path.relpath(os.path.dirname(tree.table_path), folder)
-    a, z, own = (f"{home}/{name}.json" for name in ("aaa", "zzz", "invented-h200"))
+    a, z, mine = (f"{home}/{name}.json" for name in ("aaa", "zzz", "invented-h200"))
     example = (". For example, at dtype=bf16 batch=1 seqlen=64 'large' is fastest here, and 'small' there. Keep one table for each "
                "device: `switchyard merge` joins several")
-    own_example = example.replace("'large' is fastest here, and 'small'", "'small' is fastest here, and 'large'")
+    my_example = example.replace("'large' is fastest here, and 'small'", "'small' is fastest here, and 'large'")
     for name in (a, z):
         checks.equal(repeated([name], of("large", "2026-11-22", 64)),
-                     [(own, "warning", f"1 row has another winner in {name}, a table for the same device, which decides: it is measured "
-                       f"2026-11-22, this file undated{own_example}")], f"check: a newer {name}")
+                     [(mine, "warning", f"1 row has another winner in {name}, a table for the same device, which decides: it is measured "
+                       f"2026-11-22, this file undated{my_example}")], f"check: a newer {name}")
         checks.equal(repeated([name], of("small", "2026-11-22", 64)), [], f"check: a newer {name} with the same winner")
         checks.equal(repeated([name], of("small", "2026-11-22", 65)), [], f"check: a newer {name} with other sizes")
     checks.equal(repeated([a, z], of("small", "2026-11-20", 64, 4096), of("large", "2026-11-20", 64, 4096)),
