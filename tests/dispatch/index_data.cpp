@@ -46,7 +46,7 @@ json conditional_variant() {
   return out;
 }
 
-alignas(64) std::array<std::byte, 64> memory{};
+alignas(64) std::array<std::byte, 64> storage{};
 
 /// Counts launches; may pretend to be a GPU.
 class counting_driver final : public sy::tune::forwarding_driver {
@@ -71,7 +71,7 @@ struct prompt {
   std::array<std::int32_t, 3> cu{0, 3, 8};
   attention_forward::arguments call;
   prompt() {
-    const sy::tensor q{memory.data(), sy::dtype::bf16, {8, 4, 128}};
+    const sy::tensor q{storage.data(), sy::dtype::bf16, {8, 4, 128}};
     const sy::const_tensor lengths{cu.data(), sy::dtype::i32, {3}};
     call = attention_forward::call(
         q, q, q, q, {.cu_seqlens_q = lengths, .cu_seqlens_k = lengths, .longest_q = 5, .longest_k = 5});
