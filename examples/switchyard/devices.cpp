@@ -86,7 +86,7 @@ void complete_properties(sy::device_properties& device) {
     }
   }
   if (device.attribute("warp_size") == 0 && device.backend != "host") {
-    device.set("warp_size", device.backend == "hip" && device.arch.starts_with("gfx9") ? 64 : 32);
+    device.set("warp_size", sy::tool::usual_warp_size({device.backend, device.arch}));
   }
   if (device.attribute("shared_bytes_per_block") == 0)
     device.set("shared_bytes_per_block", sy::tool::most_shared_bytes({device.backend, device.arch}));

@@ -20,6 +20,9 @@ inline constexpr std::int64_t most_buffer_bytes = std::int64_t{1} << 46U;
 /// Bytes of scratch memory that a block of the host backend can have.
 inline constexpr std::uint32_t most_host_scratch_bytes = std::uint32_t{1} << 30U;
 
+/// Blocks in each dimension of a CUDA grid, for every compute capability since 3.0.
+inline constexpr dim3 most_cuda_grid{0x7fffffff, 0xffff, 0xffff};
+
 /// Threads that a block can have; 0: the backend sets no limit. A kernel may take fewer.
 [[nodiscard]] constexpr std::uint32_t most_block_threads(std::string_view backend) noexcept {
   return backend == "cuda" || backend == "hip" ? 1024 : 0;
@@ -41,11 +44,8 @@ namespace detail {
   return !__builtin_mul_overflow(count, std::uint64_t{grid.z}, &count) && count <= most;
 }
 
-/// Of every compute capability since 3.0.
 [[nodiscard]] constexpr bool fits_cuda(const dim3& grid) noexcept {
-  constexpr std::uint32_t most_x = 0x7fffffff;
-  constexpr std::uint32_t most_yz = 0xffff;
-  return grid.x <= most_x && grid.y <= most_yz && grid.z <= most_yz;
+  return grid.x <= most_cuda_grid.x && grid.y <= most_cuda_grid.y && grid.z <= most_cuda_grid.z;
 }
 
 /// HIP counts the threads of each dimension in 32 bits.

@@ -176,7 +176,7 @@ inline void check_tensor_maps(const placed_launch& at, const std::vector<paramet
                      "kernel '" + kernel->name + "' names no function: its description's 'run' is null"});
     }
     detail::check_kernel_parameters(at, *kernel, out);
-    const std::uint32_t warp = at.on.arch.starts_with("gfx9") ? 64 : 32;
+    const std::uint32_t warp = usual_warp_size(at.on);
     if (at.on.backend == "hip" && kernel->warp_size != 0 && kernel->warp_size != warp) {
       out.push_back({error_code::blob_not_loadable, "kernel '" + kernel->name + "' has wavefronts of " +
                                                         std::to_string(kernel->warp_size) + ", devices of " +

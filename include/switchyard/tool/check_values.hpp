@@ -25,44 +25,20 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/base/dim3.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
+#include <switchyard/problem/launch_limits.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/target.hpp>
+#include <switchyard/tool/usual_device.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 namespace tool {
-
-/// A device of a target as most are, for expressions that read its attributes.
-[[nodiscard]] inline device_properties usual_device(const target& on) {
-  device_properties out;
-  out.backend = on.backend;
-  out.arch = on.arch;
-  constexpr std::int64_t gib = std::int64_t{1} << 30U;
-  const bool is_host = on.backend == "host";
-  out.set("multiprocessors", is_host ? 16 : 128);
-  out.set("memory_bytes", 64 * gib);
-  out.set("memory_bandwidth", 1000 * gib);
-  out.set("l2_bytes", gib / 32);
-  out.set("shared_bytes_per_block", is_host ? gib : 64 * 1024);
-  out.set("shared_bytes_per_multiprocessor", 64 * 1024);
-  out.set("registers_per_multiprocessor", 65536);
-  out.set("threads_per_multiprocessor", 2048);
-  out.set("max_threads_per_block", 1024);
-  out.set("warp_size", on.backend == "hip" && on.arch.starts_with("gfx9") ? 64 : 32);
-  out.set("clock_khz", 2'000'000);
-  out.set("driver_version", 13000);
-  for (const std::string_view flag : {"cluster_launch", "cooperative_launch", "tensor_maps", "avx2", "fma",
-                                      "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"})
-    out.set(flag, 1);
-  if (const auto arch = switchyard::detail::parse_cuda_arch(on.arch); on.backend == "cuda" && arch)
-    out.set("compute_capability", arch->major * 10 + arch->minor);
-  return out;
-}
 
 /// What is wrong with one expression of a variant.
 struct value_problem {
@@ -128,33 +104,34 @@ class value_checker {
   }
 
   void check_launch_values(const launch& each) {
-    constexpr std::int64_t extent = 0xffffffff;
-    constexpr std::int64_t most_scratch = std::int64_t{1} << 30U;
-    const bool is_cuda = on_.backend == "cuda";
+    constexpr std::uint32_t extent = 0xffffffff;
+    constexpr dim3 any_grid{extent, extent, extent};
+    const dim3& most_grid = on_.backend == "cuda" ? most_cuda_grid : any_grid;
+    const std::array<std::uint32_t, 3> most{most_grid.x, most_grid.y, most_grid.z};
     const std::string kernel = "kernel '" + each.kernel + "': ";
     static constexpr std::array<std::string_view, 3> names{"[0]", "[1]", "[2]"};
     for (std::size_t i = 0; i < 3; ++i) {
-      const std::int64_t most = !is_cuda ? extent : i == 0 ? 0x7fffffff : 0xffff;
-      check(each.grid[i], kernel + "grid" + std::string{names[i]}, 0, most);
+      check(each.grid[i], kernel + "grid" + std::string{names[i]}, 0, most[i]);
       check(each.block[i], kernel + "block" + std::string{names[i]}, 1, extent);
       check(each.cluster[i], kernel + "cluster" + std::string{names[i]}, 1, extent);
     }
     check_grid_size(each, kernel);
     // More than a device has makes the variant serve other calls only, but for the host's, whose limit no
     // attribute states.
-    check(each.shared_bytes, kernel + "shared_bytes", 0, on_.backend == "host" ? most_scratch : extent);
+    check(each.shared_bytes, kernel + "shared_bytes", 0,
+          on_.backend == "host" ? most_host_scratch_bytes : extent);
     check_parameters(each.parameters, kernel);
   }
 
   void check_grid_size(const launch& each, const std::string& kernel) {
-    constexpr std::uint64_t most_blocks = std::uint64_t{1} << 63U;
-    std::uint64_t blocks = 1;
-    for (const expression& extent : each.grid) {
-      const auto value = constant_of(extent);
+    std::array<std::uint32_t, 3> grid{};
+    for (std::size_t i = 0; i < grid.size(); ++i) {
+      const auto value = constant_of(each.grid[i]);
       if (!value || *value < 0) return;
-      if (__builtin_mul_overflow(blocks, static_cast<std::uint64_t>(*value), &blocks)) blocks = UINT64_MAX;
+      grid[i] = static_cast<std::uint32_t>(std::min<std::int64_t>(*value, 0xffffffff));
     }
-    if (blocks > most_blocks)
+    std::uint64_t blocks = 0;
+    if (!switchyard::detail::count_blocks({grid[0], grid[1], grid[2]}, blocks))
       out_.push_back({"grid blocks", kernel + "grid has more than 2^63 blocks for every call"});
   }
 

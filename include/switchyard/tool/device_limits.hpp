@@ -43,6 +43,11 @@ namespace tool {
   return 0;
 }
 
+/// Threads of a warp; 32 where a backend has none.
+[[nodiscard]] inline std::uint32_t usual_warp_size(const target& of) noexcept {
+  return of.backend == "hip" && of.arch.starts_with("gfx9") ? 64 : 32;
+}
+
 /// Most threads of a block; 0 where there is no limit.
 [[nodiscard]] inline std::int64_t most_threads(const target& of) noexcept {
   return most_block_threads(of.backend);
