@@ -91,8 +91,7 @@ template <class... Pointers>
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned_for(
     dtype type, const Pointers*... pointers) noexcept {
   const auto size = static_cast<std::uintptr_t>(detail::size_of_legal(type));
-  const std::uintptr_t off = (reinterpret_cast<std::uintptr_t>(pointers) | ...) & (size - 1);
-  return static_cast<std::int64_t>(std::uintptr_t{0} - off);
+  return static_cast<std::int64_t>(std::uintptr_t{0} - (address_bits(pointers...) & (size - 1)));
 }
 
 /// Negative where a float is negative, NaN, or not below a bound above 0. For values that no axis holds, or

@@ -96,11 +96,10 @@ struct gated_activation {
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
-    return reach::wrong_dimension({{"columns", a.columns},
-                                   {"rows", a.rows},
-                                   {"rows", a.rows, "gate_stride_row", a.gate_stride_row},
-                                   {"rows", a.rows, "up_stride_row", a.up_stride_row, a.up != nullptr},
-                                   {"rows", a.rows, "out_stride_row", a.out_stride_row}});
+    return reach::wrong_rows(a.rows, a.columns,
+                             {{"gate_stride_row", a.gate_stride_row},
+                              {"up_stride_row", a.up_stride_row, a.up != nullptr},
+                              {"out_stride_row", a.out_stride_row}});
   }
 
   /// The arguments of a call: gate, up and out are [rows, columns]. What else a call has, `function`,

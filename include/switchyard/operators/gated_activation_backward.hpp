@@ -107,14 +107,12 @@ struct gated_activation_backward {
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
-    return reach::wrong_dimension(
-        {{"columns", a.columns},
-         {"rows", a.rows},
-         {"rows", a.rows, "grad_out_stride_row", a.grad_out_stride_row},
-         {"rows", a.rows, "gate_stride_row", a.gate_stride_row},
-         {"rows", a.rows, "up_stride_row", a.up_stride_row, a.up != nullptr},
-         {"rows", a.rows, "grad_gate_stride_row", a.grad_gate_stride_row},
-         {"rows", a.rows, "grad_up_stride_row", a.grad_up_stride_row, a.grad_up != nullptr}});
+    return reach::wrong_rows(a.rows, a.columns,
+                             {{"grad_out_stride_row", a.grad_out_stride_row},
+                              {"gate_stride_row", a.gate_stride_row},
+                              {"up_stride_row", a.up_stride_row, a.up != nullptr},
+                              {"grad_gate_stride_row", a.grad_gate_stride_row},
+                              {"grad_up_stride_row", a.grad_up_stride_row, a.grad_up != nullptr}});
   }
 
   /// The arguments of a call: grad_out, gate, up, grad_gate and grad_up, each [rows, columns], and

@@ -117,13 +117,12 @@ struct layer_norm_backward {
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
-    return reach::wrong_dimension({{"columns", a.columns},
-                                   {"rows", a.rows},
-                                   {"rows", a.rows, "grad_out_stride_row", a.grad_out_stride_row},
-                                   {"rows", a.rows, "h_stride_row", a.h_stride_row},
-                                   {"rows", a.rows, "grad_x_stride_row", a.grad_x_stride_row},
-                                   {"rows", a.rows, "grad_residual_stride_row", a.grad_residual_stride_row,
-                                    a.grad_residual != nullptr}});
+    return reach::wrong_rows(
+        a.rows, a.columns,
+        {{"grad_out_stride_row", a.grad_out_stride_row},
+         {"h_stride_row", a.h_stride_row},
+         {"grad_x_stride_row", a.grad_x_stride_row},
+         {"grad_residual_stride_row", a.grad_residual_stride_row, a.grad_residual != nullptr}});
   }
 
   /// What a call may have besides.

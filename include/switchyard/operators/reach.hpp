@@ -67,6 +67,23 @@ struct dimension {
   return {};
 }
 
+/// The stride of a tensor's rows.
+struct row_stride {
+  std::string_view name;
+  std::int64_t stride = 0;
+  bool is_used = true;
+};
+
+/// The same for tensors of rows and columns.
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string wrong_rows(std::int64_t rows, std::int64_t columns,
+                                                                      std::initializer_list<row_stride> all) {
+  std::string out = wrong_dimension({{"columns", columns}, {"rows", rows}});
+  for (const row_stride& each : all) {
+    if (out.empty()) out = wrong_dimension({{"rows", rows, each.name, each.stride, each.is_used}});
+  }
+  return out;
+}
+
 }  // namespace operators::reach
 
 }  // namespace v0

@@ -112,13 +112,12 @@ struct rms_norm {
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
-    return reach::wrong_dimension(
-        {{"columns", a.columns},
-         {"rows", a.rows},
-         {"rows", a.rows, "x_stride_row", a.x_stride_row},
-         {"rows", a.rows, "out_stride_row", a.out_stride_row},
-         {"rows", a.rows, "residual_stride_row", a.residual_stride_row, a.residual != nullptr},
-         {"rows", a.rows, "residual_out_stride_row", a.residual_out_stride_row, a.residual_out != nullptr}});
+    return reach::wrong_rows(
+        a.rows, a.columns,
+        {{"x_stride_row", a.x_stride_row},
+         {"out_stride_row", a.out_stride_row},
+         {"residual_stride_row", a.residual_stride_row, a.residual != nullptr},
+         {"residual_out_stride_row", a.residual_out_stride_row, a.residual_out != nullptr}});
   }
 
   /// What a call may have besides x and out.

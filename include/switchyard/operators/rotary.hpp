@@ -16,8 +16,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/operators/index_data.hpp>
-#include <switchyard/operators/reach.hpp>
+#include <switchyard/operators/rotary_memory.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
 
@@ -205,12 +204,7 @@ struct rotary {
 
   /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, positions and
   /// sequence_offsets; empty when nothing is.
-  [[nodiscard]] static std::string check_memory(const arguments& a) {
-    if (!reach::is_near(a, fields)) {
-      if (std::string wrong = wrong_reach(a); !wrong.empty()) return wrong;
-    }
-    return wrong_indices(a);
-  }
+  [[nodiscard]] static std::string check_memory(const arguments& a) { return check_rotary_memory(a, fields); }
 
   /// What a call may have besides q and k.
   struct options {
@@ -340,72 +334,6 @@ struct rotary {
            (rows < 0 ? std::string{}
                      : ", but cos and sin have rows for " + std::to_string(rows) + " positions") +
            ": offset must not be negative, and offset + seqlen at most the number of positions";
-  }
-
-  [[nodiscard]] static std::string wrong_indices(const arguments& a) {
-    const bool has_table = a.cos != nullptr;
-    if (a.cu_seqlens == nullptr && (!has_table || !any_given(a.positions, a.sequence_offsets))) return {};
-    if (a.alignment() == 0) return {};  // check() says why
-    if (std::string wrong = indices::wrong_count("tokens", a.tokens); !wrong.empty()) return wrong;
-    if (a.cu_seqlens != nullptr) {
-      if (std::string wrong = indices::wrong_cu_seqlens("cu_seqlens", a.cu_seqlens, a.batch,
-                                                        {"seqlen", a.seqlen}, {"q", a.tokens});
-          !wrong.empty())
-        return wrong;
-    }
-    if (!has_table) return {};
-    const indices::bound rows = indices::known_or_far({"positions in cos and sin", a.table_rows},
-                                                      "positions that any memory holds", a.table_stride);
-    if (a.positions != nullptr) {
-      const std::int64_t count = a.cu_seqlens != nullptr
-                                     ? (a.batch > 0 ? std::int64_t{a.cu_seqlens[a.batch]} : 0)
-                                     : detail::checked_product(a.batch, a.seqlen);
-      return indices::wrong_numbers("positions", a.positions, count, rows);
-    }
-    for (std::int64_t b = 0; b < a.batch; ++b) {
-      const std::int64_t length =
-          a.cu_seqlens != nullptr ? std::int64_t{a.cu_seqlens[b + 1]} - a.cu_seqlens[b] : a.seqlen;
-      if (length <= 0) continue;
-      const std::int64_t first = a.sequence_offsets != nullptr ? a.sequence_offsets[b] : a.offset;
-      if (first >= 0 && first < rows.count && length <= rows.count - first) continue;
-      return (a.sequence_offsets != nullptr ? indices::entry("sequence_offsets", b, first)
-                                            : "offset is " + std::to_string(first)) +
-             ", and the sequence has " + std::to_string(length) + " tokens: positions must be at least 0" +
-             indices::below(rows);
-    }
-    return {};
-  }
-
-  [[nodiscard, gnu::cold]] static std::string wrong_reach(const arguments& call) {
-    const arguments a = without_unused_strides(call);
-    const bool is_dense = a.cu_seqlens == nullptr;
-    const bool has_q = a.heads > 0;
-    const bool has_k = a.heads_kv > 0;
-    const std::int64_t tokens = is_dense || a.tokens < 0 ? a.seqlen : a.tokens;
-    std::int64_t end = 0;
-    if (!any_given(a.positions, a.sequence_offsets) && __builtin_add_overflow(a.offset, a.seqlen, &end))
-      end = INT64_MAX;
-    return reach::wrong_dimension(
-        {{"batch", a.batch},
-         {"heads", a.heads},
-         {"heads_kv", a.heads_kv},
-         {"head_dim", a.head_dim},
-         {"batch", a.batch, "q_stride_batch", a.q_stride_batch, has_q && is_dense},
-         {"batch", a.batch, "q_out_stride_batch", a.q_out_stride_batch, has_q && is_dense},
-         {"batch", a.batch, "k_stride_batch", a.k_stride_batch, has_k && is_dense},
-         {"batch", a.batch, "k_out_stride_batch", a.k_out_stride_batch, has_k && is_dense},
-         {"seqlen", tokens, "q_stride_token", a.q_stride_token, has_q},
-         {"seqlen", tokens, "q_out_stride_token", a.q_out_stride_token, has_q},
-         {"seqlen", tokens, "k_stride_token", a.k_stride_token, has_k},
-         {"seqlen", tokens, "k_out_stride_token", a.k_out_stride_token, has_k},
-         {"heads", a.heads, "q_stride_head", a.q_stride_head},
-         {"heads", a.heads, "q_out_stride_head", a.q_out_stride_head},
-         {"heads_kv", a.heads_kv, "k_stride_head", a.k_stride_head},
-         {"heads_kv", a.heads_kv, "k_out_stride_head", a.k_out_stride_head},
-         {"the number of positions", call.table_rows, "table_stride", a.table_stride, a.cos != nullptr},
-         {"offset + seqlen", end},
-         {"offset + seqlen", end, "table_stride", a.table_stride, a.cos != nullptr},
-         {"batch", a.batch, "seqlen", a.seqlen, a.positions != nullptr && is_dense}});
   }
 
   [[nodiscard]] static std::string check_strides(const arguments& call) {

@@ -76,10 +76,8 @@ struct softmax {
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
-    return reach::wrong_dimension({{"columns", a.columns},
-                                   {"rows", a.rows},
-                                   {"rows", a.rows, "x_stride_row", a.x_stride_row},
-                                   {"rows", a.rows, "out_stride_row", a.out_stride_row}});
+    return reach::wrong_rows(a.rows, a.columns,
+                             {{"x_stride_row", a.x_stride_row}, {"out_stride_row", a.out_stride_row}});
   }
 
   /// The arguments of a call: x and out are [rows, columns]. What else a call has, `scale`, follows:

@@ -78,11 +78,10 @@ struct softmax_backward {
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
-    return reach::wrong_dimension({{"columns", a.columns},
-                                   {"rows", a.rows},
-                                   {"rows", a.rows, "grad_out_stride_row", a.grad_out_stride_row},
-                                   {"rows", a.rows, "out_stride_row", a.out_stride_row},
-                                   {"rows", a.rows, "grad_x_stride_row", a.grad_x_stride_row}});
+    return reach::wrong_rows(a.rows, a.columns,
+                             {{"grad_out_stride_row", a.grad_out_stride_row},
+                              {"out_stride_row", a.out_stride_row},
+                              {"grad_x_stride_row", a.grad_x_stride_row}});
   }
 
   /// The arguments of a call: grad_out, out and grad_x, each [rows, columns], and `scale`. Throws call_error
