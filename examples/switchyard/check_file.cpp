@@ -199,28 +199,13 @@ void check_values(const sy::manifest& from, const known_operator& known, report&
   });
 }
 
-/// A message of a reader without the indices of its JSON pointer: equal for entries that have the same wrong.
-std::string without_indices(const std::string& message, const std::string& path) {
-  std::size_t at = message.find(path + ": /");
-  if (at == std::string::npos) return message;
-  at += path.size() + 2;
-  const std::size_t end = std::min(message.find(": ", at), message.size());
-  std::string out = message.substr(0, at);
-  for (bool in_index = false; at < end; ++at) {
-    const bool is_digit = message[at] >= '0' && message[at] <= '9';
-    in_index = is_digit && (in_index || message[at - 1] == '/');
-    if (!in_index) out += message[at];
-  }
-  return out + message.substr(end);
-}
-
 template <class Content, class Parse>
 [[nodiscard]] std::shared_ptr<const Content> parse(const std::string& path, report& out,
                                                    const Parse& parse_text) {
   sy::warnings warned;
   auto content = std::make_shared<const Content>(parse_text(warned));
   folded_findings found;
-  for (const std::string& each : warned.messages) found.add(without_indices(each, path), each);
+  for (const std::string& each : warned.messages) found.add(sy::without_indices(each, path), each);
   found.visit([&](const std::string& each) { out.add_message(severity::error, path, each); });
   if (warned.left_out > 0) {
     out.add(severity::error, path, "and " + std::to_string(warned.left_out) + " more invalid entries");

@@ -75,7 +75,7 @@ class report {
 /// more there are.
 class folded_findings {
  public:
-  /// `kind` is equal for places that have the same wrong.
+  /// `kind` is equal for places that are wrong in the same way.
   void add(const std::string& kind, std::string message) {
     const auto [at, is_new] = places_.try_emplace(kind, all_.size());
     if (is_new) {

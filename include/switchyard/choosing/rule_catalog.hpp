@@ -181,7 +181,7 @@ class rule_catalog {
     void add(const warnings& warned, const std::string& path) {
       const std::scoped_lock lock{mutex_};
       std::set<std::string>& said = of_files_[path];
-      for (const group_of_same& each : group_same(warned.messages)) {
+      for (const group_of_same& each : group_same(warned.messages, path)) {
         if (said.size() >= most_known || !said.insert(each.kind).second) continue;
         warn_(each.first + (each.more == 0 ? std::string{}
                                            : " (the same in " + std::to_string(each.more) +

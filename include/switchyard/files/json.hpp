@@ -1,6 +1,7 @@
 // Bounded reading of JSON files, with errors that name the file and the entry.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -194,6 +195,22 @@ struct warnings {
   }
 };
 
+/// A message of a reader without the indices of its JSON pointer: equal for entries that are wrong in the
+/// same way.
+[[nodiscard]] inline std::string without_indices(const std::string& message, const std::string& path) {
+  std::size_t at = message.find(path + ": /");
+  if (at == std::string::npos) return message;
+  at += path.size() + 2;
+  const std::size_t end = std::min(message.find(": ", at), message.size());
+  std::string out = message.substr(0, at);
+  for (bool in_index = false; at < end; ++at) {
+    const bool is_digit = message[at] >= '0' && message[at] <= '9';
+    in_index = is_digit && (in_index || message[at - 1] == '/');
+    if (!in_index) out += message[at];
+  }
+  return out + message.substr(end);
+}
+
 /// Messages that differ in the number of an entry alone: one mistake of many entries.
 struct group_of_same {
   std::string kind;
@@ -201,21 +218,13 @@ struct group_of_same {
   std::size_t more = 0;  ///< how many others
 };
 
-/// Groups messages, in the order of the first of each group.
-[[nodiscard]] inline std::vector<group_of_same> group_same(std::span<const std::string> messages) {
+/// Groups messages of a file, in the order of the first of each group.
+[[nodiscard]] inline std::vector<group_of_same> group_same(std::span<const std::string> messages,
+                                                           const std::string& path) {
   std::vector<group_of_same> out;
   std::map<std::string, std::size_t> known;
   for (const std::string& each : messages) {
-    std::string kind;
-    for (std::size_t i = 0; i < each.size(); ++i) {
-      const bool is_number = i > 0 && each[i - 1] == '/' && each[i] >= '0' && each[i] <= '9';
-      if (!is_number) {
-        kind += each[i];
-        continue;
-      }
-      while (i + 1 < each.size() && each[i + 1] >= '0' && each[i + 1] <= '9') ++i;
-      kind += '#';
-    }
+    std::string kind = without_indices(each, path);
     const auto [found, is_new] = known.try_emplace(kind, out.size());
     if (is_new) {
       out.push_back({std::move(kind), each, 0});
