@@ -38,6 +38,22 @@ std::unique_ptr<sy::cuda::driver> device_over(std::shared_ptr<const sy::cuda::ap
   return std::make_unique<sy::cuda::driver>(std::move(table), ordinal, primary(ordinal), false);
 }
 
+/// A kernel on the first device, loaded for as long as this lives.
+struct loaded_kernel {
+  loaded_kernel() {
+    const auto image = ptx();
+    module = device->load(image, "text.ptx");
+    function = device->find(module, "kernel");
+  }
+  loaded_kernel(const loaded_kernel&) = delete;
+  loaded_kernel& operator=(const loaded_kernel&) = delete;
+  ~loaded_kernel() { device->unload(module); }
+
+  const std::shared_ptr<sy::cuda::driver> device = sy::cuda::open(0, fake_options());
+  sy::module_handle module = nullptr;
+  sy::function_handle function = nullptr;
+};
+
 }  // namespace
 
 TEST_CASE("a driver that cannot be used says why") {
@@ -215,64 +231,53 @@ TEST_CASE("launch attributes are set when they are asked for") {
 }
 
 TEST_CASE("a cluster is passed along in its order") {
-  const auto device = sy::cuda::open(0, fake_options());
-  const auto image = ptx();
-  auto* const module = device->load(image, "text.ptx");
-  auto* const function = device->find(module, "kernel");
-  REQUIRE(device->launch(function, {.cluster = {4, 2, 3}}, nullptr, nullptr) == 0);
+  const loaded_kernel kernel;
+  REQUIRE(kernel.device->launch(kernel.function, {.cluster = {4, 2, 3}}, nullptr, nullptr) == 0);
   CHECK(notes().cluster == std::array<unsigned, 3>{4, 2, 3});
-  device->unload(module);
 }
 
 TEST_CASE(
     "what the first attempt of a launch is refused for its context, the second launches, and nothing else") {
-  const auto device = sy::cuda::open(0, fake_options());
   set_current(nullptr);
-  const auto image = ptx();
-  auto* const module = device->load(image, "text.ptx");
-  auto* const function = device->find(module, "kernel");
+  const loaded_kernel kernel;
   const fake_stream stream{primary(0)};
   const auto launches = [] { return fake<int>("fake_cuda_launches", primary(0)); };
   for (const int code : {sy::cuda::result::invalid_context, sy::cuda::result::invalid_handle}) {
     const int before = launches();
     notes().launch_answers = {code, 0};
-    CHECK(device->try_launch(function, {}, nullptr, stream.get()) == code);
+    CHECK(kernel.device->try_launch(kernel.function, {}, nullptr, stream.get()) == code);
     CHECK(launches() == before);
-    CHECK(device->launch_again(code, function, {}, nullptr, stream.get()) == 0);
+    CHECK(kernel.device->launch_again(code, kernel.function, {}, nullptr, stream.get()) == 0);
     CHECK(launches() == before + 1);
     notes().launch_answers = {};
-    CHECK(device->launch_again(code, function, {}, nullptr, nullptr) == code);  // it was in its context
+    CHECK(kernel.device->launch_again(code, kernel.function, {}, nullptr, nullptr) ==
+          code);  // it was in its context
     CHECK(launches() == before + 1);
   }
   const int before = launches();
-  CHECK(device->launch_again(sy::cuda::result::out_of_memory, function, {}, nullptr, stream.get()) ==
-        sy::cuda::result::out_of_memory);
+  CHECK(kernel.device->launch_again(sy::cuda::result::out_of_memory, kernel.function, {}, nullptr,
+                                    stream.get()) == sy::cuda::result::out_of_memory);
   CHECK(launches() == before);
-  device->unload(module);
 }
 
 TEST_CASE("a launch that the driver says is in another context is tried again there, once") {
-  const auto device = sy::cuda::open(0, fake_options());
   set_current(nullptr);
-  const auto image = ptx();
-  auto* const module = device->load(image, "text.ptx");
-  auto* const function = device->find(module, "kernel");
+  const loaded_kernel kernel;
   const fake_stream stream{primary(0)};
   const auto launches = [] { return fake<int>("fake_cuda_launches", primary(0)); };
   for (const int code : {sy::cuda::result::invalid_context, sy::cuda::result::invalid_handle}) {
     const int before = launches();
     notes().launch_answers = {code, 0};
-    CHECK(device->launch(function, {}, nullptr, stream.get()) == 0);
+    CHECK(kernel.device->launch(kernel.function, {}, nullptr, stream.get()) == 0);
     CHECK(launches() == before + 1);
     notes().launch_answers = {code, code};
-    CHECK(device->launch(function, {}, nullptr, stream.get()) == code);
+    CHECK(kernel.device->launch(kernel.function, {}, nullptr, stream.get()) == code);
     CHECK(launches() == before + 1);
     notes().launch_answers = {};
   }
   notes().launch_answers = {sy::cuda::result::out_of_memory, 0};
-  CHECK(device->launch(function, {}, nullptr, stream.get()) == sy::cuda::result::out_of_memory);
+  CHECK(kernel.device->launch(kernel.function, {}, nullptr, stream.get()) == sy::cuda::result::out_of_memory);
   notes().launch_answers = {};
-  device->unload(module);
 }
 
 TEST_CASE("kernels are readied only as far as they need it") {

@@ -55,6 +55,13 @@ json unfit_variant(const unfit_case& of) {
   return out;
 }
 
+/// Calls of five blocks have no grid.
+json partial_variant() {
+  json out = stamp_variant("partial", 1);
+  out["launches"][0]["grid"] = {"min(1, 1 + 0 / (blocks - 5))", 1, 1};
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("a variant that cannot be computed for a call gives way to the next, with one warning") {
@@ -102,9 +109,7 @@ TEST_CASE("a variant that does not fit one call serves those that it fits") {
 
 TEST_CASE("an argument of a single call can rule a variant out for this call") {
   const disk files;
-  json partial = stamp_variant("partial", 1);
-  partial["launches"][0]["grid"] = {"min(1, 1 + 0 / (blocks - 5))", 1, 1};
-  files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
+  files.put_manifest("stamp", {partial_variant(), stamp_variant("sound", 2)});
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, fresh_host()};
   for (int round = 0; round < 3; ++round) {
@@ -138,9 +143,7 @@ TEST_CASE("explain() names the variant that runs, and why those before it are pa
 
 TEST_CASE("explain() looks at an argument that a grid reads") {
   const disk files;
-  json partial = stamp_variant("partial", 1);
-  partial["launches"][0]["grid"] = {"min(1, 1 + 0 / (blocks - 5))", 1, 1};
-  files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
+  files.put_manifest("stamp", {partial_variant(), stamp_variant("sound", 2)});
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, fresh_host()};
   CHECK(on.explain({.blocks = 4}).variant == "partial");
