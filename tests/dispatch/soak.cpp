@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "allocation_counter.hpp"
 #include "catch.hpp"
 #include "environment.hpp"
 #include "faulty_driver.hpp"
+#include "memory_growth.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -80,11 +80,8 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
   }
   const auto seconds = sy::test::number("SWITCHYARD_TEST_SECONDS", default_seconds);
   const auto end = steady::now() + std::chrono::seconds{seconds};
-  const auto half = steady::now() + std::chrono::milliseconds{500 * static_cast<std::int64_t>(seconds)};
-  std::int64_t early = 0;
-  std::int64_t late = 0;
-  std::int64_t early_count = 0;
-  std::int64_t late_count = 0;
+  const std::chrono::duration<double> length{static_cast<double>(seconds)};
+  memory_growth memory;
   std::uint64_t reloads = 0;
   for (; steady::now() < end; ++reloads) {
     put_table(reloads % 2 == 0);
@@ -96,22 +93,16 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
     }
     (void)catalog.reload();
     driver->loads_that_fail = 0;
-    if (steady::now() < half) {
-      early += live_bytes();
-      ++early_count;
-    } else {
-      late += live_bytes();
-      ++late_count;
-    }
+    memory.sample(1 - (end - steady::now()) / length);
   }
   stop = true;
   for (std::thread& each : keepers) each.join();
-  REQUIRE(early_count > 0);
-  REQUIRE(late_count > 0);
-  WARN(sum.calls << " calls, " << reloads << " reloads, " << driver->loads << " loads, live bytes "
-                 << early / early_count << " in the first half, " << late / late_count << " in the second");
+  REQUIRE(memory.is_sampled());
+  WARN(sum.calls << " calls, " << reloads << " reloads, " << driver->loads << " loads, at least "
+                 << memory.early() << " bytes live in the second quarter, " << memory.late()
+                 << " in the last");
   CHECK(sum.failed == 0);
   CHECK(sum.wrong == 0);
-  CHECK(late / late_count < early / early_count + early / early_count / 4 + 500'000);
+  CHECK(memory.is_flat());
   CHECK(driver->loads - driver->unloads <= 3);
 }

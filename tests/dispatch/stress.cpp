@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "allocation_counter.hpp"
 #include "catch.hpp"
 #include "environment.hpp"
 #include "faulty_driver.hpp"
+#include "memory_growth.hpp"
 #include "sanitized.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
@@ -78,9 +78,7 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
       seen |= found;
     });
   }
-  // Means, not peaks: a thread that loses its processor inside a call holds back what is replaced meanwhile.
-  std::int64_t sum_early = 0;
-  std::int64_t sum_late = 0;
+  memory_growth memory;
   const int count = replacements();
   for (int i = 1; i <= count; ++i) {
     put_table(i % 2 == 1);
@@ -88,19 +86,19 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
     const auto report = catalog.reload();
     REQUIRE(report.refused.empty());
     REQUIRE_FALSE(report.changed.empty());
-    (i <= count / 2 ? sum_early : sum_late) += live_bytes();
+    memory.sample(static_cast<double>(i) / count);
   }
   stop = true;
   for (auto& each : threads) each.join();
-  const std::int64_t early = sum_early / std::max(count / 2, 1);
-  const std::int64_t late = sum_late / (count - count / 2);
-  INFO(calls << " calls, live bytes " << early << " in the first half, " << late << " in the second");
+  INFO(calls << " calls, at least " << memory.early() << " bytes live in the second quarter, "
+             << memory.late() << " in the last");
   CHECK(failed == 0);
   CHECK(wrong == 0);
   CHECK(seen == 15U);  // both variants, of both blobs
   CHECK(calls > static_cast<std::uint64_t>(count));
   CHECK(files.log().empty());
-  CHECK(late < early + early / 4 + 500'000);
+  REQUIRE(memory.is_sampled());
+  CHECK(memory.is_flat());
   CHECK(driver->loads == 2);  // each content once
 }
 
