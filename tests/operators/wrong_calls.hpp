@@ -132,6 +132,7 @@ class wrong_calls {
     attempt(first, tensors, out);
     if (out.accepted != 1)
       throw std::runtime_error{std::string{Operator::name} + ": the legal call is refused: " + refusal_};
+    for (std::uint32_t i = 0; i < trials / 10; ++i) misalign(legal(random), tensors);
     for (std::uint32_t i = 0; i < trials; ++i) {
       call given = legal(random);
       const auto changes = 1 + random() % 2;
@@ -142,6 +143,34 @@ class wrong_calls {
   }
 
  private:
+  /// Half an element is added to each tensor's address in turn. That is refused, also after the same problem
+  /// was served: then only alignment() looks at the address.
+  template <class Tensors>
+  void misalign(const call& given, const Tensors& tensors) {
+    for (std::size_t i = 0; i < tensors(given.a, given.numbers).size(); ++i) {
+      call moved = given;
+      const spanned each = tensors(moved.a, moved.numbers)[i];
+      if (*each.address == nullptr || each.bytes == 1) continue;
+      const auto address =
+          reinterpret_cast<std::uintptr_t>(*each.address) + static_cast<std::uintptr_t>(each.bytes) / 2;
+      // const only in the list: the arguments are this call's own.
+      std::memcpy(const_cast<const void**>(each.address), &address,
+                  sizeof address);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+      describe_call(moved);
+      if (Operator::check(moved.a).empty()) fail("a tensor that is not aligned to its elements is accepted");
+      if constexpr (requires { moved.a.alignment(), size_of(moved.a.dtype); }) {
+        constexpr bool has_other_alignment = requires {
+          moved.a.weight_alignment();
+        }
+        || requires {
+          moved.a.table_alignment();
+        };
+        if (!has_other_alignment && moved.a.alignment() >= size_of(moved.a.dtype))
+          fail("after the same problem was served, a tensor that is not aligned to its elements is accepted");
+      }
+    }
+  }
+
   static void mutate(call& given, std::mt19937_64& random) {
     const auto fields = describe<Operator>().fields;
     if (!given.numbers.empty() && random() % 3 == 0) {

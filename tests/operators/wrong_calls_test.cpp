@@ -101,7 +101,8 @@ auto legal_rows(random_bits& random) {
   out.a.rows = up_to(random, 4);
   out.a.columns = 4 + up_to(random, 36);
   out.a.dtype = any_float(random);
-  if constexpr (requires { out.a.gamma_dtype; }) out.a.gamma_dtype = out.a.dtype;
+  if constexpr (requires { out.a.gamma_dtype; })
+    out.a.gamma_dtype = coin(random) ? out.a.dtype : sy::dtype::f32;
   return out;
 }
 

@@ -105,8 +105,11 @@ struct attention_backward {
       if (attention_options(*this, alibi_slopes, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k) != 0)
           [[unlikely]]
         others |= mark_attention(*this);
-      if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
-      if (dbias != nullptr) others |= dbias_stride_batch | dbias_stride_head | dbias_stride_row;
+      if (bias != nullptr)
+        others |= bias_stride_batch | bias_stride_head | bias_stride_row | mark_misaligned_for(dtype, bias);
+      if (dbias != nullptr)
+        others |=
+            dbias_stride_batch | dbias_stride_head | dbias_stride_row | mark_misaligned_for(dtype, dbias);
       return attention_alignment(
           dtype,
           q_stride_batch | q_stride_head | q_stride_token | k_stride_batch | k_stride_head | k_stride_token |
@@ -180,6 +183,8 @@ struct attention_backward {
         return wrong;
       }
     }
+    if (mark_misaligned_for(a.dtype, a.bias, a.dbias) < 0)
+      return "bias and dbias must be aligned to their element size";
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "q, k, v, out, dout, dq, dk and dv must not be null";
     if (aligned < size_of(a.dtype)) return "the tensors must be aligned to their element size";

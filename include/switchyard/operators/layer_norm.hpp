@@ -55,7 +55,8 @@ struct layer_norm {
       const bool add = residual != nullptr;
       const std::int64_t strides = row_strides(
           rows, x_stride_row | out_stride_row | (add ? residual_stride_row | residual_out_stride_row : 0));
-      std::int64_t required = mark_unless_positive(epsilon) | mark_misaligned<alignof(float)>(mean, rstd);
+      std::int64_t required = mark_unless_positive(epsilon) | mark_misaligned<alignof(float)>(mean, rstd) |
+                              mark_misaligned_for(gamma_dtype, gamma, beta);
       if (!add && residual_out != nullptr) [[unlikely]]
         required = -1;
       return alignment_of_strided(dtype, strides, required, x, out, add ? residual : x,
@@ -112,6 +113,8 @@ struct layer_norm {
           return wrong;
       }
     }
+    if (mark_misaligned_for(a.gamma_dtype, a.gamma, a.beta) < 0)
+      return "gamma and beta must be aligned to their element size";
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "x and out, and residual_out where residual is given, must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";

@@ -55,9 +55,11 @@ struct layer_norm_backward {
       const bool add = grad_residual != nullptr;
       const std::int64_t strides = row_strides(rows, grad_out_stride_row | h_stride_row | grad_x_stride_row |
                                                          (add ? grad_residual_stride_row : 0));
-      return alignment_of_strided(
-          dtype, strides, count_null(mean, rstd) | mark_misaligned<alignof(float)>(mean, rstd), grad_out, h,
-          grad_x, optional_tensors(gamma, grad_gamma, grad_beta, grad_residual));
+      return alignment_of_strided(dtype, strides,
+                                  count_null(mean, rstd) | mark_misaligned<alignof(float)>(mean, rstd) |
+                                      mark_misaligned_for(gamma_dtype, gamma, grad_gamma, grad_beta),
+                                  grad_out, h, grad_x,
+                                  optional_tensors(gamma, grad_gamma, grad_beta, grad_residual));
     }
   };
 
@@ -108,6 +110,8 @@ struct layer_norm_backward {
           return wrong;
       }
     }
+    if (mark_misaligned_for(a.gamma_dtype, a.gamma, a.grad_gamma, a.grad_beta) < 0)
+      return "gamma, grad_gamma and grad_beta must be aligned to their element size";
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "grad_out, h, mean, rstd and grad_x must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";

@@ -52,7 +52,9 @@ struct rms_norm_backward {
       const bool add = grad_residual != nullptr;
       const std::int64_t strides = row_strides(rows, grad_out_stride_row | h_stride_row | grad_x_stride_row |
                                                          (add ? grad_residual_stride_row : 0));
-      return alignment_of_strided(dtype, strides, count_null(rstd) | mark_misaligned<alignof(float)>(rstd),
+      return alignment_of_strided(dtype, strides,
+                                  count_null(rstd) | mark_misaligned<alignof(float)>(rstd) |
+                                      mark_misaligned_for(gamma_dtype, gamma, grad_gamma),
                                   grad_out, h, grad_x, optional_tensors(gamma, grad_gamma, grad_residual));
     }
   };
@@ -99,6 +101,8 @@ struct rms_norm_backward {
           return wrong;
       }
     }
+    if (mark_misaligned_for(a.gamma_dtype, a.gamma, a.grad_gamma) < 0)
+      return "gamma and grad_gamma must be aligned to their element size";
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "grad_out, h, rstd and grad_x must not be null";
     if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";

@@ -87,7 +87,7 @@ struct rotary {
       std::int64_t required = offset | mark_misaligned<alignof(std::int64_t)>(positions) |
                               mark_misaligned<alignof(std::int32_t)>(cu_seqlens, sequence_offsets);
       if (cos != nullptr) {
-        required |= table_stride | mark_past_table();
+        required |= table_stride | mark_past_table() | mark_misaligned_for(table_dtype, cos, sin);
       } else {
         required |= mark_unless_positive(base) | mark_unless_finite(scaling);
       }
@@ -190,6 +190,8 @@ struct rotary {
             wrong_addresses<&arguments::positions, &arguments::cu_seqlens, &arguments::sequence_offsets>(a);
         !wrong.empty())
       return wrong;
+    if (a.cos != nullptr && mark_misaligned_for(a.table_dtype, a.cos, a.sin) < 0)
+      return "cos and sin must be aligned to their element size";
     if (std::string wrong = check_strides(a); !wrong.empty()) return wrong;
     if (a.cos != nullptr && a.table_rows < unset)
       return "table_rows must not be negative: it is " + std::to_string(a.table_rows);
