@@ -16,8 +16,8 @@
 #include <switchyard/base/elf_sections.hpp>
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
+#include <switchyard/devices/host/shared_object.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/tool/check_loading.hpp>
 
 #include "findings.hpp"
 
@@ -87,10 +87,10 @@ class library_finder {
     try {
       const std::string text = sy::read_file(path, most_bytes);
       const auto image = std::as_bytes(std::span{text});
-      sy::tool::detail::loading_checker checker{image};
-      if (!checker.check().empty()) return std::nullopt;
+      const sy::host::shared_object content{image};
+      if (!content.problem().empty()) return std::nullopt;
       library out;
-      out.needed = checker.needs().libraries;
+      out.needed = content.libraries();
       sy::elf::find_symbol(image, sy::elf::section_dynamic_symbols, [&out](const sy::elf::symbol& each) {
         if (each.section != 0) out.exported.emplace(each.name);
         return false;

@@ -9,8 +9,8 @@
 #include <switchyard/base/elf.hpp>
 #include <switchyard/devices/cuda/image.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
+#include <switchyard/devices/host/shared_object.hpp>
 #include <switchyard/tool/blob_facts.hpp>
-#include <switchyard/tool/check_loading.hpp>
 #include <switchyard/tool/read_cubin.hpp>
 #include <switchyard/tool/read_ptx.hpp>
 #include <switchyard/tool/read_shared_object.hpp>
@@ -79,11 +79,11 @@ namespace detail {
   if (backend == "cuda") return detail::read_cuda_blob(image);
   if (backend == "hip") return detail::read_hip_blob(image);
   if (!elf::is_whole(image)) return detail::broken_blob(image, "no whole shared object");
-  detail::loading_checker loader{image};
-  if (const std::string wrong = loader.check(); !wrong.empty())
-    return detail::broken_blob("cannot be loaded as a shared object: it " + wrong);
+  const host::shared_object content{image};
+  if (!content.problem().empty())
+    return detail::broken_blob("cannot be loaded as a shared object: it " + content.problem());
   blob_facts out = read_shared_object(image);
-  out.needs = loader.needs();
+  out.needs.libraries = content.libraries();
   return out;
 }
 

@@ -91,7 +91,11 @@ inline void read_host_kernel(std::span<const std::byte> image, const relocation_
   }
   const auto relocations = detail::read_relocations(image);
   elf::find_symbol(image, elf::section_dynamic_symbols, [&](const elf::symbol& each) {
-    const bool exported = (each.binding == 1 || each.binding == 2) && each.section != 0;
+    constexpr std::uint8_t global = 1;
+    constexpr std::uint8_t weak = 2;
+    if (each.section == 0 && each.binding == global && !each.name.empty())
+      out.needs.symbols.emplace_back(each.name);
+    const bool exported = (each.binding == global || each.binding == weak) && each.section != 0;
     if (!exported || each.type != object) return false;
     kernel_facts& kernel = out.kernels.emplace_back();
     kernel.name = each.name;

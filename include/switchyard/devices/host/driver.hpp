@@ -11,9 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <elf.h>
 #include <fstream>
-#include <link.h>
 #include <memory>
 #include <sched.h>
 #include <span>
@@ -28,6 +26,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/floating_point.hpp>
 #include <switchyard/devices/host/kernel.hpp>
+#include <switchyard/devices/host/shared_object.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/problem/launch_limits.hpp>
@@ -101,7 +100,8 @@ class driver final : public device_driver {
 
   // The loader reads the bytes from an anonymous file, so the bytes that were hashed are those that run.
   [[nodiscard]] module_handle load(std::span<const std::byte> image, const std::string& name) override {
-    if (const std::string wrong = check_image(image); !wrong.empty()) fail_load(name, wrong);
+    if (const shared_object content{image}; !content.problem().empty())
+      fail_load(name, "it " + content.problem());
     const int file = ::memfd_create("switchyard", MFD_CLOEXEC);
     if (file < 0)
       fail_load(name, std::string{"memfd_create: "} + std::generic_category().message(errno),
@@ -277,23 +277,6 @@ class driver final : public device_driver {
       if (message.ends_with(passing)) return true;
     }
     return false;
-  }
-
-  /// What is wrong with a shared object. The loader would map a truncated one and then crash.
-  [[nodiscard]] static std::string check_image(std::span<const std::byte> image) {
-    ElfW(Ehdr) header{};
-    if (image.size() < sizeof header) return "it is shorter than an ELF header";
-    std::memcpy(&header, image.data(), sizeof header);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
-    for (std::size_t i = 0; i < header.e_phnum; ++i) {
-      ElfW(Phdr) segment{};
-      const std::uint64_t at = header.e_phoff + i * sizeof segment;
-      if (at > image.size() || image.size() - at < sizeof segment) return "it is cut off";
-      std::memcpy(&segment, image.data() + at, sizeof segment);
-      if (segment.p_offset > image.size() || image.size() - segment.p_offset < segment.p_filesz)
-        return "it is cut off";
-    }
-    return {};
   }
 
   /// A path to an open file that differs from all earlier ones. glibc identifies a loaded object by its path,

@@ -228,66 +228,14 @@ TEST_CASE("the host's refusals have words") {
 
 TEST_CASE("what is no shared object is refused before the loader sees it") {
   host::driver driver{1};
-  const auto refusal = [&](const std::string& image) -> std::string {
-    try {
-      (void)driver.load(std::as_bytes(std::span{image}), "blob.so");
-    } catch (const driver_error& problem) {
-      CHECK(problem.code() == error_code::blob_not_loadable);
-      CHECK(problem.kind() == failure_kind::permanent);
-      return problem.what();
-    }
-    return {};
-  };
-  CHECK_THAT(refusal(""),
-             has_text("blob.so: cannot be loaded as a shared object: it is shorter than an ELF header"));
-  std::string image(64, '\0');
-  CHECK_THAT(refusal(image.substr(1)), has_text("it is shorter than an ELF header"));
-  CHECK_THAT(refusal(image), has_text("it is not an ELF file"));
-  image.replace(0, 4,
-                "\x7f"
-                "ELF");
-  CHECK_THAT(refusal(image), has_text("cannot be loaded") && !has_text("it is cut off"));  // by the loader
-
-  // A segment table of two, the second of which is of 16 bytes behind it.
-  const auto put = [&image](std::size_t at, auto value) {
-    __builtin_memcpy(image.data() + at, &value, sizeof value);
-  };
-  image.resize(64 + 2 * 56 + 16);
-  put(32, std::uint64_t{64});  // e_phoff
-  put(56, std::uint16_t{2});   // e_phnum
-  const auto put_segment = [&](std::size_t number, std::uint64_t offset, std::uint64_t bytes) {
-    put(64 + 56 * number + 8, offset);
-    put(64 + 56 * number + 32, bytes);
-  };
-  put_segment(1, 64 + 2 * 56, 16);
-  const std::string whole = image;
-  const auto is_cut_off = [&](const std::string& file) {
-    const std::string message = refusal(file);
-    CHECK_THAT(message, has_text("cannot be loaded as a shared object"));
-    return message.find("it is cut off") != std::string::npos;
-  };
-  CHECK_FALSE(is_cut_off(whole));
-  CHECK(is_cut_off(whole.substr(0, whole.size() - 1)));
-  CHECK(is_cut_off(whole.substr(0, 64)));
-  for (const std::size_t number : {0U, 1U}) {
-    image = whole;
-    put_segment(number, ~std::uint64_t{0}, 0);
-    CHECK(is_cut_off(image));
-    put_segment(number, image.size(), 0);
-    CHECK_FALSE(is_cut_off(image));
-    put_segment(number, 0, ~std::uint64_t{0});
-    CHECK(is_cut_off(image));
-    put_segment(number, 8, image.size() - 8);
-    CHECK_FALSE(is_cut_off(image));
-    put_segment(number, 8, image.size() - 7);
-    CHECK(is_cut_off(image));
+  const std::string image = "no ELF at all";
+  try {
+    (void)driver.load(std::as_bytes(std::span{image}), "blob.so");
+    FAIL("it was loaded");
+  } catch (const driver_error& problem) {
+    CHECK(problem.code() == error_code::blob_not_loadable);
+    CHECK(problem.kind() == failure_kind::permanent);
+    CHECK_THAT(problem.what(),
+               has_text("blob.so: cannot be loaded as a shared object: it is shorter than an ELF header"));
   }
-  image = whole;
-  put(32, std::uint64_t{1} << 62U);  // the table itself
-  CHECK(is_cut_off(image));
-  // Of a file that ends with its table.
-  image = whole.substr(0, 64 + 2 * 56);
-  put_segment(1, 0, 0);
-  CHECK_FALSE(is_cut_off(image));
-  CHECK(is_cut_off(image.substr(0, image.size() - 1)));
 }
