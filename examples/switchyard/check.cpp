@@ -229,6 +229,7 @@ void run(const check_arguments& arguments, session& session) {
   for (const auto& [known, each] : files.operators) {
     check_together(*known, each, out);
     check_repeated_rows(*known, each, out);
+    check_dates(each, out);
   }
   check_unused(found, files, out);
   check_writers(arguments.paths, found, out);

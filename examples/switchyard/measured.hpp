@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <ctime>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,6 +25,9 @@ void join(switchyard::measurement& into, const switchyard::measurement& part);
 /// Tables of one run, as its shards are, count as one. Rows that several of them have are counted once.
 [[nodiscard]] std::vector<switchyard::measurement> join_runs(
     const std::vector<std::pair<std::vector<switchyard::measurement>, std::set<std::string>>>& tables);
+
+/// The day of a time in UTC, as a table states it: "2026-11-22".
+[[nodiscard]] std::string day_of(std::time_t time);
 
 /// Completes the list that a table gets: no run has more rows than the table, and one that measured all rows
 /// states no number.

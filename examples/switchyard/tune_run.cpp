@@ -48,15 +48,6 @@ namespace {
 using clock = std::chrono::steady_clock;
 using seconds = std::chrono::duration<double>;
 
-[[nodiscard]] std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[16];  // NOLINT(modernize-avoid-c-arrays): for strftime
-  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return {text, length};
-}
-
 [[nodiscard]] std::string percent(double share) {
   return sy::text::number(100 * share) + " %";
 }
@@ -281,7 +272,7 @@ class shared_run {
 
   [[nodiscard]] sy::measurement this_run() const {
     sy::measurement out;
-    out.date = today();
+    out.date = day_of(std::time(nullptr));
     out.tool = tool_name();
     out.driver = device.attribute("driver_version");
     out.rows = static_cast<std::int64_t>(rows_.size());

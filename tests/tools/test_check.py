@@ -42,6 +42,9 @@ def broken_trees():
     @edit("table that is no JSON", "error", 103, "is not JSON")
     def _(tree): tree.table = "at: [1, 2]"
 
+    @edit("date to come", "warning", None, "states that it was measured on 2999-01-01, a day to come")
+    def _(tree): tree.table["measured"] = {"date": "2999-01-01"}
+
     @edit("deep nesting", "error", 103, "levels deep")
     def _(tree): tree.table = "[" * 10000
 
