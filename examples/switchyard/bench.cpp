@@ -21,6 +21,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/tune/put_row.hpp>
 #include <switchyard/tune/ties.hpp>
@@ -145,7 +146,7 @@ class shape_bench {
     best_us_ = 0;
     worker_.begin(problem);
     result_.full = worker_.full();
-    const sy::choice choice = run_.rules->select(result_.full);
+    const sy::choice choice = sy::select_fitting(*run_.rules, result_.full);
     if (choice.variant == sy::no_index) throw left_out{"no variant may serve it"};
     result_.chosen = run_.rules->candidates[choice.variant].variant->id;
     result_.reason = choice.why;
