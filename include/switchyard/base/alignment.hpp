@@ -90,8 +90,12 @@ template <std::uintptr_t Bytes, class... Pointers>
 template <class... Pointers>
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned_for(
     dtype type, const Pointers*... pointers) noexcept {
+  const std::uintptr_t addresses = address_bits(pointers...);
+  constexpr std::uintptr_t largest = 8;  // of a dtype's element: most addresses are multiples of any
+  if ((addresses & (largest - 1)) == 0) [[likely]]
+    return 0;
   const auto size = static_cast<std::uintptr_t>(detail::size_of_legal(type));
-  return static_cast<std::int64_t>(std::uintptr_t{0} - (address_bits(pointers...) & (size - 1)));
+  return static_cast<std::int64_t>(std::uintptr_t{0} - (addresses & (size - 1)));
 }
 
 /// Negative where a float is negative, NaN, or not below a bound above 0. For values that no axis holds, or

@@ -130,18 +130,14 @@ struct attention_forward {
       std::int64_t others = mark_attention_inline(*this);
       if (block_table != nullptr) others |= block_table_stride;
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
+      if (is_narrow) others |= mark_misaligned_for(dtype, q, out, bias);
       // Keys and values may have another type: their bytes join as an address does.
       const std::int64_t strides = strides_kv();
       const void* const cached =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides) *
                                         static_cast<std::uintptr_t>(detail::size_of_legal(type_of_kv())));
-      const std::int64_t aligned = alignment_of(strides_q(), strides | others | count_null(k, v), q, out,
-                                                optional_tensors(k, v, cached, bias));
-      // Keys of one byte may lie anywhere, tensors beside them may not.
-      constexpr std::int64_t largest_element = 4;
-      if (aligned < largest_element && mark_misaligned_for(dtype, q, out, bias) < 0) [[unlikely]]
-        return 0;
-      return aligned;
+      return alignment_of(strides_q(), strides | others | count_null(k, v), q, out,
+                          optional_tensors(k, v, cached, bias));
     }
 
    private:
