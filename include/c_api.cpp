@@ -52,7 +52,7 @@ class operator_of final : public switchyard_operator {
   [[nodiscard]] static typename Operator::arguments make(const switchyard_argument* arguments,
                                                          std::size_t count) {
     named_arguments in{Operator::name, arguments, count};
-    const auto out = sy::c_api::make<Operator>(in);
+    const auto out = sy::call_named<Operator>(in);
     in.require_all_read();
     return out;
   }

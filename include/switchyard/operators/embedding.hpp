@@ -63,6 +63,8 @@ struct embedding {
                          &arguments::columns, &arguments::table_rows, &arguments::out_stride_row,
                          &arguments::table_row_bytes, &arguments::dtype, &arguments::weights>;
 
+  static constexpr auto operands = switchyard::fields<&arguments::table, &arguments::ids, &arguments::out>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::weights>(),
       switchyard::type_axis<&arguments::alignment>(), switchyard::type_axis<&arguments::table_alignment>(),
@@ -117,6 +119,12 @@ struct embedding {
     if (table.columns != a.columns) [[unlikely]]
       fail_columns(table, a);
     return a;
+  }
+
+  /// A binding's call.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    return call(in.weights("table"), in.tensor("ids"), in.tensor("out"));
   }
 
  private:
