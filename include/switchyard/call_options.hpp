@@ -4,9 +4,8 @@
 //   struct options { float soft_cap = 0.0F; const_tensor sinks{}; };
 //   using sinks_view = switchyard::optional_view<&arguments::sinks, dtype::f32, dim<&arguments::heads>>;
 //   static constexpr auto described = switchyard::describe_options(
-//       switchyard::option<&options::soft_cap, &arguments::soft_cap, legal::magnitude>{"caps scores; 0:
-//       none"}, switchyard::tensor_option<&options::sinks, sinks_view>{"logits that join the softmax's
-//       sum"});
+//       switchyard::option<&options::soft_cap, &arguments::soft_cap, legal_values::magnitude>{"0: none"},
+//       switchyard::tensor_option<&options::sinks, sinks_view>{"logits that join the softmax's sum"});
 //
 // Name, type and default are those of the member. `call` sets and binds them by the list, check() and the
 // alignment axis refuse by it what is illegal, and bindings read it (named_call.hpp).
@@ -29,7 +28,7 @@ namespace switchyard {
 inline namespace v0 {
 
 /// Which values of an option are legal.
-enum class legal : std::uint8_t {
+enum class legal_values : std::uint8_t {
   any,           ///< or what check() says
   finite,        ///< a float
   magnitude,     ///< a float, finite and not negative
@@ -40,30 +39,30 @@ enum class legal : std::uint8_t {
 namespace detail {
 
 /// Negative where a value is illegal; see mark_unless_below.
-template <legal Rule, class Value>
+template <legal_values Rule, class Value>
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_illegal(Value value) noexcept {
-  if constexpr (Rule == legal::finite) {
+  if constexpr (Rule == legal_values::finite) {
     return mark_unless_finite(value);
-  } else if constexpr (Rule == legal::magnitude) {
+  } else if constexpr (Rule == legal_values::magnitude) {
     return mark_unless_positive(value);
-  } else if constexpr (Rule == legal::share) {
+  } else if constexpr (Rule == legal_values::share) {
     return mark_unless_below(value, 1.0F);
   } else {
-    static_assert(Rule == legal::count_or_all);
+    static_assert(Rule == legal_values::count_or_all);
     return std::int64_t{value} + 1;
   }
 }
 
 /// What is wrong with a value; empty where nothing is.
-template <legal Rule, class Value>
+template <legal_values Rule, class Value>
 [[nodiscard]] std::string wrong_value(std::string_view name, Value value) {
   if (mark_illegal<Rule>(value) >= 0) return {};
   const std::string begin{name};
-  if constexpr (Rule == legal::finite) {
+  if constexpr (Rule == legal_values::finite) {
     return begin + " must be finite: it is " + std::to_string(value);
-  } else if constexpr (Rule == legal::magnitude) {
+  } else if constexpr (Rule == legal_values::magnitude) {
     return wrong_magnitude(name, value);
-  } else if constexpr (Rule == legal::share) {
+  } else if constexpr (Rule == legal_values::share) {
     return begin + " must be at least 0 and below 1, not " + std::to_string(value);
   } else {
     return begin + " must be -1 or more, not " + std::to_string(value);
@@ -73,11 +72,11 @@ template <legal Rule, class Value>
 }  // namespace detail
 
 /// A value. `Argument`: what it is copied to; without one, `call` decides what follows from it.
-template <auto Member, auto Argument = nullptr, legal Rule = legal::any>
+template <auto Member, auto Argument = nullptr, legal_values Rule = legal_values::any>
 struct option {
   using value_type = detail::member_value<Member>;
   static constexpr auto member = Member;
-  static constexpr legal rule = Rule;
+  static constexpr legal_values rule = Rule;
   static constexpr bool is_tensor = false;
   static constexpr bool is_bound = false;
   std::string_view meaning;
@@ -89,7 +88,7 @@ struct option {
   }
   template <class Arguments>
   [[nodiscard, gnu::always_inline]] inline static std::int64_t mark(const Arguments& a) noexcept {
-    if constexpr (Rule == legal::any) {
+    if constexpr (Rule == legal_values::any) {
       return 0;
     } else {
       return detail::mark_illegal<Rule>(a.*Argument);
@@ -97,7 +96,7 @@ struct option {
   }
   template <class Arguments>
   [[nodiscard]] static std::string wrong(const Arguments& a) {
-    if constexpr (Rule == legal::any) {
+    if constexpr (Rule == legal_values::any) {
       return {};
     } else {
       return detail::wrong_value<Rule>(detail::member_name<Argument>(), a.*Argument);
@@ -139,8 +138,8 @@ struct bound_options {
   }
 
   template <class Views, class Arguments, class Given, class... Tensors>
-  [[gnu::always_inline]] inline static void bind(Views first, std::string_view name, Arguments& arguments,
-                                                 bool may_be_null, const Given& with,
+  [[gnu::always_inline]] inline static void bind(Views first, const std::string_view& name,
+                                                 Arguments& arguments, bool may_be_null, const Given& with,
                                                  const Tensors&... tensors) {
     bind_views(first + views<typename Options::view...>{}, name, arguments, may_be_null, tensors...,
                with.*Options::member...);
@@ -161,10 +160,11 @@ struct option_list {
     (Options::set(to, from), ...);
   }
 
-  /// bind_views of a call's own tensors, then of the options' tensors.
+  /// bind_views of a call's own tensors, then of the options' tensors. The name is a reference because GCC
+  /// keeps a copy of it in registers that the tensors need.
   template <class Views, class Arguments, class Given, class... Tensors>
-  [[gnu::always_inline]] inline static void bind(Views first, std::string_view name, Arguments& arguments,
-                                                 bool may_be_null, const Given& with,
+  [[gnu::always_inline]] inline static void bind(Views first, const std::string_view& name,
+                                                 Arguments& arguments, bool may_be_null, const Given& with,
                                                  const Tensors&... tensors) {
     bound::bind(first, name, arguments, may_be_null, with, tensors...);
   }

@@ -176,23 +176,23 @@ inline constexpr auto length_options =
 template <class O, class A>
 inline constexpr auto mask_options =
     describe_options(option<&O::mask, &A::mask>{"which keys a query sees"},
-                     option<&O::window_left, &A::window_left, legal::count_or_all>{
+                     option<&O::window_left, &A::window_left, legal_values::count_or_all>{
                          "keys before the diagonal that a query sees; -1: all"});
 
 template <class O, class A>
 inline constexpr auto window_right_option =
-    describe_options(option<&O::window_right, &A::window_right, legal::count_or_all>{
+    describe_options(option<&O::window_right, &A::window_right, legal_values::count_or_all>{
         "keys after the diagonal that a query sees; -1: all"});
 
 template <class O, class A>
 inline constexpr auto scale_options =
     describe_options(option<&O::scale>{"multiplies the scores; not set: 1 / sqrt(head_dim)"},
-                     option<&O::soft_cap, &A::soft_cap, legal::magnitude>{
+                     option<&O::soft_cap, &A::soft_cap, legal_values::magnitude>{
                          "scores s become soft_cap * tanh(s / soft_cap); 0: as they are"});
 
 template <class O, class A>
 inline constexpr auto dropout_options = describe_options(
-    option<&O::dropout_p, &A::dropout_p, legal::share>{"the share of weights that is dropped"},
+    option<&O::dropout_p, &A::dropout_p, legal_values::share>{"the share of weights that is dropped"},
     option<&O::dropout_seed, &A::dropout_seed>{"of the random numbers, without dropout_state"},
     option<&O::dropout_offset, &A::dropout_offset>{"of the random numbers, without dropout_state"},
     option<&O::dropout_state, &A::dropout_state>{"where the device finds seed and offset, u64 [2]"});

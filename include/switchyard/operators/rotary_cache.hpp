@@ -222,7 +222,7 @@ struct rotary_cache {
           "what keys are divided by; 1 without it"},
       tensor_option<&options::v_scale, scale_view<&arguments::v_scale, &arguments::v_scale_stride>>{
           "what values are divided by; 1 without it"},
-      option<&options::epsilon, &arguments::epsilon, legal::magnitude>{"added to the mean of squares"},
+      option<&options::epsilon, &arguments::epsilon, legal_values::magnitude>{"added to the mean of squares"},
       option<&options::style, &arguments::style>{"which elements are a pair"});
 
   /// The angles and places of the tokens.

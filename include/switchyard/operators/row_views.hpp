@@ -47,7 +47,7 @@ inline constexpr auto norm_options = describe_options(
     tensor_option<&O::residual_out, optional_row_view<A, &A::residual_out, &A::residual_out_stride_row>>{
         "written where residual is given: the sum"},
     tensor_option<&O::rstd, optional_statistic_view<A, &A::rstd>>{"written for the backward"},
-    option<&O::epsilon, &A::epsilon, legal::magnitude>{"added to the variance"},
+    option<&O::epsilon, &A::epsilon, legal_values::magnitude>{"added to the variance"},
     option<&O::gamma_offset, &A::gamma_offset>{"added to gamma: 1 where models store it around zero"});
 
 /// What backwards of norms have.

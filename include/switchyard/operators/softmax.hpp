@@ -53,7 +53,7 @@ struct softmax {
 
   static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::out>;
   static constexpr auto described = describe_options(
-      option<&arguments::scale, &arguments::scale, legal::finite>{"what x is multiplied with first"});
+      option<&arguments::scale, &arguments::scale, legal_values::finite>{"what x is multiplied with first"});
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),

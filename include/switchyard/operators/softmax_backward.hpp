@@ -54,8 +54,8 @@ struct softmax_backward {
 
   static constexpr auto operands =
       switchyard::fields<&arguments::grad_out, &arguments::out, &arguments::grad_x>;
-  static constexpr auto described =
-      describe_options(option<&arguments::scale, &arguments::scale, legal::finite>{"the forward call's"});
+  static constexpr auto described = describe_options(
+      option<&arguments::scale, &arguments::scale, legal_values::finite>{"the forward call's"});
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),
