@@ -76,6 +76,7 @@ template <auto Member, auto Argument = nullptr, legal_values Rule = legal_values
 struct option {
   using value_type = detail::member_value<Member>;
   static constexpr auto member = Member;
+  static constexpr auto argument = Argument;
   static constexpr legal_values rule = Rule;
   static constexpr bool is_tensor = false;
   static constexpr bool is_bound = false;

@@ -16,6 +16,7 @@
 // Source: Dao, FlashAttention-2, arXiv:2307.08691.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -161,6 +162,9 @@ struct attention_backward {
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
       switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
       switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
+
+  static constexpr std::array axis_defaults{axis_default{"head_dim_v", "=head_dim"},
+                                            axis_default{"heads_kv", "=heads"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

@@ -18,6 +18,7 @@
 // inference, 2023; Kwon et al., PagedAttention, arXiv:2309.06180; Press et al., ALiBi, arXiv:2108.12409.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -148,6 +149,11 @@ struct attention_decode {
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
       switchyard::size_axis<&arguments::seqlen_k>());
+
+  static constexpr std::array axis_defaults{
+      axis_default{"kv_dtype", "=dtype"},          axis_default{"head_dim_v", "=head_dim"},
+      axis_default{"heads_kv", "=heads"},          axis_default{"page_size", "0"},
+      axis_default{"mask", "causal_bottom_right"}, axis_default{"seqlen_q", "1"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

@@ -212,6 +212,10 @@ struct attention_forward {
   /// Files whose `type` does not name kv_dtype hold for keys of q's type.
   static constexpr std::array implied{switchyard::implied_axis{"kv_dtype", "dtype"}};
 
+  static constexpr std::array axis_defaults{
+      axis_default{"kv_dtype", "=dtype"}, axis_default{"head_dim_v", "=head_dim"},
+      axis_default{"heads_kv", "=heads"}, axis_default{"page_size", "0"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention<attention_forward>(a); !wrong.empty()) return wrong;

@@ -6,6 +6,7 @@
 // rows of activations, whose format is a plain one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -69,6 +70,8 @@ struct embedding {
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::weights>(),
       switchyard::type_axis<&arguments::alignment>(), switchyard::type_axis<&arguments::table_alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"table_alignment", "16"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

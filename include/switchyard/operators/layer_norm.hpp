@@ -9,6 +9,7 @@
 // difference of squares. Source: Ba, Kiros and Hinton, arXiv:1607.06450.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -87,6 +88,9 @@ struct layer_norm {
                             [](const arguments& a) noexcept { return given(a.mean, a.rstd); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"},
+                                            axis_default{"with_beta", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

@@ -9,6 +9,7 @@
 // Sums are f32 and in an order that depends on the launch alone: the same call gives the same bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -88,6 +89,9 @@ struct layer_norm_backward {
                             [](const arguments& a) noexcept { return given(a.grad_gamma, a.grad_beta); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"},
+                                            axis_default{"with_weight_gradients", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

@@ -12,6 +12,7 @@
 // formats are those of GGUF files (weight_format.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -95,6 +96,9 @@ struct matmul_quantized {
       switchyard::type_axis<&arguments::alignment>(), switchyard::type_axis<&arguments::weight_alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::in_features>(),
       switchyard::size_axis<&arguments::out_features>());
+
+  static constexpr std::array axis_defaults{axis_default{"out_dtype", "=dtype"},
+                                            axis_default{"weight_alignment", "16"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

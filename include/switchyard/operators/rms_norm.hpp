@@ -8,6 +8,7 @@
 // normalisation gives; sums and the rest are f32. Source: Zhang and Sennrich, arXiv:1910.07467.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -80,6 +81,8 @@ struct rms_norm {
       switchyard::type_axis("with_rstd", [](const arguments& a) noexcept { return given(a.rstd); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

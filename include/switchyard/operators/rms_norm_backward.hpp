@@ -8,6 +8,7 @@
 // Sums are f32 and in an order that depends on the launch alone: the same call gives the same bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -80,6 +81,9 @@ struct rms_norm_backward {
                             [](const arguments& a) noexcept { return given(a.grad_gamma); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"},
+                                            axis_default{"with_weight_gradients", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {

@@ -170,6 +170,10 @@ struct rotary {
       switchyard::size_axis<&arguments::seqlen>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>());
 
+  static constexpr std::array axis_defaults{axis_default{"rotary_dim", "=head_dim"},
+                                            axis_default{"heads_kv", "=heads"},
+                                            axis_default{"table_dtype", "f32"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.batch < 0 || a.seqlen < 0 || a.heads < 0 || a.heads_kv < 0) {

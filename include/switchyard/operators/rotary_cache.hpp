@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -144,6 +145,10 @@ struct rotary_cache {
       switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::tokens>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>());
+
+  static constexpr std::array axis_defaults{axis_default{"rotary_dim", "=head_dim"},
+                                            axis_default{"kv_dtype", "=dtype"},
+                                            axis_default{"heads_kv", "=heads"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
