@@ -52,7 +52,7 @@ class operator_of final : public switchyard_operator {
   [[nodiscard]] static typename Operator::arguments make(const switchyard_argument* arguments,
                                                          std::size_t count) {
     named_arguments in{Operator::name, arguments, count};
-    const auto out = sy::c_api::make<Operator>(in);
+    const auto out = sy::call_named<Operator>(in);
     in.require_all_read();
     return out;
   }
@@ -73,24 +73,17 @@ std::unique_ptr<switchyard_operator> open_operator(sy::catalog& from, std::strin
   return std::make_unique<operator_of<Operator>>(from, sy::device::host());
 }
 
-template <class... Operators>
-[[nodiscard]] entry find_operator(std::string_view name) {
+[[nodiscard]] entry find(const char* name) {
+  const std::string_view wanted = name == nullptr ? "" : name;
   entry out{nullptr, nullptr};
-  ((Operators::name == name ? void(out = {&sy::describe<Operators>(), &open_operator<Operators>}) : void()),
-   ...);
+  sy::operators::built_in::for_each([&]<class Operator>() {
+    if (Operator::name == wanted) out = {&sy::describe<Operator>(), &open_operator<Operator>};
+  });
   if (out.description == nullptr) {
     throw sy::call_error{sy::error_code::unknown_operator,
-                         "there is no operator '" + std::string{name} + "'"};
+                         "there is no operator '" + std::string{wanted} + "'"};
   }
   return out;
-}
-
-[[nodiscard]] entry find(const char* name) {
-  using namespace sy::operators;
-  return find_operator<attention_forward, attention_decode, attention_backward, attention_dropout_mask,
-                       rotary, softmax, softmax_backward, rms_norm, rms_norm_backward, layer_norm,
-                       layer_norm_backward, gated_activation, gated_activation_backward, matmul_quantized,
-                       embedding, rotary_cache>(name == nullptr ? "" : name);
 }
 
 struct last_error {

@@ -76,7 +76,7 @@ struct stated_problem {
     if (given[i]) continue;
     const sy::axis_description& axis = op.axes[i];
     const auto rule = std::find_if(known.defaults.begin(), known.defaults.end(),
-                                   [&axis](const axis_default& each) { return each.axis == axis.name; });
+                                   [&axis](const sy::axis_default& each) { return each.axis == axis.name; });
     if (rule != known.defaults.end() && rule->value.starts_with('=')) {
       const std::uint32_t other = require_axis(op, rule->value.substr(1));
       if (!given[other]) continue;  // reported by its own name

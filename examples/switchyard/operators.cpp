@@ -13,22 +13,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/search_path.hpp>
-#include <switchyard/operators/attention_backward.hpp>
-#include <switchyard/operators/attention_decode.hpp>
-#include <switchyard/operators/attention_dropout_mask.hpp>
-#include <switchyard/operators/attention_forward.hpp>
-#include <switchyard/operators/embedding.hpp>
-#include <switchyard/operators/gated_activation.hpp>
-#include <switchyard/operators/gated_activation_backward.hpp>
-#include <switchyard/operators/layer_norm.hpp>
-#include <switchyard/operators/layer_norm_backward.hpp>
-#include <switchyard/operators/matmul_quantized.hpp>
-#include <switchyard/operators/rms_norm.hpp>
-#include <switchyard/operators/rms_norm_backward.hpp>
-#include <switchyard/operators/rotary.hpp>
-#include <switchyard/operators/rotary_cache.hpp>
-#include <switchyard/operators/softmax.hpp>
-#include <switchyard/operators/softmax_backward.hpp>
+#include <switchyard/operators/built_in.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
@@ -42,16 +27,16 @@ namespace tool {
 
 namespace {
 
-template <sy::operator_type Operator>
-[[nodiscard]] known_operator know(std::vector<axis_default> defaults = {}) {
+/// An operator that a program describes.
+[[nodiscard]] known_operator know(const sy::operator_description& description) {
+  known_operator out{&description, {description.axis_defaults.begin(), description.axis_defaults.end()}};
   // Pointers as an allocator gives them, and rows one after the other; an operator without the axis has no
   // use for it.
-  for (const axis_default each :
-       {axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
-    defaults.push_back(each);
+  for (const sy::axis_default each :
+       {sy::axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
+    out.defaults.push_back(each);
   }
-  static sy::argument_axes arguments{sy::describe<Operator>()};
-  return {&arguments.live(), std::move(defaults)};
+  return out;
 }
 
 /// An operator that files describe.
@@ -70,31 +55,14 @@ struct filed_operator {
 namespace {
 
 [[nodiscard]] std::vector<known_operator>& all_operators() {
-  namespace ops = sy::operators;
-  static std::vector<known_operator> all{
-      know<ops::attention_backward>({{"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}}),
-      know<ops::attention_decode>({{"kv_dtype", "=dtype"},
-                                   {"head_dim_v", "=head_dim"},
-                                   {"heads_kv", "=heads"},
-                                   {"page_size", "0"},
-                                   {"mask", "causal_bottom_right"},
-                                   {"seqlen_q", "1"}}),
-      know<ops::attention_dropout_mask>(),
-      know<ops::attention_forward>(
-          {{"kv_dtype", "=dtype"}, {"head_dim_v", "=head_dim"}, {"heads_kv", "=heads"}, {"page_size", "0"}}),
-      know<ops::embedding>({{"table_alignment", "16"}}),
-      know<ops::gated_activation>(),
-      know<ops::gated_activation_backward>(),
-      know<ops::layer_norm>({{"with_gamma", "true"}, {"with_beta", "true"}}),
-      know<ops::layer_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
-      know<ops::matmul_quantized>({{"out_dtype", "=dtype"}, {"weight_alignment", "16"}}),
-      know<ops::rms_norm>({{"with_gamma", "true"}}),
-      know<ops::rms_norm_backward>({{"with_gamma", "true"}, {"with_weight_gradients", "true"}}),
-      know<ops::rotary>({{"rotary_dim", "=head_dim"}, {"heads_kv", "=heads"}, {"table_dtype", "f32"}}),
-      know<ops::rotary_cache>({{"rotary_dim", "=head_dim"}, {"kv_dtype", "=dtype"}, {"heads_kv", "=heads"}}),
-      know<ops::softmax>(),
-      know<ops::softmax_backward>(),
-  };
+  static std::vector<known_operator> all = [] {
+    std::vector<known_operator> out;
+    sy::operators::built_in::for_each([&out]<class Operator>() {
+      static sy::argument_axes arguments{sy::describe<Operator>()};
+      out.push_back(know(arguments.live()));
+    });
+    return out;
+  }();
   return all;
 }
 
@@ -125,7 +93,7 @@ void add_operators(std::span<const sy::tool::own_operator> own) {
   static std::vector<std::unique_ptr<sy::argument_axes>> arguments;
   for (const sy::tool::own_operator& each : own) {
     arguments.push_back(std::make_unique<sy::argument_axes>(*each.description));
-    add({&arguments.back()->live(), {{"alignment", "16"}, {"dense", "true"}}});
+    add(know(arguments.back()->live()));
   }
 }
 

@@ -14,17 +14,11 @@
 
 namespace tool {
 
-/// What an axis is when a command line does not say: a value as text, or "=axis" for that of another axis.
-struct axis_default {
-  std::string_view axis;
-  std::string_view value;
-};
-
 struct known_operator {
   const switchyard::operator_description* description;
-  std::vector<axis_default> defaults;
-  bool is_learned = false;      ///< from its manifests and tables: no program described it
-  bool knows_arguments = true;  ///< whether the types of its arguments are known
+  std::vector<switchyard::axis_default> defaults;  ///< the description's, and those of any operator
+  bool is_learned = false;                         ///< from its manifests and tables: no program described it
+  bool knows_arguments = true;                     ///< whether the types of its arguments are known
 };
 
 [[nodiscard]] const std::vector<known_operator>& known_operators();

@@ -18,19 +18,10 @@ struct known_bench {
   std::unique_ptr<switchyard::tune::bench> (*make)(switchyard::catalog&, const switchyard::device&);
 };
 
+/// Defined where tune_bench_of.hpp is included, and instantiated for a built-in operator by the source file
+/// that has its workload: what it instantiates is slow to compile.
 template <switchyard::operator_type Operator>
-[[nodiscard]] known_bench bench_of() {
-  return {Operator::name, [](switchyard::catalog& files, const switchyard::device& device) {
-            return std::unique_ptr<switchyard::tune::bench>{
-                std::make_unique<switchyard::tune::operator_bench<Operator>>(files, device)};
-          }};
-}
-
-// A list for each source file: what they instantiate is slow to compile.
-[[nodiscard]] std::span<const known_bench> attention_benches();
-[[nodiscard]] std::span<const known_bench> element_benches();
-[[nodiscard]] std::span<const known_bench> engine_benches();
-[[nodiscard]] std::span<const known_bench> norm_benches();
+[[nodiscard]] known_bench bench_of();
 
 /// Adds those of a program's own operators that have a workload.
 void add_benches(std::span<const switchyard::tool::own_operator> own);

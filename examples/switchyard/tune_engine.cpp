@@ -1,18 +1,14 @@
-#include <array>
-
 #include <switchyard/tune/workloads/embedding.hpp>
 #include <switchyard/tune/workloads/matmul_quantized.hpp>
 #include <switchyard/tune/workloads/rotary_cache.hpp>
 
-#include "tune_benches.hpp"
+#include "tune_bench_of.hpp"
 
 namespace tool {
 
-std::span<const known_bench> engine_benches() {
-  namespace ops = switchyard::operators;
-  static const std::array all{bench_of<ops::embedding>(), bench_of<ops::matmul_quantized>(),
-                              bench_of<ops::rotary_cache>()};
-  return all;
-}
+namespace ops = switchyard::operators;
+template known_bench bench_of<ops::embedding>();
+template known_bench bench_of<ops::matmul_quantized>();
+template known_bench bench_of<ops::rotary_cache>();
 
 }  // namespace tool

@@ -1,16 +1,13 @@
-#include <array>
-
 #include <switchyard/tune/workloads/norm.hpp>
 
-#include "tune_benches.hpp"
+#include "tune_bench_of.hpp"
 
 namespace tool {
 
-std::span<const known_bench> norm_benches() {
-  namespace ops = switchyard::operators;
-  static const std::array all{bench_of<ops::rms_norm>(), bench_of<ops::rms_norm_backward>(),
-                              bench_of<ops::layer_norm>(), bench_of<ops::layer_norm_backward>()};
-  return all;
-}
+namespace ops = switchyard::operators;
+template known_bench bench_of<ops::rms_norm>();
+template known_bench bench_of<ops::rms_norm_backward>();
+template known_bench bench_of<ops::layer_norm>();
+template known_bench bench_of<ops::layer_norm_backward>();
 
 }  // namespace tool

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/device.hpp>
+#include <switchyard/operators/built_in.hpp>
 #include <switchyard/tune/device_state.hpp>
 
 #include "command.hpp"
@@ -44,8 +45,7 @@ namespace {
 [[nodiscard]] std::vector<known_bench>& all_benches() {
   static std::vector<known_bench> all = [] {
     std::vector<known_bench> out;
-    for (const auto list : {attention_benches(), element_benches(), engine_benches(), norm_benches()})
-      out.insert(out.end(), list.begin(), list.end());
+    sy::operators::built_in::for_each([&out]<class Operator>() { out.push_back(bench_of<Operator>()); });
     return out;
   }();
   return all;

@@ -26,7 +26,8 @@
 // Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
 // "n"}}` keeps files readable that were written before. Where a type axis was added that older kernels must
 // not ignore, `static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"}}` gives it to what files
-// say of the other axis alone.
+// say of the other axis alone. `static constexpr std::array axis_defaults{axis_default{"heads_kv",
+// "=heads"}}` is what the tool takes axes for that its command line does not name.
 #pragma once
 
 #include <array>
@@ -142,6 +143,8 @@ template <operator_type Operator>
         static_assert(detail::implied_axes_are_sound<Operator>(), "`implied` names type axes in pairs");
         description.implied = Operator::implied;
       }
+      if constexpr (requires { Operator::axis_defaults; })
+        description.axis_defaults = Operator::axis_defaults;
       if constexpr (requires(const typename Operator::arguments& call) { Operator::check_memory(call); }) {
         description.check_memory = [](const void* call) {
           return Operator::check_memory(*static_cast<const typename Operator::arguments*>(call));

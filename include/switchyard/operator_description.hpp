@@ -66,6 +66,12 @@ struct implied_axis {
   std::string_view like;
 };
 
+/// What a type axis or a size is where somebody who asks by axes, as on a command line, does not say.
+struct axis_default {
+  std::string_view axis;
+  std::string_view value;  ///< as text, or "=axis" for the value of another axis
+};
+
 class argument_axes;  // problem/argument_axes.hpp
 
 /// An operator without its C++ type. The views are valid for the life of the program or, where files
@@ -82,6 +88,7 @@ struct operator_description {
   std::span<const implied_axis> implied{};
   /// The operator's check_memory(), of its argument struct; null: it has none.
   std::string (*check_memory)(const void* arguments) = nullptr;
+  std::span<const axis_default> axis_defaults{};
 
   /// Axes that are the operator's own.
   [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }

@@ -68,32 +68,31 @@ template <class Arguments, class... Tensors>
 /// Negative where check_attention_values refuses a call, but for what it says of lse: or-ed with `others` of
 /// attention_alignment, it makes the call's problem one that was never met, so that check() sees it. Asked
 /// only where attention_options are not 0.
-template <class Arguments>
-[[nodiscard, gnu::always_inline]] inline std::int64_t mark_attention_inline(const Arguments& a) noexcept {
+template <class Operator>
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_attention_inline(
+    const typename Operator::arguments& a) noexcept {
   std::uintptr_t words = address_bits(a.alibi_slopes, a.seqused_k);  // of 4 bytes
   if constexpr (requires { a.dropout_p; }) words |= address_bits(a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q);
   if constexpr (requires { a.k_scale; }) words |= address_bits(a.sinks, a.block_table, a.k_scale, a.v_scale);
   asm("" : "+r"(words));  // NOLINT(hicpp-no-assembler): now, not behind branches with each in a register
-  std::int64_t out = (std::int64_t{a.window_left} + 1) | mark_unless_positive(a.soft_cap);
+  std::int64_t out = Operator::described.mark(a);
   if constexpr (requires { a.dropout_p; }) {
-    out |= (std::int64_t{a.window_right} + 1) | mark_unless_below(a.dropout_p, 1.0F);
     if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
   if constexpr (requires { a.k_scale; }) out |= mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
   return out | mark_misaligned<4>(words);
 }
 /// The same apart from the calls that have none of these.
-template <class Arguments>
-[[nodiscard, gnu::noinline]] std::int64_t mark_attention(const Arguments& a) noexcept {
-  return mark_attention_inline(a);
+template <class Operator>
+[[nodiscard, gnu::noinline]] std::int64_t mark_attention(const typename Operator::arguments& a) noexcept {
+  return mark_attention_inline<Operator>(a);
 }
 
 /// What is wrong with the values and addresses that no axis holds; empty when nothing is.
-template <class Arguments>
-[[nodiscard]] std::string check_attention_values(const Arguments& a) {
-  using each = Arguments;
-  if (std::string wrong = wrong_magnitude("soft_cap", a.soft_cap); !wrong.empty()) return wrong;
-  if (a.window_left < -1) return "window_left must be -1 or more, not " + std::to_string(a.window_left);
+template <class Operator>
+[[nodiscard]] std::string check_attention_values(const typename Operator::arguments& a) {
+  using each = typename Operator::arguments;
+  if (std::string wrong = Operator::described.wrong(a); !wrong.empty()) return wrong;
   if (std::string wrong = wrong_addresses<&each::lse, &each::alibi_slopes, &each::seqused_k>(a);
       !wrong.empty())
     return wrong;
@@ -104,9 +103,6 @@ template <class Arguments>
       return wrong;
   }
   if constexpr (requires { a.dropout_p; }) {
-    if (mark_unless_below(a.dropout_p, 1.0F) < 0)
-      return "dropout_p must be at least 0 and below 1, not " + std::to_string(a.dropout_p);
-    if (a.window_right < -1) return "window_right must be -1 or more, not " + std::to_string(a.window_right);
     std::string wrong = wrong_addresses<&each::cu_seqlens_q, &each::cu_seqlens_k, &each::seqused_q>(a);
     if (wrong.empty() && is_nonzero(a.dropout_p)) wrong = wrong_addresses<&each::dropout_state>(a);
     return wrong;
@@ -115,15 +111,15 @@ template <class Arguments>
 }
 
 /// What is wrong with the sizes that all attention operators have; empty when nothing is.
-template <class Arguments>
-[[nodiscard]] std::string check_attention_sizes(const Arguments& a) {
+template <class Operator>
+[[nodiscard]] std::string check_attention_sizes(const typename Operator::arguments& a) {
   if (a.batch < 0 || a.heads < 0 || a.heads_kv < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
     return "batch, heads, heads_kv, seqlen_q and seqlen_k must not be negative";
   }
   if (a.head_dim < 1 || a.head_dim_v < 1) return "head_dim and head_dim_v must be positive";
   if (a.heads > 0 && (a.heads_kv == 0 || a.heads % a.heads_kv != 0))
     return "heads must be a multiple of heads_kv";
-  return check_attention_values(a);
+  return check_attention_values<Operator>(a);
 }
 
 /// A call with 0 for strides that are not set and do not matter, because no two elements lie that far apart:
@@ -204,9 +200,9 @@ template <class Arguments>
 }
 
 /// What is wrong with the arguments that forward and backward have; empty when nothing is.
-template <class Arguments>
-[[nodiscard]] std::string check_attention(const Arguments& a) {
-  if (std::string wrong = check_attention_sizes(a); !wrong.empty()) return wrong;
+template <class Operator>
+[[nodiscard]] std::string check_attention(const typename Operator::arguments& a) {
+  if (std::string wrong = check_attention_sizes<Operator>(a); !wrong.empty()) return wrong;
   if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
     return "dtype must be f32, f16 or bf16";
   }

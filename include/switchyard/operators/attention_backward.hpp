@@ -16,6 +16,7 @@
 // Source: Dao, FlashAttention-2, arXiv:2307.08691.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -104,7 +105,7 @@ struct attention_backward {
       std::int64_t others = lse_stride_batch | lse_stride_head | mark_misaligned<4>(lse);
       if (attention_options(*this, alibi_slopes, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k) != 0)
           [[unlikely]]
-        others |= mark_attention(*this);
+        others |= mark_attention<attention_backward>(*this);
       if (bias != nullptr)
         others |= bias_stride_batch | bias_stride_head | bias_stride_row | mark_misaligned_for(dtype, bias);
       if (dbias != nullptr)
@@ -142,6 +143,10 @@ struct attention_backward {
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
       &arguments::dtype, &arguments::mask, &arguments::deterministic>;
 
+  static constexpr auto operands =
+      switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::dout,
+                         &arguments::lse, &arguments::dq, &arguments::dk, &arguments::dv>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),
       switchyard::type_axis<&arguments::head_dim_v>(), switchyard::type_axis<&arguments::mask>(),
@@ -161,9 +166,12 @@ struct attention_backward {
       switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
       switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
+  static constexpr std::array axis_defaults{axis_default{"head_dim_v", "=head_dim"},
+                                            axis_default{"heads_kv", "=heads"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (std::string wrong = check_attention(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_attention<attention_backward>(a); !wrong.empty()) return wrong;
     if (a.lse == nullptr) return "lse must not be null";
     if (a.dbias != nullptr && a.bias == nullptr) return "dbias is wanted, but there is no bias";
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
@@ -213,25 +221,36 @@ struct attention_backward {
   /// What a call may have besides: the forward call's values.
   struct options {
     attention_mask mask = attention_mask::none;
-    float scale = unset_scale;  ///< not set: 1 / sqrt(head_dim)
+    float scale = unset_scale;
     float soft_cap = 0.0F;
     std::int32_t window_left = -1;
     std::int32_t window_right = -1;
-    const_tensor bias{};  ///< [batch, heads, seqlen_q, seqlen_k]; extents of 1 but the last are shared
-    tensor dbias{};       ///< as bias; summed over what an extent of 1 shares
-    const_tensor alibi_slopes{};  ///< f32 [heads]
-    const_tensor cu_seqlens_q{};  ///< i32 [batch + 1]: the queries' tensors are packed
-    const_tensor cu_seqlens_k{};  ///< i32 [batch + 1]: the keys' tensors are packed
-    std::int64_t longest_q = -1;  ///< the longest sequence, with cu_seqlens_q
-    std::int64_t longest_k = -1;  ///< the longest sequence, with cu_seqlens_k
-    const_tensor seqused_q{};     ///< i32 [batch]
-    const_tensor seqused_k{};     ///< i32 [batch]
+    const_tensor bias{};
+    tensor dbias{};
+    const_tensor alibi_slopes{};
+    const_tensor cu_seqlens_q{};
+    const_tensor cu_seqlens_k{};
+    std::int64_t longest_q = -1;
+    std::int64_t longest_k = -1;
+    const_tensor seqused_q{};
+    const_tensor seqused_k{};
     float dropout_p = 0.0F;
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
     const std::uint64_t* dropout_state = nullptr;
     bool deterministic = false;
   };
+  static constexpr auto described =
+      attention::bias_option<options, arguments> + attention::alibi_option<options, arguments> +
+      attention::length_options<options, arguments, true> + attention::mask_options<options, arguments> +
+      attention::window_right_option<options, arguments> + attention::scale_options<options, arguments> +
+      attention::dropout_options<options, arguments> +
+      describe_options(
+          option<&options::deterministic, &arguments::deterministic>{"whether every run gives the same bits"},
+          tensor_option<&options::dbias,
+                        attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
+                                              &arguments::dbias_stride_head, &arguments::dbias_stride_row>>{
+              "written: as bias, summed over what an extent of 1 shares"});
 
   /// The arguments of a call: `attention_backward::call({.q = q, .k = k, ...}, {.mask = ...})`. Any strides
   /// but the innermost. Throws call_error where tensors disagree.
@@ -270,14 +289,6 @@ struct attention_backward {
   };
   template <auto Tensor>
   using cu_seqlens_list = views<attention::cu_seqlens_view<Tensor, &arguments::batch>>;
-  using score_views =
-      views<attention::score_view<arguments, &arguments::bias, &arguments::bias_stride_batch,
-                                  &arguments::bias_stride_head, &arguments::bias_stride_row>,
-            attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
-                                  &arguments::dbias_stride_head, &arguments::dbias_stride_row>,
-            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
-            attention::vector_view<&arguments::seqused_q, &arguments::batch, dtype::i32>,
-            attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
 
   template <bool PackedQ, bool PackedK>
   [[nodiscard]] static arguments bind(const tensors& of, const options& with) {
@@ -286,20 +297,12 @@ struct attention_backward {
     using cu_q = cu_seqlens_list<&arguments::cu_seqlens_q>;
     using cu_k = cu_seqlens_list<&arguments::cu_seqlens_k>;
     arguments a = default_arguments<arguments>(fields);
-    a.dropout_state = with.dropout_state;
-    a.soft_cap = with.soft_cap;
-    a.dropout_p = with.dropout_p;
-    a.window_left = with.window_left;
-    a.window_right = with.window_right;
-    a.dropout_seed = with.dropout_seed;
-    a.dropout_offset = with.dropout_offset;
-    a.mask = with.mask;
-    a.deterministic = with.deterministic;
+    described.set(a, with);
     const auto bind_all = [&]<class Views>(Views all, const auto&... first) {
-      bind_views(all, name, a, true, first..., of.q, of.out, of.dout, of.dq, of.lse, of.k, of.v, of.dk, of.dv,
-                 with.bias, with.dbias, with.alibi_slopes, with.seqused_q, with.seqused_k);
+      described.bind(all, name, a, true, with, first..., of.q, of.out, of.dout, of.dq, of.lse, of.k, of.v,
+                     of.dk, of.dv);
     };
-    constexpr auto all = queries{} + keys{} + score_views{};
+    constexpr auto all = queries{} + keys{};
     if constexpr (PackedQ) {
       a.seqlen_q = attention::packed_longest(with, with.longest_q, of.q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.dout_stride_batch = a.dq_stride_batch = a.lse_stride_batch =

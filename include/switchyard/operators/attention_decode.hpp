@@ -18,6 +18,7 @@
 // inference, 2023; Kwon et al., PagedAttention, arXiv:2309.06180; Press et al., ALiBi, arXiv:2108.12409.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -101,7 +102,7 @@ struct attention_decode {
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
       if (attention_options(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
-        required |= mark_attention(*this);
+        required |= mark_attention<attention_decode>(*this);
       // Keys and values may have another dtype: their bytes join as an address does.
       const void* const cached =
           reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv) *
@@ -127,6 +128,9 @@ struct attention_decode {
       &arguments::soft_cap, &arguments::window_left, &arguments::dtype, &arguments::kv_dtype,
       &arguments::mask, &arguments::pages, &arguments::block_table_entries>;
 
+  static constexpr auto operands =
+      switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
       switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::head_dim_v>(),
@@ -146,9 +150,14 @@ struct attention_decode {
       switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
       switchyard::size_axis<&arguments::seqlen_k>());
 
+  static constexpr std::array axis_defaults{
+      axis_default{"kv_dtype", "=dtype"},          axis_default{"head_dim_v", "=head_dim"},
+      axis_default{"heads_kv", "=heads"},          axis_default{"page_size", "0"},
+      axis_default{"mask", "causal_bottom_right"}, axis_default{"seqlen_q", "1"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (std::string wrong = check_attention_sizes(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_attention_sizes<attention_decode>(a); !wrong.empty()) return wrong;
     if (a.seqlen_q < 1 || a.seqlen_q > most_queries) {
       return "seqlen_q must be 1 to 16, not " + std::to_string(a.seqlen_q) + "; attention_forward takes more";
     }
@@ -185,16 +194,21 @@ struct attention_decode {
   /// What a call may have besides q, k, v and out.
   struct options {
     attention_mask mask = attention_mask::causal_bottom_right;
-    float scale = unset_scale;  ///< not set: 1 / sqrt(head_dim)
+    float scale = unset_scale;
     float soft_cap = 0.0F;
     std::int32_t window_left = -1;
-    tensor lse{};                 ///< f32 [batch, heads, seqlen_q]
-    const_tensor k_scale{};       ///< f32 [1] or [heads_kv]
-    const_tensor v_scale{};       ///< f32 [1] or [heads_kv]
-    const_tensor alibi_slopes{};  ///< f32 [heads]
-    const_tensor sinks{};         ///< f32 [heads]
-    const_tensor seqused_k{};     ///< i32 [batch]; pages have their own
+    tensor lse{};
+    const_tensor k_scale{};
+    const_tensor v_scale{};
+    const_tensor alibi_slopes{};
+    const_tensor sinks{};
+    const_tensor seqused_k{};
   };
+  static constexpr auto described =
+      attention::scales_options<options, arguments> + attention::alibi_option<options, arguments> +
+      attention::sinks_option<options, arguments> + attention::seqused_k_option<options, arguments, false> +
+      attention::mask_options<options, arguments> + attention::scale_options<options, arguments> +
+      attention::lse_option<options, arguments>;
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], with any strides but the innermost.
   /// Throws call_error where they disagree.
@@ -205,8 +219,7 @@ struct attention_decode {
                        attention::v_view<arguments, &arguments::kv_dtype, false>,
                        attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
     arguments a = begin(with);
-    bind_views(query_views{} + keys{} + score_views{}, name, a, true, q, out, k, v, with.seqused_k, with.lse,
-               with.k_scale, with.v_scale, with.alibi_slopes, with.sinks);
+    described.bind(query_views{} + keys{}, name, a, true, with, q, out, with.lse, k, v, with.seqused_k);
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
@@ -223,9 +236,8 @@ struct attention_decode {
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     a.block_table_entries = cache.block_table.extent(1);
-    bind_views(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{} + score_views{},
-               name, a, true, q, out, cache.k, cache.v, cache.block_table, cache.used, with.lse, with.k_scale,
-               with.v_scale, with.alibi_slopes, with.sinks);
+    described.bind(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{}, name, a, true,
+                   with, q, out, with.lse, cache.k, cache.v, cache.block_table, cache.used);
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
@@ -234,20 +246,20 @@ struct attention_decode {
     return call(q, cache, out, options{});
   }
 
+  /// A binding's call.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    return attention::call_named<attention_decode>(in);
+  }
+
  private:
-  using query_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>>;
-  using score_views = views<attention::lse_views<arguments, false>::optional,
-                            attention::scale_view<arguments, &arguments::k_scale, &arguments::k_scale_stride>,
-                            attention::scale_view<arguments, &arguments::v_scale, &arguments::v_scale_stride>,
-                            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
-                            attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>>;
+  using query_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
+                            attention::lse_views<arguments, false>::optional>;
 
   /// What no tensor decides.
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
     arguments a = default_arguments<arguments>(fields);
-    a.mask = with.mask;
-    a.soft_cap = with.soft_cap;
-    a.window_left = with.window_left;
+    described.set(a, with);
     return a;
   }
 };

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/attention_views.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/tensor_call.hpp>
 
@@ -39,12 +41,15 @@ struct attention_dropout_mask {
                          &arguments::seqlen_q, &arguments::seqlen_k, &arguments::dropout_p,
                          &arguments::dropout_seed, &arguments::dropout_offset>;
 
+  static constexpr auto operands = switchyard::fields<&arguments::mask>;
+  static constexpr auto described = attention::dropout_options<arguments, arguments>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis("alignment",
                             [](const arguments& a) noexcept {
                               // What check() refuses and no axis holds: a problem that was never met.
                               const std::int64_t illegal =
-                                  mark_unless_below(a.dropout_p, 1.0F) |
+                                  described.mark(a) |
                                   mark_misaligned<alignof(std::uint64_t)>(a.dropout_state);
                               return illegal < 0 ? 0 : alignment_of(a.mask);
                             }),
@@ -56,7 +61,7 @@ struct attention_dropout_mask {
     if (a.batch < 0 || a.heads < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
       return "batch, heads, seqlen_q and seqlen_k must not be negative";
     }
-    if (mark_unless_below(a.dropout_p, 1.0F) < 0) return "dropout_p must be at least 0 and below 1";
+    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
     if (std::string wrong = wrong_addresses<&arguments::dropout_state>(a); !wrong.empty()) return wrong;
     if (a.mask == nullptr) return "mask must not be null";
     if (alignment_of(a.mask) < 4) return "mask must be aligned to its element size";

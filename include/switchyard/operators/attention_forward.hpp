@@ -127,7 +127,7 @@ struct attention_forward {
     [[nodiscard, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
       const bool is_narrow = kv_dtype == switchyard::dtype::f8_e4m3;
       if (!is_narrow && any_given(k_scale, v_scale)) return 0;
-      std::int64_t others = mark_attention_inline(*this);
+      std::int64_t others = mark_attention_inline<attention_forward>(*this);
       if (block_table != nullptr) others |= block_table_stride;
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
       if (is_narrow) others |= mark_misaligned_for(dtype, q, out, bias);
@@ -181,6 +181,9 @@ struct attention_forward {
       &arguments::dtype, &arguments::kv_dtype, &arguments::mask, &arguments::pages,
       &arguments::block_table_entries>;
 
+  static constexpr auto operands =
+      switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(),
       switchyard::type_axis("kv_dtype", [](const arguments& a) noexcept { return a.type_of_kv(); }),
@@ -209,9 +212,13 @@ struct attention_forward {
   /// Files whose `type` does not name kv_dtype hold for keys of q's type.
   static constexpr std::array implied{switchyard::implied_axis{"kv_dtype", "dtype"}};
 
+  static constexpr std::array axis_defaults{
+      axis_default{"kv_dtype", "=dtype"}, axis_default{"head_dim_v", "=head_dim"},
+      axis_default{"heads_kv", "=heads"}, axis_default{"page_size", "0"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (std::string wrong = check_attention(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_attention<attention_forward>(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_scales(a); !wrong.empty()) return wrong;
     if (a.block_table != nullptr && a.cu_seqlens_k != nullptr)
       return "block_table and cu_seqlens_k exclude each other";
@@ -235,27 +242,33 @@ struct attention_forward {
   /// What a call may have besides q, k, v and out.
   struct options {
     attention_mask mask = attention_mask::none;
-    float scale = unset_scale;  ///< not set: 1 / sqrt(head_dim)
+    float scale = unset_scale;
     float soft_cap = 0.0F;
     std::int32_t window_left = -1;
     std::int32_t window_right = -1;
-    tensor lse{};            ///< f32 [batch, heads, seqlen_q], packed [heads, tokens]
-    const_tensor k_scale{};  ///< f32 [1] or [heads_kv], of keys in f8_e4m3
-    const_tensor v_scale{};  ///< likewise
-    const_tensor bias{};     ///< [batch, heads, seqlen_q, seqlen_k]; extents of 1 but the last are shared
-    const_tensor alibi_slopes{};  ///< f32 [heads]
-    const_tensor sinks{};         ///< f32 [heads]
-    const_tensor cu_seqlens_q{};  ///< i32 [batch + 1]: q and out are [tokens, heads, dim]
-    const_tensor cu_seqlens_k{};  ///< i32 [batch + 1]: k and v are [tokens, heads_kv, dim]
-    std::int64_t longest_q = -1;  ///< the longest sequence, with cu_seqlens_q
-    std::int64_t longest_k = -1;  ///< the longest sequence, with cu_seqlens_k
-    const_tensor seqused_q{};     ///< i32 [batch]
-    const_tensor seqused_k{};     ///< i32 [batch]; pages have their own
+    tensor lse{};
+    const_tensor k_scale{};
+    const_tensor v_scale{};
+    const_tensor bias{};
+    const_tensor alibi_slopes{};
+    const_tensor sinks{};
+    const_tensor cu_seqlens_q{};
+    const_tensor cu_seqlens_k{};
+    std::int64_t longest_q = -1;
+    std::int64_t longest_k = -1;
+    const_tensor seqused_q{};
+    const_tensor seqused_k{};
     float dropout_p = 0.0F;
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
     const std::uint64_t* dropout_state = nullptr;
   };
+  static constexpr auto described =
+      attention::bias_option<options, arguments> + attention::alibi_option<options, arguments> +
+      attention::sinks_option<options, arguments> + attention::length_options<options, arguments, false> +
+      attention::mask_options<options, arguments> + attention::window_right_option<options, arguments> +
+      attention::scale_options<options, arguments> + attention::dropout_options<options, arguments> +
+      attention::lse_option<options, arguments> + attention::scales_options<options, arguments>;
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.
@@ -302,6 +315,12 @@ struct attention_forward {
     return call(q, cache, out, options{});
   }
 
+  /// A binding's call.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    return attention::call_named<attention_forward>(in);
+  }
+
  private:
   /// What is wrong with the type of keys and values, and with their scales.
   [[nodiscard]] static std::string check_scales(const arguments& a) {
@@ -323,25 +342,11 @@ struct attention_forward {
   }
 
   using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
-  using score_views = views<attention::score_view<arguments, &arguments::bias, &arguments::bias_stride_batch,
-                                                  &arguments::bias_stride_head, &arguments::bias_stride_row>,
-                            attention::scale_view<arguments, &arguments::k_scale, &arguments::k_scale_stride>,
-                            attention::scale_view<arguments, &arguments::v_scale, &arguments::v_scale_stride>,
-                            attention::vector_view<&arguments::alibi_slopes, &arguments::heads, dtype::f32>,
-                            attention::vector_view<&arguments::sinks, &arguments::heads, dtype::f32>,
-                            attention::vector_view<&arguments::seqused_q, &arguments::batch, dtype::i32>>;
 
   /// What no tensor decides.
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
     arguments a = default_arguments<arguments>(fields);
-    a.dropout_state = with.dropout_state;
-    a.soft_cap = with.soft_cap;
-    a.dropout_p = with.dropout_p;
-    a.window_left = with.window_left;
-    a.window_right = with.window_right;
-    a.dropout_seed = with.dropout_seed;
-    a.dropout_offset = with.dropout_offset;
-    a.mask = with.mask;
+    described.set(a, with);
     return a;
   }
 
@@ -357,14 +362,11 @@ struct attention_forward {
       if (with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
       a.seqlen_q = attention::packed_longest(with, with.longest_q, q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.lse_stride_batch = 0;
-      bind_views(queries{} + keys + score_views{}, name, a, true, with.cu_seqlens_q, q, out, with.lse,
-                 others..., with.bias, with.k_scale, with.v_scale, with.alibi_slopes, with.sinks,
-                 with.seqused_q);
+      described.bind(queries{} + keys, name, a, true, with, with.cu_seqlens_q, q, out, with.lse, others...);
     } else {
       using queries = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
                             attention::lse_views<arguments, false>::optional>;
-      bind_views(queries{} + keys + score_views{}, name, a, true, q, out, with.lse, others..., with.bias,
-                 with.k_scale, with.v_scale, with.alibi_slopes, with.sinks, with.seqused_q);
+      described.bind(queries{} + keys, name, a, true, with, q, out, with.lse, others...);
     }
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
   }

@@ -6,7 +6,9 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/named_call.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
 
@@ -123,6 +125,78 @@ using cu_seqlens_view = view<Tensor, dtype::i32, dim<Batch, dense_stride{}, one_
 template <auto Tensor, auto Extent, auto Type>
 using vector_view = optional_view<Tensor, Type, dim<Extent>>;
 
+// The options that attention operators share, of their structs O into their arguments A.
+
+template <class O, class A>
+inline constexpr auto alibi_option =
+    describe_options(tensor_option<&O::alibi_slopes, vector_view<&A::alibi_slopes, &A::heads, dtype::f32>>{
+        "adds -slope * the distance from the diagonal to the scores of a head"});
+
+template <class O, class A>
+inline constexpr auto bias_option = describe_options(
+    tensor_option<&O::bias,
+                  score_view<A, &A::bias, &A::bias_stride_batch, &A::bias_stride_head, &A::bias_stride_row>>{
+        "added to the scaled scores; extents of 1 but the last are shared"});
+
+template <class O, class A>
+inline constexpr auto sinks_option =
+    describe_options(tensor_option<&O::sinks, vector_view<&A::sinks, &A::heads, dtype::f32>>{
+        "a logit of each head that joins the softmax's sum and has no value"});
+
+template <class O, class A>
+inline constexpr auto scales_options = describe_options(
+    tensor_option<&O::k_scale, scale_view<A, &A::k_scale, &A::k_scale_stride>>{
+        "multiplies keys in f8_e4m3: one for all heads, or one a KV head"},
+    tensor_option<&O::v_scale, scale_view<A, &A::v_scale, &A::v_scale_stride>>{
+        "multiplies values in f8_e4m3, as k_scale"});
+
+template <class O, class A>
+inline constexpr auto lse_option =
+    describe_options(tensor_option<&O::lse, typename lse_views<A, false>::optional, false>{
+        "written: the natural logarithm of the softmax's sums; packed, [heads, tokens]"});
+
+template <class O, class A, bool IsBound>
+inline constexpr auto seqused_k_option =
+    describe_options(tensor_option<&O::seqused_k, vector_view<&A::seqused_k, &A::batch, dtype::i32>, IsBound>{
+        "keys in use of each sequence; all without it"});
+
+template <class O, class A, bool IsBound>
+inline constexpr auto length_options =
+    describe_options(
+        tensor_option<&O::cu_seqlens_q, cu_seqlens_view<&A::cu_seqlens_q, &A::batch>, false>{
+            "where sequences begin: the queries' tensors are packed, [tokens, heads, dim]"},
+        tensor_option<&O::cu_seqlens_k, cu_seqlens_view<&A::cu_seqlens_k, &A::batch>, false>{
+            "where sequences begin: the keys' tensors are packed, [tokens, heads_kv, dim]"},
+        tensor_option<&O::seqused_q, vector_view<&A::seqused_q, &A::batch, dtype::i32>>{
+            "queries in use of each sequence; all without it"}) +
+    seqused_k_option<O, A, IsBound> +
+    describe_options(option<&O::longest_q>{"tokens of the longest sequence, with cu_seqlens_q"},
+                     option<&O::longest_k>{"tokens of the longest sequence, with cu_seqlens_k"});
+
+template <class O, class A>
+inline constexpr auto mask_options =
+    describe_options(option<&O::mask, &A::mask>{"which keys a query sees"},
+                     option<&O::window_left, &A::window_left, legal_values::count_or_all>{
+                         "keys before the diagonal that a query sees; -1: all"});
+
+template <class O, class A>
+inline constexpr auto window_right_option =
+    describe_options(option<&O::window_right, &A::window_right, legal_values::count_or_all>{
+        "keys after the diagonal that a query sees; -1: all"});
+
+template <class O, class A>
+inline constexpr auto scale_options =
+    describe_options(option<&O::scale>{"multiplies the scores; not set: 1 / sqrt(head_dim)"},
+                     option<&O::soft_cap, &A::soft_cap, legal_values::magnitude>{
+                         "scores s become soft_cap * tanh(s / soft_cap); 0: as they are"});
+
+template <class O, class A>
+inline constexpr auto dropout_options = describe_options(
+    option<&O::dropout_p, &A::dropout_p, legal_values::share>{"the share of weights that is dropped"},
+    option<&O::dropout_seed, &A::dropout_seed>{"of the random numbers, without dropout_state"},
+    option<&O::dropout_offset, &A::dropout_offset>{"of the random numbers, without dropout_state"},
+    option<&O::dropout_state, &A::dropout_state>{"where the device finds seed and offset, u64 [2]"});
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_longest(std::string_view name,
                                                                 std::string_view option,
                                                                 std::string_view given) {
@@ -153,6 +227,18 @@ template <class Options>
 [[gnu::always_inline]] inline void require_pages(std::string_view name, const paged& cache) {
   if (!cache.block_table && cache.block_table.extent(0) > 0 && cache.block_table.extent(1) > 0) [[unlikely]]
     fail_pages(name);
+}
+
+/// A binding's call of a forward operator: with block_table, k and v are pages, seqused_k their keys in use
+/// and longest_k the most of these.
+template <class Operator, class Reader>
+[[nodiscard]] typename Operator::arguments call_named(Reader& in) {
+  if (!in.has("block_table")) return detail::call_operands<Operator>(in, Operator::operands);
+  auto with = read_options(Operator::described, in);
+  const paged cache{in.tensor("k"), in.tensor("v"), in.tensor("block_table"), with.seqused_k,
+                    in.value("longest_k", unset)};
+  with.seqused_k = {};
+  return Operator::call(in.tensor("q"), cache, in.tensor("out"), with);
 }
 
 /// The most keys of a sequence in pages.

@@ -6,6 +6,7 @@
 // rows of activations, whose format is a plain one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -63,10 +64,14 @@ struct embedding {
                          &arguments::columns, &arguments::table_rows, &arguments::out_stride_row,
                          &arguments::table_row_bytes, &arguments::dtype, &arguments::weights>;
 
+  static constexpr auto operands = switchyard::fields<&arguments::table, &arguments::ids, &arguments::out>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::weights>(),
       switchyard::type_axis<&arguments::alignment>(), switchyard::type_axis<&arguments::table_alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"table_alignment", "16"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -117,6 +122,12 @@ struct embedding {
     if (table.columns != a.columns) [[unlikely]]
       fail_columns(table, a);
     return a;
+  }
+
+  /// A binding's call.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    return call(in.weights("table"), in.tensor("ids"), in.tensor("out"));
   }
 
  private:

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
+#include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
@@ -63,6 +65,10 @@ struct gated_activation {
       switchyard::fields<&arguments::gate, &arguments::up, &arguments::out, &arguments::rows,
                          &arguments::columns, &arguments::gate_stride_row, &arguments::up_stride_row,
                          &arguments::out_stride_row, &arguments::dtype, &arguments::function>;
+
+  static constexpr auto operands = switchyard::fields<&arguments::gate, &arguments::up, &arguments::out>;
+  static constexpr auto described =
+      describe_options(option<&arguments::function, &arguments::function>{"the activation"});
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::function>(),
@@ -117,6 +123,14 @@ struct gated_activation {
       arguments, rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>,
       rows::double_row_view<arguments, &arguments::gate, &arguments::gate_stride_row>>
       call_packed{name};
+
+  /// A binding's call: packed without up.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    if (in.has("up")) return detail::call_operands<gated_activation>(in, operands);
+    const arguments with = read_options(described, in);
+    return call_packed(in.tensor("out"), in.tensor("gate"), with);
+  }
 };
 
 }  // namespace operators

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
+#include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/reach.hpp>
@@ -69,6 +71,11 @@ struct gated_activation_backward {
                          &arguments::grad_out_stride_row, &arguments::gate_stride_row,
                          &arguments::up_stride_row, &arguments::grad_gate_stride_row,
                          &arguments::grad_up_stride_row, &arguments::dtype, &arguments::function>;
+
+  static constexpr auto operands = switchyard::fields<&arguments::grad_out, &arguments::gate, &arguments::up,
+                                                      &arguments::grad_gate, &arguments::grad_up>;
+  static constexpr auto described =
+      describe_options(option<&arguments::function, &arguments::function>{"the activation"});
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::function>(),
@@ -131,6 +138,14 @@ struct gated_activation_backward {
       rows::double_row_view<arguments, &arguments::gate, &arguments::gate_stride_row>,
       rows::double_row_view<arguments, &arguments::grad_gate, &arguments::grad_gate_stride_row>>
       call_packed{name};
+
+  /// A binding's call: packed without up.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    if (in.has("up")) return detail::call_operands<gated_activation_backward>(in, operands);
+    const arguments with = read_options(described, in);
+    return call_packed(in.tensor("grad_out"), in.tensor("gate"), in.tensor("grad_gate"), with);
+  }
 };
 
 }  // namespace operators

@@ -9,11 +9,13 @@
 // Sums are f32 and in an order that depends on the launch alone: the same call gives the same bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
@@ -71,6 +73,9 @@ struct layer_norm_backward {
                          &arguments::grad_residual_stride_row, &arguments::grad_x_stride_row,
                          &arguments::gamma_offset, &arguments::dtype, &arguments::gamma_dtype>;
 
+  static constexpr auto operands = switchyard::fields<&arguments::grad_out, &arguments::h, &arguments::mean,
+                                                      &arguments::rstd, &arguments::grad_x>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(),
       switchyard::type_axis("gamma_dtype",
@@ -86,6 +91,9 @@ struct layer_norm_backward {
                             [](const arguments& a) noexcept { return given(a.grad_gamma, a.grad_beta); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
+
+  static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"},
+                                            axis_default{"with_weight_gradients", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -131,12 +139,17 @@ struct layer_norm_backward {
 
   /// What a call may have besides.
   struct options {
-    const_tensor gamma{};          ///< [columns], of h's element type or f32
-    const_tensor grad_residual{};  ///< [rows, columns]
-    tensor grad_gamma{};           ///< [columns], of gamma's element type
-    tensor grad_beta{};            ///< [columns], of gamma's element type
+    const_tensor gamma{};
+    const_tensor grad_residual{};
+    tensor grad_gamma{};
+    tensor grad_beta{};
     float gamma_offset = 0.0F;
   };
+  static constexpr auto described =
+      rows::gamma_option<options, arguments> + rows::norm_backward_options<options, arguments> +
+      describe_options(
+          tensor_option<&options::grad_beta, rows::weight_view<arguments, &arguments::grad_beta>>{
+              "written: of gamma's element type"});
 
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], mean and rstd f32 [rows]. Throws
   /// call_error where tensors disagree.
@@ -145,18 +158,14 @@ struct layer_norm_backward {
                                                                  const const_tensor& mean,
                                                                  const const_tensor& rstd,
                                                                  const tensor& grad_x, const options& with) {
-    using tensors = views<
-        rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
-        rows::row_view<arguments, &arguments::h, &arguments::h_stride_row>,
-        rows::statistic_view<arguments, &arguments::mean>, rows::statistic_view<arguments, &arguments::rstd>,
-        rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>,
-        rows::optional_row_view<arguments, &arguments::grad_residual, &arguments::grad_residual_stride_row>,
-        rows::weight_view<arguments, &arguments::gamma>, rows::weight_view<arguments, &arguments::grad_gamma>,
-        rows::weight_view<arguments, &arguments::grad_beta>>;
+    using tensors = views<rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
+                          rows::row_view<arguments, &arguments::h, &arguments::h_stride_row>,
+                          rows::statistic_view<arguments, &arguments::mean>,
+                          rows::statistic_view<arguments, &arguments::rstd>,
+                          rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>;
     arguments a = default_arguments<arguments>(fields);
-    a.gamma_offset = with.gamma_offset;
-    bind_views(tensors{}, name, a, true, grad_out, h, mean, rstd, grad_x, with.grad_residual, with.gamma,
-               with.grad_gamma, with.grad_beta);
+    described.set(a, with);
+    described.bind(tensors{}, name, a, true, with, grad_out, h, mean, rstd, grad_x);
     return a;
   }
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,

@@ -12,12 +12,15 @@
 // formats are those of GGUF files (weight_format.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/weight_format.hpp>
@@ -84,6 +87,8 @@ struct matmul_quantized {
                          &arguments::out_dtype, &arguments::weights, &arguments::int8_activations,
                          &arguments::w_is_constant>;
 
+  static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::w, &arguments::out>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::out_dtype>(),
       switchyard::type_axis<&arguments::weights>(), switchyard::type_axis<&arguments::int8_activations>(),
@@ -91,6 +96,9 @@ struct matmul_quantized {
       switchyard::type_axis<&arguments::alignment>(), switchyard::type_axis<&arguments::weight_alignment>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::in_features>(),
       switchyard::size_axis<&arguments::out_features>());
+
+  static constexpr std::array axis_defaults{axis_default{"out_dtype", "=dtype"},
+                                            axis_default{"weight_alignment", "16"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -139,10 +147,18 @@ struct matmul_quantized {
 
   /// What a call may have besides x, w and out.
   struct options {
-    const_tensor bias{};  ///< f32 [out_features]
+    const_tensor bias{};
     bool int8_activations = false;
     bool w_is_constant = false;
   };
+  static constexpr auto described = describe_options(
+      tensor_option<&options::bias,
+                    optional_view<&arguments::bias, dtype::f32, dim<&arguments::out_features>>>{
+          "added to the products"},
+      option<&options::int8_activations, &arguments::int8_activations>{
+          "whether x may be rounded to 8 bits: faster, and less exact"},
+      option<&options::w_is_constant, &arguments::w_is_constant>{
+          "whether w was complete before the launch ahead of this call began"});
 
   /// The arguments of a call: x is [rows, in_features], out is [rows, out_features]. Throws call_error where
   /// they, the weights or the bias disagree.
@@ -150,12 +166,11 @@ struct matmul_quantized {
                                                                  const weight_matrix& w, const tensor& out,
                                                                  const options& with) {
     arguments a = default_arguments<arguments>(fields);
-    bind_views(call_views{}, name, a, false, x, out, with.bias);
+    described.bind(call_views{}, name, a, false, with, x, out);
+    described.set(a, with);
     a.w = w.data;
     a.weights = w.format;
     a.w_row_bytes = w.stride();
-    a.int8_activations = with.int8_activations;
-    a.w_is_constant = with.w_is_constant;
     if (w.rows != a.out_features || w.columns != a.in_features) [[unlikely]]
       fail_weights(w, a);
     return a;
@@ -165,13 +180,19 @@ struct matmul_quantized {
     return call(x, w, out, options{});
   }
 
+  /// A binding's call.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    const weight_matrix w = in.weights("w");
+    return call(in.tensor("x"), w, in.tensor("out"), read_options(described, in));
+  }
+
  private:
   using call_views =
       views<view<&arguments::x, &arguments::dtype, dim<&arguments::rows, &arguments::x_stride_row>,
                  dim<&arguments::in_features>>,
             view<&arguments::out, &arguments::out_dtype, dim<&arguments::rows, &arguments::out_stride_row>,
-                 dim<&arguments::out_features>>,
-            optional_view<&arguments::bias, dtype::f32, dim<&arguments::out_features>>>;
+                 dim<&arguments::out_features>>>;
 
   [[noreturn, gnu::cold, gnu::noinline]] static void fail_weights(const weight_matrix& w,
                                                                   const arguments& a) {

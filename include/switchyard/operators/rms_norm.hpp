@@ -8,11 +8,13 @@
 // normalisation gives; sums and the rest are f32. Source: Zhang and Sennrich, arXiv:1910.07467.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
@@ -52,7 +54,7 @@ struct rms_norm {
       const bool add = residual != nullptr;
       const std::int64_t strides = row_strides(
           rows, x_stride_row | out_stride_row | (add ? residual_stride_row | residual_out_stride_row : 0));
-      std::int64_t required = mark_unless_positive(epsilon) | mark_misaligned<alignof(float)>(rstd) |
+      std::int64_t required = described.mark(*this) | mark_misaligned<alignof(float)>(rstd) |
                               mark_misaligned_for(gamma_dtype, gamma);
       if (!add && residual_out != nullptr) [[unlikely]]
         required = -1;
@@ -68,6 +70,8 @@ struct rms_norm {
                          &arguments::out_stride_row, &arguments::residual_out_stride_row, &arguments::epsilon,
                          &arguments::gamma_offset, &arguments::dtype, &arguments::gamma_dtype>;
 
+  static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::out>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(),
       switchyard::type_axis(
@@ -79,6 +83,8 @@ struct rms_norm {
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
       switchyard::size_axis<&arguments::columns>());
 
+  static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"}};
+
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0) return "rows must not be negative";
@@ -89,7 +95,7 @@ struct rms_norm {
     if (a.gamma != nullptr && a.gamma_dtype != a.dtype && a.gamma_dtype != dtype::f32) {
       return "gamma_dtype must be dtype or f32";
     }
-    if (std::string wrong = wrong_magnitude("epsilon", a.epsilon); !wrong.empty()) return wrong;
+    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
     if (a.residual == nullptr && a.residual_out != nullptr)
       return "residual_out is given without residual: there is no sum to write";
     if (std::string wrong = wrong_addresses<&arguments::rstd>(a); !wrong.empty()) return wrong;
@@ -124,28 +130,24 @@ struct rms_norm {
 
   /// What a call may have besides x and out.
   struct options {
-    const_tensor gamma{};     ///< [columns], of x's element type or f32
-    const_tensor residual{};  ///< [rows, columns]
-    tensor residual_out{};    ///< [rows, columns], where residual is given
-    tensor rstd{};            ///< f32 [rows], for the backward
+    const_tensor gamma{};
+    const_tensor residual{};
+    tensor residual_out{};
+    tensor rstd{};
     float epsilon = 1e-6F;
     float gamma_offset = 0.0F;
   };
+  static constexpr auto described =
+      rows::gamma_option<options, arguments> + rows::norm_options<options, arguments>;
 
   /// The arguments of a call: x and out are [rows, columns]. Throws call_error where tensors disagree.
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out,
                                                                  const options& with) {
-    using tensors = views<
-        rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
-        rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>,
-        rows::optional_row_view<arguments, &arguments::residual, &arguments::residual_stride_row>,
-        rows::optional_row_view<arguments, &arguments::residual_out, &arguments::residual_out_stride_row>,
-        rows::weight_view<arguments, &arguments::gamma>,
-        rows::optional_statistic_view<arguments, &arguments::rstd>>;
+    using tensors = views<rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
+                          rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>;
     arguments a = default_arguments<arguments>(fields);
-    a.epsilon = with.epsilon;
-    a.gamma_offset = with.gamma_offset;
-    bind_views(tensors{}, name, a, true, x, out, with.residual, with.residual_out, with.gamma, with.rstd);
+    described.set(a, with);
+    described.bind(tensors{}, name, a, true, with, x, out);
     return a;
   }
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out) {

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/rotary_memory.hpp>
@@ -142,6 +143,9 @@ struct rotary {
       &arguments::dtype, &arguments::table_dtype, &arguments::style, &arguments::inverse,
       &arguments::table_rows, &arguments::tokens>;
 
+  static constexpr auto operands =
+      switchyard::fields<&arguments::q, &arguments::k, &arguments::q_out, &arguments::k_out>;
+
   static constexpr std::array formerly{switchyard::former_name{"heads_q", "heads"},
                                        switchyard::former_name{"heads_k", "heads_kv"}};
 
@@ -165,6 +169,10 @@ struct rotary {
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
       switchyard::size_axis<&arguments::seqlen>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>());
+
+  static constexpr std::array axis_defaults{axis_default{"rotary_dim", "=head_dim"},
+                                            axis_default{"heads_kv", "=heads"},
+                                            axis_default{"table_dtype", "f32"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -210,13 +218,13 @@ struct rotary {
 
   /// What a call may have besides q and k.
   struct options {
-    const_tensor cos{};               ///< [positions, rotary_dim / 2]; none: computed from base
-    const_tensor sin{};               ///< as cos
-    std::int64_t rotary_dim = unset;  ///< not set: all of head_dim, or what cos has
-    const_tensor positions{};         ///< i64 [batch, seqlen], packed [tokens]
-    const_tensor sequence_offsets{};  ///< i32 [batch]
-    const_tensor cu_seqlens{};        ///< i32 [batch + 1]: tensors are packed, [tokens, heads, head_dim]
-    std::int64_t longest = unset;     ///< the longest sequence, with cu_seqlens
+    const_tensor cos{};
+    const_tensor sin{};
+    std::int64_t rotary_dim = unset;
+    const_tensor positions{};
+    const_tensor sequence_offsets{};
+    const_tensor cu_seqlens{};
+    std::int64_t longest = unset;
     std::int64_t offset = 0;
     float base = 10000.0F;
     float scaling = 1.0F;
@@ -224,28 +232,54 @@ struct rotary {
     bool inverse = false;
   };
 
+ private:
+  template <auto Tensor>
+  using table_view = optional_view<Tensor, &arguments::table_dtype,
+                                   dim<named("positions"), &arguments::table_stride>, dim<named("pairs")>>;
+  template <auto... Dims>
+  using positions_view = optional_view<&arguments::positions, dtype::i64, dim<Dims>...>;
+  using cu_seqlens_view =
+      view<&arguments::cu_seqlens, dtype::i32,
+           dim<&arguments::batch, dense_stride{}, dim_form{.factor = 1, .more = 1, .may_be_one = false}>>;
+
+ public:
+  static constexpr auto described = describe_options(
+      tensor_option<&options::cos, table_view<&arguments::cos>>{
+          "cosines of each position's rotary_dim / 2 pairs; computed from base without them"},
+      tensor_option<&options::sin, table_view<&arguments::sin>>{"sines, as cos"},
+      tensor_option<&options::positions, positions_view<&arguments::batch, &arguments::seqlen>, false>{
+          "each token's position; packed, [tokens]"},
+      tensor_option<&options::sequence_offsets,
+                    optional_view<&arguments::sequence_offsets, dtype::i32, dim<&arguments::batch>>>{
+          "the position of each sequence's first token"},
+      tensor_option<&options::cu_seqlens, cu_seqlens_view, false>{
+          "where sequences begin: tensors are packed, [tokens, heads, head_dim]"},
+      option<&options::longest>{"tokens of the longest sequence, with cu_seqlens"},
+      option<&options::offset, &arguments::offset>{"the position of the first token"},
+      option<&options::rotary_dim>{
+          "elements of a head that are turned; not set: all of head_dim, or what cos has"},
+      option<&options::base, &arguments::base>{"angles are position * scaling * base^(-2i / rotary_dim)"},
+      option<&options::scaling, &arguments::scaling>{"of positions, where angles are computed"},
+      option<&options::style, &arguments::style>{"which elements are a pair"},
+      option<&options::inverse, &arguments::inverse>{"whether to turn back"});
+
   /// The arguments of a call. Tensors are [batch, seqlen, heads, head_dim], with any strides but the
   /// innermost; k and k_out may be {}. Throws call_error where they disagree.
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const tensor& q_out, const tensor& k_out,
                                                                  const options& with) {
     arguments a = default_arguments<arguments>(fields);
-    a.offset = with.offset;
-    a.base = with.base;
-    a.scaling = with.scaling;
-    a.style = with.style;
-    a.inverse = with.inverse;
+    described.set(a, with);
     a.heads_kv = k && k.rank() >= 2 ? k.extent(k.rank() - 2) : 0;
     if (with.cu_seqlens) {
       if (with.longest < 0) fail_longest();
       a.seqlen = with.longest;
       a.q_stride_batch = a.q_out_stride_batch = a.k_stride_batch = a.k_out_stride_batch = 0;
       a.tokens = q.extent(0);
-      bind_views(packed_views{} + table_views{}, name, a, true, with.cu_seqlens, q, q_out, k, k_out,
-                 with.positions, with.sequence_offsets, with.cos, with.sin);
+      described.bind(packed_views{}, name, a, true, with, with.cu_seqlens, q, q_out, k, k_out,
+                     with.positions);
     } else {
-      bind_views(dense_views{} + table_views{}, name, a, true, q, q_out, k, k_out, with.positions,
-                 with.sequence_offsets, with.cos, with.sin);
+      described.bind(dense_views{}, name, a, true, with, q, q_out, k, k_out, with.positions);
     }
     const std::int64_t from_table = with.cos ? detail::checked_product(2, with.cos.extent(1)) : a.head_dim;
     a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
@@ -280,7 +314,6 @@ struct rotary {
   template <class View>
   using optional = as_optional<View>;
 
-  using offsets_view = optional_view<&arguments::sequence_offsets, dtype::i32, dim<&arguments::batch>>;
   using dense_views =
       views<dense_view<&arguments::q, &arguments::heads, &arguments::q_stride_batch,
                        &arguments::q_stride_token, &arguments::q_stride_head>,
@@ -290,11 +323,9 @@ struct rotary {
                                 &arguments::k_stride_token, &arguments::k_stride_head>>,
             optional<dense_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_batch,
                                 &arguments::k_out_stride_token, &arguments::k_out_stride_head>>,
-            optional_view<&arguments::positions, dtype::i64, dim<&arguments::batch>, dim<&arguments::seqlen>>,
-            offsets_view>;
+            positions_view<&arguments::batch, &arguments::seqlen>>;
   using packed_views = views<
-      view<&arguments::cu_seqlens, dtype::i32,
-           dim<&arguments::batch, dense_stride{}, dim_form{.factor = 1, .more = 1, .may_be_one = false}>>,
+      cu_seqlens_view,
       packed_view<&arguments::q, &arguments::heads, &arguments::q_stride_token, &arguments::q_stride_head>,
       packed_view<&arguments::q_out, &arguments::heads, &arguments::q_out_stride_token,
                   &arguments::q_out_stride_head>,
@@ -302,11 +333,7 @@ struct rotary {
                            &arguments::k_stride_head>>,
       optional<packed_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_token,
                            &arguments::k_out_stride_head>>,
-      optional_view<&arguments::positions, dtype::i64, dim<named("tokens")>>, offsets_view>;
-  template <auto Tensor>
-  using table_view = optional_view<Tensor, &arguments::table_dtype,
-                                   dim<named("positions"), &arguments::table_stride>, dim<named("pairs")>>;
-  using table_views = views<table_view<&arguments::cos>, table_view<&arguments::sin>>;
+      positions_view<named("tokens")>>;
 
   [[noreturn, gnu::cold, gnu::noinline]] static void fail_longest() {
     throw call_error{error_code::invalid_argument,

@@ -17,12 +17,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/index_data.hpp>
 #include <switchyard/operators/reach.hpp>
@@ -93,7 +96,7 @@ struct rotary_cache {
       const std::int64_t illegal =
           mark_misaligned<alignof(std::int64_t)>(positions, slots) | mark_misaligned_for(dtype, q, k, v) |
           mark_misaligned<alignof(float)>(cos, sin, q_gamma, k_gamma, k_scale, v_scale) |
-          mark_scale_strides(k_scale_stride, v_scale_stride) | mark_unless_positive(epsilon);
+          mark_scale_strides(k_scale_stride, v_scale_stride) | described.mark(*this);
       // The cache may have another dtype: the bytes of its strides join as an address does.
       const void* const cache_bytes = reinterpret_cast<const void*>(
           static_cast<std::uintptr_t>(cached) * static_cast<std::uintptr_t>(detail::size_of_legal(kv_dtype)));
@@ -126,6 +129,11 @@ struct rotary_cache {
       &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::epsilon, &arguments::dtype,
       &arguments::kv_dtype, &arguments::style, &arguments::pages, &arguments::table_rows>;
 
+  static constexpr auto operands =
+      switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::k_cache,
+                         &arguments::v_cache, &arguments::cos, &arguments::sin, &arguments::positions,
+                         &arguments::slots>;
+
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
       switchyard::type_axis<&arguments::style>(), switchyard::type_axis<&arguments::head_dim>(),
@@ -137,6 +145,10 @@ struct rotary_cache {
       switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::tokens>(), switchyard::size_axis<&arguments::heads>(),
       switchyard::size_axis<&arguments::heads_kv>());
+
+  static constexpr std::array axis_defaults{axis_default{"rotary_dim", "=head_dim"},
+                                            axis_default{"kv_dtype", "=dtype"},
+                                            axis_default{"heads_kv", "=heads"}};
 
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
@@ -152,7 +164,7 @@ struct rotary_cache {
       return "kv_dtype must be f16, bf16 or f8_e4m3";
     if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1)
       return "k_scale_stride and v_scale_stride must be 0 or 1";
-    if (std::string wrong = wrong_magnitude("epsilon", a.epsilon); !wrong.empty()) return wrong;
+    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
     if (std::string wrong = wrong_addresses<&arguments::positions, &arguments::slots, &arguments::cos,
                                             &arguments::sin, &arguments::q_gamma, &arguments::k_gamma,
                                             &arguments::k_scale, &arguments::v_scale>(a);
@@ -190,13 +202,33 @@ struct rotary_cache {
 
   /// What a call may have besides.
   struct options {
-    const_tensor q_gamma{};  ///< f32 [head_dim]
-    const_tensor k_gamma{};  ///< f32 [head_dim]
-    const_tensor k_scale{};  ///< f32 [1] or [heads_kv]
-    const_tensor v_scale{};  ///< f32 [1] or [heads_kv]
+    const_tensor q_gamma{};
+    const_tensor k_gamma{};
+    const_tensor k_scale{};
+    const_tensor v_scale{};
     float epsilon = 1e-6F;
     rotary_style style = rotary_style::half;
   };
+
+ private:
+  template <auto Tensor>
+  using gamma_view = optional_view<Tensor, dtype::f32, dim<&arguments::head_dim>>;
+  static constexpr dim_form one_for_all{.factor = 1, .more = 0, .may_be_one = true};
+  template <auto Tensor, auto Stride>
+  using scale_view = optional_view<Tensor, dtype::f32, dim<&arguments::heads_kv, Stride, one_for_all>>;
+
+ public:
+  static constexpr auto described = describe_options(
+      tensor_option<&options::q_gamma, gamma_view<&arguments::q_gamma>>{
+          "factors of normalised queries; without them, queries are not normalised"},
+      tensor_option<&options::k_gamma, gamma_view<&arguments::k_gamma>>{
+          "factors of normalised keys; without them, keys are not normalised"},
+      tensor_option<&options::k_scale, scale_view<&arguments::k_scale, &arguments::k_scale_stride>>{
+          "what keys are divided by; 1 without it"},
+      tensor_option<&options::v_scale, scale_view<&arguments::v_scale, &arguments::v_scale_stride>>{
+          "what values are divided by; 1 without it"},
+      option<&options::epsilon, &arguments::epsilon, legal_values::magnitude>{"added to the mean of squares"},
+      option<&options::style, &arguments::style>{"which elements are a pair"});
 
   /// The angles and places of the tokens.
   struct places {
@@ -214,12 +246,11 @@ struct rotary_cache {
                                                                  const tensor& v_cache, const places& at,
                                                                  const options& with) {
     arguments a = default_arguments<arguments>(fields);
-    bind_views(call_views{}, name, a, false, q, k, v, k_cache, v_cache, at.cos, at.sin, at.positions,
-               at.slots, with.q_gamma, with.k_gamma, with.k_scale, with.v_scale);
+    described.bind(call_views{}, name, a, false, with, q, k, v, k_cache, v_cache, at.cos, at.sin,
+                   at.positions, at.slots);
+    described.set(a, with);
     a.rotary_dim = detail::checked_product(2, at.cos.extent(1));
     a.table_rows = at.cos.extent(0);
-    a.epsilon = with.epsilon;
-    a.style = with.style;
     return a;
   }
 
@@ -245,6 +276,17 @@ struct rotary_cache {
                 with);
   }
 
+  /// A binding's call: packed with qkv.
+  template <class Reader>
+  [[nodiscard]] static arguments call_named(Reader& in) {
+    const places at{in.tensor("cos"), in.tensor("sin"), in.tensor("positions"), in.tensor("slots")};
+    const options with = read_options(described, in);
+    const tensor k_cache = in.tensor("k_cache");
+    const tensor v_cache = in.tensor("v_cache");
+    if (in.has("qkv")) return call_packed(in.tensor("qkv"), k_cache, v_cache, at, with);
+    return call(in.tensor("q"), in.tensor("k"), in.tensor("v"), k_cache, v_cache, at, with);
+  }
+
  private:
   template <auto Tensor, auto Heads, auto StrideToken, auto StrideHead>
   using token_view = view<Tensor, &arguments::dtype, dim<&arguments::tokens, StrideToken>,
@@ -256,10 +298,6 @@ struct rotary_cache {
   template <auto Tensor>
   using table_view =
       view<Tensor, dtype::f32, dim<named("table_positions"), &arguments::table_stride>, dim<named("pairs")>>;
-  template <auto Tensor>
-  using gamma_view = optional_view<Tensor, dtype::f32, dim<&arguments::head_dim>>;
-  static constexpr dim_form one_for_all{.factor = 1, .more = 0, .may_be_one = true};
-
   using call_views = views<
       token_view<&arguments::q, &arguments::heads, &arguments::q_stride_token, &arguments::q_stride_head>,
       token_view<&arguments::k, &arguments::heads_kv, &arguments::k_stride_token, &arguments::k_stride_head>,
@@ -270,12 +308,7 @@ struct rotary_cache {
                  &arguments::v_cache_stride_head>,
       table_view<&arguments::cos>, table_view<&arguments::sin>,
       view<&arguments::positions, dtype::i64, dim<&arguments::tokens>>,
-      view<&arguments::slots, dtype::i64, dim<&arguments::tokens>>, gamma_view<&arguments::q_gamma>,
-      gamma_view<&arguments::k_gamma>,
-      optional_view<&arguments::k_scale, dtype::f32,
-                    dim<&arguments::heads_kv, &arguments::k_scale_stride, one_for_all>>,
-      optional_view<&arguments::v_scale, dtype::f32,
-                    dim<&arguments::heads_kv, &arguments::v_scale_stride, one_for_all>>>;
+      view<&arguments::slots, dtype::i64, dim<&arguments::tokens>>>;
 
   [[nodiscard, gnu::cold]] static std::string wrong_reach(const arguments& call) {
     const arguments a = without_unused_strides(call);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/tensor_call.hpp>
 
 namespace switchyard {
@@ -32,6 +33,30 @@ template <class A, auto Tensor>
 using statistic_view = view<Tensor, dtype::f32, dim<&A::rows>>;
 template <class A, auto Tensor>
 using optional_statistic_view = optional_view<Tensor, dtype::f32, dim<&A::rows>>;
+
+/// What norms and their backwards have: factors, which models may store around zero.
+template <class O, class A>
+inline constexpr auto gamma_option = describe_options(tensor_option<&O::gamma, weight_view<A, &A::gamma>>{
+    "factors of the columns, of x's element type or f32; 1 without it"});
+
+/// What norms have.
+template <class O, class A>
+inline constexpr auto norm_options = describe_options(
+    tensor_option<&O::residual, optional_row_view<A, &A::residual, &A::residual_stride_row>>{
+        "added to x first"},
+    tensor_option<&O::residual_out, optional_row_view<A, &A::residual_out, &A::residual_out_stride_row>>{
+        "written where residual is given: the sum"},
+    tensor_option<&O::rstd, optional_statistic_view<A, &A::rstd>>{"written for the backward"},
+    option<&O::epsilon, &A::epsilon, legal_values::magnitude>{"added to the variance"},
+    option<&O::gamma_offset, &A::gamma_offset>{"added to gamma: 1 where models store it around zero"});
+
+/// What backwards of norms have.
+template <class O, class A>
+inline constexpr auto norm_backward_options = describe_options(
+    tensor_option<&O::grad_residual, optional_row_view<A, &A::grad_residual, &A::grad_residual_stride_row>>{
+        "the gradient past the norm, added to grad_x"},
+    tensor_option<&O::grad_gamma, weight_view<A, &A::grad_gamma>>{"written: of gamma's element type"},
+    option<&O::gamma_offset, &A::gamma_offset>{"the forward call's"});
 
 }  // namespace rows
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
@@ -41,7 +42,7 @@ struct softmax {
     /// not set, or the scale is not finite.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t strides = row_strides(rows, x_stride_row | out_stride_row);
-      return alignment_of_strided(dtype, strides, mark_unless_finite(scale), x, out);
+      return alignment_of_strided(dtype, strides, described.mark(*this), x, out);
     }
   };
 
@@ -49,6 +50,10 @@ struct softmax {
       switchyard::fields<&arguments::x, &arguments::out, &arguments::rows, &arguments::columns,
                          &arguments::x_stride_row, &arguments::out_stride_row, &arguments::scale,
                          &arguments::dtype>;
+
+  static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::out>;
+  static constexpr auto described = describe_options(
+      option<&arguments::scale, &arguments::scale, legal_values::finite>{"what x is multiplied with first"});
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),
@@ -61,7 +66,7 @@ struct softmax {
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
       return "dtype must be f32, f16 or bf16";
     }
-    if (mark_unless_finite(a.scale) < 0) return "scale must be finite: it is " + std::to_string(a.scale);
+    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
           !wrong.empty())

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/row_views.hpp>
@@ -42,7 +43,7 @@ struct softmax_backward {
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t strides =
           row_strides(rows, grad_out_stride_row | out_stride_row | grad_x_stride_row);
-      return alignment_of_strided(dtype, strides, mark_unless_finite(scale), grad_out, out, grad_x);
+      return alignment_of_strided(dtype, strides, described.mark(*this), grad_out, out, grad_x);
     }
   };
 
@@ -50,6 +51,11 @@ struct softmax_backward {
       switchyard::fields<&arguments::grad_out, &arguments::out, &arguments::grad_x, &arguments::rows,
                          &arguments::columns, &arguments::grad_out_stride_row, &arguments::out_stride_row,
                          &arguments::grad_x_stride_row, &arguments::scale, &arguments::dtype>;
+
+  static constexpr auto operands =
+      switchyard::fields<&arguments::grad_out, &arguments::out, &arguments::grad_x>;
+  static constexpr auto described = describe_options(
+      option<&arguments::scale, &arguments::scale, legal_values::finite>{"the forward call's"});
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),
@@ -62,7 +68,7 @@ struct softmax_backward {
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
       return "dtype must be f32, f16 or bf16";
     }
-    if (mark_unless_finite(a.scale) < 0) return "scale must be finite: it is " + std::to_string(a.scale);
+    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
     if (a.rows > 1) {
       if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::out_stride_row,
                                             &arguments::grad_x_stride_row>(a);
