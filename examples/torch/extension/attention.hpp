@@ -4,20 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include <switchyard/operators/attention.hpp>
-#include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/tensor.hpp>
 
 #include "invocation.hpp"
 #include "op_options.hpp"
 
 namespace switchyard_torch {
-
-template <>
-inline constexpr auto options_added_later<switchyard::operators::attention_forward> =
-    std::array<std::string_view, 2>{"k_scale", "v_scale"};
 
 /// [batch, heads, seqlen, dim] as PyTorch has it, or [tokens, heads, dim] when packed, as the operator has
 /// it.

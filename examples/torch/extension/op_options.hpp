@@ -5,6 +5,9 @@
 //   values             as the default of the operator; an enumerator is its number
 //   results            bool with_name=False: whether the op returns this tensor
 //
+// What a header lists behind its results comes last, in the order there: so an option that is added at the
+// end of the list leaves the others in their places.
+//
 // An operator of pages also has `Tensor? block_table`. Seed and offset of dropout come from `dropout_state`.
 #pragma once
 
@@ -38,18 +41,11 @@ namespace switchyard_torch {
 }
 
 /// What an option is in an op.
-enum class option_role : std::uint8_t { tensor, value, result, added_later, none };
+enum class option_role : std::uint8_t { tensor, value, result, none };
 
-/// Options that are last, because their op was without them.
-template <class Operator>
-inline constexpr auto options_added_later = std::array<std::string_view, 0>{};
-
-template <class Operator, class Option>
+template <class Option>
 [[nodiscard]] constexpr option_role role_of() {
   using value = typename Option::value_type;
-  for (const std::string_view name : options_added_later<Operator>) {
-    if (name == switchyard::detail::member_name<Option::member>()) return option_role::added_later;
-  }
   if (std::is_same_v<value, switchyard::tensor>) return option_role::result;
   if (Option::is_tensor || std::is_pointer_v<value>) return option_role::tensor;
   return std::is_unsigned_v<value> && !std::is_same_v<value, bool> ? option_role::none : option_role::value;
@@ -173,15 +169,20 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     std::size_t count = 0;
   };
   static constexpr sequence in_order = [] {
-    constexpr std::array<option_role, size> roles{role_of<Operator, Options>()...};
+    constexpr std::array<option_role, size> roles{role_of<Options>()...};
+    std::size_t first = 0;  // behind the first results
+    while (first < size && roles[first] != option_role::result) ++first;
+    while (first < size && roles[first] == option_role::result) ++first;
     sequence out;
-    for (const option_role role :
-         {option_role::tensor, option_role::value, option_role::result, option_role::added_later}) {
-      for (std::size_t i = 0; i < size; ++i) {
+    for (const option_role role : {option_role::tensor, option_role::value, option_role::result}) {
+      for (std::size_t i = 0; i < first; ++i) {
         if (roles[i] != role) continue;
         out.order[out.count++] = i;
         if (has_pages && names[i] == "seqused_k") out.order[out.count++] = size;
       }
+    }
+    for (std::size_t i = first; i < size; ++i) {
+      if (roles[i] != option_role::none) out.order[out.count++] = i;
     }
     return out;
   }();
