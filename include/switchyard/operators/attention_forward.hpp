@@ -100,7 +100,6 @@ struct attention_forward {
 
     std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
     std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
-    std::int32_t trial = -1;                   ///< harmless
 
     /// The element type of k and v.
     [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {
@@ -180,7 +179,7 @@ struct attention_forward {
       &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
       &arguments::dtype, &arguments::kv_dtype, &arguments::mask, &arguments::pages,
-      &arguments::block_table_entries, &arguments::trial>;
+      &arguments::block_table_entries>;
 
   static constexpr auto operands =
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
@@ -263,15 +262,13 @@ struct attention_forward {
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
     const std::uint64_t* dropout_state = nullptr;
-    std::int32_t trial = -1;
   };
   static constexpr auto described =
       attention::bias_option<options, arguments> + attention::alibi_option<options, arguments> +
       attention::sinks_option<options, arguments> + attention::length_options<options, arguments, false> +
       attention::mask_options<options, arguments> + attention::window_right_option<options, arguments> +
       attention::scale_options<options, arguments> + attention::dropout_options<options, arguments> +
-      attention::lse_option<options, arguments> + attention::scales_options<options, arguments> +
-      describe_options(option<&options::trial, &arguments::trial, legal_values::count_or_all>{"harmless"});
+      attention::lse_option<options, arguments> + attention::scales_options<options, arguments>;
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.
