@@ -38,6 +38,11 @@ enum class legal_values : std::uint8_t {
 
 namespace detail {
 
+template <auto Member>
+struct member_constant;
+template <auto A, auto B>
+inline constexpr bool is_same_member = std::is_same_v<member_constant<A>, member_constant<B>>;
+
 /// Negative where a value is illegal; see mark_unless_below.
 template <legal_values Rule, class Value>
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_illegal(Value value) noexcept {
@@ -95,6 +100,21 @@ struct option {
       return detail::mark_illegal<Rule>(a.*Argument);
     }
   }
+  /// Not 0 where a value that a rule is for is not the default.
+  template <auto... Besides, class Arguments>
+  [[nodiscard, gnu::always_inline]] inline static std::uint64_t changed(const Arguments& a) noexcept {
+    if constexpr (Rule == legal_values::any || (detail::is_same_member<Argument, Besides> || ...)) {
+      return 0;
+    } else {
+      static constexpr Arguments defaults{};
+      std::uint32_t given = 0;
+      std::uint32_t usual = 0;
+      static_assert(sizeof(a.*Argument) == sizeof given);
+      __builtin_memcpy(&given, &(a.*Argument), sizeof given);
+      __builtin_memcpy(&usual, &(defaults.*Argument), sizeof usual);
+      return given ^ usual;
+    }
+  }
   template <class Arguments>
   [[nodiscard]] static std::string wrong(const Arguments& a) {
     if constexpr (Rule == legal_values::any) {
@@ -120,6 +140,10 @@ struct tensor_option {
                                                 const detail::member_class<Member>& /*from*/) noexcept {}
   template <class Arguments>
   [[nodiscard, gnu::always_inline]] inline static std::int64_t mark(const Arguments& /*a*/) noexcept {
+    return 0;
+  }
+  template <auto... Besides, class Arguments>
+  [[nodiscard, gnu::always_inline]] inline static std::uint64_t changed(const Arguments& /*a*/) noexcept {
     return 0;
   }
   template <class Arguments>
@@ -174,6 +198,13 @@ struct option_list {
   template <class Arguments>
   [[nodiscard, gnu::always_inline]] inline static std::int64_t mark(const Arguments& a) noexcept {
     return (Options::mark(a) | ...);
+  }
+
+  /// Not 0 where a value that has a rule is not the default. For operators that ask for marks only then;
+  /// `Besides` are those that they look at themselves.
+  template <auto... Besides, class Arguments>
+  [[nodiscard, gnu::always_inline]] inline static std::uint64_t changed(const Arguments& a) noexcept {
+    return (Options::template changed<Besides...>(a) | ...);
   }
 
   /// What is wrong with the values; empty where nothing is.

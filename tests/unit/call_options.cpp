@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <catch.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -49,9 +51,26 @@ template <class Operator>
   Operator::fields.for_each([&]<auto Member>() {
     if constexpr (std::is_same_v<detail::member_value<Member>, std::int64_t>) out.*Member = 2;
   });
+  if constexpr (requires { out.scale; }) {
+    if (is_unset(out.scale)) out.scale = 1.0F;
+  }
   if constexpr (requires { out.k_scale_stride; }) out.k_scale_stride = out.v_scale_stride = 0;
   if constexpr (requires { out.kv_dtype; }) out.kv_dtype = out.dtype = dtype::bf16;
   return out;
+}
+
+alignas(16) std::array<std::byte, 16> operand_memory;
+
+/// The axis that is 0 for a call that check() must see, with addresses for the operands.
+template <class Operator>
+[[nodiscard]] std::int64_t aligned_at_every_call(typename Operator::arguments call) {
+  Operator::operands.for_each([&]<auto Member>() {
+    call.*Member = static_cast<detail::member_value<Member>>(static_cast<void*>(operand_memory.data()));
+  });
+  const operator_description& op = describe<Operator>();
+  const auto axis = std::find_if(op.axes.begin(), op.axes.end(),
+                                 [](const axis_description& each) { return each.name == "alignment"; });
+  return make_problem<Operator>(call)[static_cast<std::size_t>(axis - op.axes.begin())];
 }
 
 /// Reads nothing, and keeps what was asked for.
@@ -126,10 +145,12 @@ TEST_CASE("an illegal value of an option is refused by its name, and marked at e
         auto arguments = sized<Operator>();
         CHECK(Operator::described.mark(arguments) >= 0);
         CHECK(Operator::described.wrong(arguments).empty());
+        CHECK(aligned_at_every_call<Operator>(arguments) > 0);
         for (const value each : illegal_values<Option::rule, value>()) {
           INFO(Operator::name << ", " << name << " = " << each);
           arguments.*Option::argument = each;
           CHECK(Operator::described.mark(arguments) < 0);
+          CHECK(aligned_at_every_call<Operator>(arguments) == 0);
           CHECK(Operator::described.wrong(arguments).find(name + " must be ") == 0);
           CHECK(Operator::check(arguments).find(name + " must be ") == 0);
           ++refused;

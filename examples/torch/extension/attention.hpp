@@ -9,6 +9,7 @@
 #include <switchyard/tensor.hpp>
 
 #include "invocation.hpp"
+#include "op_options.hpp"
 
 namespace switchyard_torch {
 
@@ -50,21 +51,6 @@ inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q
   if (k.dim() != (packed_k ? 3 : 4) || v.dim() != k.dim())
     refuse(call.op(), packed_k ? "k and v must be [tokens, heads_kv, dim] with cu_seqlens_k"
                                : "k and v must have 4 dimensions");
-}
-
-[[nodiscard]] inline switchyard::operators::attention_mask mask_of(const invocation& call,
-                                                                   std::int64_t mask) {
-  if (mask < 0 || mask > 2) refuse(call.op(), "mask must be 0 (none), 1 (top left) or 2 (bottom right)");
-  return static_cast<switchyard::operators::attention_mask>(mask);
-}
-
-/// The seed and offset of dropout: i64 [2] on the call's device, read by the kernel.
-[[nodiscard]] inline const std::uint64_t* state_of(const invocation& call, const optional_tensor& state) {
-  if (!state.has_value()) return nullptr;
-  const switchyard::tensor view = call.view(*state, "dropout_state");
-  if (!view.has(switchyard::dtype::i64, 1) || view.extent(0) != 2 || view.stride(0) != 1)
-    refuse(call.op(), "dropout_state must be i64 [2]: the seed and the offset");
-  return static_cast<const std::uint64_t*>(view.data());
 }
 
 }  // namespace switchyard_torch

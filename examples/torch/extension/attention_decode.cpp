@@ -1,4 +1,5 @@
 #include <tuple>
+#include <utility>
 
 #include <switchyard/operators/attention_decode.hpp>
 
@@ -12,14 +13,13 @@ namespace {
 
 namespace ops = switchyard::operators;
 
-std::tuple<Tensor, Tensor> attention_decode(const Tensor& q, const Tensor& k, const Tensor& v,
-                                            const optional_tensor& k_scale, const optional_tensor& v_scale,
-                                            const optional_tensor& alibi_slopes, const optional_tensor& sinks,
-                                            const optional_tensor& seqused_k,
-                                            const optional_tensor& block_table, std::int64_t mask,
-                                            std::int64_t window_left, std::optional<double> scale,
-                                            double soft_cap, bool with_lse) {
+using op = ops::attention_decode;
+using options = op::options;
+
+std::tuple<Tensor, Tensor> attention_decode(op_options<op>& given, const Tensor& q, const Tensor& k,
+                                            const Tensor& v) {
   const invocation call{"attention_decode", q};
+  const bool with_lse = given.wants<&options::lse>();
   require_ranks(call, q, false, k, v, false);
   Tensor out = empty_heads(call, q, v.size(3), false);
   Tensor lse = with_lse ? empty_lse(call, q, false) : nothing();
@@ -27,30 +27,22 @@ std::tuple<Tensor, Tensor> attention_decode(const Tensor& q, const Tensor& k, co
   const Tensor q_in = with_dense_rows(q);
   const Tensor k_in = with_dense_rows(k);
   const Tensor v_in = with_dense_rows(v);
-  ops::attention_decode::options with{.mask = mask_of(call, mask),
-                                      .soft_cap = static_cast<float>(soft_cap),
-                                      .window_left = static_cast<std::int32_t>(window_left)};
-  if (scale.has_value()) with.scale = static_cast<float>(*scale);
+  options with = given.bind(call);
   if (with_lse) with.lse = call.view(lse, "lse");
-  with.k_scale = call.view(k_scale, "k_scale");
-  with.v_scale = call.view(v_scale, "v_scale");
-  with.alibi_slopes = call.view(alibi_slopes, "alibi_slopes");
-  with.sinks = call.view(sinks, "sinks");
   const switchyard::tensor queries = view_heads(call, q_in, "q", false);
   const switchyard::tensor result = view_heads(call, out, "out", false);
-  if (block_table.has_value()) {
+  if (given.block_table.has_value()) {
     const ops::paged cache{view_pages(call, k_in, "k"), view_pages(call, v_in, "v"),
-                           call.view(*block_table, "block_table"), call.view(seqused_k, "seqused_k")};
-    call.run<ops::attention_decode>(ops::attention_decode::call(queries, cache, result, with));
+                           call.view(*given.block_table, "block_table"), std::exchange(with.seqused_k, {})};
+    call.run<op>(op::call(queries, cache, result, with));
   } else {
-    with.seqused_k = call.view(seqused_k, "seqused_k");
-    call.run<ops::attention_decode>(ops::attention_decode::call(
-        queries, view_heads(call, k_in, "k", false), view_heads(call, v_in, "v", false), result, with));
+    call.run<op>(op::call(queries, view_heads(call, k_in, "k", false), view_heads(call, v_in, "v", false),
+                          result, with));
   }
   return {out, lse};
 }
 
-SWITCHYARD_TORCH_OP(attention_decode, attention_decode)
+SWITCHYARD_TORCH_KERNEL(attention_decode, &op_kernel<op, &attention_decode>::run)
 
 }  // namespace
 

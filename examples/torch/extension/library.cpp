@@ -1,27 +1,34 @@
 // The ops of torch.ops.switchyard. Each is functional: it writes new tensors only. A result that was not
 // asked for is None. The Python package adds fake kernels and gradients, and says what arguments mean.
+#include <string>
+
+#include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
+#include <switchyard/operators/attention_forward.hpp>
+
+#include "attention.hpp"
+#include "op_options.hpp"
 #include "stable.hpp"
 
+namespace {
+
+namespace ops = switchyard::operators;
+
+/// An op whose options are those that its operator describes.
+template <class Operator>
+void define(torch::stable::detail::StableLibrary& library, const char* operands, const char* results) {
+  const std::string schema = std::string{Operator::name} + "(" + operands +
+                             switchyard_torch::op_options<Operator>::schema() + ") -> (" + results + ")";
+  library.def(schema.c_str());
+}
+
+}  // namespace
+
 STABLE_TORCH_LIBRARY(switchyard, m) {
-  m.def(
-      "attention_forward(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? alibi_slopes=None, "
-      "Tensor? sinks=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_q=None, "
-      "Tensor? seqused_k=None, Tensor? block_table=None, Tensor? dropout_state=None, SymInt longest_q=-1, "
-      "SymInt longest_k=-1, int mask=0, int window_left=-1, int window_right=-1, float? scale=None, "
-      "float soft_cap=0.0, float dropout_p=0.0, bool with_lse=False, Tensor? k_scale=None, "
-      "Tensor? v_scale=None) -> (Tensor out, Tensor lse)");
-  m.def(
-      "attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
-      "Tensor? bias=None, Tensor? alibi_slopes=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, "
-      "Tensor? seqused_q=None, Tensor? seqused_k=None, Tensor? dropout_state=None, SymInt longest_q=-1, "
-      "SymInt longest_k=-1, int mask=0, int window_left=-1, int window_right=-1, float? scale=None, "
-      "float soft_cap=0.0, float dropout_p=0.0, bool deterministic=False, bool with_grad_bias=False) -> "
-      "(Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias)");
-  m.def(
-      "attention_decode(Tensor q, Tensor k, Tensor v, Tensor? k_scale=None, Tensor? v_scale=None, "
-      "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? seqused_k=None, Tensor? block_table=None, "
-      "int mask=2, int window_left=-1, float? scale=None, float soft_cap=0.0, bool with_lse=False) -> "
-      "(Tensor out, Tensor lse)");
+  define<ops::attention_forward>(m, "Tensor q, Tensor k, Tensor v", "Tensor out, Tensor lse");
+  define<ops::attention_backward>(m, "Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse",
+                                  "Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias");
+  define<ops::attention_decode>(m, "Tensor q, Tensor k, Tensor v", "Tensor out, Tensor lse");
   m.def(
       "attention_dropout_mask(Tensor state, SymInt batch, SymInt heads, SymInt seqlen_q, SymInt seqlen_k, "
       "float dropout_p) -> Tensor");

@@ -3,11 +3,14 @@
 
 #include "stable.hpp"
 
-// A macro, because libtorch's registration is one.
-#define SWITCHYARD_TORCH_OP(name, function)        \
+// Macros, because libtorch's registration is one.
+#define SWITCHYARD_TORCH_OP(name, function) SWITCHYARD_TORCH_KERNEL(name, TORCH_BOX(&(function)))
+
+/// The same for what the dispatcher calls itself.
+#define SWITCHYARD_TORCH_KERNEL(name, ...)         \
   STABLE_TORCH_LIBRARY_IMPL(switchyard, CPU, m) {  \
-    m.impl(#name, TORCH_BOX(&(function)));         \
+    m.impl(#name, (__VA_ARGS__));                  \
   }                                                \
   STABLE_TORCH_LIBRARY_IMPL(switchyard, CUDA, m) { \
-    m.impl(#name, TORCH_BOX(&(function)));         \
+    m.impl(#name, (__VA_ARGS__));                  \
   }

@@ -48,11 +48,12 @@ template <class Arguments>
   }
 }
 
-/// Not 0 where a call has a window, a soft cap, dropout, or any of the tensors: one branch for all that
-/// mark_attention looks at.
-template <class Arguments, class... Tensors>
-[[nodiscard, gnu::always_inline]] inline std::uint64_t attention_options(const Arguments& a,
-                                                                         const Tensors*... tensors) noexcept {
+/// Not 0 where a call has a window, a soft cap, dropout, any other value that may be illegal, or any of the
+/// tensors: one branch for all that mark_attention looks at.
+template <class Operator, class... Tensors>
+[[nodiscard, gnu::always_inline]] inline std::uint64_t attention_options(
+    const typename Operator::arguments& a, const Tensors*... tensors) noexcept {
+  using each = typename Operator::arguments;
   std::uint32_t cap = 0;
   __builtin_memcpy(&cap, &a.soft_cap, sizeof cap);
   std::uint64_t values = cap;
@@ -62,6 +63,13 @@ template <class Arguments, class... Tensors>
     values |= std::uint64_t{dropped} << 32U;
   }
   asm("" : "+r"(values));  // NOLINT(hicpp-no-assembler): else GCC does not join the loads
+  if constexpr (requires { a.dropout_p; }) {
+    values |=
+        Operator::described
+            .template changed<&each::soft_cap, &each::dropout_p, &each::window_left, &each::window_right>(a);
+  } else {
+    values |= Operator::described.template changed<&each::soft_cap, &each::window_left>(a);
+  }
   return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
 }
 

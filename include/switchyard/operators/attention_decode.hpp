@@ -101,7 +101,7 @@ struct attention_decode {
                               mark_misaligned_for(dtype, q, out);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
-      if (attention_options(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
+      if (attention_options<attention_decode>(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
         required |= mark_attention<attention_decode>(*this);
       // Keys and values may have another dtype: their bytes join as an address does.
       const void* const cached =

@@ -117,8 +117,9 @@ struct attention_forward {
     /// The same where every stride counts.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       if (kv_dtype == switchyard::dtype::f8_e4m3 ||
-          attention_options(*this, bias, k_scale, v_scale, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k,
-                            seqused_q, seqused_k, block_table) != 0) [[unlikely]]
+          attention_options<attention_forward>(*this, bias, k_scale, v_scale, alibi_slopes, sinks,
+                                               cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k,
+                                               block_table) != 0) [[unlikely]]
         return alignment_with_others();
       return alignment_of(strides_q() | strides_kv(), 0, q, k, v, out);
     }
