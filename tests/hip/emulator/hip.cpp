@@ -1,6 +1,6 @@
 // HIP's functions over the emulator: those that the hip backend calls. HIP_EMULATOR_ARCH says which of the
-// library's devices there is, HIP_EMULATOR_DEVICES how many of it. Work is done when it is asked for, so
-// streams are in order.
+// library's devices there is, HIP_EMULATOR_DEVICES how many of it, HIP_EMULATOR_MULTIPROCESSORS what each
+// has. Work is done when it is asked for, so streams are in order.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -180,7 +180,7 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
       *value = 1024;
       return result::success;
     case query::multiprocessors:
-      *value = 8;
+      *value = std::atoi(setting("HIP_EMULATOR_MULTIPROCESSORS", "8"));
       return result::success;
     case query::max_shared_bytes_per_block:
     case query::max_shared_bytes_per_multiprocessor:

@@ -21,6 +21,7 @@ struct argument {
 };
 
 struct kernel {
+  std::string image;  ///< the SHA-256 of its code object
   std::shared_ptr<const program> code;
   std::vector<argument> arguments;
   std::uint32_t max_threads = 1024;
@@ -42,6 +43,7 @@ class module {
 
  private:
   std::vector<std::byte> image_;
+  std::string digest_;
   std::map<std::string, std::vector<argument>> arguments_;
   std::map<std::string, std::uint32_t> max_threads_;
   std::mutex mutex_;
