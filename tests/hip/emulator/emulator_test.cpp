@@ -276,6 +276,74 @@ TEST_CASE("workgroups on all processors add to one number") {
   CHECK(sum.values().front() == 200 * 64);
 }
 
+TEST_CASE("what a stream captures is done when its graph is launched") {
+  struct graph;
+  void* stream = nullptr;
+  graph* captured = nullptr;
+  graph* executable = nullptr;
+  REQUIRE(own_function<int(void**)>("hipStreamCreate")(&stream) == 0);
+  buffer<int> sum{std::vector<int>(1)};
+  auto* const kernel = device()->find(code(), "add_one");
+  REQUIRE(own_function<int(void*, int)>("hipStreamBeginCapture")(stream, 0) == 0);
+  CHECK(device()->capturing(sy::stream{static_cast<ihipStream_t*>(stream)}));
+  {
+    int* to = sum.data();
+    void* values[]{&to};
+    REQUIRE(device()->launch(kernel, {.grid = {2}, .block = {64}}, values,
+                             sy::stream{static_cast<ihipStream_t*>(stream)}) == 0);
+    to = nullptr;  // the graph has its own
+  }
+  CHECK(device()->synchronize(sy::stream{static_cast<ihipStream_t*>(stream)}) != 0);
+  REQUIRE(own_function<int(void*, graph**)>("hipStreamEndCapture")(stream, &captured) == 0);
+  CHECK(sum.values().front() == 0);
+  REQUIRE(own_function<int(graph**, graph*, void**, char*, std::size_t)>("hipGraphInstantiate")(
+              &executable, captured, nullptr, nullptr, 0) == 0);
+  for (int n = 1; n <= 3; ++n) {
+    REQUIRE(own_function<int(graph*, void*)>("hipGraphLaunch")(executable, stream) == 0);
+    CHECK(sum.values().front() == 128 * n);
+  }
+  own_function<int(graph*)>("hipGraphExecDestroy")(executable);
+  own_function<int(graph*)>("hipGraphDestroy")(captured);
+  own_function<int(void*)>("hipStreamDestroy")(stream);
+}
+
+TEST_CASE("each device has memory and kernels of its own") {
+  const auto other = sy::hip::open(1, {.library = required_variable("HIP_EMULATOR_LIBRARY")});
+  std::ifstream stream{required_variable("HSACO"), std::ios::binary};
+  const std::vector<char> file{std::istreambuf_iterator<char>{stream}, {}};
+  const auto* const begin = reinterpret_cast<const std::byte*>(file.data());
+  auto* const kernel = other->find(other->load({begin, begin + file.size()}, "faults.hsaco"), "add_one");
+  sy::tune::device_buffer sum{other, 4};
+  sum.fill(0);
+  int* to = sum.data<int>();
+  void* values[]{&to};
+  REQUIRE(other->launch(kernel, {.grid = {1}, .block = {64}}, values, {}) == 0);
+  int found = 0;
+  sum.download(&found, 4);
+  CHECK(found == 64);
+  CHECK(contains(problem_of("add_one", 1, 64, to), "where nothing is allocated"));
+}
+
+TEST_CASE("a kernel's attributes are told") {
+  const auto attribute = [](const char* name, int which) {
+    int value = -1;
+    // As the driver's handle leads to HIP's.
+    void* loaded = nullptr;
+    std::ifstream stream{required_variable("HSACO"), std::ios::binary};
+    const std::vector<char> file{std::istreambuf_iterator<char>{stream}, {}};
+    REQUIRE(own_function<int(void**, const void*)>("hipModuleLoadData")(&loaded, file.data()) == 0);
+    void* function = nullptr;
+    REQUIRE(own_function<int(void**, void*, const char*)>("hipModuleGetFunction")(&function, loaded, name) ==
+            0);
+    CHECK(own_function<int(int*, int, void*)>("hipFuncGetAttribute")(&value, which, function) == 0);
+    own_function<int(void*)>("hipModuleUnload")(loaded);
+    return value;
+  };
+  CHECK(attribute("reverse", 0) == 256);
+  CHECK(attribute("reverse", 1) == 1024);
+  CHECK(attribute("turn", 3) >= 64);
+}
+
 TEST_CASE("a launch that the device cannot do is refused") {
   auto* const kernel = device()->find(code(), "reverse");
   CHECK(device()->launch(kernel, {.block = {512}}, nullptr, {}) != 0);

@@ -16,8 +16,8 @@ namespace {
 /// Memory that the kernel sees for one launch.
 class lent {
  public:
-  explicit lent(std::size_t bytes)
-      : at_{static_cast<std::byte*>(allocate(std::max<std::size_t>(bytes, 1)))} {}
+  lent(std::size_t bytes, int device)
+      : at_{static_cast<std::byte*>(allocate(std::max<std::size_t>(bytes, 1), device))} {}
   lent(const lent&) = delete;
   lent& operator=(const lent&) = delete;
   ~lent() { release(at_); }
@@ -65,7 +65,7 @@ class workgroups {
              std::uint64_t order)
       : program_{*what.code},
         where_{where},
-        ranges_{allocated()},
+        ranges_{allocated(what.device)},
         arguments_{reinterpret_cast<std::uint64_t>(arguments.data())},
         packet_{reinterpret_cast<std::uint64_t>(packet.data())},
         order_{order},
@@ -182,7 +182,7 @@ thread_local std::uint64_t* executed = nullptr;
 void launch(const kernel& what, const grid& where, void* const* values) {
   static std::atomic<std::uint64_t> launches{0};
   // Compilers load more than there is where the segment's alignment lets them.
-  lent arguments{(std::size_t{what.code->argument_bytes} + 63) / 64 * 64};
+  lent arguments{(std::size_t{what.code->argument_bytes} + 63) / 64 * 64, what.device};
   std::size_t next = 0;
   for (const argument& one : what.arguments) {
     if (one.hidden.empty())
@@ -190,7 +190,7 @@ void launch(const kernel& what, const grid& where, void* const* values) {
     else
       put_hidden(arguments, one, where);
   }
-  lent packet{64};
+  lent packet{64, what.device};
   put_packet(packet, where, arguments);
   counts::launched(what.image, what.code->name);
   workgroups{what, where, arguments, packet, launches.fetch_add(1)}.run();

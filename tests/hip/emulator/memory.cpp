@@ -12,7 +12,11 @@ namespace {
 
 struct {
   std::mutex mutex;
-  std::map<std::uintptr_t, std::size_t> sizes;
+  struct block {
+    std::size_t bytes;
+    int device;
+  };
+  std::map<std::uintptr_t, block> blocks;
 } heap;  // NOLINT: what a driver has one of
 
 constexpr std::align_val_t alignment{256};  // hipMalloc's
@@ -49,29 +53,31 @@ void fill_with_garbage(void* to, std::size_t bytes) {
   }
 }
 
-void* allocate(std::size_t bytes) {
+void* allocate(std::size_t bytes, int device) {
   if (bytes > std::size_t{1} << 36U) return nullptr;
   auto* const whole = static_cast<std::byte*>(::operator new(bytes + 2 * guard, alignment, std::nothrow));
   if (whole == nullptr) return nullptr;
   void* const memory = whole + guard;
   fill_with_garbage(memory, bytes);
   const std::scoped_lock lock{heap.mutex};
-  heap.sizes[reinterpret_cast<std::uintptr_t>(memory)] = bytes;
+  heap.blocks[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, device};
   return memory;
 }
 
 bool release(void* address) {
   const std::scoped_lock lock{heap.mutex};
-  if (heap.sizes.erase(reinterpret_cast<std::uintptr_t>(address)) == 0) return false;
+  if (heap.blocks.erase(reinterpret_cast<std::uintptr_t>(address)) == 0) return false;
   ::operator delete(static_cast<std::byte*>(address) - guard, alignment);
   return true;
 }
 
-std::vector<range> allocated() {
+std::vector<range> allocated(int device) {
   const std::scoped_lock lock{heap.mutex};
   std::vector<range> all;
-  all.reserve(heap.sizes.size());
-  for (const auto& [begin, bytes] : heap.sizes) all.push_back({begin, begin + bytes});
+  all.reserve(heap.blocks.size());
+  for (const auto& [begin, block] : heap.blocks) {
+    if (block.device == device) all.push_back({begin, begin + block.bytes});
+  }
   return all;
 }
 

@@ -24,11 +24,11 @@ struct range {
 };
 
 /// Allocates memory that begins as garbage. Null where there is none.
-[[nodiscard]] void* allocate(std::size_t bytes);
+[[nodiscard]] void* allocate(std::size_t bytes, int device);
 /// False where nothing begins there.
 bool release(void* address);
-/// What is allocated, in order.
-[[nodiscard]] std::vector<range> allocated();
+/// What is allocated on a device, in order.
+[[nodiscard]] std::vector<range> allocated(int device);
 /// Fills with what nothing should be computed from: not the same twice, and NaN where it is read as a float.
 void fill_with_garbage(void* to, std::size_t bytes);
 

@@ -21,6 +21,7 @@ struct argument {
 };
 
 struct kernel {
+  int device = 0;     ///< where its module is
   std::string image;  ///< the SHA-256 of its code object
   std::shared_ptr<const program> code;
   std::vector<argument> arguments;
@@ -36,7 +37,7 @@ struct grid {
 /// An image and what was decoded of it. Throws std::runtime_error.
 class module {
  public:
-  module(const std::byte* image, const std::string& architecture);
+  module(const std::byte* image, const std::string& architecture, int device);
 
   /// Null where there is none of the name.
   [[nodiscard]] const kernel* find(const std::string& name);
@@ -44,6 +45,7 @@ class module {
  private:
   std::vector<std::byte> image_;
   std::string digest_;
+  int device_;
   std::map<std::string, std::vector<argument>> arguments_;
   std::map<std::string, std::uint32_t> max_threads_;
   std::mutex mutex_;
