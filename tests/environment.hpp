@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace switchyard::test {
 
@@ -25,6 +28,15 @@ namespace switchyard::test {
 [[nodiscard]] inline std::uint32_t number(const char* name, std::uint32_t otherwise) {
   const char* const text = variable(name);
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+/// Tells the file SWITCHYARD_TEST_RAN, where it is set, that a variant ran: one line for each.
+inline void record_variant(std::string_view operation, const std::string& id) {
+  static const char* const path = variable("SWITCHYARD_TEST_RAN");
+  if (path == nullptr) return;
+  static std::ofstream out{path};
+  static std::set<std::string> known;
+  if (known.insert(id).second) out << "variant " << operation << ' ' << id << std::endl;
 }
 
 /// SWITCHYARD_TEST_SEED, to repeat a run, else `otherwise`; printed.

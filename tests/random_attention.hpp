@@ -18,7 +18,16 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/tune/reference/element.hpp>
 
+#include "environment.hpp"
+
 namespace switchyard::test {
+
+/// Whether calls are to be small, and mostly of the types for which the smaller set of kernels has one:
+/// SWITCHYARD_TEST_SMALL, for GPUs on which a call takes seconds.
+[[nodiscard]] inline bool draws_small_calls() {
+  static const bool answer = number("SWITCHYARD_TEST_SMALL", 0) != 0;
+  return answer;
+}
 
 /// NaN in the keys and values, of `type`, of tokens [begin, end) of a batch entry or page of a call, which
 /// has its arguments in `a`, its tensors in `k` and `v`, and their first element at `first`.

@@ -63,6 +63,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     a.head_dim = a.head_dim_v =
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 128, 192, 256, 256, 40, 33, 1});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 48, 65});
+    if (draws_small_calls()) choose_small();
     a.mask = pick({operators::attention_mask::none, operators::attention_mask::causal_bottom_right,
                    operators::attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, 1000, std::numeric_limits<std::int32_t>::max()});
@@ -70,6 +71,23 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     if (chance(12)) a.scale = pick({0.0F, -0.125F, 0.5F, 20.0F});
     if (chance(15)) a.soft_cap = pick({2.0F, 30.0F});
     first = chance(12) ? 1 : 0;
+  }
+
+  void choose_small() {
+    a.dtype = pick({dtype::f16, dtype::f16, dtype::f16, dtype::bf16});
+    if (a.kv_dtype != dtype::f8_e4m3) a.kv_dtype = a.dtype;
+    a.batch = 1 + below(2);
+    a.heads_kv = 1 + below(2);
+    a.heads = a.heads_kv * pick<std::int64_t>({1, 2, 3, 8});
+    a.seqlen_q = pick<std::int64_t>({1, 1, 2, 7});
+    a.seqlen_k = pick<std::int64_t>({0, 1, 15, 17, 33, 64, 129, 300});
+    a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 64, 48, 40, 33, 1, 128});
+    if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 65});
+    if (chance(30)) {  // for splits
+      a.batch = a.heads_kv = 1;
+      a.heads = pick<std::int64_t>({1, 3});
+      a.seqlen_k = pick<std::int64_t>({600, 2100});
+    }
   }
 
   void make_lengths() {

@@ -185,6 +185,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
     if (std::find(done.begin(), done.end(), id) != done.end()) continue;
     done.push_back(id);
     if (!met.insert(i).second && !sampled()) continue;
+    record_variant(Operator::name, id);
     tune::forced_source source{files, id, modules};
     dispatcher<Operator> run{source, tested_device()};
     each(id, [&] {

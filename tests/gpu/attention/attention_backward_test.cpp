@@ -69,9 +69,8 @@ struct backward_on_gpu {
 }  // namespace
 
 TEST_CASE("attention backward on the GPU: random calls by every variant", "[attention]") {
-  run_random_calls<attention_backward>(
-      200, [](std::uint32_t seed) { return std::make_unique<backward_call>(seed); },
-      [](device_memory& memory, const backward_call& each) {
-        return backward_on_gpu{memory, each};
-      });
+  run_random_calls<attention_backward, backward_call>(200,
+                                                      [](device_memory& memory, const backward_call& each) {
+                                                        return backward_on_gpu{memory, each};
+                                                      });
 }

@@ -28,11 +28,6 @@ using arguments = attention_decode::arguments;
 }  // namespace
 
 TEST_CASE("decoding on the GPU: random calls by every variant", "[decode]") {
-  const auto make = [](std::uint32_t seed) {
-    auto result = std::make_unique<sy::test::random_decode>(seed);
-    result->compute();
-    return result;
-  };
   const auto put = [](device_memory& memory, const sy::test::random_decode& each) {
     attention_on_gpu<arguments> result{memory, each};
     arguments& a = result.a;
@@ -41,15 +36,14 @@ TEST_CASE("decoding on the GPU: random calls by every variant", "[decode]") {
     if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.used);
     return result;
   };
-  run_random_calls<attention_decode>(300, make, put);
+  run_random_calls<attention_decode, sy::test::random_decode>(300, put);
 }
 
 // A cache of NaN but for one sequence's keys, which lie behind 2^31 elements: where an offset is cut to 32
 // bits, NaN is read. All keys weigh the same, so that the result is the mean of the values.
 TEST_CASE("decoding on the GPU: caches of more than 2^31 elements", "[decode]") {
-  if (!raw::available()) skip_program("no CUDA device");
-  raw::set_current(raw::primary_context());
-  every_variant<attention_decode> variants{sy::device{sy::cuda::open(0)}};
+  every_variant<attention_decode> variants{tested_gpu()};
+  if (!tests_cuda()) return;  // gigabytes are for hardware
   std::mt19937 random{sy::test::fresh_seed()};
   std::size_t launches = 0;
   for (const bool paged : {false, true}) {

@@ -15,11 +15,6 @@
 #include "run_random_calls.hpp"
 
 TEST_CASE("attention forward on the GPU: random calls by every variant", "[attention]") {
-  const auto make = [](std::uint32_t seed) {
-    auto result = std::make_unique<call>(seed);
-    result->compute();
-    return result;
-  };
   const auto put = [](device_memory& memory, const call& each) {
     attention_on_gpu<arguments> result{memory, each};
     arguments& a = result.a;
@@ -33,14 +28,12 @@ TEST_CASE("attention forward on the GPU: random calls by every variant", "[atten
     if (a.v_scale != nullptr) a.v_scale = memory.copy(each.v_scales);
     return result;
   };
-  run_random_calls<attention_forward>(300, make, put);
+  run_random_calls<attention_forward, call>(300, put);
 }
 
 // The largest pattern of e4m3, of either sign, where only the last queries see it.
 TEST_CASE("attention forward on the GPU: NaN in e4m3 reaches the rows that see it", "[attention]") {
-  if (!raw::available()) skip_program("no CUDA device");
-  raw::set_current(raw::primary_context());
-  every_variant<attention_forward> variants{sy::device{sy::cuda::open(0)}};
+  every_variant<attention_forward> variants{tested_gpu()};
   std::mt19937 random{sy::test::fresh_seed()};
   std::normal_distribution<double> normal;
   constexpr std::int64_t tokens = 300;
@@ -71,10 +64,10 @@ TEST_CASE("attention forward on the GPU: NaN in e4m3 reaches the rows that see i
           INFO(id << ' ' << sy::name_of(type) << (of_values ? " values" : " keys") << ", pattern "
                   << pattern);
           std::byte* const out = memory.poisoned(bytes);
-          raw::call("cuCtxSynchronize");
+          wait_for_gpu();
           a.out = out;
           variants.forced(id)(sy::stream{}, a);
-          raw::call("cuCtxSynchronize");
+          wait_for_gpu();
           ++launches;
           const std::vector<std::byte> found = fetch(out, bytes);
           const auto is_nan = [&](std::int64_t row, std::int64_t d) {

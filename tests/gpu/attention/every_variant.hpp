@@ -12,6 +12,7 @@
 #include <switchyard/dispatcher.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
 
 namespace {
 
@@ -51,6 +52,7 @@ class every_variant {
       sy::catalog_options options;
       options.settings.forced = {{std::string{Operator::name}, id}};
       entry = std::make_unique<one>(std::move(options), device_);
+      sy::test::record_variant(Operator::name, id);
     }
     return entry->dispatcher;
   }

@@ -32,18 +32,15 @@ struct backward_call {
   std::array<double, 4> limits{};
 
   explicit backward_call(std::uint32_t seed) : forward{seed, false} {
-    forward.compute();
     const arguments& f = forward.a;
     const auto elements = static_cast<std::size_t>(forward.out_elements);
     out.resize((elements + 16) * static_cast<std::size_t>(sy::size_of(f.dtype)));
     dout = out;
     std::mt19937 random{seed};
     std::normal_distribution<double> normal;
-    for (std::size_t i = 0; i < elements; ++i) {
-      sy::reference::store(f.dtype, out.data(), static_cast<std::int64_t>(i), forward.expected[i]);
+    for (std::size_t i = 0; i < elements; ++i)
       sy::reference::store(f.dtype, dout.data(), static_cast<std::int64_t>(i), normal(random));
-    }
-    for (const double value : forward.expected_lse) lse.push_back(static_cast<float>(value));
+    lse.resize(static_cast<std::size_t>(forward.lse_elements));
 
     const auto before = forward.first * sy::size_of(f.dtype);
     sy::test::copy_arguments<attention_forward, attention_backward>(f, a);
@@ -69,6 +66,15 @@ struct backward_call {
       dbias_elements_ = static_cast<std::size_t>(step);
       a.dbias = const_cast<void*>(a.bias);
     }
+  }
+
+  /// Fills the forward call's results, expected values, and the errors that are allowed.
+  void compute() {
+    forward.compute();
+    const arguments& f = forward.a;
+    for (std::size_t i = 0; i < forward.expected.size(); ++i)
+      sy::reference::store(f.dtype, out.data(), static_cast<std::int64_t>(i), forward.expected[i]);
+    std::copy(forward.expected_lse.begin(), forward.expected_lse.end(), lse.begin());
 
     // Four times the errors of the formulas carried out plainly in float and rounded once; for what is
     // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'

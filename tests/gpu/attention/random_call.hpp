@@ -103,6 +103,7 @@ struct call : sy::test::random_attention<arguments> {
       a.seqlen_k = pick<std::int64_t>({512, 1500, 2048});
       a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 128, 128, 256, 512});
     }
+    if (sy::test::draws_small_calls()) choose_small();
     a.mask =
         pick({attention_mask::none, attention_mask::causal_top_left, attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, std::numeric_limits<std::int32_t>::max()});
@@ -112,7 +113,7 @@ struct call : sy::test::random_attention<arguments> {
     if (chance(15)) a.soft_cap = pick({2.0F, 30.0F});
     if (chance(15)) a.dropout_p = pick({0.1F, 0.5F, 0.9F});
     first = chance(15) ? 1 : 0;
-    if (forward_ && chance(15)) {  // what kernels for one kind of call need, all at once
+    if (forward_ && chance(15) && !sy::test::draws_small_calls()) {  // what kernels for one kind of call need
       fused_ = true;
       a.dtype = pick({dtype::f16, dtype::bf16});
       a.head_dim = a.head_dim_v = pick<std::int64_t>({32, 64, 64, 72, 80, 96, 128, 128, 256, 512});
@@ -126,6 +127,23 @@ struct call : sy::test::random_attention<arguments> {
       a.kv_dtype = dtype::f8_e4m3;
     } else if (chance(50)) {
       a.kv_dtype = a.dtype;  // else not set, which means the same
+    }
+  }
+
+  void choose_small() {
+    a.dtype = pick({dtype::f16, dtype::f16, dtype::f16, dtype::bf16, dtype::f32});
+    a.batch = 1 + below(2);
+    a.heads_kv = 1 + below(2);
+    a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3});
+    a.seqlen_q = pick<std::int64_t>({0, 1, 7, 16, 63, 65, 129});
+    a.seqlen_k = pick<std::int64_t>({0, 1, 32, 63, 65, 129, 200});
+    a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 64, 40, 33, 1, 128});
+    if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 40, 65});
+    if (forward_ && chance(30)) {  // for splits
+      a.batch = a.heads_kv = 1;
+      a.heads = pick<std::int64_t>({1, 3});
+      a.seqlen_q = pick<std::int64_t>({1, 7, 16});
+      a.seqlen_k = pick<std::int64_t>({600, 2100, 8200});
     }
   }
 

@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
 #include "device_memory.hpp"
@@ -68,43 +68,73 @@ struct attention_on_gpu {
   std::byte *out_, *lse_;
 };
 
-/// SWITCHYARD_TEST_CALLS random calls, otherwise `usually`, from SWITCHYARD_TEST_SEED on: `make(seed)` gives
-/// one with what is expected of it, on all cores at once; `put(memory, call)` gives it with its arguments `a`
-/// in device memory and with `wrong(launch)`, what is wrong with a launch's results.
-template <class Operator, class Make, class Put>
-void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
-  if (!raw::available()) skip_program("no CUDA device");
-  raw::set_current(raw::primary_context());
-  every_variant<Operator> variants{sy::device{sy::cuda::open(0)}};
+template <class Function>
+void on_all_cores(std::size_t count, const Function& function) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> workers;
+  for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n) {
+    workers.emplace_back([&] {
+      for (std::size_t i = next++; i < count; i = next++) function(i);
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+}
+
+/// The arguments of a call whose tensors are still on the host, for choosing.
+template <class Call>
+[[nodiscard]] auto chosen_by(const Call& call) {
+  auto a = call.a;
+  if constexpr (requires { call.with_lse; }) {
+    static float lse = 0;
+    if (call.with_lse) a.lse = &lse;
+  }
+  return a;
+}
+
+/// SWITCHYARD_TEST_CALLS random calls, otherwise `usually`, from SWITCHYARD_TEST_SEED on: `Call{seed}` is
+/// one, whose `compute()` fills what is expected of it, on all cores at once; `put(memory, call)` gives it
+/// with its arguments `a` in device memory and with `wrong(launch)`, what is wrong with a launch's results.
+///
+/// For a GPU on which a call takes seconds: SWITCHYARD_TEST_SMALL makes the calls small, and
+/// SWITCHYARD_TEST_SHARE is the percentage of calls that a variant is run on, besides its first.
+template <class Operator, class Call, class Put>
+void run_random_calls(std::uint32_t usually, const Put& put) {
+  every_variant<Operator> variants{tested_gpu()};
   const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", usually);
   const std::uint32_t seed = sy::test::fresh_seed();
+  const std::uint32_t share = sy::test::number("SWITCHYARD_TEST_SHARE", 100);
+  std::mt19937 sampling{seed};
+  std::set<std::string> met;
   std::size_t launches = 0;
   std::size_t failures = 0;
   std::size_t not_served = 0;
   constexpr std::uint32_t portion = 64;
   for (std::uint32_t from = 0; from < calls; from += portion) {
-    std::vector<decltype(make(seed))> some(std::min(portion, calls - from));
-    std::atomic<std::size_t> next{0};
-    std::vector<std::thread> workers;
-    for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n) {
-      workers.emplace_back([&] {
-        for (std::size_t i = next++; i < some.size(); i = next++) {
-          some[i] = make(seed + from + static_cast<std::uint32_t>(i));
-        }
-      });
+    std::vector<std::unique_ptr<Call>> some(std::min(portion, calls - from));
+    on_all_cores(some.size(), [&](std::size_t i) {
+      some[i] = std::make_unique<Call>(seed + from + static_cast<std::uint32_t>(i));
+    });
+    for (auto& each : some) {
+      variants.skip_without_any(each->a);
+      if (full_kernels || !variants.serving(chosen_by(*each)).empty()) continue;
+      ++not_served;
+      each = nullptr;
     }
-    for (std::thread& worker : workers) worker.join();
+    on_all_cores(some.size(), [&](std::size_t i) {
+      if (some[i] != nullptr) some[i]->compute();
+    });
 
     for (std::size_t i = 0; i < some.size(); ++i) {
-      const auto& each = *some[i];
+      if (some[i] == nullptr) continue;
+      const Call& each = *some[i];
       REQUIRE_THAT(Operator::check(each.a), no_text());
       device_memory memory;
       const auto on_gpu = put(memory, each);
       const auto check = [&](const std::string& id, sy::dispatcher<Operator>& dispatcher) {
         const std::string wrong = on_gpu.wrong([&] {
-          raw::call("cuCtxSynchronize");  // the kernel's stream does not wait for fills
+          wait_for_gpu();  // the kernel's stream does not wait for fills
           dispatcher(sy::stream{}, on_gpu.a);
-          raw::call("cuCtxSynchronize");
+          wait_for_gpu();
           ++launches;
         });
         if (wrong.empty()) return;
@@ -112,16 +142,17 @@ void run_random_calls(std::uint32_t usually, const Make& make, const Put& put) {
         UNSCOPED_INFO("seed " << seed + from + i << ": " << each.text() << ", " << id << ": " << wrong);
         if (failures < 50) CHECK(wrong.empty());
       };
-      variants.skip_without_any(on_gpu.a);
       const std::vector<std::string> serving = variants.serving(on_gpu.a);
       INFO(each.text());
-      if (serving.empty() && !full_kernels) {
-        ++not_served;
-        continue;
-      }
       REQUIRE(!serving.empty());
-      for (const std::string& id : serving) check(id, variants.forced(id));
-      check("the chosen", variants.free());
+      const auto sampled = [&](const std::string& id) {
+        const bool is_first = met.insert(id + ' ' + std::string{sy::name_of(each.a.dtype)}).second;
+        return sampling() % 100 < share || is_first;
+      };
+      for (const std::string& id : serving) {
+        if (sampled(id)) check(id, variants.forced(id));
+      }
+      if (sampled("the chosen")) check("the chosen", variants.free());
     }
   }
   std::printf("%zu launches for %u calls from seed %u; no kernel of this build serves %zu of them\n",

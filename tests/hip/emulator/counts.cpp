@@ -48,10 +48,10 @@ counts::~counts() {
   }
 }
 
-void counts::launched(const std::string& kernel) {
+void counts::launched(const std::string& image, const std::string& kernel) {
   totals& sum = all();
   const std::scoped_lock lock{sum.mutex};
-  ++sum.kernels[kernel];
+  ++sum.kernels[image + ' ' + kernel];
 }
 
 void counts::occurs(const char* kind) {

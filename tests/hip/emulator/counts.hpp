@@ -17,7 +17,7 @@ class counts {
   ~counts();
 
   [[nodiscard]] std::uint64_t* of_kinds() { return kinds_.data(); }
-  static void launched(const std::string& kernel);
+  static void launched(const std::string& image, const std::string& kernel);
   /// A kind that is in the code of a kernel that was loaded.
   static void occurs(const char* kind);
 

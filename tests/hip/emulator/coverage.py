@@ -1,57 +1,58 @@
 #!/usr/bin/env python3
-"""Says how much of what is shipped was emulated: coverage.py <kernels> <architecture> <counts> <operator>...
+"""Says how much of what is shipped was emulated: coverage.py <kernels> <architecture> <counts> <least> <operator>...
 
-Reads what the emulator's runs of the operators wrote. Fails where less than LEAST of their kernels were run.
+Reads what the emulator and the tests wrote of their runs. Fails where less than <least> per cent of the variants were
+run, each with all of its kernels.
 """
 
 import json
 import pathlib
 import sys
 
-LEAST = 0.9  # which of its kernels a variant launches depends on the calls that are drawn
+
+def kernels_in(value):
+    """The kernels that a part of a manifest launches: SHA-256 of the blob, and name."""
+    if isinstance(value, dict):
+        if "kernel" in value:
+            yield value["sha256"], value["kernel"]
+        for inner in value.values():
+            yield from kernels_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from kernels_in(inner)
 
 
-def kernels_of(operator, data, architecture):
+def variants_of(operator, data, architecture):
     manifest = data / "kernels" / operator / f"hip-{architecture}" / "manifest.json"
     if not manifest.exists():
-        return set()
-    found = set()
-
-    def walk(value):
-        if isinstance(value, dict):
-            if isinstance(value.get("kernel"), str):
-                found.add(value["kernel"])
-            for inner in value.values():
-                walk(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(inner)
-
-    walk(json.loads(manifest.read_text(encoding="utf-8")))
-    return found
+        return []
+    return [(operator, one["id"], frozenset(kernels_in(one))) for one in json.loads(manifest.read_text(encoding="utf-8"))["variants"]]
 
 
 def main():
-    data, architecture, counts, operators = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4:]
-    shipped = {operator: kernels_of(operator, data, architecture) for operator in operators}
-    if not any(shipped.values()):
+    data, architecture, counts = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
+    least, operators = float(sys.argv[4]) / 100, sys.argv[5:]
+    shipped = [one for operator in operators for one in variants_of(operator, data, architecture)]
+    if not shipped:
         print(f"skipped: no kernels for {architecture}")
         return 77
-    run, kinds, occurring = set(), set(), set()
+    seen = {"kernel": set(), "variant": set(), "instruction": set(), "occurs": set()}
     for operator in operators:
-        file = counts / f"{operator}.txt"
-        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-            what, name = line.split()[:2]
-            {"kernel": run, "instruction": kinds, "occurs": occurring}[what].add(name)
-    missing = sorted(name for names in shipped.values() for name in names - run)
-    total = sum(map(len, shipped.values()))
-    print(f"{architecture}: {total - len(missing)} of {total} kernels run, "
-          f"{len(kinds & occurring)} of {len(occurring)} kinds of instruction that occur in them")
-    print("kinds of instruction not run:", " ".join(sorted(occurring - kinds)) or "none")
-    for name in missing:
-        print(f"not run: {name}")
-    print(f"{total} checks")
-    return 1 if len(missing) > (1 - LEAST) * total else 0
+        for file in (counts / f"{operator}.txt", counts / f"{operator}.variants.txt"):
+            for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+                word, *names = line.split()
+                seen[word].add(tuple(names) if word == "variant" else tuple(names[:2]) if word == "kernel" else names[0])
+    kernels = {kernel for _, _, launched in shipped for kernel in launched}
+    missing = [one for one in shipped if one[:2] not in seen["variant"] or one[2] - seen["kernel"]]
+    occurring, run = seen["occurs"], seen["instruction"] & seen["occurs"]
+    print(f"{architecture}: {len(shipped) - len(missing)} of {len(shipped)} variants run, "
+          f"{len(kernels & seen['kernel'])} of {len(kernels)} kernels, "
+          f"{len(run)} of {len(occurring)} kinds of instruction that occur in them")
+    print("kinds of instruction not run:", " ".join(sorted(occurring - run)) or "none")
+    for operator, name, launched in missing:
+        print(f"not run: {operator} {name}", *sorted({kernel for _, kernel in launched - seen["kernel"]}))
+    print(f"{len(shipped)} checks")
+    return 1 if len(missing) > (1 - least) * len(shipped) else 0
 
 
 if __name__ == "__main__":

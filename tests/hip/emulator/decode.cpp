@@ -4,7 +4,6 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "matrix.hpp"
 #include "program.hpp"
 
 namespace emulator {
@@ -56,7 +55,11 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"V_ACCVGPR_READ", work::copy},
       {"V_ACCVGPR_WRITE", work::copy},
       {"V_ACCVGPR_MOV_B32_E32", work::copy},
-      {"S_GETPC_B64", work::move_program_counter},
+      {"V_PERMLANE16_B32", work::permute_rows},
+      {"V_PERMLANEX16_B32", work::permute_rows},
+      {"S_GETPC_B64", work::get_counter},
+      {"S_SETPC_B64", work::set_counter},
+      {"S_SWAPPC_B64", work::swap_counter},
   };
   return all;
 }
@@ -144,17 +147,19 @@ class decoder {
     const kind& what = *out.what;
     if (const auto known = known_works().find(what.name); known != known_works().end()) {
       out.does = known->second;
-    } else if (find_matrix_kind(what.name) != nullptr) {
+    } else if (out.matrix = find_matrix_kind(what.name); out.matrix != nullptr) {
       out.does = work::matrix;
     } else if (what.vector != nullptr) {
       out.does = work::vector;
     } else if (what.scalar != nullptr) {
       out.does = work::scalar;
-    } else if (what.memory != nullptr && out.shape != form::scratch && out.shape != form::mubuf) {
-      out.does = out.shape == form::smem ? work::scalar_memory : work::memory;
+    } else if (what.memory != nullptr) {
+      out.does = out.shape == form::smem    ? work::scalar_memory
+                 : out.shape == form::mubuf ? work::buffer
+                                            : work::memory;
     } else {
       throw std::runtime_error{std::string{what.name} + " is not known: " +
-                               (what.reason == nullptr ? "it addresses scratch or a buffer" : what.reason)};
+                               (what.reason == nullptr ? "nothing tells what it does" : what.reason)};
     }
   }
 
@@ -183,6 +188,10 @@ class decoder {
       read_copy(out);
       return;
     }
+    if (out.does == work::matrix) {
+      read_matrix(out);
+      return;
+    }
     switch (out.shape) {
       case form::vop1:
       case form::vop2:
@@ -207,13 +216,13 @@ class decoder {
       case form::ds:
       case form::flat:
       case form::global:
+      case form::scratch:
         read_memory(out);
         break;
-      case form::mfma:
-        read_matrix(out);
+      case form::mubuf:
+        if (out.does == work::buffer) read_buffer(out);
         break;
       case form::sopp:
-      case form::mubuf:
         break;
       default:
         throw std::runtime_error{std::string{out.what->name} + " has an encoding that is not known"};
@@ -302,7 +311,9 @@ class decoder {
     out.source[1] = either(get(f_src1), (accumulates & 2U) != 0);
     out.source[2] = either(get(f_src2), sums);
     out.result = either(256 + get(f_vdst), sums);
-    if (get(f_cbsz) != 0 || get(f_abid) != 0 || get(f_blgp) != 0)
+    const bool modifies = out.shape == form::mfma ? get(f_cbsz) != 0 || get(f_abid) != 0 || get(f_blgp) != 0
+                                                  : get(f_neg) != 0 || get(f_neg_hi) != 0 || get(f_clmp) != 0;
+    if (modifies)
       throw std::runtime_error{std::string{out.what->name} +
                                " with broadcast or negated blocks is not known"};
   }
@@ -326,6 +337,26 @@ class decoder {
       out.source[1] = static_cast<std::uint16_t>(get(f_offset) & 0x7fU);
   }
 
+  void read_buffer(instruction& out) const {
+    const std::uint32_t accumulation = get(f_acc) != 0 ? accumulation_offset_ : 0;
+    if (get(f_lds) != 0 || get(f_tfe) != 0)
+      throw std::runtime_error{std::string{out.what->name} + " into the LDS is not known"};
+    out.source[0] = static_cast<std::uint16_t>(256 + get(f_vaddr));
+    out.source[1] = static_cast<std::uint16_t>(256 + get(f_vdata) + accumulation);
+    out.source[2] = static_cast<std::uint16_t>(get(f_soffset));
+    out.result = out.source[1];
+    out.mask_source = static_cast<std::uint16_t>(get(f_srsrc) << 2U);
+    out.immediate = static_cast<std::int32_t>(get(f_offset));
+    out.has_offset = get(f_offen) != 0;
+    out.has_index = get(f_idxen) != 0;
+    out.returns = returns(out);
+  }
+
+  /// Of an atomic instruction, whether it returns what it found. Those of the LDS say so by their names.
+  [[nodiscard]] bool returns(const instruction& one) const {
+    return !one.what->reads_memory || !one.what->writes_memory || get(is_cdna ? f_sc0 : f_glc) != 0;
+  }
+
   void read_memory(instruction& out) const {
     const std::uint32_t accumulation = has(f_acc) && get(f_acc) != 0 ? accumulation_offset_ : 0;
     const auto vector = [](std::uint32_t index) { return static_cast<std::uint16_t>(256 + index); };
@@ -344,8 +375,10 @@ class decoder {
     out.immediate = is_cdna && out.shape == form::flat ? static_cast<std::int32_t>(get(f_offset))
                                                        : sign_extended<13>(get(f_offset));
     const std::uint32_t base = get(f_saddr);
-    if (out.shape == form::global && base != (is_cdna ? 127U : 124U))
+    out.returns = returns(out);
+    if (out.shape != form::flat && base != (is_cdna ? 127U : 124U))
       out.mask_source = static_cast<std::uint16_t>(base);
+    out.has_offset = out.shape == form::scratch && get(f_sve) != 0;
   }
 
   std::span<const std::byte> text_;
@@ -374,7 +407,6 @@ void read_descriptor(program& kernel, std::span<const std::byte> descriptor) {
   kernel.vector_registers = ((resources1 & 63U) + 1) * 8;
   kernel.accumulation_offset = is_cdna ? ((resources3 & 63U) + 1) * 4 : 0;
   kernel.ieee = (resources1 >> 23U & 1U) != 0;
-  if (kernel.private_bytes != 0) throw std::runtime_error{"it uses scratch memory, which is not emulated"};
   if ((resources1 >> 12U & 15U) != 0) throw std::runtime_error{"it rounds other than to nearest even"};
   if ((resources1 >> 16U & 15U) != 15) throw std::runtime_error{"it flushes denormal numbers"};
   if (!is_cdna && (kernel.properties >> 10U & 1U) == 0) throw std::runtime_error{"its waves have 64 lanes"};
@@ -386,6 +418,7 @@ std::shared_ptr<const program> decode(const std::string& name, std::span<const s
                                       std::span<const std::byte> text) {
   auto kernel = std::make_shared<program>();
   kernel->name = name;
+  kernel->address = reinterpret_cast<std::uint64_t>(text.data());
   std::size_t offset = 0;
   try {
     read_descriptor(*kernel, descriptor);

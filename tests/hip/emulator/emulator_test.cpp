@@ -107,7 +107,18 @@ TEST_CASE("a kernel runs, and one that leaves its memory is stopped") {
   CHECK(contains(nowhere, "writes 4 bytes at 0x10, where nothing is allocated"));
 }
 
-TEST_CASE("waves meet at a barrier, and what lacks one is wrong") {
+TEST_CASE("what lies between allocations is nobody's") {
+  const buffer<float> neighbours[3]{buffer<float>{std::vector<float>(64)},
+                                    buffer<float>{std::vector<float>(64)},
+                                    buffer<float>{std::vector<float>(64)}};
+  for (std::ptrdiff_t away = -1024; away <= 1024; away += 64) {
+    INFO(away);
+    CHECK(problem_of("scale", 1, 64, neighbours[0].data(), neighbours[1].data() + away, 2.0F, 64).empty() ==
+          (away == 0));
+  }
+}
+
+TEST_CASE("waves meet at a barrier, and what lacks one is found") {
   const buffer<int> in{counted(256)};
   buffer<int> out{std::vector<int>(256)};
   std::vector<int> wanted = counted(256);
@@ -115,9 +126,68 @@ TEST_CASE("waves meet at a barrier, and what lacks one is wrong") {
   for (int i = 0; i < 8; ++i) {  // in several orders
     REQUIRE(problem_of("reverse", 1, 256, out.data(), in.data()).empty());
     CHECK(out.values() == wanted);
-    REQUIRE(problem_of("reverse_at_once", 1, 256, out.data(), in.data()).empty());
-    CHECK(out.values() != wanted);
+    const std::string problem = problem_of("reverse_at_once", 1, 256, out.data(), in.data());
+    INFO(problem);
+    CHECK(contains(problem, "of the LDS, which wave "));
+    CHECK(contains(problem, " without a barrier between"));
+    const std::string missed = problem_of("missed_barrier", 1, 256, out.data());
+    CHECK(contains(missed, "waves end where the others wait at a barrier"));
   }
+}
+
+TEST_CASE("waves that write what another touches race") {
+  buffer<int> out{std::vector<int>(256)};
+  CHECK(problem_of("both_write", 1, 256, out.data(), 1).empty());
+  CHECK(out.values() == std::vector<int>(256, 1));
+  CHECK(contains(problem_of("both_write", 1, 256, out.data(), 0), " wrote without a barrier between"));
+  bool read_before = false;
+  bool wrote_before = false;
+  for (int i = 0; i < 64; ++i) {  // in several orders
+    const std::string problem = problem_of("write_what_is_read", 1, 256, out.data());
+    CHECK(contains(problem, " without a barrier between"));
+    read_before |= contains(problem, "writes") && contains(problem, " read without");
+    wrote_before |= contains(problem, "reads") && contains(problem, " wrote without");
+  }
+  CHECK(read_before);
+  CHECK(wrote_before);
+  REQUIRE(problem_of("add_shared", 1, 256, out.data()).empty());
+  CHECK(out.values() == std::vector<int>(256, 256));
+}
+
+TEST_CASE("what nobody sets is garbage") {
+  buffer<float> out{std::vector<float>(256)};
+  REQUIRE(problem_of("unset", 1, 64, out.data(), 5).empty());
+  for (const float value : out.values()) CHECK(std::isnan(value));
+}
+
+TEST_CASE("lanes have scratch memory of their own, and an end of it") {
+  buffer<int> out{std::vector<int>(16 * 64)};
+  REQUIRE(problem_of("turn", 1, 64, out.data(), 3).empty());
+  const auto found = out.values();
+  for (int thread = 0; thread < 64; ++thread) {
+    for (int i = 0; i < 16; ++i)
+      CHECK(found[static_cast<std::size_t>(16 * thread + i)] == 100 * thread + (i + 13) % 16);
+  }
+  CHECK(contains(problem_of("beyond_scratch", 1, 64, out.data(), 100000), "of a lane's scratch memory"));
+}
+
+TEST_CASE("an atomic addition returns nothing unless it is asked to") {
+  buffer<int> sums{std::vector<int>(1)};
+  buffer<int> out{std::vector<int>(64)};
+  REQUIRE(problem_of("add_and_keep", 1, 64, sums.data(), out.data()).empty());
+  CHECK(sums.values().front() == 64);
+  for (int i = 0; i < 64; ++i) CHECK(out.values()[static_cast<std::size_t>(i)] == 3 * i);
+}
+
+TEST_CASE("what lies behind a buffer is read as 0 and not written") {
+  buffer<int> in{std::vector<int>(40, 7)};
+  buffer<int> out{std::vector<int>(40, -1)};
+  REQUIRE(problem_of("through_buffer", 1, 64, out.data(), in.data(), 4 * 24).empty());
+  std::vector<int> wanted(40, -1);
+  std::fill_n(wanted.begin(), 24, 8);
+  CHECK(out.values() == wanted);
+  CHECK(contains(problem_of("through_buffer", 1, 64, out.data(), in.data(), 4 * 41),
+                 "of an allocation of 160"));
 }
 
 TEST_CASE("shared memory has an end, and begins as garbage") {
@@ -140,37 +210,58 @@ TEST_CASE("a load that is not waited for has not arrived") {
   CHECK(out.values() == std::vector<float>(64, 3.0F));
   REQUIRE(problem_of("no_wait", 1, 64, out.data(), in.data()).empty());
   for (const float value : out.values()) CHECK(std::isnan(value));
+  buffer<float> both{std::vector<float>(128)};  // before the wait, and behind it
+  const auto check = [&](const std::string& problem) {
+    REQUIRE(problem.empty());
+    const auto found = both.values();
+    for (std::size_t i = 0; i < 64; ++i) CHECK(found[i] != 3.0F);
+    CHECK(std::vector<float>(found.begin() + 64, found.end()) == std::vector<float>(64, 3.0F));
+  };
+  check(problem_of("no_wait_shared", 1, 64, both.data()));
+  check(problem_of("no_wait_scalar", 1, 64, both.data(), in.data()));
 }
 
 TEST_CASE("matrix instructions multiply what their layout holds") {
-  if (device()->properties().arch.rfind("gfx9", 0) != 0) return;  // no layout of others is known
+  const bool is_mfma = device()->properties().arch.rfind("gfx9", 0) == 0;
   std::mt19937 random{sy::test::fresh_seed()};
-  const auto number = [&] { return static_cast<int>(random() % 17) - 8; };  // exact in any order
-  for (const unsigned size : {32U, 16U}) {
-    const unsigned inner = size == 32 ? 8 : 16;
+  const auto number = [&] { return static_cast<int>(random() % 17) - 8; };  // exact in any order and type
+  const auto check = [&](const char* kernel, unsigned size, unsigned inner, const auto& as_element) {
+    INFO(kernel);
     std::vector<float> left(std::size_t{size} * inner);
     std::vector<float> right(left.size());
     std::vector<float> sums(std::size_t{size} * size);
     for (auto* const matrix : {&left, &right, &sums}) std::generate(matrix->begin(), matrix->end(), number);
-    const auto halves = [](const std::vector<float>& of) {
-      std::vector<std::uint16_t> out;
-      for (const float value : of) out.push_back(sy::f16_from(value));
-      return out;
+    const auto elements = [&](const std::vector<float>& of) {
+      std::vector<decltype(as_element(0.0F))> out;
+      for (const float value : of) out.push_back(as_element(value));
+      return buffer{out};
     };
-    const buffer<std::uint16_t> a{halves(left)};
-    const buffer<std::uint16_t> b{halves(right)};
+    const auto a = elements(left);
+    const auto b = elements(right);
     const buffer<float> c{sums};
     buffer<float> d{std::vector<float>(sums.size())};
-    REQUIRE(
-        problem_of(size == 32 ? "multiply_32" : "multiply_16", 1, 64, d.data(), a.data(), b.data(), c.data())
-            .empty());
+    const unsigned threads = is_mfma ? 64 : 32;
+    REQUIRE(problem_of(kernel, 1, threads, d.data(), a.data(), b.data(), c.data(), 0).empty());
     for (unsigned m = 0; m < size; ++m) {
       for (unsigned n = 0; n < size; ++n) {
         for (unsigned k = 0; k < inner; ++k) sums[m * size + n] += left[m * inner + k] * right[k * size + n];
       }
     }
     CHECK(d.values() == sums);
-  }
+    if (!is_mfma) {
+      CHECK(contains(problem_of(kernel, 1, threads, d.data(), a.data(), b.data(), c.data(), 1),
+                     "lanes 16 to 31 do not repeat lanes 0 to 15"));
+    }
+  };
+  const auto half = [](float value) { return sy::f16_from(static_cast<double>(value)); };
+  const auto bfloat = [](float value) { return sy::bf16_from(static_cast<double>(value)); };
+  check("multiply_16x16_f16", 16, 16, half);
+  check("multiply_16x16_bf16", 16, 16, bfloat);
+  if (!is_mfma) return;
+  check("multiply_32x8_f16", 32, 8, half);
+  check("multiply_32x8_bf16", 32, 8, bfloat);
+  check("multiply_32x2_f32", 32, 2, [](float value) { return value; });
+  check("multiply_16x4_f32", 16, 4, [](float value) { return value; });
 }
 
 TEST_CASE("an instruction that is not known is named") {
@@ -183,6 +274,74 @@ TEST_CASE("workgroups on all processors add to one number") {
   buffer<int> sum{std::vector<int>(1)};
   REQUIRE(problem_of("add_one", 200, 64, sum.data()).empty());
   CHECK(sum.values().front() == 200 * 64);
+}
+
+TEST_CASE("what a stream captures is done when its graph is launched") {
+  struct graph;
+  void* stream = nullptr;
+  graph* captured = nullptr;
+  graph* executable = nullptr;
+  REQUIRE(own_function<int(void**)>("hipStreamCreate")(&stream) == 0);
+  buffer<int> sum{std::vector<int>(1)};
+  auto* const kernel = device()->find(code(), "add_one");
+  REQUIRE(own_function<int(void*, int)>("hipStreamBeginCapture")(stream, 0) == 0);
+  CHECK(device()->capturing(sy::stream{static_cast<ihipStream_t*>(stream)}));
+  {
+    int* to = sum.data();
+    void* values[]{&to};
+    REQUIRE(device()->launch(kernel, {.grid = {2}, .block = {64}}, values,
+                             sy::stream{static_cast<ihipStream_t*>(stream)}) == 0);
+    to = nullptr;  // the graph has its own
+  }
+  CHECK(device()->synchronize(sy::stream{static_cast<ihipStream_t*>(stream)}) != 0);
+  REQUIRE(own_function<int(void*, graph**)>("hipStreamEndCapture")(stream, &captured) == 0);
+  CHECK(sum.values().front() == 0);
+  REQUIRE(own_function<int(graph**, graph*, void**, char*, std::size_t)>("hipGraphInstantiate")(
+              &executable, captured, nullptr, nullptr, 0) == 0);
+  for (int n = 1; n <= 3; ++n) {
+    REQUIRE(own_function<int(graph*, void*)>("hipGraphLaunch")(executable, stream) == 0);
+    CHECK(sum.values().front() == 128 * n);
+  }
+  own_function<int(graph*)>("hipGraphExecDestroy")(executable);
+  own_function<int(graph*)>("hipGraphDestroy")(captured);
+  own_function<int(void*)>("hipStreamDestroy")(stream);
+}
+
+TEST_CASE("each device has memory and kernels of its own") {
+  const auto other = sy::hip::open(1, {.library = required_variable("HIP_EMULATOR_LIBRARY")});
+  std::ifstream stream{required_variable("HSACO"), std::ios::binary};
+  const std::vector<char> file{std::istreambuf_iterator<char>{stream}, {}};
+  const auto* const begin = reinterpret_cast<const std::byte*>(file.data());
+  auto* const kernel = other->find(other->load({begin, begin + file.size()}, "faults.hsaco"), "add_one");
+  sy::tune::device_buffer sum{other, 4};
+  sum.fill(0);
+  int* to = sum.data<int>();
+  void* values[]{&to};
+  REQUIRE(other->launch(kernel, {.grid = {1}, .block = {64}}, values, {}) == 0);
+  int found = 0;
+  sum.download(&found, 4);
+  CHECK(found == 64);
+  CHECK(contains(problem_of("add_one", 1, 64, to), "where nothing is allocated"));
+}
+
+TEST_CASE("a kernel's attributes are told") {
+  const auto attribute = [](const char* name, int which) {
+    int value = -1;
+    // As the driver's handle leads to HIP's.
+    void* loaded = nullptr;
+    std::ifstream stream{required_variable("HSACO"), std::ios::binary};
+    const std::vector<char> file{std::istreambuf_iterator<char>{stream}, {}};
+    REQUIRE(own_function<int(void**, const void*)>("hipModuleLoadData")(&loaded, file.data()) == 0);
+    void* function = nullptr;
+    REQUIRE(own_function<int(void**, void*, const char*)>("hipModuleGetFunction")(&function, loaded, name) ==
+            0);
+    CHECK(own_function<int(int*, int, void*)>("hipFuncGetAttribute")(&value, which, function) == 0);
+    own_function<int(void*)>("hipModuleUnload")(loaded);
+    return value;
+  };
+  CHECK(attribute("reverse", 0) == 256);
+  CHECK(attribute("reverse", 1) == 1024);
+  CHECK(attribute("turn", 3) >= 64);
 }
 
 TEST_CASE("a launch that the device cannot do is refused") {

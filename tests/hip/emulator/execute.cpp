@@ -49,6 +49,7 @@ std::uint64_t wave::scalar(std::uint16_t code, unsigned bits, number type, std::
   if (code <= 192) return code - 128U;
   if (code <= 208) return static_cast<std::uint64_t>(192 - static_cast<std::int64_t>(code));
   if (code == 235) return bits <= 32 ? shared_base >> 32U : shared_base;
+  if (code == 237) return bits <= 32 ? private_base >> 32U : private_base;
   if (code >= 240 && code <= 248) return inline_float(code, bits, type);
   if (code == 251) return lane_mask(106) == 0 ? 1 : 0;
   if (code == 252) return exec() == 0 ? 1 : 0;
@@ -335,46 +336,94 @@ void wave::execute_scalar(const instruction& what) {
     set_scalar(static_cast<std::uint16_t>(what.result + 1), static_cast<std::uint32_t>(call.result >> 32U));
 }
 
+wave::reached wave::addresses(const instruction& what) {
+  reached out{{}, exec()};
+  const bool has_base = what.mask_source != 0xffff;
+  if (what.shape == form::scratch) {
+    const std::uint64_t base = private_base + (has_base ? s[what.mask_source] : 0U);
+    const row* const offsets = what.has_offset ? vector(what.source[0], 1) : nullptr;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      const std::uint64_t offset = offsets == nullptr ? 0 : (*offsets)[lane];
+      out.address[lane] = base + offset + static_cast<std::uint64_t>(std::int64_t{what.immediate});
+    }
+    return out;
+  }
+  const bool wide = what.shape != form::ds && !has_base;
+  const row* const low = vector(what.source[0], wide ? 2 : 1);
+  std::uint64_t base = has_base ? scalar(what.mask_source, 64, number::integer, 0) : 0;
+  if (what.what->adds_offset || what.shape != form::ds)
+    base += static_cast<std::uint64_t>(std::int64_t{what.immediate});
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    std::uint64_t address = low[0][lane];
+    if (wide) address |= static_cast<std::uint64_t>(low[1][lane]) << 32U;
+    address += base;
+    out.address[lane] = memory.shared ? address & 0xffffffffU : address;
+  }
+  return out;
+}
+
+/// Lanes that leave the buffer take no part.
+wave::reached wave::addresses_in_buffer(const instruction& what, unsigned bytes) {
+  std::uint32_t word[4];
+  for (unsigned i = 0; i < 4; ++i) word[i] = s[what.mask_source + i];
+  const std::uint64_t base = word[0] | static_cast<std::uint64_t>(word[1] & 0xffffU) << 32U;
+  const std::uint32_t stride = word[1] >> 16U & 0x3fffU;
+  const bool is_raw = is_cdna ? stride == 0 : (word[3] >> 28U & 3U) == 3;
+  // What begins as garbage has bits set that no compiler sets: of swizzled buffers, and that add the lane.
+  const bool is_scratch = word[1] >> 31U != 0 && word[3] == scratch_buffer;
+  if (!is_scratch && ((word[1] >> 30U) != 0 || (word[3] >> 23U & 1U) != 0 || !is_raw || what.has_index))
+    throw fault{"accesses a buffer that is not raw, which is not known"};
+  const std::uint64_t scalar_offset = scalar(what.source[2], 32, number::integer, 0);
+  const row* const offsets = what.has_offset ? vector(what.source[0], 1) : nullptr;
+  reached out{{}, exec()};
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const std::uint64_t offset = std::uint64_t{offsets == nullptr ? 0 : (*offsets)[lane]} +
+                                 static_cast<std::uint64_t>(what.immediate) + scalar_offset;
+    out.address[lane] = (is_scratch ? private_base : base) + offset;
+    if (!is_scratch && offset + bytes > word[2]) out.mask &= ~(std::uint64_t{1} << lane);
+  }
+  return out;
+}
+
 void wave::execute_memory(const instruction& what) {
   const kind& kind_of = *what.what;
   refresh_mask();
   memory.shared = what.shape == form::ds;
   pending one;
-  const bool loads = kind_of.result_bits != 0 && (!kind_of.writes_memory || kind_of.reads_memory);
-  one.kind = !loads          ? (memory.shared ? arrival::shared : arrival::store)
-             : memory.shared ? arrival::shared
-                             : arrival::vector;
+  const unsigned loaded = what.returns ? (kind_of.result_bits + 31U) / 32 : 0;
+  one.kind = memory.shared ? arrival::shared : loaded == 0 ? arrival::store : arrival::vector;
   one.exec = exec();
   one.result = what.result;
-  one.rows = loads ? static_cast<std::uint8_t>((kind_of.result_bits + 31U) / 32) : 0;
+  one.rows = static_cast<std::uint8_t>(loaded);
+  one.mask = kind_of.loaded_mask;
   memory_call call{
       &memory,      nullptr,     nullptr, one.data.data(), static_cast<std::uint32_t>(what.immediate),
       what.offset0, what.offset1};
-  if (kind_of.bits[0] != 0) call.data = vector(what.source[1], (kind_of.bits[0] + 31U) / 32);
+  const unsigned data = (kind_of.bits[0] + 31U) / 32;
+  if (data != 0) call.data = vector(what.source[1], data);
   if (kind_of.bits[1] != 0) call.data2 = vector(what.source[2], (kind_of.bits[1] + 31U) / 32);
-  row* const result = one.rows == 0 ? nullptr : vector(what.result, one.rows);
-  if (result != nullptr) std::copy_n(result, one.rows, one.data.data());
-  const bool has_base = what.mask_source != 0xffff;
-  const bool wide = what.shape != form::ds && !has_base;
-  const row* const low = vector(what.source[0], wide ? 2 : 1);
-  const std::uint64_t base = has_base ? scalar(what.mask_source, 64, number::integer, 0) : 0;
-  const auto offset = static_cast<std::uint64_t>(
-      kind_of.adds_offset || what.shape != form::ds ? std::int64_t{what.immediate} : 0);
-  std::unique_lock<std::mutex> lock{atomics, std::defer_lock};
-  if (kind_of.reads_memory && kind_of.writes_memory && !memory.shared) lock.lock();
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (mask_[lane] == 0) continue;
-    std::uint64_t address = low[0][lane];
-    if (wide) address |= static_cast<std::uint64_t>(low[1][lane]) << 32U;
-    address += base + offset;
-    if (memory.shared) address &= 0xffffffffU;
-    kind_of.memory(call, lane, address);
-  }
-  if (result != nullptr) {
-    for (unsigned i = 0; i < one.rows; ++i) {
-      for (unsigned lane = 0; lane < lanes; ++lane) {
-        if (mask_[lane] != 0) result[i][lane] = 0x7fc0dead;  // until it arrives
+  row* const result = loaded == 0 ? nullptr : vector(what.result, loaded);
+  if (result != nullptr) std::copy_n(result, loaded, one.data.data());
+  const reached where =
+      what.does == work::buffer ? addresses_in_buffer(what, kind_of.access_bytes) : addresses(what);
+  {
+    std::unique_lock<std::mutex> lock{atomics, std::defer_lock};
+    memory.atomic = kind_of.reads_memory && kind_of.writes_memory;
+    if (memory.atomic && !memory.shared) lock.lock();
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      if (mask_[lane] == 0) continue;
+      if ((where.mask >> lane & 1U) != 0) {
+        memory.lane = lane;
+        kind_of.memory(call, lane, where.address[lane]);
+      } else {
+        for (unsigned i = 0; i < loaded; ++i) one.data[i][lane] = 0;
       }
+    }
+  }
+  for (unsigned i = 0; i < loaded; ++i) {
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      if (mask_[lane] != 0)  // until it arrives
+        result[i][lane] = (result[i][lane] & ~one.mask) | (0x7fc0ffad & one.mask);
     }
   }
   send(std::move(one));
@@ -382,7 +431,7 @@ void wave::execute_memory(const instruction& what) {
 
 void wave::execute_scalar_memory(const instruction& what) {
   const kind& kind_of = *what.what;
-  memory.shared = false;
+  memory.shared = memory.atomic = false;
   std::array<row, 16> loaded;
   const memory_call call{&memory, nullptr, nullptr, loaded.data(), 0, 0, 0};
   const std::uint64_t address = scalar(what.source[0], 64, number::integer, 0) +
@@ -435,7 +484,7 @@ void wave::exchange_lanes(const instruction& what) {
   }
   row& result = *vector(what.result, 1);
   for (unsigned lane = 0; lane < lanes; ++lane) {
-    if (mask_[lane] != 0) result[lane] = 0x7fc0dead;
+    if (mask_[lane] != 0) result[lane] = 0x7fc0ffad;
   }
   send(std::move(one));
 }
@@ -463,7 +512,8 @@ void wave::arrive(const pending& one) {
   row* const to = vector(one.result, one.rows);
   for (unsigned i = 0; i < one.rows; ++i) {
     for (unsigned lane = 0; lane < lanes; ++lane) {
-      if ((one.exec >> lane & 1U) != 0) to[i][lane] = one.data[i][lane];
+      if ((one.exec >> lane & 1U) != 0)
+        to[i][lane] = (to[i][lane] & ~one.mask) | (one.data[i][lane] & one.mask);
     }
   }
 }
@@ -506,11 +556,44 @@ void wave::copy(const instruction& what) {
   }
 }
 
+/// v_permlane16_b32 and v_permlanex16_b32: within a row of 16 lanes, or from the row beside it.
+void wave::permute_rows(const instruction& what) {
+  refresh_mask();
+  const row from = *vector(what.source[0], 1);
+  std::uint64_t places = 0;
+  for (unsigned i = 0; i < 2; ++i)
+    places |= scalar(what.source[1 + i], 32, number::integer, what.literal) << 32 * i;
+  const unsigned other = std::string_view{what.what->name}.starts_with("V_PERMLANEX") ? 16 : 0;
+  row& to = *vector(what.result, 1);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const unsigned source = ((lane & ~15U) ^ other) + static_cast<unsigned>(places >> 4 * (lane % 16) & 15U);
+    const bool fetches = mask_[source] != 0 || (what.opsel & 1U) != 0;
+    if (mask_[lane] != 0 && (fetches || (what.opsel & 2U) != 0)) to[lane] = fetches ? from[source] : 0;
+  }
+}
+
+/// Addresses of code are those in the image.
+void wave::move_counter(const instruction& what) {
+  const std::uint64_t target = scalar(what.source[0], 64, number::integer, 0);
+  if (what.does != work::set_counter) {
+    const std::uint64_t next = kernel_->address + what.offset + what.bytes;
+    set_scalar(what.result, static_cast<std::uint32_t>(next));
+    set_scalar(static_cast<std::uint16_t>(what.result + 1), static_cast<std::uint32_t>(next >> 32U));
+    if (what.does == work::get_counter) return;
+  }
+  const std::uint64_t offset = target - kernel_->address;
+  const auto found =
+      std::lower_bound(kernel_->code.begin(), kernel_->code.end(), offset,
+                       [](const instruction& one, std::uint64_t at) { return one.offset < at; });
+  if (found == kernel_->code.end() || found->offset != offset) throw fault{"jumps out of the kernel"};
+  at_ = static_cast<std::size_t>(found - kernel_->code.begin());
+}
+
 /// Of all lanes, whatever EXEC says.
 void wave::execute_matrix(const instruction& what) {
-  const matrix_kind& kind_of = *find_matrix_kind(what.what->name);
-  const unsigned factors = (kind_of.inner * kind_of.size / 64 * (kind_of.of == element::f32 ? 2 : 1) + 1) / 2;
-  const unsigned sums = kind_of.size * kind_of.size / 64;
+  const matrix_kind& kind_of = *what.matrix;
+  const unsigned factors = kind_of.factor_registers();
+  const unsigned sums = kind_of.sum_registers();
   const bool is_constant = what.source[2] < 256;
   const float constant = is_constant ? std::bit_cast<float>(static_cast<std::uint32_t>(
                                            scalar(what.source[2], 32, number::f32, what.literal)))
@@ -553,6 +636,7 @@ wave::stop wave::run() {
           execute_scalar(what);
           break;
         case work::memory:
+        case work::buffer:
           execute_memory(what);
           break;
         case work::scalar_memory:
@@ -609,8 +693,14 @@ wave::stop wave::run() {
         case work::matrix:
           execute_matrix(what);
           break;
-        case work::move_program_counter:
-          throw fault{"is not emulated"};
+        case work::permute_rows:
+          permute_rows(what);
+          break;
+        case work::get_counter:
+        case work::set_counter:
+        case work::swap_counter:
+          move_counter(what);
+          break;
         default:
           if (branches(what)) at_ = what.target;
       }

@@ -7,8 +7,18 @@
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup")
 #ifdef __GFX11__
 #define LOAD "global_load_b32 %0, %1, off"
+#define LOAD_SHARED "ds_load_b32 %0, %2"
+#define LOAD_SCALAR "s_load_b32 %0, %2, null"
 #else
 #define LOAD "global_load_dword %0, %1, off"
+#define LOAD_SHARED "ds_read_b32 %0, %2"
+#define LOAD_SCALAR "s_load_dword %0, %2, 0x0"
+#endif
+
+#ifdef __GFX11__
+#define RAW 0x31027000
+#else
+#define RAW 0x27000
 #endif
 
 /// Right where n is at most the number of elements.
@@ -56,6 +66,108 @@ __kernel void waits(__global float *out, __global const float *in) {
   out[THREAD] = value;
 }
 
+__kernel void no_wait_shared(__global float *out) {
+  __local volatile float words[64];
+  words[THREAD] = 3;
+  float value;
+  float early;
+  __asm__ volatile(LOAD_SHARED "\n\tv_mov_b32 %1, %0\n\ts_waitcnt lgkmcnt(0)"
+                   : "=&v"(value), "=&v"(early) : "v"((__local float *)words + THREAD));
+  out[64 + THREAD] = value;
+  value = early;
+  out[THREAD] = value;
+}
+
+__kernel void no_wait_scalar(__global float *out, __global const float *in) {
+  float value;
+  float early;
+  __asm__ volatile(LOAD_SCALAR "\n\ts_mov_b32 %1, %0\n\ts_waitcnt lgkmcnt(0)" : "=&s"(value), "=&s"(early) : "s"(in));
+  out[64 + THREAD] = value;
+  value = early;
+  out[THREAD] = value;
+}
+
+/// What nobody sets: a register of each kind, a hidden argument, scratch memory.
+__kernel void unset(__global float *out, int index) {
+  volatile float words[64];
+  float vector, scalar;
+  words[index] = 1;
+  __asm__ volatile("v_mov_b32 %0, v60" : "=v"(vector) : : "v60");
+  __asm__ volatile("s_mov_b32 %0, s60" : "=s"(scalar) : : "s60");
+  out[THREAD] = vector;
+  out[64 + THREAD] = scalar;
+  out[128 + THREAD] = ((__constant float *)__builtin_amdgcn_implicitarg_ptr())[20];
+  out[192 + THREAD] = words[index + 1];
+}
+
+/// Turns the numbers of each lane, in scratch memory, by `step`.
+__kernel void turn(__global int *out, int step) {
+  volatile int words[16];
+  for (int i = 0; i < 16; ++i) words[(i + step + THREAD) % 16] = 100 * THREAD + i;
+  for (int i = 0; i < 16; ++i) out[16 * THREAD + i] = words[(i + THREAD) % 16];
+}
+
+__kernel void beyond_scratch(__global int *out, int index) {
+  volatile int words[16];
+  words[index] = THREAD;
+  out[THREAD] = words[index];
+}
+
+/// Of four waves of 64 lanes, the first does not come.
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void missed_barrier(__global int *out) {
+  if (THREAD < 64) return;
+  __builtin_amdgcn_s_barrier();
+  out[THREAD] = 1;
+}
+
+/// All waves write the same words: other values than another, the same ones, what another has read.
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void both_write(__global int *out, int same) {
+  __local volatile int words[64];
+  words[THREAD % 64] = same ? 1 : THREAD;
+  BARRIER();
+  out[THREAD] = words[THREAD % 64];
+}
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void write_what_is_read(__global int *out) {
+  __local volatile int words[256];
+  words[THREAD] = THREAD;
+  BARRIER();
+  if (THREAD < 128)
+    out[THREAD] = words[255 - THREAD];
+  else
+    words[THREAD] = -1;
+}
+
+/// Atomic additions of all waves to one number do not race.
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void add_shared(__global int *out) {
+  __local int sum;
+  if (THREAD == 0) sum = 0;
+  BARRIER();
+  __opencl_atomic_fetch_add((__local atomic_int *)&sum, 1, __ATOMIC_RELAXED, __OPENCL_MEMORY_SCOPE_WORK_GROUP);
+  BARRIER();
+  out[THREAD] = sum;
+}
+
+/// Adds without and with the sum that was found: what is not asked for must not come into a register.
+__kernel void add_and_keep(__global int *sums, __global int *out) {
+  const int kept = THREAD * 3;
+  int found;
+#ifdef __GFX11__
+  __asm__ volatile("v_mov_b32 v0, %0\n\tglobal_atomic_add_u32 %1, %2, off\n\ts_waitcnt vmcnt(0)\n\ts_waitcnt_vscnt null, 0x0\n\tv_mov_b32 %0, v0"
+#else
+  __asm__ volatile("v_mov_b32 v0, %0\n\tglobal_atomic_add %1, %2, off\n\ts_waitcnt vmcnt(0)\n\tv_mov_b32 %0, v0"
+#endif
+                   : "=&v"(found) : "v"(sums), "v"(1), "0"(kept) : "v0", "memory");
+  out[THREAD] = found;
+}
+
+/// Through a buffer of `bytes`: what lies behind is 0 when it is read, and is not written.
+__kernel void through_buffer(__global int *out, __global int *in, int bytes) {
+  typedef unsigned int words __attribute__((ext_vector_type(4)));
+  const __amdgpu_buffer_rsrc_t from = __builtin_amdgcn_make_buffer_rsrc((void *)in, 0, bytes, RAW);
+  const __amdgpu_buffer_rsrc_t to = __builtin_amdgcn_make_buffer_rsrc((void *)out, 0, bytes, RAW);
+  __builtin_amdgcn_raw_buffer_store_b32(__builtin_amdgcn_raw_buffer_load_b32(from, 4 * THREAD, 0, 0) + 1, to, 4 * THREAD, 0, 0);
+}
+
 __kernel void unknown(__global int *out) {
   __asm__ volatile("s_trap 2");
   out[THREAD] = 1;
@@ -65,33 +177,44 @@ __kernel void add_one(__global int *sum) {
   __atomic_fetch_add(sum, 1, __ATOMIC_RELAXED);
 }
 
-#ifdef __GFX9__
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
-/// d = a b + c, of 32 x 8 and 8 x 32, with the layout that the ISA's manual draws.
-__kernel void multiply_32(__global float *d, __global const half *a, __global const half *b, __global const float *c) {
-  const int i = THREAD % 32, group = THREAD / 32;
-  half4 left, right;
-  float16 sum;
-  for (int j = 0; j < 4; ++j) {
-    left[j] = a[i * 8 + 4 * group + j];
-    right[j] = b[(4 * group + j) * 32 + i];
+/// d = a b + c, of SIZE x INNER and INNER x SIZE, each lane with what the ISA's manual draws.
+#ifdef __GFX9__
+#define FACTORS(SIZE, INNER) (INNER * SIZE / 64)
+#define MULTIPLY(NAME, SIZE, INNER, TYPE, FACTOR, SUMS, PUT, CALL)                                                          \
+  __kernel void NAME(__global float *d, __global const TYPE *a, __global const TYPE *b, __global const float *c) {        \
+    const int i = THREAD % SIZE, group = THREAD / SIZE, step = 64 / SIZE;                                                 \
+    FACTOR left, right;                                                                                                   \
+    SUMS sum;                                                                                                             \
+    for (int j = 0; j < FACTORS(SIZE, INNER); ++j) {                                                                      \
+      left PUT = a[i * INNER + FACTORS(SIZE, INNER) * group + j];                                                         \
+      right PUT = b[(FACTORS(SIZE, INNER) * group + j) * SIZE + i];                                                       \
+    }                                                                                                                     \
+    for (int r = 0; r < SIZE * SIZE / 64; ++r) sum[r] = c[(4 * step * (r / 4) + 4 * group + r % 4) * SIZE + i];           \
+    sum = CALL(left, right, sum, 0, 0, 0);                                                                                \
+    for (int r = 0; r < SIZE * SIZE / 64; ++r) d[(4 * step * (r / 4) + 4 * group + r % 4) * SIZE + i] = sum[r];           \
   }
-  for (int r = 0; r < 16; ++r) sum[r] = c[(8 * (r / 4) + 4 * group + r % 4) * 32 + i];
-  sum = __builtin_amdgcn_mfma_f32_32x32x8f16(left, right, sum, 0, 0, 0);
-  for (int r = 0; r < 16; ++r) d[(8 * (r / 4) + 4 * group + r % 4) * 32 + i] = sum[r];
-}
-
-/// The same of 16 x 16 and 16 x 16.
-__kernel void multiply_16(__global float *d, __global const half *a, __global const half *b, __global const float *c) {
-  const int i = THREAD % 16, group = THREAD / 16;
-  half4 left, right;
-  float4 sum;
-  for (int j = 0; j < 4; ++j) {
-    left[j] = a[i * 16 + 4 * group + j];
-    right[j] = b[(4 * group + j) * 16 + i];
+MULTIPLY(multiply_32x8_f16, 32, 8, half, half4, float16, [j], __builtin_amdgcn_mfma_f32_32x32x8f16)
+MULTIPLY(multiply_16x16_f16, 16, 16, half, half4, float4, [j], __builtin_amdgcn_mfma_f32_16x16x16f16)
+MULTIPLY(multiply_32x8_bf16, 32, 8, short, short4, float16, [j], __builtin_amdgcn_mfma_f32_32x32x8bf16_1k)
+MULTIPLY(multiply_16x16_bf16, 16, 16, short, short4, float4, [j], __builtin_amdgcn_mfma_f32_16x16x16bf16_1k)
+MULTIPLY(multiply_32x2_f32, 32, 2, float, float, float16, , __builtin_amdgcn_mfma_f32_32x32x2f32)
+MULTIPLY(multiply_16x4_f32, 16, 4, float, float, float4, , __builtin_amdgcn_mfma_f32_16x16x4f32)
+#else
+/// `apart`: lanes 16 to 31 have another A than lanes 0 to 15, which hardware does not allow.
+#define MULTIPLY(NAME, TYPE, FACTOR, CALL)                                                                                  \
+  __kernel void NAME(__global float *d, __global const TYPE *a, __global const TYPE *b, __global const float *c, int apart) { \
+    const int i = THREAD % 16;                                                                                            \
+    FACTOR left, right;                                                                                                   \
+    float8 sum;                                                                                                           \
+    for (int j = 0; j < 16; ++j) {                                                                                        \
+      left[j] = a[(i + apart * (THREAD / 16)) % 16 * 16 + j];                                                             \
+      right[j] = b[j * 16 + i];                                                                                           \
+    }                                                                                                                     \
+    for (int r = 0; r < 8; ++r) sum[r] = c[(2 * r + THREAD / 16) * 16 + i];                                               \
+    sum = CALL(left, right, sum);                                                                                         \
+    for (int r = 0; r < 8; ++r) d[(2 * r + THREAD / 16) * 16 + i] = sum[r];                                               \
   }
-  for (int r = 0; r < 4; ++r) sum[r] = c[(4 * group + r) * 16 + i];
-  sum = __builtin_amdgcn_mfma_f32_16x16x16f16(left, right, sum, 0, 0, 0);
-  for (int r = 0; r < 4; ++r) d[(4 * group + r) * 16 + i] = sum[r];
-}
+MULTIPLY(multiply_16x16_f16, half, half16, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32)
+MULTIPLY(multiply_16x16_bf16, short, short16, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32)
 #endif

@@ -1,12 +1,16 @@
 // HIP's functions over the emulator: those that the hip backend calls. HIP_EMULATOR_ARCH says which of the
-// library's devices there is, HIP_EMULATOR_DEVICES how many of it. Work is done when it is asked for, so
-// streams are in order.
+// library's devices there is, HIP_EMULATOR_DEVICES how many of it, HIP_EMULATOR_MULTIPROCESSORS what each
+// has. Work is done when it is asked for, so streams are in order; what a stream captures is done when the
+// graph is launched.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <switchyard/devices/hip/api.hpp>
 
@@ -18,6 +22,8 @@ namespace hip = switchyard::hip;
 namespace result = switchyard::hip::result;
 constexpr int launch_failure = 719;
 constexpr int no_binary = 209;
+constexpr int invalid_handle = 400;
+constexpr int capture_active = 1;
 
 const char* setting(const char* name, const char* otherwise) {
   const char* const value = std::getenv(name);
@@ -82,6 +88,34 @@ int launch_on(ihipModuleSymbol_t* function, const emulator::grid& where, void** 
 struct ihipEvent_t {
   std::chrono::steady_clock::time_point time;
 };
+using work_list = std::vector<std::function<int()>>;
+struct ihipStream_t {
+  int device = 0;
+  bool captures = false;
+  work_list captured;
+};
+struct ihipGraph {
+  work_list work;
+};
+
+namespace {
+
+/// Null for the default streams, which are null, 1 and 2.
+ihipStream_t* own(ihipStream_t* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) > 2 ? stream : nullptr;
+}
+bool captures(ihipStream_t* stream) {
+  return own(stream) != nullptr && stream->captures;
+}
+/// Does work, or notes it.
+int submit(ihipStream_t* stream, std::function<int()> work) {
+  if (own(stream) != nullptr && stream->device != current_device) return remember(invalid_handle);
+  if (!captures(stream)) return work();
+  stream->captured.push_back(std::move(work));
+  return result::success;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -122,6 +156,10 @@ const char* hipGetErrorName(int code) {
       return "hipErrorNotSupported";
     case no_binary:
       return "hipErrorNoBinaryForGpu";
+    case invalid_handle:
+      return "hipErrorInvalidHandle";
+    case result::stream_capture_unsupported:
+      return "hipErrorStreamCaptureUnsupported";
     case launch_failure:
       return "hipErrorLaunchFailure";
     default:
@@ -180,7 +218,7 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
       *value = 1024;
       return result::success;
     case query::multiprocessors:
-      *value = 8;
+      *value = std::atoi(setting("HIP_EMULATOR_MULTIPROCESSORS", "8"));
       return result::success;
     case query::max_shared_bytes_per_block:
     case query::max_shared_bytes_per_multiprocessor:
@@ -207,25 +245,69 @@ int hipGetDevicePropertiesR0600(void* properties, int device) {
   return hipDeviceGetName(static_cast<char*>(properties), 255, device);
 }
 
-int hipStreamGetDevice(ihipStream_t* /*stream*/, int* device) {
-  *device = current_device;
+int hipStreamCreate(ihipStream_t** stream) {
+  *stream = new ihipStream_t{.device = current_device, .captured = {}};
   return result::success;
 }
-int hipStreamIsCapturing(ihipStream_t* /*stream*/, int* capturing) {
-  *capturing = hip::capture::none;
+int hipStreamCreateWithFlags(ihipStream_t** stream, unsigned /*flags*/) {
+  return hipStreamCreate(stream);
+}
+int hipStreamDestroy(ihipStream_t* stream) {
+  delete own(stream);
+  return result::success;
+}
+int hipStreamGetDevice(ihipStream_t* stream, int* device) {
+  *device = own(stream) != nullptr ? stream->device : current_device;
+  return result::success;
+}
+int hipStreamIsCapturing(ihipStream_t* stream, int* capturing) {
+  *capturing = captures(stream) ? capture_active : hip::capture::none;
+  return result::success;
+}
+int hipStreamBeginCapture(ihipStream_t* stream, int /*mode*/) {
+  if (own(stream) == nullptr || stream->captures) return remember(result::stream_capture_unsupported);
+  stream->captures = true;
+  return result::success;
+}
+int hipStreamEndCapture(ihipStream_t* stream, ihipGraph** graph) {
+  if (!captures(stream)) return remember(result::invalid_value);
+  stream->captures = false;
+  *graph = new ihipGraph{std::exchange(stream->captured, {})};
+  return result::success;
+}
+int hipGraphInstantiate(ihipGraph** executable, ihipGraph* graph, void** /*node*/, char* /*log*/,
+                        std::size_t /*bytes*/) {
+  *executable = new ihipGraph{*graph};
+  return result::success;
+}
+int hipGraphLaunch(ihipGraph* executable, ihipStream_t* stream) {
+  return submit(stream, [executable] {
+    for (const auto& work : executable->work) {
+      if (const int code = work(); code != result::success) return code;
+    }
+    return static_cast<int>(result::success);
+  });
+}
+int hipGraphDestroy(ihipGraph* graph) {
+  delete graph;
+  return result::success;
+}
+int hipGraphExecDestroy(ihipGraph* executable) {
+  delete executable;
   return result::success;
 }
 int hipThreadExchangeStreamCaptureMode(int* /*mode*/) {
   return result::success;
 }
-int hipStreamSynchronize(ihipStream_t* /*stream*/) {
+int hipStreamSynchronize(ihipStream_t* stream) {
+  if (captures(stream)) return remember(result::stream_capture_unsupported);
   return lost ? remember(launch_failure) : result::success;
 }
 
 int hipModuleLoadData(ihipModule_t** out, const void* image) {
   try {
     *out = reinterpret_cast<ihipModule_t*>(
-        new emulator::module{static_cast<const std::byte*>(image), architecture()});
+        new emulator::module{static_cast<const std::byte*>(image), architecture(), current_device});
   } catch (const std::exception& problem) {
     return report(problem, no_binary);
   }
@@ -247,9 +329,43 @@ int hipModuleGetFunction(ihipModuleSymbol_t** function, ihipModule_t* loaded, co
 }
 int hipModuleLaunchKernel(ihipModuleSymbol_t* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned bytes,
-                          ihipStream_t* /*stream*/, void** parameters, void** extra) {
+                          ihipStream_t* stream, void** parameters, void** extra) {
   if (extra != nullptr) return remember(result::not_supported);
-  return launch_on(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes}, parameters);
+  const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
+  if (kernel.device != current_device) return remember(invalid_handle);
+  const emulator::grid where{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes};
+  if (!captures(stream)) return submit(stream, [&] { return launch_on(function, where, parameters); });
+  std::vector<std::vector<std::byte>> values;  // as they are now
+  for (const emulator::argument& one : kernel.arguments) {
+    if (!one.hidden.empty()) continue;
+    const auto* const from = static_cast<const std::byte*>(parameters[values.size()]);
+    values.emplace_back(from, from + one.bytes);
+  }
+  return submit(stream, [function, where, values]() mutable {
+    std::vector<void*> pointers;
+    for (auto& value : values) pointers.push_back(value.data());
+    return launch_on(function, where, pointers.data());
+  });
+}
+/// Attributes are numbered as hipFunction_attribute is.
+int hipFuncGetAttribute(int* value, int attribute, ihipModuleSymbol_t* function) {
+  const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
+  switch (attribute) {
+    case 0:
+      *value = static_cast<int>(kernel.max_threads);
+      return result::success;
+    case 1:
+      *value = static_cast<int>(kernel.code->shared_bytes);
+      return result::success;
+    case 3:
+      *value = static_cast<int>(kernel.code->private_bytes);
+      return result::success;
+    case 4:
+      *value = static_cast<int>(kernel.code->vector_registers);
+      return result::success;
+    default:
+      return remember(result::invalid_value);
+  }
 }
 
 int hipEventCreate(ihipEvent_t** event) {
@@ -260,9 +376,11 @@ int hipEventDestroy(ihipEvent_t* event) {
   delete event;
   return result::success;
 }
-int hipEventRecord(ihipEvent_t* event, ihipStream_t* /*stream*/) {
-  event->time = std::chrono::steady_clock::now();
-  return result::success;
+int hipEventRecord(ihipEvent_t* event, ihipStream_t* stream) {
+  return submit(stream, [event] {
+    event->time = std::chrono::steady_clock::now();
+    return static_cast<int>(result::success);
+  });
 }
 int hipEventSynchronize(ihipEvent_t* /*event*/) {
   return lost ? remember(launch_failure) : result::success;
@@ -272,16 +390,21 @@ int hipEventElapsedTime(float* milliseconds, ihipEvent_t* from, ihipEvent_t* to)
   return result::success;
 }
 
-int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int /*kind*/, ihipStream_t* /*stream*/) {
-  if (bytes != 0) std::memmove(to, from, bytes);
-  return lost ? remember(launch_failure) : result::success;
+int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int /*kind*/, ihipStream_t* stream) {
+  return submit(stream, [=] {
+    if (bytes != 0) std::memmove(to, from, bytes);
+    return lost ? remember(launch_failure) : static_cast<int>(result::success);
+  });
 }
-int hipMemsetAsync(void* address, int byte, std::size_t bytes, ihipStream_t* /*stream*/) {
-  if (bytes != 0) std::memset(address, byte, bytes);
-  return result::success;
+int hipMemsetAsync(void* address, int byte, std::size_t bytes, ihipStream_t* stream) {
+  return submit(stream, [=] {
+    if (bytes != 0) std::memset(address, byte, bytes);
+    return static_cast<int>(result::success);
+  });
 }
-int hipMallocAsync(void** address, std::size_t bytes, ihipStream_t* /*stream*/) {
-  *address = emulator::allocate(bytes);
+int hipMallocAsync(void** address, std::size_t bytes, ihipStream_t* stream) {
+  if (captures(stream)) return remember(result::stream_capture_unsupported);
+  *address = emulator::allocate(bytes, current_device);
   return *address == nullptr ? remember(result::out_of_memory) : result::success;
 }
 int hipFreeAsync(void* address, ihipStream_t* /*stream*/) {

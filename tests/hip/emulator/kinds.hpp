@@ -82,6 +82,8 @@ struct kind {
   bool adds_offset;  ///< the address includes the offset
   bool reads_memory;
   bool writes_memory;
+  std::uint8_t access_bytes;  ///< of a buffer, behind the address
+  std::uint32_t loaded_mask;  ///< the bits of a register that a load writes
 };
 
 enum class form : std::uint8_t {
@@ -128,10 +130,13 @@ enum field : std::uint8_t {
   f_fi,
   f_gds,
   f_glc,
+  f_idxen,
   f_imm,
+  f_lds,
   f_literal,
   f_neg,
   f_neg_hi,
+  f_offen,
   f_offset,
   f_offset0,
   f_offset1,
@@ -165,10 +170,15 @@ enum field : std::uint8_t {
   f_src1_sel,
   f_src1_sext,
   f_src2,
+  f_srsrc,
   f_srcx0,
   f_srcy0,
   f_ssrc0,
   f_ssrc1,
+  f_sve,
+  f_tfe,
+  f_vaddr,
+  f_vdata,
   f_vdst,
   f_vdstx,
   f_vdsty,

@@ -16,8 +16,8 @@ namespace {
 /// Memory that the kernel sees for one launch.
 class lent {
  public:
-  explicit lent(std::size_t bytes)
-      : at_{static_cast<std::byte*>(allocate(std::max<std::size_t>(bytes, 1)))} {}
+  lent(std::size_t bytes, int device)
+      : at_{static_cast<std::byte*>(allocate(std::max<std::size_t>(bytes, 1), device))} {}
   lent(const lent&) = delete;
   lent& operator=(const lent&) = delete;
   ~lent() { release(at_); }
@@ -65,7 +65,7 @@ class workgroups {
              std::uint64_t order)
       : program_{*what.code},
         where_{where},
-        ranges_{allocated()},
+        ranges_{allocated(what.device)},
         arguments_{reinterpret_cast<std::uint64_t>(arguments.data())},
         packet_{reinterpret_cast<std::uint64_t>(packet.data())},
         order_{order},
@@ -85,7 +85,7 @@ class workgroups {
     counts mine;
     executed = mine.of_kinds();
     try {
-      std::vector<std::byte> shared(program_.shared_bytes + where_.shared_bytes);
+      shared_memory shared{std::size_t{program_.shared_bytes} + where_.shared_bytes};
       std::vector<wave> waves;
       for (;;) {
         const std::uint64_t index = next_.fetch_add(1);
@@ -100,13 +100,12 @@ class workgroups {
     }
   }
 
-  void run_one(std::uint64_t index, std::vector<std::byte>& shared, std::vector<wave>& waves) {
-    fill_with_garbage(shared.data(), shared.size());
+  void run_one(std::uint64_t index, shared_memory& shared, std::vector<wave>& waves) {
+    shared.begin();
     const std::uint32_t threads = where_.threads[0] * where_.threads[1] * where_.threads[2];
     for (std::uint32_t first = 0; first < threads; first += lanes) {
       if (waves.size() == first / lanes)
-        waves.emplace_back(program_,
-                           access{ranges_, shared.data(), static_cast<std::uint32_t>(shared.size())});
+        waves.emplace_back(program_, access{ranges_, shared, first / lanes, program_.private_bytes});
       begin(waves[first / lanes], index, first, threads);
     }
     std::vector<std::size_t> running(waves.size());
@@ -118,7 +117,12 @@ class workgroups {
         state = state * 6364136223846793005U + 1442695040888963407U;
         std::swap(running[i - 1], running[(state >> 33U) % i]);
       }
+      const std::size_t before = running.size();
       std::erase_if(running, [&](std::size_t which) { return waves[which].run() == wave::stop::end; });
+      if (!running.empty() && running.size() != before)
+        throw fault{program_.name + ": " + std::to_string(before - running.size()) + " of " +
+                    std::to_string(before) + " waves end where the others wait at a barrier"};
+      shared.pass_barrier();
     }
   }
 
@@ -135,7 +139,11 @@ class workgroups {
       at += 2;
     };
     const auto has = [this](unsigned bit) { return (program_.properties >> bit & 1U) != 0; };
-    if (has(0)) at += 4;  // a buffer of scratch memory
+    if (has(0)) {  // a buffer of scratch memory
+      one.s[1] = 0x80000000U;
+      one.s[3] = scratch_buffer;
+      at += 4;
+    }
     if (has(1)) address(packet_);
     if (has(2)) at += 2;  // the queue
     if (has(3)) address(arguments_);
@@ -174,7 +182,7 @@ thread_local std::uint64_t* executed = nullptr;
 void launch(const kernel& what, const grid& where, void* const* values) {
   static std::atomic<std::uint64_t> launches{0};
   // Compilers load more than there is where the segment's alignment lets them.
-  lent arguments{(std::size_t{what.code->argument_bytes} + 63) / 64 * 64};
+  lent arguments{(std::size_t{what.code->argument_bytes} + 63) / 64 * 64, what.device};
   std::size_t next = 0;
   for (const argument& one : what.arguments) {
     if (one.hidden.empty())
@@ -182,9 +190,9 @@ void launch(const kernel& what, const grid& where, void* const* values) {
     else
       put_hidden(arguments, one, where);
   }
-  lent packet{64};
+  lent packet{64, what.device};
   put_packet(packet, where, arguments);
-  counts::launched(what.code->name);
+  counts::launched(what.image, what.code->name);
   workgroups{what, where, arguments, packet, launches.fetch_add(1)}.run();
 }
 

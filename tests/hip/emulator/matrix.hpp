@@ -10,17 +10,30 @@
 namespace emulator {
 
 enum class element : std::uint8_t { f16, bf16, f32 };
+enum class layout : std::uint8_t { mfma, wmma };
 
 /// A is size x inner, B inner x size, C and D size x size of f32.
 ///
-/// Lanes form 64 / size groups. Row i of A (column i of B) lies in lane i of each group, which holds the next
-/// inner * size / 64 elements of it, packed into registers. Column n of D lies in lane n of each group: a
-/// group holds four rows, then the next group four, and with the next four registers the first group again.
+/// MFMA: lanes form 64 / size groups. Row i of A (column i of B) lies in lane i of each group, which holds
+/// the next inner * size / 64 elements of it, packed into registers. Column n of D lies in lane n of each
+/// group: a group holds four rows, then the next group four, and with the next four registers the first group
+/// again.
+///
+/// WMMA of RDNA3: row i of A (column i of B) lies in lane i, all of it, and in lane i + 16 once more. Column
+/// n of D lies in lane n, its even rows, and in lane n + 16, its odd ones.
 struct matrix_kind {
   const char* name;
   unsigned size;
   unsigned inner;
   element of;
+  layout as = layout::mfma;
+
+  /// Registers of A, as of B, and of C, as of D.
+  [[nodiscard]] unsigned factor_registers() const {
+    const unsigned elements = as == layout::wmma ? inner : inner * size / 64;
+    return of == element::f32 ? elements : elements / 2;
+  }
+  [[nodiscard]] unsigned sum_registers() const { return size * size / (as == layout::wmma ? 32 : 64); }
 };
 
 /// Null where the kind is not emulated.
@@ -35,7 +48,8 @@ struct matrix_place {
 /// Where the element of row m and column n of C and D lies.
 [[nodiscard]] matrix_place place_of_sum(const matrix_kind& kind, unsigned m, unsigned n);
 
-/// `c` is null where it is a constant in all elements. `d` may be `c`, and overlap `a` and `b`.
+/// `c` is null where it is a constant in all elements. `d` may be `c`, and overlap `a` and `b`. Throws fault
+/// where lanes that must repeat others do not.
 void multiply(const matrix_kind& kind, const row* a, const row* b, const row* c, float constant, row* d);
 
 }  // namespace emulator

@@ -12,10 +12,15 @@ namespace {
 
 struct {
   std::mutex mutex;
-  std::map<std::uintptr_t, std::size_t> sizes;
+  struct block {
+    std::size_t bytes;
+    int device;
+  };
+  std::map<std::uintptr_t, block> blocks;
 } heap;  // NOLINT: what a driver has one of
 
 constexpr std::align_val_t alignment{256};  // hipMalloc's
+constexpr std::size_t guard = 4096;         // bytes on either side of an allocation that are nobody's
 
 std::string hexadecimal(std::uint64_t number) {
   constexpr const char* digits = "0123456789abcdef";
@@ -48,38 +53,103 @@ void fill_with_garbage(void* to, std::size_t bytes) {
   }
 }
 
-void* allocate(std::size_t bytes) {
+void* allocate(std::size_t bytes, int device) {
   if (bytes > std::size_t{1} << 36U) return nullptr;
-  void* const memory = ::operator new(bytes, alignment, std::nothrow);
-  if (memory == nullptr) return nullptr;
+  auto* const whole = static_cast<std::byte*>(::operator new(bytes + 2 * guard, alignment, std::nothrow));
+  if (whole == nullptr) return nullptr;
+  void* const memory = whole + guard;
   fill_with_garbage(memory, bytes);
   const std::scoped_lock lock{heap.mutex};
-  heap.sizes[reinterpret_cast<std::uintptr_t>(memory)] = bytes;
+  heap.blocks[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, device};
   return memory;
 }
 
 bool release(void* address) {
   const std::scoped_lock lock{heap.mutex};
-  if (heap.sizes.erase(reinterpret_cast<std::uintptr_t>(address)) == 0) return false;
-  ::operator delete(address, alignment);
+  if (heap.blocks.erase(reinterpret_cast<std::uintptr_t>(address)) == 0) return false;
+  ::operator delete(static_cast<std::byte*>(address) - guard, alignment);
   return true;
 }
 
-std::vector<range> allocated() {
+std::vector<range> allocated(int device) {
   const std::scoped_lock lock{heap.mutex};
   std::vector<range> all;
-  all.reserve(heap.sizes.size());
-  for (const auto& [begin, bytes] : heap.sizes) all.push_back({begin, begin + bytes});
+  all.reserve(heap.blocks.size());
+  for (const auto& [begin, block] : heap.blocks) {
+    if (block.device == device) all.push_back({begin, begin + block.bytes});
+  }
   return all;
 }
 
+namespace {
+
+/// Who touched a byte: the interval between barriers, and in the lowest bits the wave, or one of these.
+constexpr std::uint32_t who_bits = 6;
+constexpr std::uint32_t several = 63;
+constexpr std::uint32_t atomically = 62;
+
+std::uint32_t who(std::uint32_t tag) {
+  return tag & ((1U << who_bits) - 1);
+}
+
+std::string name_of_wave(std::uint32_t number) {
+  if (number == several) return "several waves";
+  if (number == atomically) return "atomic instructions";
+  return "wave " + std::to_string(number);
+}
+
+}  // namespace
+
+void shared_memory::pass_barrier() {
+  if (++interval_ >> (32 - who_bits) == 0) return;
+  interval_ = 1;
+  std::fill(written_.begin(), written_.end(), 0);
+  std::fill(read_.begin(), read_.end(), 0);
+}
+
+void shared_memory::require_inside(std::uint64_t offset, std::size_t bytes, const char* what) const {
+  if (offset + bytes <= bytes_.size()) return;
+  throw fault{std::string{what} + " " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
+              " of the LDS, of which the workgroup has " + std::to_string(bytes_.size())};
+}
+
+const std::byte* shared_memory::read(std::uint64_t offset, std::size_t bytes, unsigned wave, bool atomic) {
+  require_inside(offset, bytes, "reads");
+  const std::uint32_t me = atomic ? atomically : wave;
+  const std::uint32_t mine = interval_ << who_bits | me;
+  for (std::size_t i = offset; i < offset + bytes; ++i) {
+    if (written_[i] != mine && written_[i] >> who_bits == interval_) {
+      throw fault{"reads byte " + std::to_string(i) + " of the LDS, which " + name_of_wave(who(written_[i])) +
+                  " wrote without a barrier between"};
+    }
+    if (read_[i] != mine) read_[i] = read_[i] >> who_bits == interval_ ? mine | several : mine;
+  }
+  return &bytes_[offset];
+}
+
+void shared_memory::write(std::uint64_t offset, const void* from, std::size_t bytes, unsigned wave,
+                          bool atomic) {
+  require_inside(offset, bytes, "writes");
+  const std::uint32_t me = atomic ? atomically : wave;
+  const std::uint32_t mine = interval_ << who_bits | me;
+  const bool changes = std::memcmp(&bytes_[offset], from, bytes) != 0;
+  for (std::size_t i = offset; i < offset + bytes; ++i) {
+    for (const std::uint32_t other : {written_[i], read_[i]}) {
+      if (!changes || other == mine || other >> who_bits != interval_) continue;
+      throw fault{"writes byte " + std::to_string(i) + " of the LDS, which " + name_of_wave(who(other)) +
+                  (other == read_[i] ? " read" : " wrote") + " without a barrier between"};
+    }
+    written_[i] = mine;
+  }
+  std::memcpy(&bytes_[offset], from, bytes);
+}
+
 std::byte* access::find(std::uint64_t address, std::size_t bytes, const char* what) {
-  const bool generic = !shared && address >> 32U == shared_base >> 32U;
-  if (shared || generic) {
-    const std::uint64_t offset = generic ? address - shared_base : address;
-    if (offset + bytes <= shared_bytes_) return shared_ + offset;
+  if (address >> 32U == private_base >> 32U) {
+    const std::uint64_t offset = address - private_base;
+    if (offset + bytes <= private_bytes_) return &private_[std::size_t{lane} * private_bytes_ + offset];
     throw fault{std::string{what} + " " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
-                " of the LDS, of which the workgroup has " + std::to_string(shared_bytes_)};
+                " of a lane's scratch memory, of which there are " + std::to_string(private_bytes_)};
   }
   const auto behind =
       std::upper_bound(global_->begin(), global_->end(), address,

@@ -5,6 +5,7 @@
 
 #include <switchyard/base/elf.hpp>
 #include <switchyard/base/elf_sections.hpp>
+#include <switchyard/base/sha256.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 
 #include "counts.hpp"
@@ -46,13 +47,15 @@ bool read_argument(reader& message, const reader::item& begun, argument& out) {
 
 }  // namespace
 
-module::module(const std::byte* image, const std::string& architecture) :image_{
-    image, image + size_of_image(image)} {
+module::module(const std::byte* image, const std::string& architecture,
+               int device) :image_{image, image + size_of_image(image)},
+    device_{device} {
   const auto description = switchyard::hip::read_code_object(image_);
   if (!description) throw std::runtime_error{"the code object has no notes on its kernels"};
   const std::string target = description->target.substr(0, description->target.find(':'));
   if (target != architecture)
     throw std::runtime_error{"the code object is for " + target + ", the device is " + architecture};
+  digest_ = switchyard::sha256(image_);
   for (const auto& one : description->kernels) max_threads_[one.name] = one.max_threads_per_block;
   elf::find_note(image_, [&](std::string_view owner, std::uint32_t type, std::span<const std::byte> note) {
     if (owner != "AMDGPU" || type != 32) return false;
@@ -95,7 +98,7 @@ const kernel* module::find(const std::string& name) {
   if (!head || !text) throw std::runtime_error{name + " does not lie in its code object"};
   kernel& out = kernels_[name];
   try {
-    out = {decode(name, *head, *text), arguments_[name], max_threads_[name]};
+    out = {device_, digest_, decode(name, *head, *text), arguments_[name], max_threads_[name]};
   } catch (...) {
     kernels_.erase(name);
     throw;

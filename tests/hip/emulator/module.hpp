@@ -21,6 +21,8 @@ struct argument {
 };
 
 struct kernel {
+  int device = 0;     ///< where its module is
+  std::string image;  ///< the SHA-256 of its code object
   std::shared_ptr<const program> code;
   std::vector<argument> arguments;
   std::uint32_t max_threads = 1024;
@@ -35,13 +37,15 @@ struct grid {
 /// An image and what was decoded of it. Throws std::runtime_error.
 class module {
  public:
-  module(const std::byte* image, const std::string& architecture);
+  module(const std::byte* image, const std::string& architecture, int device);
 
   /// Null where there is none of the name.
   [[nodiscard]] const kernel* find(const std::string& name);
 
  private:
   std::vector<std::byte> image_;
+  std::string digest_;
+  int device_;
   std::map<std::string, std::vector<argument>> arguments_;
   std::map<std::string, std::uint32_t> max_threads_;
   std::mutex mutex_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kinds.hpp"
+#include "matrix.hpp"
 
 namespace emulator {
 
@@ -16,6 +17,7 @@ enum class work : std::uint8_t {
   vector,
   scalar,
   memory,
+  buffer,
   scalar_memory,
   nothing,
   end,
@@ -36,7 +38,10 @@ enum class work : std::uint8_t {
   permute,
   permute_back,
   swizzle,
-  move_program_counter,
+  permute_rows,
+  get_counter,
+  set_counter,
+  swap_counter,
   copy,
   matrix
 };
@@ -45,6 +50,7 @@ enum class work : std::uint8_t {
 /// 128 to 248 constants, 255 the literal, from 256 on v, behind the v registers those of accumulation.
 struct instruction {
   const kind* what = nullptr;
+  const matrix_kind* matrix = nullptr;
   work does = work::nothing;
   form shape = form::other;
   std::uint32_t offset = 0;  ///< in the kernel's code
@@ -75,15 +81,22 @@ struct instruction {
   std::uint8_t result_select = 6;
   std::uint8_t result_unused = 0;
   std::int32_t immediate = 0;
+  bool returns = true;      ///< what an atomic instruction found
+  bool has_offset = false;  ///< of a buffer or of scratch memory: in source[0]
+  bool has_index = false;   ///< of a buffer: in source[0], before the offset
   std::uint32_t offset0 = 0;
   std::uint32_t offset1 = 0;
   std::size_t target = 0;               ///< index of the instruction that a branch goes to
   std::unique_ptr<instruction> second;  ///< of a dual instruction
 };
 
+/// The last word of the descriptor of the buffer that is a wave's scratch memory.
+constexpr std::uint32_t scratch_buffer = 0x00e25c7aU;
+
 struct program {
   std::string name;
   std::vector<instruction> code;
+  std::uint64_t address = 0;  ///< of the code
   std::uint32_t shared_bytes = 0;
   std::uint32_t private_bytes = 0;
   std::uint32_t argument_bytes = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "program.hpp"
@@ -18,13 +19,14 @@ struct pending {
   std::uint16_t result = 0;
   std::uint8_t rows = 0;
   std::uint64_t exec = 0;
+  std::uint32_t mask = ~0U;                 ///< the bits of each register that are written
   std::array<row, 4> data;                  ///< of vector registers
   std::array<std::uint32_t, 16> scalars{};  ///< of scalar ones
 };
 
 class wave {
  public:
-  wave(const program& kernel, access seen) : memory{seen}, kernel_{&kernel} {}
+  wave(const program& kernel, access seen) : memory{std::move(seen)}, kernel_{&kernel} {}
 
   enum class stop : std::uint8_t { end, barrier };
 
@@ -32,6 +34,7 @@ class wave {
   void reset() {
     at_ = 0;
     scc = 0;
+    memory.begin();
     vector_.clear();
     others_.clear();
   }
@@ -72,9 +75,18 @@ class wave {
   void finish_result(const instruction& what, const row* computed);
   void execute_dual(const instruction& what);
   void execute_scalar(const instruction& what);
+  /// The addresses of a memory instruction in the lanes of a mask.
+  struct reached {
+    std::array<std::uint64_t, lanes> address;
+    std::uint64_t mask;
+  };
+  [[nodiscard]] reached addresses(const instruction& what);
+  [[nodiscard]] reached addresses_in_buffer(const instruction& what, unsigned bytes);
   void execute_memory(const instruction& what);
   void execute_scalar_memory(const instruction& what);
   void exchange_lanes(const instruction& what);
+  void permute_rows(const instruction& what);
+  void move_counter(const instruction& what);
   void copy(const instruction& what);
   void execute_matrix(const instruction& what);
   [[nodiscard]] bool branches(const instruction& what) const;

@@ -18,7 +18,7 @@ FORMS = {"VOPC": "vopc", "VOP1": "vop1", "VOP2": "vop2", "VOP3SD": "vop3sd", "VO
          "SMEM": "smem", "DS": "ds", "FLAT": "flat", "GLOBAL": "global", "SCRATCH": "scratch", "MUBUF": "mubuf"}
 VECTOR = ("VOP1Op", "VOP2Op", "VOP3Op", "VOPCOp", "VOP3SDOp", "VOP3POp")
 SCALAR_OPS = ("SOP1Op", "SOP2Op", "SOPCOp", "SOPKOp")
-MEMORY_OPS = ("DSOp", "FLATOp", "GLOBALOp", "SCRATCHOp", "SMEMOp")
+MEMORY_OPS = ("DSOp", "FLATOp", "GLOBALOp", "SCRATCHOp", "SMEMOp", "MUBUFOp")
 SOURCES = (("src0", "vsrc0", "ssrc0"), ("src1", "vsrc1", "ssrc1"), ("src2",))
 VARIANTS = {"_LIT": "with_literal", "_DPP16": "with_dpp", "_SDWA": "with_sdwa", "_SDWA_SDST": "with_sdwa"}
 
@@ -52,6 +52,7 @@ class Kind:
         self.bits, self.types = [0, 0, 0], ["integer"] * 3
         self.result_bits, self.result_type = 0, "integer"
         self.reason, self.slot, self.handler = None, None, None
+        self.access_bytes, self.loaded_mask = 0, 0xFFFFFFFF
         for index, names in enumerate(SOURCES):
             for name in names:
                 if name in operands:
@@ -91,6 +92,13 @@ class Kind:
         except NotUnderstood as problem:
             self.reason = f"its pseudocode is not translated: {problem}"
             return
+        if group == "MUBUFOp":  # one operand, which is stored, loaded or both
+            self.bits = [operands["vdata"][1] if emitter.used & {"DATA", "VDATA"} else 0, 0, 0]
+            self.result_bits = emitter.loaded_bits
+            # The widest of the accesses at the address and, four bytes each, behind it.
+            self.access_bytes = max([int(bits) // 8 for bits in re.findall(r"MEM\[addr\]\.[a-z]+(\d+)", text, re.IGNORECASE)] +
+                                    [int(more) + 4 for more in re.findall(r"MEM\[addr \+ (\d+)U\]", text, re.IGNORECASE)] + [0])
+        self.loaded_mask = emitter.loaded_mask
         self.flags.update(carry_in="carry_in" in emitter.used, EXEC="EXEC" in emitter.written,
                           adds_offset=not re.search(r"OFFSET", re.sub(r"Calc\w+\([^)]*\)", "", text)),
                           MEM_write="MEM" in emitter.written, MEM_read="MEM" in emitter.used)
@@ -140,7 +148,7 @@ class Kind:
         return (f'    {{"{self.name}", {reason}, {", ".join(slots)}, {{{", ".join(map(str, self.bits))}}}, '
                 f'{{{", ".join("number::" + one for one in self.types)}}}, {self.result_bits}, number::{self.result_type}, '
                 f'{boolean("carry_out")}, {boolean("EXEC")}, {boolean("carry_in")}, {"true" if self.zeroes else "false"}, '
-                f'{boolean("adds_offset")}, {boolean("MEM_read")}, {boolean("MEM_write")}}},')
+                f'{boolean("adds_offset")}, {boolean("MEM_read")}, {boolean("MEM_write")}, {self.access_bytes}, {self.loaded_mask:#x}U}},')
 
 
 class Handlers:

@@ -66,6 +66,7 @@ class Emitter:
         self.used, self.written = set(), set()
         self.locals, self.arrays, self.loops = {}, {}, set()
         self.lines = []
+        self.loaded_bits, self.loaded_mask = 0, 0xFFFFFFFF
 
     # --- Values
 
@@ -341,6 +342,7 @@ class Emitter:
     def store_data(self, high, low, value):
         """Into the loaded data: RETURN_DATA, or VDATA and SDATA of a load."""
         self.written.add("data")
+        self.loaded_bits = max(self.loaded_bits, (high + 32) // 32 * 32)
         width = high - low + 1
         code = self.converted(value, "u", width)
         if width == 64 and low % 32 == 0:
@@ -350,7 +352,7 @@ class Emitter:
             self.line(f"c.result[{low // 32}][lane] = {code};")
         elif width < 32:
             row = f"c.result[{low // 32}][lane]"
-            self.written.add("part")
+            self.loaded_mask = (1 << width) - 1 << low % 32
             self.line(f"{row} = ({row} & ~{(1 << width) - 1 << low % 32}U) | (static_cast<std::uint32_t>({code}) << {low % 32});")
         else:
             raise NotUnderstood("a part of the result that crosses dwords")
@@ -396,7 +398,6 @@ class Emitter:
         if inner[0] == "slice":
             return self.assign_slice(inner[1], inner[2], inner[3], (self.converted(value, letter, bits), letter, bits))
         if inner[0] == "index" and inner[1] == ("name", "MEM"):
-            self.used.add("MEM")
             self.written.add("MEM")
             return self.line(f"c.store<{c_type(letter, bits)}>({self.value(inner[2])[0]}, {self.converted(value, letter, bits)});")
         if inner[0] == "index":
