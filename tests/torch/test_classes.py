@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, BloomConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, BloomConfig, LlamaConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import switchyard.transformers as sy
@@ -78,3 +78,19 @@ def test_classes_with_the_interface_equal_eager(name):
         if not want.isfinite().all():
             pytest.skip("eager's logits are not finite")
         assert (got - want).abs().max() <= 1e-4 * max(1.0, want.abs().max())
+
+
+def test_report_names_attention():
+    """Each layer's, as it is served now: patched, asked for by name, changed behind patch, and a class's own."""
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**TINY), attn_implementation="eager")
+    places = [f"model.layers.{i}.self_attn" for i in range(2)]
+    assert [sy.report(model)[each] for each in places] == ["unchanged: its attn_implementation is 'eager'"] * 2
+    model.set_attn_implementation("switchyard")
+    assert sy.report(model) == dict.fromkeys(places, "attention")
+    model.set_attn_implementation("eager")
+    sy.patch(model)
+    assert [sy.report(model)[each] for each in places] == ["attention, rotary"] * 2
+    model.set_attn_implementation("sdpa")
+    assert [sy.report(model)[each] for each in places] == ["rotary; unchanged: its attn_implementation is 'sdpa'"] * 2
+    bloom = AutoModelForCausalLM.from_config(BloomConfig(vocab_size=97, hidden_size=64, n_layer=1, n_head=4))
+    assert sy.report(bloom) == {"transformer.h.0.self_attention": "unchanged: BloomAttention computes attention itself"}

@@ -678,4 +678,4 @@ def test_names_that_patch_does_not_know_are_refused(place, monkeypatch):
         message = r"of transformers [\d.]+ calls no apply_rotary_pos_emb"
     with pytest.raises(RuntimeError, match=message):
         sy.patch(model)
-    assert not sy.report(model) and model.config._attn_implementation == "eager"
+    assert all("unchanged" in each for each in sy.report(model).values()) and model.config._attn_implementation == "eager"

@@ -7,7 +7,7 @@ import types
 import torch
 import transformers
 
-from . import _calls, _classes, _merged, _modules
+from . import _calls, _classes, _merged, _modules, _report
 
 _RMS_NORMS = {
     "LlamaRMSNorm": _calls.plain_rms_norm,
@@ -197,5 +197,6 @@ def unpatch(model):
 
 
 def report(model) -> dict[str, str]:
-    """Which modules of a patched model call Switchyard: module name to operator. Attention is the whole model's."""
-    return dict(getattr(model, _STATE, (None, {}, {}))[1])
+    """What the modules of a model call: module name to operators, such as "attention, rotary", or to "unchanged: " and the
+    reason. Attention is listed for each layer, also where attn_implementation="switchyard" was asked for without patch."""
+    return _report.merged(_report.attention_calls(model), getattr(model, _STATE, (None, {}, {}))[1])
