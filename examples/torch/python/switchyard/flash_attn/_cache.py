@@ -17,8 +17,9 @@ def _turned(x, cos, sin, interleaved, used, in_order):
     """x [batch, tokens, heads, dim] turned by its places behind `used` keys, or all tokens by the first's."""
     positions = used[:, None].long() + (torch.arange(x.shape[1], device=x.device) if in_order else 0)
     style = "interleaved" if interleaved else "half"
-    return rotary(x.transpose(1, 2), None, cos, sin, positions=positions.expand(x.shape[:2]).contiguous(), rotary_dim=2 * cos.shape[1],
-                  style=style).transpose(1, 2)  # fmt: skip
+    positions = positions.expand(x.shape[:2]).contiguous()
+    out = rotary(x.transpose(1, 2), None, cos, sin, positions=positions, rotary_dim=2 * cos.shape[1], style=style)
+    return out.transpose(1, 2)
 
 
 def _append(cache, new, used, rows, block_table):
@@ -109,7 +110,8 @@ def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pag
             used = torch.full((batch,), longest, dtype=torch.int32, device=q.device)
     slopes, bias = _added(slopes, leftpad, used, seqlen_q, longest, q)
     queries = q.transpose(1, 2)
-    is_step = seqlen_q <= _MOST_DECODE_QUERIES and q.dtype != torch.float32 and bias is None and window[1] < 0 and (causal or window[0] < 0)
+    is_step = seqlen_q <= _MOST_DECODE_QUERIES and q.dtype != torch.float32 and bias is None
+    is_step = is_step and window[1] < 0 and (causal or window[0] < 0)  # what attention_decode has
     if is_step:
         out, lse = attention_decode(queries, keys, values, causal=causal, seqused_k=used, block_table=pages, scale=scale,
                                     window_left=window[0], soft_cap=softcap, alibi_slopes=slopes, return_lse=True)  # fmt: skip

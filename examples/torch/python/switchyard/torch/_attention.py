@@ -75,7 +75,8 @@ def attention(
 
     Returns [batch, heads, seqlen_q, dim of v] over memory [batch, seqlen_q, heads, dim], and with return_lse the
     f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks; a backward
-    through the LSE raises, so a loss without it takes lse.detach(). With torch.use_deterministic_algorithms, the backward gives the same bits in every run.
+    through the LSE raises, so a loss without it takes lse.detach(). With torch.use_deterministic_algorithms, the backward
+    gives the same bits in every run.
     """
     scores = None if bias is None else _scores(bias, q)
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)

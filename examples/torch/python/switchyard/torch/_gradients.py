@@ -91,9 +91,10 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
         raise RuntimeError("switchyard::attention_forward has no gradient for keys and values in another type than q's")
     if wants_alibi:
         raise RuntimeError("switchyard::attention_forward has no gradient for alibi_slopes")
+    same_bits = ctx.deterministic or torch.are_deterministic_algorithms_enabled()
     grad_q, grad_k, grad_v, grad_bias = _run_attention_backward(
         grad_out, q, k, v, out, lse, bias, alibi, cu_q, cu_k, used_q, used_k, state, longest_q, longest_k, mask, left,
-        right, scale, soft_cap, dropout_p, ctx.deterministic or torch.are_deterministic_algorithms_enabled(), wants_bias)  # fmt: skip
+        right, scale, soft_cap, dropout_p, same_bits, wants_bias)  # fmt: skip
     grad_sinks = _grad_sinks(sinks, out, lse, grad_out, cu_q is not None) if wants_sinks else None
     return grad_q, grad_k, grad_v, grad_bias, None, grad_sinks
 
