@@ -162,7 +162,8 @@ def test_classes_without_the_interface_are_refused(kind):
 
 def test_report_names_attention():
     """Each layer's, as it is served now: patched, asked for by name, changed behind patch, and a class's own."""
-    model = AutoModelForCausalLM.from_config(LlamaConfig(**{each: architectures.SIZES[each] for each in LLAMA}), attn_implementation="eager")
+    config = LlamaConfig(**{each: architectures.SIZES[each] for each in LLAMA})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     places = [f"model.layers.{i}.self_attn" for i in range(2)]
     assert [sy.report(model)[each] for each in places] == ["unchanged: its attn_implementation is 'eager'"] * 2
     model.set_attn_implementation("switchyard")

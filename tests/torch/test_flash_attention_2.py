@@ -30,8 +30,10 @@ CONFIGS = {
 @pytest.fixture(autouse=True)
 def served(monkeypatch):
     """For one test: transformers' functions are put back."""
-    places = ((modeling_flash_attention_utils, "_lazy_imports"), (modeling_flash_attention_utils, "_loaded_implementation"),
-              (PreTrainedModel, "_flash_attn_can_dispatch"), (PreTrainedModel, "_check_and_adjust_attn_implementation"))  # fmt: skip
+    utils = modeling_flash_attention_utils
+    places = ((utils, "_lazy_imports"), (utils, "_loaded_implementation"),
+              (PreTrainedModel, "_flash_attn_can_dispatch"),
+              (PreTrainedModel, "_check_and_adjust_attn_implementation"))  # fmt: skip
     for owner, name in places:
         monkeypatch.setattr(owner, name, getattr(owner, name))
     sy.serve_flash_attention()

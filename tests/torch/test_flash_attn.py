@@ -122,8 +122,10 @@ def test_varlen_with_pages():
     lengths_q, lengths_k = [3, 1], [11, 6]
     q, pages_k, pages_v = tensors((4, H, D), (5, 8, HK, D), (5, 8, HK, D), grad=False)
     table = torch.tensor([[3, 1], [0, 4]])
-    out = fa.flash_attn_varlen_func(q, pages_k, pages_v, cumulated(lengths_q), cumulated(lengths_k), 3, 11, causal=True, block_table=table)
-    k, v = (torch.cat([pages[row].flatten(0, 1)[:n] for row, n in zip(table, lengths_k, strict=True)]) for pages in (pages_k, pages_v))
+    out = fa.flash_attn_varlen_func(q, pages_k, pages_v, cumulated(lengths_q), cumulated(lengths_k), 3, 11, causal=True,
+                                    block_table=table)  # fmt: skip
+    rows = list(zip(table, lengths_k, strict=True))
+    k, v = (torch.cat([pages[row].flatten(0, 1)[:n] for row, n in rows]) for pages in (pages_k, pages_v))
     compare(out, judge_packed(q.double(), k.double(), v.double(), lengths_q, lengths_k, causal=True))
 
 
@@ -168,7 +170,8 @@ CACHES = {
     "rotary not in order": {"used": [5, 9], "new": 3, "rotary": True, "causal": False},
     "rows": {"used": [5, 9], "new": 3, "rows": [3, 1]},
     "padding on the left": {"used": [5, 9], "new": 3, "leftpad": [2, 0]},
-    "padding and slopes of sequences": {"used": [5, 9], "leftpad": [0, 4], "alibi_slopes": torch.linspace(0.1, 0.8, 8).reshape(2, 4)},
+    "padding and slopes of sequences": {"used": [5, 9], "leftpad": [0, 4],
+                                        "alibi_slopes": torch.linspace(0.1, 0.8, 8).reshape(2, 4)},  # fmt: skip
     "pages": {"used": [5, 9], "pages": True},
     "pages, appended": {"used": [6, 9], "new": 3, "pages": True, "rotary": True},
     "whole pages": {"pages": True},

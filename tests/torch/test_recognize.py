@@ -227,6 +227,19 @@ def test_patching_changes_no_generator_and_no_weight():
     assert not any("_switchyard" in each for module in model.modules() for each in vars(module))
 
 
+def test_norms_whose_elements_are_elsewhere():
+    """DeepSpeed leaves parameters of no elements between forward passes; accelerate leaves them on meta."""
+    norm = LlamaRMSNorm(8)
+    norm.weight.data = torch.empty(0)
+    assert _recognize.norm_of(norm) == _recognize.norm_of(LlamaRMSNorm(8).to("meta")) == _recognize.Norm("rms_norm", 1e-6)
+
+
+@torch.autocast("cpu", torch.bfloat16)
+def test_patching_under_autocast():
+    """Modules are compared in f32 there, too."""
+    assert sy.report(sy.patch(make("Mistral")))["model.layers.0.mlp"] == "gated_activation"
+
+
 def test_each_kind_is_probed_once(monkeypatch):
     """Layers share what was recognised, so that patching a deep model costs what patching a shallow one does."""
     calls = collections.Counter()

@@ -84,7 +84,7 @@ class Randoms:
 def result(function: Callable, *args, **kwargs):
     """What a call returns, or the exception that it raised. Without gradients."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return function(*args, **kwargs)
     except Exception as problem:  # noqa: BLE001: whatever another package's code raises
         return problem

@@ -82,7 +82,7 @@ def norm_of(module: torch.nn.Module) -> Norm | str | None:
     widths = {each.shape[0] for each in given.values()} or {normalized or 48}
     if len(widths) != 1:
         return "its weight and bias disagree"
-    (width,) = widths
+    width = max(widths) or 48  # 0: whose elements are elsewhere, as DeepSpeed leaves them
     random = Randoms()
     rows = random(len(_SCALES), 3, 2, width) * torch.tensor(_SCALES, device="cpu")[:, None, None, None]
     weights = {name: torch.nn.Parameter(random(width), requires_grad=False) if name in given else None
