@@ -91,7 +91,8 @@ def test_weights_of_other_types(types):
         assert out.dtype == x.dtype
         compare(out, want, 1e-2)
         grad = torch.randn_like(out)
-        for each, mine, theirs in zip(given, torch.autograd.grad(out, given, grad), torch.autograd.grad(want, wide, grad.double()), strict=True):
+        judged = torch.autograd.grad(want, wide, grad.double())
+        for each, mine, theirs in zip(given, torch.autograd.grad(out, given, grad), judged, strict=True):
             assert mine.dtype == each.dtype
             compare(mine, theirs, 2e-2)
 
@@ -112,7 +113,8 @@ def test_attention_without(empty, sinks, causal):
     s = {**NAMES, empty: 0}
     if empty == "heads":
         s["heads_kv"] = 0
-    shapes = (s["batch"], s["heads"], s["n"], s["d"]), (s["batch"], s["heads_kv"], s["m"], s["d"]), (s["batch"], s["heads_kv"], s["m"], s["dv"])
+    cached = s["batch"], s["heads_kv"], s["m"]
+    shapes = (s["batch"], s["heads"], s["n"], s["d"]), (*cached, s["d"]), (*cached, s["dv"])
     given = [torch.randn(each, requires_grad=True) for each in shapes]
     sink = torch.randn(s["heads"], requires_grad=True) if sinks else None
     if empty in ("heads_kv", "d"):  # no group of heads, no scores
@@ -122,6 +124,18 @@ def test_attention_without(empty, sinks, causal):
     out, lse = sy.attention(*given, causal=causal, sinks=sink, return_lse=True)
     assert out.shape == (s["batch"], s["heads"], s["n"], s["dv"]) and lse.shape == out.shape[:3]
     zero_gradients(out, [*given, sink] if sinks else given)
+    if empty == "dv":  # scores are there all the same
+        _, want = reference.attention(*(each.detach().double() for each in (*given[:2], given[1])),
+                                      mask="causal_bottom_right" if causal else "none",
+                                      sinks=None if sink is None else sink.detach().double())  # fmt: skip
+        compare(lse.detach(), want)
+
+
+def test_decode_of_values_without_columns():
+    q, k = torch.randn(2, 4, 1, 64).to(HALF), torch.randn(2, 2, 7, 64).to(HALF)
+    out, lse = sy.attention_decode(q, k, k[..., :0], return_lse=True)
+    assert out.shape == (2, 4, 1, 0)
+    compare(lse, reference.attention(q.double(), k.double(), k.double())[1], 1e-2)
 
 
 @pytest.mark.parametrize("empty", ["sequences", "tokens", "keys"])

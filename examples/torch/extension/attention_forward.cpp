@@ -28,7 +28,14 @@ std::tuple<Tensor, Tensor> attention_forward(
   require_ranks(call, q, packed, k, v, packed_k);
   Tensor out = empty_heads(call, q, v.size(v.dim() - 1), packed);
   Tensor lse = with_lse ? empty_lse(call, q, packed) : nothing();
-  if (out.numel() == 0) return {out, lse};
+  if (out.numel() == 0) {
+    if (with_lse && lse.numel() != 0)  // values without columns have an LSE: that of the keys
+      lse = std::get<1>(attention_forward(q, k, k, bias, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k,
+                                          seqused_q, seqused_k, block_table, std::nullopt, longest_q,
+                                          longest_k, mask, window_left, window_right, scale, soft_cap, 0.0,
+                                          true, k_scale, k_scale));
+    return {out, lse};
+  }
   if (seqused_q.has_value()) {  // kernels leave the other queries alone
     torch::stable::zero_(out);
     if (with_lse) torch::stable::zero_(lse);
