@@ -1,43 +1,141 @@
-"""attn_implementation='switchyard' for every architecture of the installed transformers: a class that takes no attention
-interface is refused by name; one that does and is cheap to make equals eager."""
+"""Every architecture of the installed transformers, with a tiny config: attn_implementation='switchyard' and patch give what
+eager gives, or the class is refused by name. The list grows with transformers."""
 
-import time
-
+import architectures
 import pytest
 import torch
-import transformers
-from transformers import AutoModelForCausalLM, BloomConfig, PreTrainedModel
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers import AutoModelForCausalLM, BloomConfig, LlamaConfig
 
 import switchyard.transformers as sy
 from switchyard.transformers._classes import takes_interface
 
-BEGIN, SECONDS = time.monotonic(), 240
-TINY = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 64, "pad_token_id": 0}  # fmt: skip
-MOST_PARAMETERS = 5_000_000
+ALL = architectures.all_classes()
+LLAMA = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
 
 
-def names(kind) -> list[str]:
-    found = [each for each in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() if isinstance(each, str)]
-    classes = {each: getattr(transformers, each, None) for each in found}
-    return sorted(n for n, c in classes.items() if isinstance(c, type) and issubclass(c, PreTrainedModel) and takes_interface(c) == kind)
-
-
-def tiny(name):
-    """A small config of a class, or a skip."""
-    if time.monotonic() - BEGIN > SECONDS:
-        pytest.skip("the time of this file is used up")
-    cls = getattr(transformers, name)
+def make(kind, implementation="eager"):
+    """A model with random weights, and its inputs, or a skip."""
+    cls = ALL[kind]
+    torch.manual_seed(3)
     try:
-        config = cls.config_class(**TINY)
-        with torch.device("meta"):
-            size = sum(each.numel() for each in cls._from_config(config, attn_implementation="eager").parameters())
-    except Exception as problem:  # noqa: BLE001: each config has its own demands
-        pytest.skip(f"no small config: {type(problem).__name__}")
-    if size > MOST_PARAMETERS:
-        pytest.skip(f"{size} parameters")
-    return cls, config
+        config = architectures.tiny(cls)
+        given = architectures.inputs(cls, config)
+        model = cls._from_config(config, attn_implementation=implementation).eval().float()
+    except architectures.NoModel as reason:
+        pytest.skip(str(reason))
+    with torch.no_grad():  # norms are constant at first
+        for each in model.parameters():
+            if each.dim() == 1:
+                each.add_(0.1 * torch.randn_like(each))
+    return model, given
+
+
+def first(output):
+    """The logits, or what a model returns first."""
+    return output.logits if getattr(output, "logits", None) is not None else output[0]
+
+
+def forward(model, given, mask=None):
+    extra = {} if mask is None else {"attention_mask": mask}
+    out = first(model(**given, **extra))
+    per_token = mask is not None and out.dim() == 3 and out.shape[:2] == mask.shape and not model.config.is_encoder_decoder
+    return out * mask[..., None] if per_token else out
+
+
+def gradients(model, given):
+    model.zero_grad()
+    forward(model, given).float().square().mean().backward()
+    return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+
+
+def padded(given, side):
+    mask = torch.ones_like(given["input_ids"])
+    mask[0, :3] = 0
+    return mask if side == "left" else mask.flip(1)
+
+
+def generated(model, given):
+    inputs = {name: each for name, each in given.items() if not name.startswith("decoder_")}
+    options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "disable_compile": True}
+    if "input_ids" in given:
+        options["attention_mask"] = padded(given, "left")
+    return model.generate(**inputs, **options)
+
+
+def pieces(model, given):
+    """What is compared, by name: functions of a model."""
+    out = {"forward": lambda model: forward(model, given), "gradients": lambda model: gradients(model, given)}
+    if "input_ids" in given:
+        for side in ("left", "right"):
+            out[f"padding on the {side}"] = lambda model, side=side: forward(model, given, padded(given, side))
+    if model.can_generate() and "input_ids" in given:
+        out["generation"] = lambda model: generated(model, given)
+    return out
+
+
+def attempt(function, model):
+    torch.manual_seed(7)
+    with torch.set_grad_enabled("gradients" in function.__code__.co_names):
+        return function(model)
+
+
+def differs(got, want) -> bool:
+    if isinstance(want, dict):
+        most = max((each.abs().max() for each in want.values() if each.numel()), default=0.0)
+        return got.keys() != want.keys() or any(
+            ((got[n] - w).abs() > 2e-4 * most).any() for n, w in want.items())  # fmt: skip
+    if got.shape != want.shape or want.numel() == 0:
+        return got.shape != want.shape
+    if not want.is_floating_point():
+        return not torch.equal(got, want)
+    return bool((got - want).abs().max() > 1e-4 * max(1.0, want.abs().max()))
+
+
+def is_finite(result) -> bool:
+    return all(each.isfinite().all() for each in (result.values() if isinstance(result, dict) else [result]))
+
+
+def wanted(model, given):
+    """Eager's results, of what eager computes twice alike; or a skip."""
+    out = {}
+    for name, function in pieces(model, given).items():
+        try:
+            want, again = attempt(function, model), attempt(function, model)
+        except Exception as problem:  # noqa: BLE001: what eager cannot do with a tiny config
+            if name == "forward":
+                pytest.skip(f"eager fails on a tiny config: {type(problem).__name__}: {problem}".splitlines()[0][:120])
+            continue
+        if is_finite(want) and not differs(again, want):
+            out[name] = function, want
+    if not out:
+        pytest.skip("eager's results are not finite, or random")
+    return out
+
+
+@pytest.mark.parametrize("kind", [each for each in ALL if takes_interface(ALL[each])])
+def test_equals_eager(kind):
+    """Forward, padding, gradients and generation: by attn_implementation, by patch, and unpatched again."""
+    model, given = make(kind)
+    want = wanted(model, given)
+    wrong = []
+
+    def compare(way):
+        for name, (function, result) in want.items():
+            if differs(attempt(function, model), result):
+                wrong.append(f"{name} by {way}")
+
+    configs = {id(each.config): each.config for each in model.modules() if hasattr(each, "config")}
+    before = [(each, each._attn_implementation) for each in configs.values()]
+    model.set_attn_implementation("switchyard")
+    compare("attn_implementation")
+    for config, implementation in before:
+        config._attn_implementation_internal = implementation
+    sy.patch(model)
+    compare("patch")
+    assert not wrong
+    sy.unpatch(model)
+    for function, result in want.values():
+        assert not differs(attempt(function, model), result)
 
 
 def test_bloom_is_refused_in_every_way():
@@ -51,30 +149,29 @@ def test_bloom_is_refused_in_every_way():
     assert model.config._attn_implementation == "eager"
 
 
-@pytest.mark.parametrize("name", names(False))
-def test_classes_without_the_interface_are_refused(name):
-    cls, config = tiny(name)
-    with pytest.raises(ValueError, match=f"{name} takes no attention interface"), torch.device("meta"):
-        cls._from_config(config, attn_implementation="switchyard")
+@pytest.mark.parametrize("kind", [each for each in ALL if not takes_interface(ALL[each])])
+def test_classes_without_the_interface_are_refused(kind):
+    cls, (model, _) = ALL[kind], make(kind)
+    message = f"{cls.__name__} (takes no attention interface|gives its attention .*, which switchyard does not know), so"
+    with pytest.raises(ValueError, match=message), torch.device("meta"):
+        cls._from_config(model.config, attn_implementation="switchyard")
+    model.config._attn_implementation_internal = "eager"
+    with pytest.raises(ValueError, match=message):
+        sy.patch(model)
 
 
-@pytest.mark.parametrize("name", names(True))
-def test_classes_with_the_interface_equal_eager(name):
-    cls, config = tiny(name)
-    ids, mask, found = torch.randint(1, 97, (2, 9)), torch.ones(2, 9, dtype=torch.long), []
-    mask[0, :3] = 0
-    for implementation in ("eager", "switchyard"):
-        torch.manual_seed(3)
-        try:
-            model = cls._from_config(config, attn_implementation=implementation).eval().float()
-            with torch.no_grad():
-                out = [model(ids, use_cache=False).logits, model(ids, attention_mask=mask, use_cache=False).logits * mask[..., None]]
-        except Exception as problem:  # noqa: BLE001
-            if implementation == "switchyard":
-                raise
-            pytest.skip(f"eager attention fails on a small config: {type(problem).__name__}")
-        found.append(out)
-    for got, want in zip(found[1], found[0], strict=True):
-        if not want.isfinite().all():
-            pytest.skip("eager's logits are not finite")
-        assert (got - want).abs().max() <= 1e-4 * max(1.0, want.abs().max())
+def test_report_names_attention():
+    """Each layer's, as it is served now: patched, asked for by name, changed behind patch, and a class's own."""
+    config = LlamaConfig(**{each: architectures.SIZES[each] for each in LLAMA})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    places = [f"model.layers.{i}.self_attn" for i in range(2)]
+    assert [sy.report(model)[each] for each in places] == ["unchanged: its attn_implementation is 'eager'"] * 2
+    model.set_attn_implementation("switchyard")
+    assert sy.report(model) == dict.fromkeys(places, "attention")
+    model.set_attn_implementation("eager")
+    sy.patch(model)
+    assert [sy.report(model)[each] for each in places] == ["attention, rotary"] * 2
+    model.set_attn_implementation("sdpa")
+    assert [sy.report(model)[each] for each in places] == ["rotary; unchanged: its attn_implementation is 'sdpa'"] * 2
+    bloom = AutoModelForCausalLM.from_config(BloomConfig(vocab_size=97, hidden_size=64, n_layer=1, n_head=4))
+    assert sy.report(bloom) == {"transformer.h.0.self_attention": "unchanged: BloomAttention computes attention itself"}

@@ -32,7 +32,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(op_options<op>& gi
     refuse(call.op(), "the gradient of a bias is wanted, but there is none");
   Tensor grad_bias =
       with_grad_bias ? call.empty({bias->sizes().data(), bias->sizes().size()}, dtype_of(*bias)) : nothing();
-  const bool is_empty = grad_q.numel() == 0 || grad_k.numel() == 0;
+  const bool is_empty = grad_q.numel() == 0 || grad_k.numel() == 0 || grad_v.numel() == 0;
   if (given.tensor<&options::seqused_q>().has_value() || is_empty)
     torch::stable::zero_(grad_q);  // kernels leave the rest alone
   if (given.tensor<&options::seqused_k>().has_value() || is_empty) {

@@ -5,6 +5,7 @@ import torch
 from . import _gradients
 from ._direct import caller, needs_gradient
 from ._options import number_of
+from ._types import indices, wide
 
 _forward = caller("attention_forward", _gradients.attention_forward)
 _forward_out = caller("attention_forward", _gradients.attention_forward, first=True)
@@ -21,9 +22,11 @@ def _mask(causal: bool | str) -> int:
 
 
 def _scores(bias: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """The bias with 4 dimensions; a mask of booleans becomes 0 and -infinity."""
+    """The bias with 4 dimensions, of q's type; a mask of booleans becomes 0 and -infinity."""
     if bias.dtype == torch.bool:
         bias = torch.zeros((), dtype=q.dtype, device=q.device).masked_fill(~bias, -torch.inf)
+    elif bias.dtype != q.dtype and bias.is_floating_point():
+        bias = bias.to(q.dtype)
     return bias if bias.dim() == 4 else bias[(None,) * (4 - bias.dim())]
 
 
@@ -72,16 +75,19 @@ def attention(
 
     Returns [batch, heads, seqlen_q, dim of v] over memory [batch, seqlen_q, heads, dim], and with return_lse the
     f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks; a backward
-    through the LSE raises, so a loss without it takes lse.detach(). With torch.use_deterministic_algorithms, the backward gives the same bits in every run.
+    through the LSE raises, so a loss without it takes lse.detach(). With torch.use_deterministic_algorithms, the backward
+    gives the same bits in every run.
     """
     scores = None if bias is None else _scores(bias, q)
+    alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
     needs = needs_gradient(q, k, v, scores, sinks, alibi_slopes)
     left, right = window
     state = _state(dropout_state, q.device) if dropout_p else None
     run = _forward if return_lse else _forward_out
     return run(
-        needs, q, k, v, scores, alibi_slopes, sinks, None, None, seqused_q, seqused_k, block_table, state, -1, longest_k,
-        _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, k_scale, v_scale)  # fmt: skip
+        needs, q, k, v, scores, alibi_slopes, sinks, None, None, indices(seqused_q), indices(seqused_k), indices(block_table),
+        state, -1, longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale),
+        wide(v_scale))  # fmt: skip
 
 
 def attention_varlen(
@@ -111,14 +117,15 @@ def attention_varlen(
     tokens. longest_q, longest_k: at least the longest sequence. The other arguments are those of attention; the
     LSE is [heads, tokens].
     """
+    alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
     needs = needs_gradient(q, k, v, sinks, alibi_slopes)
     left, right = window
     state = _state(dropout_state, q.device) if dropout_p else None
     run = _forward if return_lse else _forward_out
     return run(
-        needs, q, k, v, None, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_k, None, None, None, state, longest_q,
-        longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, k_scale,
-        v_scale)  # fmt: skip
+        needs, q, k, v, None, alibi_slopes, sinks, indices(cu_seqlens_q), indices(cu_seqlens_k), None, None, None, state,
+        longest_q, longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale),
+        wide(v_scale))  # fmt: skip
 
 
 def attention_decode(
@@ -145,8 +152,9 @@ def attention_decode(
     [heads_kv]). seqused_k: i32 [batch] on the device, keys in use, the queries' own among them. It has no gradient.
     """
     out, lse = _decode(
-        needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes), q, k, v, k_scale, v_scale, alibi_slopes,
-        sinks, seqused_k, block_table, _mask(causal), window_left, scale, soft_cap, return_lse)  # fmt: skip
+        needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes), q, k, v, wide(k_scale), wide(v_scale),
+        wide(alibi_slopes), wide(sinks), indices(seqused_k), indices(block_table), _mask(causal), window_left, scale,
+        soft_cap, return_lse)  # fmt: skip
     return (out, lse) if return_lse else out
 
 

@@ -1,5 +1,8 @@
 """Gradients: each op's backward is another op."""
 
+import contextlib
+import threading
+
 import torch
 
 from ._direct import Formula, run_backward
@@ -25,11 +28,31 @@ for _name in (
     _refuse(_name)
 
 
+class _Wanted(threading.local):
+    deterministic = False
+
+
+_wanted = _Wanted()
+
+
+@contextlib.contextmanager
+def deterministic(wanted: bool):
+    """Backwards of the calls inside give the same bits in every run, if wanted. Compiled code follows
+    torch.use_deterministic_algorithms alone."""
+    before, _wanted.deterministic = _wanted.deterministic, wanted
+    try:
+        yield
+    finally:
+        _wanted.deterministic = before
+
+
 # attention_forward
+
 
 def _keep_attention(ctx, inputs, output):
     q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values, _, _, _ = inputs
     out, lse = output
+    ctx.deterministic = not torch.compiler.is_compiling() and _wanted.deterministic
     ctx.is_plain = bias is alibi is sinks is cu_q is cu_k is used_q is used_k is pages is state is None
     if ctx.is_plain:  # each saved tensor costs the host time, also one that is None
         ctx.save_for_backward(q, k, v, out, lse)
@@ -68,9 +91,10 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
         raise RuntimeError("switchyard::attention_forward has no gradient for keys and values in another type than q's")
     if wants_alibi:
         raise RuntimeError("switchyard::attention_forward has no gradient for alibi_slopes")
+    same_bits = ctx.deterministic or torch.are_deterministic_algorithms_enabled()
     grad_q, grad_k, grad_v, grad_bias = _run_attention_backward(
         grad_out, q, k, v, out, lse, bias, alibi, cu_q, cu_k, used_q, used_k, state, longest_q, longest_k, mask, left,
-        right, scale, soft_cap, dropout_p, torch.are_deterministic_algorithms_enabled(), wants_bias)  # fmt: skip
+        right, scale, soft_cap, dropout_p, same_bits, wants_bias)  # fmt: skip
     grad_sinks = _grad_sinks(sinks, out, lse, grad_out, cu_q is not None) if wants_sinks else None
     return grad_q, grad_k, grad_v, grad_bias, None, grad_sinks
 

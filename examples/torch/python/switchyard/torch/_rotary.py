@@ -5,6 +5,7 @@ import torch
 from . import _gradients
 from ._direct import caller, needs_gradient
 from ._options import number_of
+from ._types import indices
 
 STYLES = {"half": 0, "interleaved": 1}
 
@@ -40,5 +41,5 @@ def rotary(
     """
     run = _rotary_q if k is None else _rotary
     return run(
-        needs_gradient(q, k, cos, sin), q, k, cos, sin, positions, sequence_offsets, cu_seqlens, longest, offset,
-        rotary_dim, base, scaling, number_of("style", style, STYLES), inverse)  # fmt: skip
+        needs_gradient(q, k, cos, sin), q, k, cos, sin, indices(positions, torch.int64), indices(sequence_offsets),
+        indices(cu_seqlens), longest, offset, rotary_dim, base, scaling, number_of("style", style, STYLES), inverse)  # fmt: skip

@@ -5,6 +5,7 @@ import torch
 from . import _gradients
 from ._direct import caller, needs_gradient
 from ._options import number_of
+from ._types import weights
 
 FUNCTIONS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 
@@ -26,10 +27,11 @@ def rms_norm(
 ):
     """Root-mean-square normalisation: h = x + residual; h / sqrt(mean(h^2) + epsilon) * (weight + weight_offset).
 
-    x and residual: [..., columns], f32, f16 or bf16. weight: [columns], of x's type or f32. `weight_offset` is 1
+    x and residual: [..., columns], f32, f16 or bf16. weight: [columns]. `weight_offset` is 1
     for models that store the weight around zero (Gemma). Computed in f32 and rounded once. Returns the normalised
     tensor, or with a residual that and h, of x's type.
     """
+    weight, _ = weights(x, weight)
     needs = needs_gradient(x, weight, residual)
     if residual is None:
         return _rms_norm_out(needs, x, weight, None, epsilon, weight_offset, needs)
@@ -47,9 +49,10 @@ def layer_norm(
 ):
     """Layer normalisation: h = x + residual; (h - mean(h)) / sqrt(var(h) + epsilon) * (weight + weight_offset) + bias.
 
-    x and residual: [..., columns], f32, f16 or bf16. weight and bias: [columns], both of x's type or both f32.
+    x and residual: [..., columns], f32, f16 or bf16. weight and bias: [columns].
     Returns the normalised tensor, or with a residual that and h, of x's type.
     """
+    weight, bias = weights(x, weight, bias)
     needs = needs_gradient(x, weight, bias, residual)
     if residual is None:
         return _layer_norm_out(needs, x, weight, bias, None, epsilon, weight_offset, needs)

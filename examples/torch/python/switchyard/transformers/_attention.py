@@ -27,13 +27,14 @@ def attention(
     softcap: float | None = None,
     is_causal: bool | None = None,
     s_aux: torch.Tensor | None = None,
+    position_bias: torch.Tensor | None = None,
     **kwargs,
 ) -> tuple[torch.Tensor, None]:
     """The attention of transformers' AttentionInterface: [batch, heads, seqlen, dim] to [batch, seqlen, heads, dim].
 
     `attention_mask` is what `_masks.mask` or `no_mask` returned, or a mask that a caller gave: boolean or added to scores,
-    [batch or 1, heads or 1, q, k]. Raises RuntimeError where no kernel serves the call, and for attention weights
-    as a result, which fused kernels do not have.
+    [batch or 1, heads or 1, q, k]. `position_bias` is added to scores too. Raises RuntimeError
+    where no kernel serves the call, and for attention weights as a result, which fused kernels do not have.
     """
     if kwargs.get("output_attentions"):
         raise RuntimeError("attn_implementation='switchyard' returns no attention weights: use 'eager' for them")
@@ -41,11 +42,21 @@ def attention(
     used = bias = None
     if attention_mask is not None and attention_mask.shape[-1] != 0:  # else no_mask's
         if attention_mask.dtype == torch.int32:
+            if attention_mask.shape[-1] != 1:
+                raise RuntimeError(f"switchyard.transformers: {type(module).__name__} puts masks together, which lengths of a "
+                                   "static cache are not: use a dynamic cache, or attn_implementation='sdpa'")  # fmt: skip
             used = attention_mask.reshape(-1)
         else:
             bias, causal, sliding_window = attention_mask, False, None
-            if bias.dtype.is_floating_point and bias.dtype != query.dtype:
-                bias = bias.to(query.dtype)
+    if position_bias is not None:  # T5's
+        if bias is None:
+            bias = position_bias
+        elif bias.dtype == torch.bool:
+            bias = position_bias.masked_fill(~bias, -torch.inf)
+        else:
+            bias = position_bias + bias
+    if bias is not None and bias.dtype.is_floating_point and bias.dtype != query.dtype:
+        bias = bias.to(query.dtype)
     sinks = None if s_aux is None else s_aux.float()
     soft_cap = softcap or 0.0
     left = sliding_window - 1 if sliding_window is not None else -1

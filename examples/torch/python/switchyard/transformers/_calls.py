@@ -16,6 +16,7 @@ from ..torch import rms_norm
 
 _is_compiling = torch.compiler.is_compiling
 _linear = torch.nn.functional.linear
+NORM = "_switchyard_norm"  # of a norm: epsilon, what is added to the weight, and whether it is RMSNorm
 _NORMED = "_switchyard_normed"
 _FOLLOWING = "_switchyard_following"
 
@@ -46,18 +47,23 @@ def project(linear: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 def plain_rms_norm(self, hidden_states: torch.Tensor) -> torch.Tensor:
-    """The forward of Llama's, Qwen3's and gpt-oss' RMSNorm. Rounds once, behind the weight; transformers rounds before
-    it too."""
+    """The forward of an RMSNorm. Rounds once, behind the weight; transformers rounds before it too."""
     if not _is_compiling():
         kept = hidden_states.__dict__.pop(_NORMED, None)
         if kept is not None and kept[0] is self:
             return kept[1]
-    return rms_norm(hidden_states, _weight(self), epsilon=self.variance_epsilon)
+    epsilon, offset, _ = self._switchyard_norm
+    return rms_norm(hidden_states, _weight(self), epsilon=epsilon, weight_offset=offset)
 
 
-def _weight(norm: torch.nn.Module) -> torch.Tensor:
+def _weight(norm: torch.nn.Module) -> torch.Tensor | None:
     weight = norm._parameters.get("weight")  # modules' attributes are slow to find
-    return norm.weight if weight is None else weight
+    return getattr(norm, "weight", None) if weight is None else weight
+
+
+def is_rms_norm(norm: torch.nn.Module | None) -> bool:
+    """Whether a norm is one that patch made ours."""
+    return getattr(norm, NORM, (0, 0, False))[2]
 
 
 def _is_ours(norm: torch.nn.Module) -> bool:
@@ -139,7 +145,9 @@ def norm_of_sum(layer: torch.nn.Module, total: torch.Tensor, sums: dict | None) 
 
 def sum_and_norm(norm: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The norm of x + residual, and the sum. Hooks of the norm see tensors, as without us."""
-    if norm._forward_hooks or norm._forward_pre_hooks or not (_is_compiling() or _is_ours(norm)):
+    serves = is_rms_norm(norm) if _is_compiling() else _is_ours(norm)
+    if norm._forward_hooks or norm._forward_pre_hooks or not serves:
         total = residual + x
         return norm(total), total
-    return rms_norm(x, _weight(norm), residual, epsilon=norm.variance_epsilon)
+    epsilon, offset, _ = norm._switchyard_norm
+    return rms_norm(x, _weight(norm), residual, epsilon=epsilon, weight_offset=offset)

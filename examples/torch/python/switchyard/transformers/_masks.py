@@ -7,10 +7,26 @@ transformers hands what is returned here to each layer's attention. It must be a
     i32 [1, 1, 1, 0]          the same, from a patched model, before transformers makes a mask (no_mask)
     i32 [batch, 1, 1, 1]      the keys in use of each sequence (static caches, padding on the right)
     bool [batch, 1, q, k]     any other mask, complete: the causal rule and the window are in it
+    float [batch, 1, q, k]    the same, for models some of whose attention is their own
 """
 
+import dataclasses
+
 import torch
-from transformers.masking_utils import causal_mask_function, sdpa_mask
+from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, eager_mask, sdpa_mask
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What a model's attention needs of its masks, by the type of its config."""
+
+    whole: bool = False  # none may be left out: it need not know that it is causal, and may work on the mask
+    windows: bool = False  # windows must be in the mask: it does not say which it has
+    added: bool = False  # some attention is the model's own, and adds the mask to its scores
+
+
+NEEDS: dict[type, Needs] = {}
+_NONE = Needs()
 
 
 def no_mask(device: torch.device) -> torch.Tensor:
@@ -56,14 +72,20 @@ def mask(
 ) -> torch.Tensor | None:
     """The mask of transformers' AttentionMaskInterface; see the module. Arguments are those of `sdpa_mask`."""
     device = torch.device(device)
+    config = kwargs.get("config")
+    needs = NEEDS.get(type(config), _NONE)
+    whole = needs.whole or needs.added or (needs.windows and kwargs.get("local_size") is not None)
+    # A decoder that its config makes an encoder: its layers still say that they are causal.
+    whole = whole or getattr(config, "is_causal", True) is False
+    all_used = not isinstance(q_offset, torch.Tensor) and q_offset + q_length - kv_offset == kv_length
     # A compiled decode step asks for no skip, but its mask is plain unless somebody gave a function.
-    is_causal = allow_is_causal_skip or (q_length == 1 and not use_vmap and not allow_is_bidirectional_skip)
-    if is_causal or allow_is_bidirectional_skip:
+    is_step = q_length == 1 and not use_vmap and not allow_is_bidirectional_skip
+    is_causal = allow_is_causal_skip or is_step
+    if not whole and (is_causal or allow_is_bidirectional_skip):
         no_padding, right = True, True
         if attention_mask is not None:
             no_padding, right = (False, False) if _is_traced(attention_mask) else _padding(attention_mask)
         if is_causal and no_padding:
-            all_used = not isinstance(q_offset, torch.Tensor) and q_offset + q_length - kv_offset == kv_length
             if all_used:
                 return None
             used = q_offset + q_length - kv_offset  # a static cache has room for more
@@ -72,10 +94,11 @@ def mask(
         if not is_causal and no_padding:
             return None
         # Queries of padding see what they like; those before it are unaffected.
-        if right and attention_mask is not None and attention_mask.shape[-1] == kv_length:
+        is_plain = is_causal or mask_function is bidirectional_mask_function  # a window on both sides needs each query's place
+        if is_plain and right and attention_mask is not None and attention_mask.shape[-1] == kv_length:
             if not is_causal or (q_length == kv_length and not isinstance(q_offset, torch.Tensor)):
                 return _lengths(attention_mask.sum(-1), batch_size, device)
-    return sdpa_mask(
+    return (eager_mask if needs.added else sdpa_mask)(
         batch_size=batch_size,
         q_length=q_length,
         kv_length=kv_length,

@@ -7,38 +7,36 @@ import functools
 import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from ..torch import gated_activation, layer_norm, rms_norm, rotary
+from ..torch import gated_activation, layer_norm, rotary
 from ._attention import attention
-from ._calls import add_and_norm, between_layers, call, norm_of_sum, project, sum_and_norm
+from ._calls import add_and_norm, between_layers, call, norm_of_sum, plain_rms_norm, project, sum_and_norm
 from ._masks import no_mask
 from ._merged import project_merged
 
 
-def offset_rms_norm(self, x: torch.Tensor) -> torch.Tensor:
-    """RMSNorm of Gemma, whose weight is around zero."""
-    return rms_norm(x, self.weight, epsilon=self.eps, weight_offset=1.0)
+def plain_layer_norm(self, hidden_states: torch.Tensor) -> torch.Tensor:
+    """The forward of a LayerNorm over the last dimension."""
+    given, (epsilon, _, _) = self._parameters, self._switchyard_norm
+    return layer_norm(hidden_states, given.get("weight"), given.get("bias"), epsilon=epsilon)
 
 
-def plain_layer_norm(self, x: torch.Tensor) -> torch.Tensor:
-    """torch.nn.LayerNorm over the last dimension."""
-    return layer_norm(x, self.weight, self.bias, epsilon=self.eps)
-
-
+FORWARD_OF_NORMS = {"rms_norm": plain_rms_norm, "layer_norm": plain_layer_norm}
 CACHES = {"cache", "past_key_values"}  # what transformers calls it: the former from 5.24
-GATE_AND_UP = ("gate_proj", "up_proj")
 QUERY_KEY_VALUE = ("q_proj", "k_proj", "v_proj")
-ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh"}
 
 
-def gated_feed_forward(function: str):
-    """The forward of a block with gate_proj, up_proj and down_proj."""
+def gated_feed_forward(function: str, gate_proj: str, up_proj: str | None, down_proj: str):
+    """The forward of a block with projections of these names; without up_proj, gate_proj's columns are gate and up."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         modules = self._modules  # attributes that are modules are slow to find
-        gate, up = project_merged(self, GATE_AND_UP, x), None
+        gate, up = None, None
+        if up_proj is not None:
+            gate = project_merged(self, (gate_proj, up_proj), x)
         if gate is None:
-            gate, up = project(modules["gate_proj"], x), project(modules["up_proj"], x)
-        return project(modules["down_proj"], gated_activation(gate, up, function=function))
+            gate = project(modules[gate_proj], x)
+            up = None if up_proj is None else project(modules[up_proj], x)
+        return project(modules[down_proj], gated_activation(gate, up, function=function))
 
     return forward
 
@@ -52,9 +50,18 @@ def is_ours(config) -> bool:
     return config._attn_implementation == "switchyard"
 
 
-def attention_block(forward, has_norms: bool):
-    """The forward of Llama's and, with norms of heads, Qwen3's attention: transformers' without what it asks of the model's
-    configuration in each layer. `forward` serves where the attention was changed behind patch."""
+WINDOWS = {
+    "none": lambda module: None,
+    "own": lambda module: module.sliding_window,
+    "config": lambda module: getattr(module.config, "sliding_window", None),
+}
+
+
+def attention_block(forward, rotary_embedding, has_norms: bool, window: str):
+    """The forward of Llama's attention, or of one with norms of heads (Qwen3) or a window (one of WINDOWS): transformers'
+    without what it asks of the model's configuration in each layer. `forward` serves where the attention was changed behind
+    patch."""
+    window_of = WINDOWS[window]
 
     def run(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, cache=None, **kwargs):
         cache = past_key_values if cache is None else cache
@@ -72,12 +79,11 @@ def attention_block(forward, has_norms: bool):
         if has_norms:
             query, key = call(modules["q_norm"], query), call(modules["k_norm"], key)
         value = value.transpose(1, 2)
-        query, key = apply_rotary_pos_emb(query.transpose(1, 2), key.transpose(1, 2), *position_embeddings)
+        query, key = rotary_embedding(query.transpose(1, 2), key.transpose(1, 2), *position_embeddings)
         if cache is not None:
             key, value = cache.update(key, value, self.layer_idx)
-        window = self.sliding_window if has_norms else None
         dropout = self.attention_dropout if self.training else 0.0
-        out, _ = attention(self, query, key, value, attention_mask, self.scaling, dropout, window, **kwargs)
+        out, _ = attention(self, query, key, value, attention_mask, self.scaling, dropout, window_of(self), **kwargs)
         return project(modules["o_proj"], out.reshape(batch, seqlen, -1)), None
 
     return run
@@ -93,7 +99,7 @@ def decoder_layer(
     switchyard_sums: dict | None = None,
     **kwargs,
 ) -> torch.Tensor:
-    """A layer of Llama, Qwen3 and gpt-oss. Both of its sums are part of the norm behind them."""
+    """A layer like Llama's. Both of its sums are part of the norm behind them."""
     modules = self._modules
     normed, hidden_states = norm_of_sum(self, hidden_states, switchyard_sums)
     attended, _ = call(
@@ -157,8 +163,8 @@ def whole_sequences(forward, has_sums: bool, cache_name: str):
 
 
 def rotary_tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin of Llama's and Qwen3's rotary embedding, [tokens, head_dim / 2], where transformers' are [batch or 1,
-    seqlen, head_dim] with each column twice: the kernel's form, made once for all layers."""
+    """cos and sin as the kernel reads them, [tokens, pairs], where transformers' are [batch or 1, seqlen, head_dim] with each
+    column twice: made once for all layers."""
     angles = position_ids.reshape(-1, 1).float() * self.inv_freq.to(device=x.device, dtype=torch.float32)
     cos, sin = angles.cos(), angles.sin()
     if self.attention_scaling != 1.0:
@@ -166,31 +172,37 @@ def rotary_tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[to
     return cos.to(x.dtype), sin.to(x.dtype)
 
 
-def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    """In place of a model's function of this name.
-
-    q, k: [batch, heads, seqlen, head_dim]. cos and sin: rotary_tables', or [batch or 1, seqlen, width], where width is
-    head_dim, with each half's columns there twice, or half of it (gpt-oss). Read where they are: a token's row of the
-    table.
-    """
-    if unsqueeze_dim != 1:
-        raise RuntimeError("switchyard.transformers: rotary embedding takes [batch, heads, seqlen, head_dim]")
-    if cos.dim() == 3:
-        cos, sin = _as_rows(cos, q.shape[-1] // 2), _as_rows(sin, q.shape[-1] // 2)
-    seqlen = q.size(2)
-    if cos.size(0) == seqlen:  # all sequences have the same positions
-        return rotary(q, k, cos, sin)
-    turned = rotary(_as_one_sequence(q), _as_one_sequence(k), cos, sin)
-    return tuple(_as_batch(each, q.size(0), seqlen) for each in turned)
+_COLUMNS = {  # of tables of a layout, one for each pair
+    "halves": lambda rows: rows[:, : rows.shape[1] // 2],
+    "pairs": lambda rows: rows[:, ::2],
+    "once": lambda rows: rows,
+}
 
 
-def _as_rows(table: torch.Tensor, half: int) -> torch.Tensor:
-    """[batch or 1, seqlen, half or twice that] as [tokens, half]."""
-    width = table.shape[-1]
-    if width not in (half, 2 * half):
-        raise RuntimeError(f"switchyard.transformers: cos has {width} columns for heads of {2 * half}")
-    rows = table.reshape(-1, width)
-    return rows if width == half else rows[:, :half]
+@functools.cache
+def rotary_with(style: str, layout: str, has_rows: bool = False):
+    """What serves in place of a model's apply_rotary_pos_emb. `has_rows`: tables of 2 dimensions are rotary_tables'."""
+    columns = _COLUMNS[layout]
+
+    def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+        """q, k: [batch, heads, seqlen, head_dim], or with unsqueeze_dim=2 [batch, seqlen, heads, head_dim]. cos and sin:
+        rotary_tables', or [batch or 1, seqlen, columns], read where they are: a token's row of the table."""
+        if unsqueeze_dim == 2:
+            turned = apply_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
+            return tuple(each.transpose(1, 2) for each in turned)
+        if unsqueeze_dim != 1:
+            raise RuntimeError(f"switchyard.transformers: rotary embedding with unsqueeze_dim={unsqueeze_dim} instead of 1 or 2")
+        if cos.dim() == 3:
+            cos, sin = columns(cos.flatten(0, 1)), columns(sin.flatten(0, 1))
+        elif not has_rows:
+            cos, sin = columns(cos), columns(sin)
+        seqlen, rotary_dim = q.size(2), 2 * cos.size(1)
+        if cos.size(0) == seqlen:  # all sequences have the same positions
+            return rotary(q, k, cos, sin, rotary_dim=rotary_dim, style=style)
+        turned = rotary(_as_one_sequence(q), _as_one_sequence(k), cos, sin, rotary_dim=rotary_dim, style=style)
+        return tuple(_as_batch(each, q.size(0), seqlen) for each in turned)
+
+    return apply_rotary_pos_emb
 
 
 def _as_one_sequence(x: torch.Tensor) -> torch.Tensor:

@@ -1,78 +1,41 @@
 """patch and unpatch: instances of modules get another forward; classes and other models stay as they are."""
 
+import dataclasses
 import functools
 import inspect
 import types
+from collections.abc import Callable
 
 import torch
-import transformers
 
-from . import _calls, _classes, _merged, _modules
+from . import _calls, _classes, _known, _merged, _modules, _probe, _recognize, _report
 
-_RMS_NORMS = {
-    "LlamaRMSNorm": _calls.plain_rms_norm,
-    "Qwen3RMSNorm": _calls.plain_rms_norm,
-    "GptOssRMSNorm": _calls.plain_rms_norm,
-    "Gemma3RMSNorm": _modules.offset_rms_norm,
-}
-_FEED_FORWARDS = {"LlamaMLP": "hidden_act", "Qwen3MLP": "hidden_act", "Gemma3MLP": "hidden_activation"}
-_LAYERS = {"LlamaDecoderLayer", "Qwen3DecoderLayer", "GptOssDecoderLayer"}
-_DECODERS = {"LlamaModel", "Qwen3Model", "Gemma3TextModel", "GptOssModel"}
-_ROTARY_TABLES = {"LlamaRotaryEmbedding", "Qwen3RotaryEmbedding", "GptOssRotaryEmbedding"}
-_ROTARY = {"LlamaAttention", "Qwen3Attention", "Gemma3Attention", "GptOssAttention"}
-_BLOCKS = {"LlamaAttention", "Qwen3Attention"}
-# Projections that merge_projections merges. Qwen3's q and k are not: rows of their norms would not be at one distance.
-_MERGED = {"LlamaAttention": _modules.QUERY_KEY_VALUE, **dict.fromkeys(_FEED_FORWARDS, _modules.GATE_AND_UP)}
-_FAMILIES = ("llama", "qwen3", "gemma3", "gemma3_text", "gpt_oss", "vit")
 _STATE = "_switchyard"
-# What the forward functions that are replaced may take; all but norms and feed-forward blocks take a cache besides.
-_KNOWN = {
-    "rms_norm": {"hidden_states", "x"},
-    "gated_activation": {"hidden_states", "x"},
-    "rotary": {"hidden_states", "position_embeddings", "attention_mask", "position_ids", "kwargs"},
-    "rotary tables": {"x", "position_ids"},
-    "residual": {"hidden_states", "attention_mask", "position_ids", "use_cache", "position_embeddings", "kwargs"},
-    "mask": {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache", "kwargs"},
-}
-_WITH_CACHE = ("rotary", "residual", "mask")
 
 
-def _parameters(module: torch.nn.Module) -> set[str]:
-    """The names that a class's forward takes, behind transformers' decorators."""
-    return set(inspect.signature(inspect.unwrap(type(module).forward)).parameters) - {"self"}
+@dataclasses.dataclass
+class _Replacement:
+    forward: Callable
+    what: str  # the operators that it calls
+    merged: tuple[str, ...] = ()  # projections that merge_projections merges
+    norm: tuple | None = None  # what the forward of a norm reads
 
 
-def _cache_name(module: torch.nn.Module) -> str:
-    return min(_parameters(module) & _modules.CACHES)
+@dataclasses.dataclass
+class _State:
+    implementations: list  # each config with the attn_implementation that it had
+    replaced: dict[str, tuple[_Replacement, object]]  # by module's name, with the forward that it had
+    unchanged: dict[str, str]  # reasons
 
 
-def _require_known(module: torch.nn.Module, what: str) -> None:
-    """Raises for a forward whose parameters are others than those that its replacement was written for."""
-    if what not in _KNOWN:
-        return
-    names = _parameters(module)
-    caches = names & _modules.CACHES
-    unknown = names - _KNOWN[what] - (caches if what in _WITH_CACHE else set())
-    if not unknown and (what not in _WITH_CACHE or len(caches) == 1):
-        return
-    wrong = f"takes {', '.join(sorted(unknown))}" if unknown else f"takes {len(caches)} caches instead of one"
-    raise RuntimeError(f"switchyard.transformers: {type(module).__name__}.forward of transformers {transformers.__version__} "
-                       f"{wrong}, which this patch does not know: use a version that switchyard's metadata names, or "
-                       "attn_implementation='switchyard' without patch")  # fmt: skip
-
-
-def _with_rotary(forward):
+def _with_rotary(forward, rotary: Callable):
     """A copy of an attention's forward that calls our rotary embedding; the model's module stays as it is.
 
-    Its globals have no __name__: with one, torch.compile would look names up in the module instead. Raises where the
-    function, behind its decorators, calls none.
+    Its globals have no __name__: with one, torch.compile would look names up in the module instead.
     """
     forward = inspect.unwrap(forward)
-    if "apply_rotary_pos_emb" not in forward.__code__.co_names:
-        raise RuntimeError(f"switchyard.transformers: {forward.__qualname__} of transformers {transformers.__version__} calls "
-                           "no apply_rotary_pos_emb: use a version that switchyard's metadata names")  # fmt: skip
     names = {key: value for key, value in forward.__globals__.items() if key != "__name__"}
-    names["apply_rotary_pos_emb"] = _modules.apply_rotary_pos_emb
+    names[_recognize.NAME_OF_ROTARY] = rotary
     copy = types.FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__, forward.__closure__)
     copy.__kwdefaults__ = forward.__kwdefaults__
     if "cache" not in inspect.signature(forward).parameters:
@@ -87,81 +50,167 @@ def _with_rotary(forward):
     return run
 
 
-def _is_causal(config) -> bool:
-    return getattr(config, "is_causal", True) and not getattr(config, "use_bidirectional_attention", False)
+def _parent(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
-def _is_updated(rope_type: str) -> bool:
-    """Whether transformers changes the frequencies from call to call."""
-    return "dynamic" in rope_type or rope_type == "longrope"
+class _Plan:
+    """What patch does to each module of a model, found before anything is changed."""
 
+    def __init__(self, model: torch.nn.Module):
+        self.replacements: dict[str, _Replacement] = {}
+        self.unchanged: dict[str, str] = {}
+        self._modules = dict(model.named_modules())
+        self._tables = {name: found for name, module in self._modules.items()
+                        if (found := _recognize.tables_of(module)) is not None}  # fmt: skip
+        self._known = {}  # what was recognised, by all that it depends on
+        self._rotaries = {}  # of attentions: how they turn, and the name of what makes their tables
+        for name, module in self._modules.items():
+            self._plan_rows(name, module)
+        for name, module in self._modules.items():
+            self._plan_rotary(name, module)
+        for name, module in self._modules.items():
+            if _known.is_layer(module):
+                self._plan_known(name, module, "residual", lambda _: _modules.with_checkpoints(_modules.decoder_layer))
+        by_rows = {name for name in self._tables if self._serves_by_rows(name)}
+        for name in by_rows:
+            self.replacements[name] = _Replacement(_modules.rotary_tables, "rotary tables")
+        for name, (rotary, tables) in self._rotaries.items():
+            self.replacements[name] = self._attention(self._modules[name], rotary.function(tables in by_rows))
+        for name, module in self._modules.items():
+            if _known.is_decoder(module):
+                has_sums = self._is_layered(name)
+                self._plan_known(name, module, "mask", lambda module, sums=has_sums: _modules.whole_sequences(
+                    type(module).forward, sums, _known.cache_name(module)))  # fmt: skip
 
-def _replacement(module: torch.nn.Module):
-    """The forward that replaces a module's, and what it is; or None."""
-    name = type(module).__name__
-    if name in _RMS_NORMS:
-        return _RMS_NORMS[name], "rms_norm"
-    if name in _FEED_FORWARDS:
-        activation = getattr(module.config, _FEED_FORWARDS[name])
-        if activation not in _modules.ACTIVATIONS:
-            raise RuntimeError(f"switchyard.transformers: no gated activation for {activation!r}; there are "
-                               f"{', '.join(_modules.ACTIVATIONS)}")  # fmt: skip
-        return _modules.gated_feed_forward(_modules.ACTIVATIONS[activation]), "gated_activation"
-    if name in _ROTARY:
-        forward = _with_rotary(type(module).forward)
-        return _modules.attention_block(forward, name == "Qwen3Attention") if name in _BLOCKS else forward, "rotary"
-    if name in _ROTARY_TABLES and not _is_updated(module.rope_type):
-        return _modules.rotary_tables, "rotary tables"
-    if name in _LAYERS:
-        return _modules.with_checkpoints(_modules.decoder_layer), "residual"
-    if name in _DECODERS and _is_causal(module.config):
-        return _modules.whole_sequences(type(module).forward, bool(_layers(module)), _cache_name(module)), "mask"
-    if isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1:
-        return _modules.plain_layer_norm, "layer_norm"
-    return None
+    def follows(self, name: str) -> bool:
+        """Whether norms of sums serve a decoder: it is one of ours, and all of its layers are."""
+        return name in self.replacements and self.replacements[name].what == "mask" and self._is_layered(name)
+
+    def _plan_rows(self, name: str, module: torch.nn.Module) -> None:
+        norm = self._once(_recognize.norm_of, module)
+        if isinstance(norm, _recognize.Norm):
+            self.replacements[name] = _Replacement(norm.forward, norm.kind, norm=norm.values)
+            return
+        gated = None if norm is not None else self._once(_recognize.gated_of, module)
+        if isinstance(gated, _recognize.Gated):
+            merged = (gated.gate, gated.up) if gated.up is not None else ()
+            self.replacements[name] = _Replacement(gated.forward, "gated_activation", merged)
+        elif reason := norm or gated:
+            self.unchanged[name] = reason
+
+    def _once(self, recognize: Callable, module: torch.nn.Module):
+        """The same for modules of one class and with the same attributes, but for their layers' numbers."""
+        key = recognize, *_probe.attributes(module)
+        if key not in self._known:
+            self._known[key] = recognize(module)
+        return self._known[key]
+
+    def _plan_rotary(self, name: str, module: torch.nn.Module) -> None:
+        tables = self._tables_above(name)
+        found = _recognize.rotary_of(module, None if tables is None else self._tables[tables].layout)
+        if isinstance(found, _recognize.Rotary):
+            self._rotaries[name] = found, tables
+        elif found is not None:
+            self.unchanged[name] = found
+
+    def _plan_known(self, name: str, module: torch.nn.Module, what: str, forward: Callable) -> None:
+        if reason := _known.unknown_names(module, what):
+            self.unchanged[name] = reason
+        else:
+            self.replacements[name] = _Replacement(forward(module), what)
+
+    def _tables_above(self, name: str) -> str | None:
+        """The module that makes tables in the nearest module around; None where that has several of different layouts."""
+        while True:
+            found = [each for each in self._tables if _parent(each) == name]
+            if found:
+                return found[0] if len({self._tables[each].layout for each in found}) == 1 else None
+            if not name:
+                return None
+            name = _parent(name)
+
+    def _is_layered(self, name: str) -> bool:
+        layers = getattr(self._modules[name], "layers", None)
+        inside = f"{name}.layers." if name else "layers."
+        return isinstance(layers, torch.nn.ModuleList) and len(layers) > 0 and isinstance(
+            getattr(self._modules[name], "norm", None), torch.nn.Module) and all(
+            self._is_planned(f"{inside}{i}", "residual") for i in range(len(layers)))  # fmt: skip
+
+    def _is_planned(self, name: str, what: str) -> bool:
+        return name in self.replacements and self.replacements[name].what == what
+
+    def _serves_by_rows(self, name: str) -> bool:
+        """Whether all that reads a module's tables is ours: a known decoder hands them to known layers, whose attentions
+        turn by them."""
+        parent = _parent(name)
+        decoder = self._modules[parent]
+        if not self._tables[name].plain or not _known.is_decoder(decoder) or not self._is_layered(parent):
+            return False
+        inside = f"{parent}." if parent else ""
+        return all(f"{inside}layers.{i}.self_attn" in self._rotaries for i in range(len(decoder.layers)))
+
+    def _attention(self, module: torch.nn.Module, rotary: Callable) -> _Replacement:
+        forward = _with_rotary(type(module).forward, rotary)
+        known = _known.attention_like(module)
+        if known is None:
+            return _Replacement(forward, "rotary")
+        # Rows of q and k whose norms follow would not be at one distance.
+        merged = () if known[0] else _modules.QUERY_KEY_VALUE
+        return _Replacement(_modules.attention_block(forward, rotary, *known), "rotary", merged)
 
 
 def patch(model, *, merge_projections: bool = False):
     """Makes a model run on Switchyard: attention, rotary embedding, RMSNorm, LayerNorm, SwiGLU and GEGLU.
 
-    For Llama, Qwen3, Gemma 3, gpt-oss and ViT of transformers 5, on any device with kernels. Only this instance
-    changes. The experts of gpt-oss, and feed-forward blocks without a gate (ViT), stay as they are.
+    For every class of transformers 5 that takes an attention interface, on any device with kernels. Modules are recognised
+    by what they compute: each is compared with its replacement on random input, on the CPU, and left alone where they
+    differ; report(model) has the reasons. Only this instance changes.
 
     merge_projections: without gradients, a feed-forward block's gate and up projections are one matrix product, and so
-    are Llama's q, k and v. Their parameters become views of one tensor: patch when the model is on its device and has
-    its type. Compiled code, and blocks whose projections are quantised, adapted or moved later, keep single products.
+    are q, k and v where no norm follows them. Their parameters become views of one tensor: patch when the model is on its
+    device and has its type. Compiled code, and blocks whose projections are quantised, adapted or moved later, keep single
+    products.
 
-    Returns the model. Raises RuntimeError for another architecture or activation, and for a model that is patched
-    already, and where transformers' functions take what this patch does not know.
+    Returns the model. Raises RuntimeError for a model that is patched already, and ValueError for a class that takes no
+    attention interface.
     """
     if hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is patched already")
     _classes.require_interface(type(model))
-    kind = model.config.model_type
-    if kind not in _FAMILIES:
-        raise RuntimeError(f"switchyard.transformers: no patch for {kind!r}; there are {', '.join(_FAMILIES)}. "
-                           "attn_implementation='switchyard' may still serve its attention")  # fmt: skip
-    found = [(name, module, _replacement(module)) for name, module in model.named_modules()]
-    for _, module, replacement in found:
-        if replacement is not None:
-            _require_known(module, replacement[1])
-    before = model.config._attn_implementation
-    model.set_attn_implementation("switchyard")
-    done, replaced = {}, {}
-    for name, module, replacement in found:
-        if replacement is None:
-            continue
-        forward, what = replacement
+    plan = _Plan(model)
+    modules = dict(model.named_modules())
+    before = _implementations(modules.values())
+    try:
+        model.set_attn_implementation("switchyard")
+    except Exception:
+        _restore(before)
+        raise
+    replaced = {}
+    for name, replacement in plan.replacements.items():
+        module = modules[name]
         place = _place_of_forward(module)
-        replaced[name] = vars(module).get(place)
-        vars(module)[place] = types.MethodType(forward, module)
-        done[name] = what
-        if what == "mask":
-            _calls.follow(_layers(module), module.norm)
-        if merge_projections and type(module).__name__ in _MERGED:
-            _merged.merge(module, _MERGED[type(module).__name__])
-    object.__setattr__(model, _STATE, (before, done, replaced))
+        replaced[name] = replacement, vars(module).get(place)
+        vars(module)[place] = types.MethodType(replacement.forward, module)
+        if replacement.norm is not None:
+            vars(module)[_calls.NORM] = replacement.norm
+        if plan.follows(name):
+            _calls.follow(module.layers, module.norm)
+        if merge_projections and replacement.merged:
+            _merged.merge(module, replacement.merged)
+    object.__setattr__(model, _STATE, _State(before, replaced, plan.unchanged))
     return model
+
+
+def _implementations(modules) -> list:
+    configs = {id(config): config for each in modules if (config := getattr(each, "config", None)) is not None}
+    return [(each, each._attn_implementation_internal) for each in configs.values()
+            if hasattr(each, "_attn_implementation_internal")]  # fmt: skip
+
+
+def _restore(implementations: list) -> None:
+    for config, implementation in implementations:
+        config._attn_implementation_internal = implementation
 
 
 def _place_of_forward(module: torch.nn.Module) -> str:
@@ -169,33 +218,33 @@ def _place_of_forward(module: torch.nn.Module) -> str:
     return "_old_forward" if "_hf_hook" in vars(module) else "forward"
 
 
-def _layers(decoder) -> list[torch.nn.Module]:
-    """The layers of a decoder that a norm of ours follows."""
-    return [each for each in decoder.layers if type(each).__name__ in _LAYERS]
-
-
 def unpatch(model):
     """Undoes patch. Returns the model. Raises RuntimeError for a model that is not patched."""
     if not hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is not patched")
-    before, done, replaced = getattr(model, _STATE)
+    state = getattr(model, _STATE)
     modules = dict(model.named_modules())
-    for name, forward in replaced.items():
+    for name, (replacement, forward) in state.replaced.items():
         module = modules[name]
         place = _place_of_forward(module)
         if forward is None and place == "forward":
             vars(module).pop(place, None)
         else:
             vars(module)[place] = forward or types.MethodType(type(module).forward, module)
-        if done[name] == "mask":
-            _calls.unfollow(_layers(module))
-        if type(module).__name__ in _MERGED:
-            _merged.part(module, _MERGED[type(module).__name__])
-    model.set_attn_implementation(before)
+        vars(module).pop(_calls.NORM, None)
+        if replacement.what == "mask":
+            _calls.unfollow(module.layers)
+        if replacement.merged:
+            _merged.part(module, replacement.merged)
+    _restore(state.implementations)
     object.__delattr__(model, _STATE)
     return model
 
 
 def report(model) -> dict[str, str]:
-    """Which modules of a patched model call Switchyard: module name to operator. Attention is the whole model's."""
-    return dict(getattr(model, _STATE, (None, {}, {}))[1])
+    """What the modules of a model call: module name to operators, such as "attention, rotary", or to "unchanged: " and the
+    reason. Attention is listed for each layer, also where attn_implementation="switchyard" was asked for without patch."""
+    state = getattr(model, _STATE, None)
+    calls = {} if state is None else {name: each.what for name, (each, _) in state.replaced.items()}
+    unchanged = {} if state is None else state.unchanged
+    return _report.merged(_report.attention_calls(model), calls, unchanged)

@@ -1,0 +1,140 @@
+"""Attention to a cache of keys and values, which new ones are written into: for inference, without gradients."""
+
+import torch
+
+from ..torch import attention, attention_decode, rotary
+from ..torch._types import indices
+from ._functions import alibi
+
+_MOST_DECODE_QUERIES = 16  # attention_decode's
+
+
+def _refuse(text: str):
+    raise RuntimeError(f"switchyard.flash_attn: {text}")
+
+
+def _turned(x, cos, sin, interleaved, used, in_order):
+    """x [batch, tokens, heads, dim] turned by its places behind `used` keys, or all tokens by the first's."""
+    positions = used[:, None].long() + (torch.arange(x.shape[1], device=x.device) if in_order else 0)
+    style = "interleaved" if interleaved else "half"
+    positions = positions.expand(x.shape[:2]).contiguous()
+    out = rotary(x.transpose(1, 2), None, cos, sin, positions=positions, rotary_dim=2 * cos.shape[1], style=style)
+    return out.transpose(1, 2)
+
+
+def _append(cache, new, used, rows, block_table):
+    """Writes [batch, tokens, heads, dim] behind the keys in use."""
+    at = used[:, None].long() + torch.arange(new.shape[1], device=new.device)
+    if block_table is None:
+        cache[rows[:, None].long(), at] = new
+        return
+    size = cache.shape[1]
+    cache[block_table.long().gather(1, at // size), at % size] = new
+
+
+def flash_attn_with_kvcache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k: torch.Tensor | None = None,
+    v: torch.Tensor | None = None,
+    rotary_cos: torch.Tensor | None = None,
+    rotary_sin: torch.Tensor | None = None,
+    cache_seqlens: int | torch.Tensor | None = None,
+    cache_batch_idx: torch.Tensor | None = None,
+    cache_leftpad: torch.Tensor | None = None,
+    block_table: torch.Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: torch.Tensor | None = None,
+    num_splits: int = 0,
+    return_softmax_lse: bool = False,
+):
+    """Attention of q [batch, seqlen_q, heads, head_dim] to k_cache and v_cache [rows, seqlen_cache, heads_kv, head_dim], or
+    with block_table [pages, page_size, heads_kv, head_dim].
+
+    k and v, [batch, seqlen_new, heads_kv, head_dim], are written into the cache behind the cache_seqlens keys of each
+    sequence, after they were turned by rotary_cos and rotary_sin [positions, rotary_dim / 2], by which q is turned too: each
+    token by its place with `causal` or a window, else all by the first new one's. cache_batch_idx: each sequence's row of the
+    cache. cache_leftpad: how many of a row's first keys are none. num_splits: how many blocks share a row of the cache is
+    the kernel's choice. Returns [batch, seqlen_q, heads, head_dim], and with return_softmax_lse the LSE [batch, heads,
+    seqlen_q].
+    """
+    if block_table is not None and (cache_batch_idx is not None or cache_leftpad is not None):
+        _refuse("pages take neither cache_batch_idx nor cache_leftpad")
+    if (k is None) != (v is None):
+        _refuse("k and v are given together")
+    if k is not None and cache_seqlens is None:
+        _refuse("k and v need cache_seqlens: where they are written")
+    if rotary_cos is not None and (k is None or rotary_sin is None):
+        _refuse("rotary_cos needs rotary_sin and the k that it turns")
+    batch, seqlen_q = q.shape[:2]
+    with torch.no_grad():
+        return _run(q, k_cache, v_cache, k, v, rotary_cos, rotary_sin,
+                    _lengths(cache_seqlens, batch, q.device), _rows(cache_batch_idx, batch, q.device), cache_leftpad,
+                    cache_batch_idx is not None, indices(block_table), softmax_scale, causal, tuple(window_size), softcap,
+                    rotary_interleaved, alibi_slopes, return_softmax_lse)  # fmt: skip
+
+
+def _lengths(given, batch, device):
+    if given is None or isinstance(given, torch.Tensor):
+        return indices(given)
+    return torch.full((batch,), given, dtype=torch.int32, device=device)
+
+
+def _rows(given, batch, device):
+    return torch.arange(batch, device=device) if given is None else given
+
+
+def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pages, scale, causal, window, softcap, interleaved,
+         slopes, with_lse):  # fmt: skip
+    batch, seqlen_q, heads, _ = q.shape
+    if k is not None:
+        if cos is not None:
+            q = _turned(q, cos, sin, interleaved, used, causal or window != (-1, -1))
+            k = _turned(k, cos, sin, interleaved, used, True)
+        _append(k_cache, k, used, rows, pages)
+        _append(v_cache, v, used, rows, pages)
+        used = used + k.shape[1]
+    longest = k_cache.shape[1] if pages is None else pages.shape[1] * k_cache.shape[1]
+    if pages is None:
+        if has_rows:
+            k_cache, v_cache = k_cache.index_select(0, rows), v_cache.index_select(0, rows)
+        keys, values = k_cache[:batch].transpose(1, 2), v_cache[:batch].transpose(1, 2)
+    else:
+        keys, values = k_cache, v_cache
+        if used is None:
+            used = torch.full((batch,), longest, dtype=torch.int32, device=q.device)
+    slopes, bias = _added(slopes, leftpad, used, seqlen_q, longest, q)
+    queries = q.transpose(1, 2)
+    is_step = seqlen_q <= _MOST_DECODE_QUERIES and q.dtype != torch.float32 and bias is None
+    is_step = is_step and window[1] < 0 and (causal or window[0] < 0)  # what attention_decode has
+    if is_step:
+        out, lse = attention_decode(queries, keys, values, causal=causal, seqused_k=used, block_table=pages, scale=scale,
+                                    window_left=window[0], soft_cap=softcap, alibi_slopes=slopes, return_lse=True)  # fmt: skip
+    else:
+        out, lse = attention(queries, keys, values, causal=causal, bias=bias, scale=scale, window=window, soft_cap=softcap,
+                             alibi_slopes=slopes, seqused_k=used, block_table=pages, return_lse=True)  # fmt: skip
+    out = out.transpose(1, 2)
+    return (out, lse.masked_fill(lse == -torch.inf, torch.inf)) if with_lse else out
+
+
+def _added(slopes, leftpad, used, n, m, q):
+    """Slopes of heads, and what is added to scores for those of each sequence and for padding on the left."""
+    if slopes is not None and slopes.dim() == 2:
+        if used is None:
+            slopes, bias = alibi(slopes, n, m, q)
+        else:  # distances count from each sequence's last key
+            i, j = torch.arange(n, device=q.device)[:, None], torch.arange(m, device=q.device)[None, :]
+            distance = (i + used[:, None, None] - n - j).abs()
+            slopes, bias = None, (-slopes[:, :, None, None].float() * distance[:, None]).to(q.dtype)
+    else:
+        bias = None
+    if leftpad is not None:
+        seen = torch.arange(m, device=q.device) >= leftpad[:, None]
+        none = torch.zeros((), dtype=q.dtype, device=q.device) if bias is None else bias
+        bias = none.masked_fill(~seen[:, None, None, :], -torch.inf)
+    return slopes, bias

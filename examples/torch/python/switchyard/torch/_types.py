@@ -1,0 +1,22 @@
+"""Tensors beside a call's main ones in the types that kernels read. Conversions are on the device and wait for nothing."""
+
+import torch
+
+_INTEGERS = frozenset((torch.int32, torch.int64, torch.int16, torch.uint8, torch.int8))
+
+
+def indices(x: torch.Tensor | None, dtype: torch.dtype = torch.int32) -> torch.Tensor | None:
+    """Lengths, offsets, positions and page numbers, given as integers of any type. Others are left for the op to refuse."""
+    return x if x is None or x.dtype is dtype or x.dtype not in _INTEGERS else x.to(dtype)
+
+
+def wide(x: torch.Tensor | None) -> torch.Tensor | None:
+    """A number or a few for each head, in f32; its gradient has its own type."""
+    return x if x is None or x.dtype is torch.float32 or not x.is_floating_point() else x.float()
+
+
+def weights(like: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None = None):
+    """A norm's weight and bias, of one type: the rows' or f32."""
+    if (weight is not None and weight.dtype is not like.dtype) or (bias is not None and bias.dtype is not like.dtype):
+        return wide(weight), wide(bias)
+    return weight, bias
