@@ -214,6 +214,70 @@ TEST_CASE("a node that was declined fails its graph", "[ggml]") {
   CHECK(log.lines()[0].find("ARGSORT") != std::string::npos);
 }
 
+// A graph's allocator gives the memory of what is read no more to later nodes, at any offset.
+TEST_CASE("nodes that one call could compute do not overwrite what it reads", "[ggml]") {
+  constexpr std::int64_t columns = 96;
+  constexpr std::int64_t rows = 512;
+  constexpr std::size_t bytes = columns * rows * sizeof(float);
+  constexpr std::size_t row_bytes = columns * sizeof(float);
+  const loaded library;
+  const backend_pointer backend{ggml_backend_dev_init(library.cpu(), nullptr)};
+  const buffer_pointer buffer{ggml_backend_alloc_buffer(backend.get(), 8 * bytes)};
+  for (const bool with_sum : {false, true}) {
+    for (const std::size_t distance : {std::size_t{0}, row_bytes, 64 * row_bytes}) {
+      CAPTURE(with_sum, distance);
+      const context_pointer context = make_context();
+      ggml_tensor* const x = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, columns, rows);
+      ggml_tensor* const y = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, columns, rows);
+      ggml_tensor* const gamma = ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, columns);
+      ggml_tensor* const sum = with_sum ? ggml_add(context.get(), x, y) : x;
+      ggml_tensor* const norm = ggml_rms_norm(context.get(), sum, 1e-5F);
+      ggml_tensor* const product = ggml_mul(context.get(), norm, gamma);
+      auto* const base = static_cast<char*>(ggml_backend_buffer_get_base(buffer.get()));
+      const auto place = [&](ggml_tensor* tensor, std::size_t offset) {
+        REQUIRE(ggml_backend_tensor_alloc(buffer.get(), tensor, base + offset) == GGML_STATUS_SUCCESS);
+      };
+      place(x, 0);
+      place(product, distance);
+      place(y, 3 * bytes);
+      place(norm, 4 * bytes);
+      place(gamma, 5 * bytes);
+      if (with_sum) place(sum, 6 * bytes);
+      ggml_cgraph* const graph = ggml_new_graph(context.get());
+      ggml_build_forward_expand(graph, product);
+      std::mt19937 random{static_cast<unsigned>(distance)};
+      std::normal_distribution<float> normal;
+      std::vector<float> values(3 * columns * rows);
+      for (float& each : values) each = normal(random);
+      const float* const x_values = values.data();
+      const float* const y_values = x_values + columns * rows;
+      const float* const factors = y_values + columns * rows;
+      ggml_backend_tensor_set(x, x_values, 0, bytes);
+      ggml_backend_tensor_set(y, y_values, 0, bytes);
+      ggml_backend_tensor_set(gamma, factors, 0, row_bytes);
+      REQUIRE(ggml_backend_graph_compute(backend.get(), graph) == GGML_STATUS_SUCCESS);
+      std::vector<float> found(columns * rows);
+      ggml_backend_tensor_get(product, found.data(), 0, bytes);
+      double worst = 0;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const auto at = [&](std::int64_t i) {
+          const double value = static_cast<double>(x_values[row * columns + i]);
+          return with_sum ? value + static_cast<double>(y_values[row * columns + i]) : value;
+        };
+        double squares = 0;
+        for (std::int64_t i = 0; i < columns; ++i) squares += at(i) * at(i);
+        for (std::int64_t i = 0; i < columns; ++i) {
+          const double expected =
+              at(i) / std::sqrt(squares / columns + 1e-5) * static_cast<double>(factors[i]);
+          const double is = static_cast<double>(found[static_cast<std::size_t>(row * columns + i)]);
+          if (!(std::fabs(is - expected) <= worst)) worst = std::fabs(is - expected);
+        }
+      }
+      CHECK(worst < 1e-4);
+    }
+  }
+}
+
 TEST_CASE("two models are computed at once", "[ggml]") {
   const loaded library;
   std::array<double, 2> worst{};

@@ -1,3 +1,4 @@
+#include <cstddef>
 #include <cstdint>
 
 #include <switchyard/operators/layer_norm.hpp>
@@ -11,6 +12,19 @@ namespace switchyard_ggml {
 namespace sy = switchyard;
 using sy::operators::layer_norm;
 using sy::operators::rms_norm;
+
+namespace {
+
+/// Whether a call may write `out` while it reads `in`: they lie apart, or row on row. Memory of what later
+/// nodes need no more is reused, at any offset, so that joined nodes may meet.
+[[nodiscard]] bool is_writable(const ggml_tensor* out, const ggml_tensor* in) {
+  const auto* const first = static_cast<const std::byte*>(out->data);
+  const auto* const other = static_cast<const std::byte*>(in->data);
+  if (first + ggml_nbytes(out) <= other || other + ggml_nbytes(in) <= first) return true;
+  return first == other && ggml_are_same_shape(out, in) && ggml_are_same_stride(out, in);
+}
+
+}  // namespace
 
 bool make_norm(calls& with, const ggml_tensor* node) {
   const ggml_tensor* const x = node->src[0];
@@ -39,10 +53,12 @@ bool make_scaled_norm(calls& with, const ggml_tensor* sum, const ggml_tensor* no
     if (each->type != GGML_TYPE_F32) return false;
   }
   if (gamma->ne[0] != x->ne[0] || ggml_nrows(gamma) != 1 || gamma->nb[0] != sizeof(float)) return false;
+  if (!is_writable(product, x) || !is_writable(product, gamma)) return false;
   if (sum != nullptr) {
     if (residual->type != GGML_TYPE_F32 || sum->type != GGML_TYPE_F32 || !ggml_are_same_shape(x, residual))
       return false;
-    if (sum->data == product->data) return false;
+    if (!is_writable(product, residual) || !is_writable(product, sum) || sum->data == product->data)
+      return false;
     for (const ggml_tensor* each : {x, residual, sum, product}) {
       if (!row_stride(each)) return false;
     }
