@@ -17,7 +17,7 @@ from invented import Checks
 from test_example import normalise
 
 DOCUMENTS = ["README.md", ".github/CONTRIBUTING.md", ".github/CHANGELOG.md", ".github/VERSIONS.md",
-             "cmake/README.md", "examples/README.md", "examples/llm/README.md", "examples/switchyard/README.md",
+             "cmake/README.md", "examples/README.md", "examples/ggml/README.md", "examples/llm/README.md", "examples/switchyard/README.md",
              "examples/torch/README.md", "include/switchyard/README.md", "kernels/README.md",
              "kernels/matmul/NOTES.md", "tables/README.md", "tests/README.md", "tests/benchmarks/README.md"]
 MOST_WORDS = 1200  # of README.md

@@ -1,0 +1,28 @@
+#include "calls.hpp"
+
+#include "operators.hpp"
+
+namespace switchyard_ggml {
+
+namespace ops = switchyard::operators;
+
+template <class Operator>
+bool calls::make(const typename Operator::arguments& call) {
+  if (is_asking()) return with_.of<Operator>().serves(call);
+  with_.of<Operator>().run(stream_, call);
+  return true;
+}
+
+template bool calls::make<ops::matmul_quantized>(const ops::matmul_quantized::arguments&);
+template bool calls::make<ops::embedding>(const ops::embedding::arguments&);
+template bool calls::make<ops::rms_norm>(const ops::rms_norm::arguments&);
+template bool calls::make<ops::layer_norm>(const ops::layer_norm::arguments&);
+template bool calls::make<ops::rotary>(const ops::rotary::arguments&);
+template bool calls::make<ops::attention_forward>(const ops::attention_forward::arguments&);
+template bool calls::make<ops::softmax>(const ops::softmax::arguments&);
+template bool calls::make<ops::gated_activation>(const ops::gated_activation::arguments&);
+template bool calls::make<elements>(const elements::arguments&);
+template bool calls::make<set_rows>(const set_rows::arguments&);
+template bool calls::make<rope_table>(const rope_table::arguments&);
+
+}  // namespace switchyard_ggml

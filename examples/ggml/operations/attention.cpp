@@ -1,0 +1,113 @@
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include <switchyard/operators/attention_forward.hpp>
+
+#include "../operations.hpp"
+#include "elements_call.hpp"
+
+namespace switchyard_ggml {
+
+namespace sy = switchyard;
+using sy::operators::attention_forward;
+
+namespace {
+
+/// [batch, tokens, heads, dim] of a view whose dimensions are dim, `tokens` and `heads` in this order of
+/// indices, and batch.
+[[nodiscard]] sy::tensor attention_view(const element_view& of, int tokens, int heads) {
+  const std::int64_t bytes = sy::size_of(of.type);
+  return {of.data,
+          of.type,
+          {of.extent[3], of.extent[tokens], of.extent[heads], of.extent[0]},
+          {of.stride[3] / bytes, of.stride[tokens] / bytes, of.stride[heads] / bytes, 1}};
+}
+
+[[nodiscard]] std::int64_t bytes_of(const element_view& of) {
+  return of.extent[0] * of.extent[1] * of.extent[2] * of.extent[3] * sy::size_of(of.type);
+}
+
+/// `of` in another type, in memory until the next node.
+[[nodiscard]] std::optional<element_view> converted(calls& with, const element_view& of, sy::dtype type) {
+  if (of.type == type) return of;
+  element_view out = dense_view(nullptr, type, of);
+  out.data = with.scratch(bytes_of(out));
+  if (!with.make<elements>(element_call(element_function::copy, of, nullptr, out))) return std::nullopt;
+  return out;
+}
+
+/// The mask as a bias of the queries' type: [batch, heads, tokens, keys], where a 1 is shared by all. ALiBi's
+/// slopes differ by head, so that the bias has all heads then.
+[[nodiscard]] std::optional<element_view> bias_of(calls& with, const ggml_tensor* node, sy::dtype type) {
+  const ggml_tensor* const q = node->src[0];
+  element_view mask = view_of(with, node->src[3]);
+  const auto largest = parameter<float>(node, 1);
+  mask.extent[1] = q->ne[1];  // it may have more rows
+  if (largest <= 0) return converted(with, mask, type);
+  element_view out = mask;
+  out.extent[2] = q->ne[2];
+  out = dense_view(nullptr, type, out);
+  out.data = with.scratch(bytes_of(out));
+  const element_view first{out};
+  if (!with.make<elements>(element_call(element_function::masked_score, first, &mask, out, 0, largest)))
+    return std::nullopt;
+  return out;
+}
+
+[[nodiscard]] bool is_element_aligned(const ggml_tensor* of) {
+  return element_strides(of).has_value();
+}
+
+}  // namespace
+
+/// In the type of keys and values: queries and results are converted where theirs is another.
+bool make_attention(calls& with, const ggml_tensor* node) {
+  const ggml_tensor* const q = node->src[0];
+  const ggml_tensor* const k = node->src[1];
+  const ggml_tensor* const v = node->src[2];
+  const ggml_tensor* const mask = node->src[3];
+  const ggml_tensor* const sinks = node->src[4];
+  const auto type = dtype_of(k);
+  if (!type || k->type != v->type || !dtype_of(q) || !dtype_of(node)) return false;
+  for (const ggml_tensor* each : {q, k, v, node}) {
+    if (!is_element_aligned(each)) return false;
+  }
+  if (mask != nullptr) {
+    if (!is_element_aligned(mask) || mask->ne[0] != k->ne[1]) return false;
+    if (mask->ne[2] != 1 && mask->ne[2] != q->ne[2]) return false;
+    if (mask->ne[3] != 1 && mask->ne[3] != q->ne[3]) return false;
+  }
+  const auto queries = converted(with, view_of(with, q), *type);
+  if (!queries) return false;
+  const element_view out = view_of(with, node);
+  element_view result = out;
+  if (out.type != *type) {
+    result = dense_view(nullptr, *type, out);
+    result.data = with.scratch(bytes_of(result));
+  }
+  attention_forward::options options;
+  options.scale = parameter<float>(node, 0);
+  options.soft_cap = parameter<float>(node, 2);
+  if (sinks != nullptr) {
+    options.sinks = sy::const_tensor{with.address(sinks), sy::dtype::f32, {sinks->ne[0]}};
+  }
+  if (mask != nullptr) {
+    const auto bias = bias_of(with, node, *type);
+    if (!bias) return false;
+    const std::int64_t bytes = sy::size_of(bias->type);
+    options.bias =
+        sy::const_tensor{bias->data,
+                         bias->type,
+                         {bias->extent[3], bias->extent[2], bias->extent[1], bias->extent[0]},
+                         {bias->stride[3] / bytes, bias->stride[2] / bytes, bias->stride[1] / bytes, 1}};
+  }
+  if (!with.make<attention_forward>(attention_forward::call(
+          attention_view(*queries, 1, 2), attention_view(view_of(with, k), 1, 2),
+          attention_view(view_of(with, v), 1, 2), attention_view(result, 2, 1), options)))
+    return false;
+  if (out.type == *type) return true;
+  return with.make<elements>(element_call(element_function::copy, result, nullptr, out));
+}
+
+}  // namespace switchyard_ggml

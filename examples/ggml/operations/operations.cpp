@@ -1,0 +1,36 @@
+#include "../operations.hpp"
+
+namespace switchyard_ggml {
+
+bool make_calls(calls& with, const ggml_tensor* node) {
+  switch (node->op) {
+    case GGML_OP_NONE:
+    case GGML_OP_RESHAPE:
+    case GGML_OP_VIEW:
+    case GGML_OP_PERMUTE:
+    case GGML_OP_TRANSPOSE:
+      return true;
+    case GGML_OP_MUL_MAT:
+      return make_product(with, node);
+    case GGML_OP_GET_ROWS:
+      return make_get_rows(with, node);
+    case GGML_OP_SET_ROWS:
+      return make_set_rows(with, node);
+    case GGML_OP_RMS_NORM:
+    case GGML_OP_NORM:
+      return make_norm(with, node);
+    case GGML_OP_ROPE:
+    case GGML_OP_ROPE_BACK:
+      return make_rope(with, node);
+    case GGML_OP_FLASH_ATTN_EXT:
+      return make_attention(with, node);
+    case GGML_OP_SOFT_MAX:
+      return make_softmax(with, node);
+    case GGML_OP_GLU:
+      return make_gated(with, node);
+    default:
+      return make_elements(with, node);
+  }
+}
+
+}  // namespace switchyard_ggml
