@@ -20,6 +20,7 @@
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "tests/catch.hpp"
+#include "tests/environment.hpp"
 
 namespace {
 
@@ -84,7 +85,7 @@ using buffer_pointer = std::unique_ptr<ggml_backend_buffer, context_deleter>;
 /// rms_norm(w x), on a backend of its own, against double precision.
 class small_graph {
  public:
-  small_graph(ggml_backend_dev_t on, unsigned seed)
+  small_graph(ggml_backend_dev_t on, std::uint32_t seed)
       : backend_{ggml_backend_dev_init(on, nullptr)}, context_{make_context()} {
     w_ = ggml_new_tensor_2d(context_.get(), GGML_TYPE_F32, columns, rows);
     x_ = ggml_new_tensor_2d(context_.get(), GGML_TYPE_F32, columns, tokens);
@@ -143,9 +144,10 @@ class small_graph {
 }  // namespace
 
 TEST_CASE("a graph is computed, again after unloading and loading", "[ggml]") {
+  const std::uint32_t seed = switchyard::test::fresh_seed();
   for (unsigned round = 0; round < 3; ++round) {
     const loaded library;
-    small_graph graph{library.cpu(), round};
+    small_graph graph{library.cpu(), seed + round};
     CHECK(graph.compute() == GGML_STATUS_SUCCESS);
     CHECK(graph.worst_difference() < 1e-4);
   }
@@ -223,6 +225,7 @@ TEST_CASE("nodes that one call could compute do not overwrite what it reads", "[
   const loaded library;
   const backend_pointer backend{ggml_backend_dev_init(library.cpu(), nullptr)};
   const buffer_pointer buffer{ggml_backend_alloc_buffer(backend.get(), 8 * bytes)};
+  const std::uint32_t seed = switchyard::test::fresh_seed();
   for (const bool with_sum : {false, true}) {
     for (const std::size_t distance : {std::size_t{0}, row_bytes, 64 * row_bytes}) {
       CAPTURE(with_sum, distance);
@@ -245,7 +248,7 @@ TEST_CASE("nodes that one call could compute do not overwrite what it reads", "[
       if (with_sum) place(sum, 6 * bytes);
       ggml_cgraph* const graph = ggml_new_graph(context.get());
       ggml_build_forward_expand(graph, product);
-      std::mt19937 random{static_cast<unsigned>(distance)};
+      std::mt19937 random{seed};
       std::normal_distribution<float> normal;
       std::vector<float> values(3 * columns * rows);
       for (float& each : values) each = normal(random);
@@ -280,11 +283,12 @@ TEST_CASE("nodes that one call could compute do not overwrite what it reads", "[
 
 TEST_CASE("two models are computed at once", "[ggml]") {
   const loaded library;
+  const std::uint32_t seed = switchyard::test::fresh_seed();
   std::array<double, 2> worst{};
   std::array<std::thread, 2> both;
   for (std::size_t i = 0; i < both.size(); ++i) {
     both[i] = std::thread{[&, i] {
-      small_graph graph{library.cpu(), static_cast<unsigned>(i)};
+      small_graph graph{library.cpu(), seed + static_cast<unsigned>(i)};
       for (int round = 0; round < 200; ++round) {
         if (graph.compute() != GGML_STATUS_SUCCESS) worst[i] = 1;
       }

@@ -102,7 +102,7 @@ SWITCHYARD_INLINE void apply(const element_arguments& of, const float* a, const 
   return apply(                                                                                      \
       of, a, b, out, count, slope,                                                                   \
       [](const element_arguments& with, float x, float y, float by) __attribute__((always_inline)) { \
-        static_cast<void>(with), static_cast<void>(y), static_cast<void>(by);                        \
+        static_cast<void>(with), static_cast<void>(x), static_cast<void>(y), static_cast<void>(by);  \
         return expression;                                                                           \
       })
 
