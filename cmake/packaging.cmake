@@ -5,6 +5,10 @@ set(SWITCHYARD_INSTALL_CMAKE "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
 set(SWITCHYARD_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/switchyard")
 
 install(TARGETS switchyard EXPORT switchyard FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+# Optional: a build of single targets may not have made it.
+install(TARGETS switchyard_compiled EXPORT switchyard-compiled ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" OPTIONAL)
+install(EXPORT switchyard-compiled NAMESPACE switchyard:: FILE switchyard-compiled-targets.cmake
+  DESTINATION "${SWITCHYARD_INSTALL_CMAKE}")
 # Programs find the data of the installation whose headers they are built with.
 install(CODE "
   if(NOT CMAKE_INSTALL_PREFIX MATCHES \"_CPack_Packages\")  # a package is installed elsewhere

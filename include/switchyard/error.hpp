@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/base/text.hpp>
+#include <switchyard/base/compiled.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -55,18 +55,12 @@ enum class error_code : int {
 
 class error : public std::runtime_error {
  public:
-  error(error_code code, const std::string& message)
-      : std::runtime_error{"[switchyard." + std::to_string(static_cast<int>(code)) + "] " +
-                           text::printable(message)},
-        code_{code} {}
+  error(error_code code, const std::string& message);
 
   [[nodiscard]] error_code code() const noexcept { return code_; }
 
   /// The text without its number, for an error that replaces this one.
-  [[nodiscard]] std::string_view message() const noexcept {
-    const std::string_view all = what();
-    return all.substr(all.find("] ") + 2);
-  }
+  [[nodiscard]] std::string_view message() const noexcept;
 
  private:
   error_code code_;
@@ -112,3 +106,7 @@ class call_error : public error {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/error_impl.hpp>
+#endif

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <string>
 
+#include <switchyard/base/compiled.hpp>
+
 namespace switchyard {
 inline namespace v0 {
 
@@ -14,11 +16,11 @@ inline namespace v0 {
 
 /// A line that warns of it. `variable` named the pipe or file; `effect` says what ends: "nothing more is
 /// logged".
-[[nodiscard]] inline std::string closed_warning(const char* variable, int error, const char* effect) {
-  return std::string{"switchyard: warning: "} + variable +
-         (error == EPIPE ? ": its pipe has no reader: " : ": its file has reached the size limit: ") +
-         effect + '\n';
-}
+[[nodiscard]] std::string closed_warning(const char* variable, int error, const char* effect);
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/base/closed_output_impl.hpp>
+#endif

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <ctime>
 #include <string>
-#include <sys/stat.h>
+
+#include <switchyard/base/compiled.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -14,18 +15,7 @@ class file_signature {
  public:
   /// Nothing is there, as far as is known.
   file_signature() = default;
-  explicit file_signature(const std::string& path) {
-    struct stat found {};
-    if (::stat(path.c_str(), &found) != 0) {
-      error_ = errno;
-      return;
-    }
-    written_ns_ = nanoseconds(found.st_mtim);
-    changed_ns_ = nanoseconds(found.st_ctim);
-    size_ = found.st_size;
-    inode_ = found.st_ino;
-    device_ = found.st_dev;
-  }
+  explicit file_signature(const std::string& path);
 
   [[nodiscard]] bool is_gone() const noexcept { return error_ == ENOENT || error_ == ENOTDIR; }
   /// Why nothing can be said of the file; 0 where something can.
@@ -48,3 +38,7 @@ class file_signature {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/base/file_signature_impl.hpp>
+#endif

@@ -5,10 +5,9 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <new>
 #include <thread>
-#include <utility>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/fork.hpp>
 
 namespace switchyard {
@@ -24,44 +23,16 @@ class repeating_thread {
   ~repeating_thread() { stop(); }
 
   /// Starts, or starts again at another interval. `action` must not throw.
-  void start(std::chrono::milliseconds interval, std::function<void()> action) {
-    const std::scoped_lock changing{change_mutex_};
-    end();
-    is_stopped_ = false;
-    thread_ = std::thread{[this, interval, action = std::move(action)] {
-      std::unique_lock waiting{mutex_};
-      while (!wake_.wait_for(waiting, interval, [this] { return is_stopped_; })) {
-        waiting.unlock();
-        action();
-        waiting.lock();
-      }
-    }};
-  }
+  void start(std::chrono::milliseconds interval, std::function<void()> action);
 
   /// Waits for an action under way.
-  void stop() noexcept {
-    const std::scoped_lock changing{change_mutex_};
-    end();
-  }
+  void stop() noexcept;
 
  private:
-  void end() noexcept {
-    {
-      const std::scoped_lock lock{mutex_};
-      is_stopped_ = true;
-    }
-    wake_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
+  void end() noexcept;
 
   // What belongs to the parent's threads is abandoned, not destroyed: they may hold the locks.
-  static void renew(void* object) noexcept {
-    auto& mine = *static_cast<repeating_thread*>(object);
-    new (&mine.change_mutex_) std::mutex;
-    new (&mine.mutex_) std::mutex;
-    new (&mine.wake_) std::condition_variable;
-    new (&mine.thread_) std::thread;
-  }
+  static void renew(void* object) noexcept;
 
   // Outside fork_gate, since stop() holds it while it waits for an action.
   std::mutex change_mutex_;  // one start or stop at a time; the thread never takes it
@@ -74,3 +45,7 @@ class repeating_thread {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/base/repeating_thread_impl.hpp>
+#endif

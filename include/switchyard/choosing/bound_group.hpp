@@ -11,21 +11,19 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/row_index.hpp>
 #include <switchyard/choosing/row_slots.hpp>
 #include <switchyard/expression/arithmetic.hpp>
 #include <switchyard/expression/joint_program.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/operator.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 /// Binary logarithm of a cost; negative for a fault and for less than 1.
-[[nodiscard]] inline float log_cost(integer_result cost) noexcept {
-  return cost.why == fault::none && cost.value >= 1 ? __builtin_log2f(static_cast<float>(cost.value)) : -1;
-}
+[[nodiscard]] float log_cost(integer_result cost) noexcept;
 
 /// The candidates that an id of a group may mean, best fit first, and whether their blobs changed.
 struct named_candidates {
@@ -58,11 +56,7 @@ struct bound_time {
 class row_growth {
  public:
   /// Adds the row's next slower variant that may serve, whose cost at the problem is `cost`.
-  void add(const bound_time& time, float cost) noexcept {
-    if (is_known_ || time.cost < 0 || cost < 0) return;
-    is_known_ = true;
-    others_ = cost - time.cost;
-  }
+  void add(const bound_time& time, float cost) noexcept;
 
   /// Binary logarithm of what a time of the row is multiplied by.
   [[nodiscard]] float of(const bound_time& time, float cost) const noexcept {
@@ -91,44 +85,10 @@ struct bound_dimension {
   std::vector<std::int64_t> levels;  ///< for `exact`: the rows' values, ascending
 
   /// A problem's value; 0 where a quantity has none.
-  [[nodiscard]] std::int64_t value(problem_view problem, joint_program::values& computed) const noexcept {
-    if (axis != no_index) return problem[axis];
-    const integer_result out = computed.of(quantity);
-    return out.why == fault::none ? out.value : 0;
-  }
+  [[nodiscard]] std::int64_t value(problem_view problem, joint_program::values& computed) const noexcept;
 
   /// A problem's place along the dimension; false when no row has its value on an exact axis.
-  [[nodiscard]] bool place(problem_view problem, joint_program::values& computed, float& out) const noexcept {
-    const std::int64_t here = value(problem, computed);
-    switch (rule.metric) {
-      case axis_metric::log:
-        out = __builtin_log2f(static_cast<float>(here < 1 ? 1 : here)) / static_cast<float>(rule.unit);
-        return true;
-      case axis_metric::linear:
-        out = static_cast<float>(static_cast<double>(here) / rule.unit);
-        if (out > linear_end) out = linear_end;
-        if (out < -linear_end) out = -linear_end;
-        return true;
-      case axis_metric::ignore:
-        out = 0;
-        return true;
-      case axis_metric::exact:
-        break;
-    }
-    std::size_t low = 0;
-    std::size_t high = levels.size();
-    while (low < high) {
-      const std::size_t middle = (low + high) / 2;
-      if (levels[middle] < here) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (low == levels.size() || levels[low] != here) return false;
-    out = static_cast<float>(low) * exact_spacing;
-    return true;
-  }
+  [[nodiscard]] bool place(problem_view problem, joint_program::values& computed, float& out) const noexcept;
 };
 
 /// Rows made ready for a device: those of one table, or of all tables that were measured on it.
@@ -180,43 +140,21 @@ struct bound_group {
   }
 
   /// The row that was measured at exactly these sizes, or no_index.
-  [[nodiscard]] std::uint32_t find_row(problem_view problem) const noexcept {
-    std::array<std::int64_t, max_dimensions>
-        sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_sizes writes it
-    return slots.find(read_sizes(problem, sizes), at.data());
-  }
+  [[nodiscard]] std::uint32_t find_row(problem_view problem) const noexcept;
 
   /// A problem's values of the group's axes, as rows have them.
   [[nodiscard]] problem_view read_sizes(problem_view problem,
-                                        std::array<std::int64_t, max_dimensions>& out) const noexcept {
-    const std::size_t count = axes.size();
-    for (std::size_t i = 0; i < count; ++i) out[i] = problem[axes[i]];
-    return {out.data(), count};
-  }
+                                        std::array<std::int64_t, max_dimensions>& out) const noexcept;
 
   /// A problem's place in the group's metric; false when no row has its value on an exact axis.
   [[nodiscard]] bool place(problem_view problem, joint_program::values& computed,
-                           std::span<float> out) const noexcept {
-    for (std::size_t i = 0; i < dimensions.size(); ++i) {
-      if (!dimensions[i].place(problem, computed, out[i])) return false;
-    }
-    return true;
-  }
+                           std::span<float> out) const noexcept;
 
   /// Binary logarithm of the cost of an id at a problem; negative: none.
-  [[nodiscard]] float cost_of(std::uint32_t id, joint_program::values& computed) const noexcept {
-    const std::uint32_t cost = named[id].cost;
-    return cost == no_index ? -1 : log_cost(computed.of(cost));
-  }
+  [[nodiscard]] float cost_of(std::uint32_t id, joint_program::values& computed) const noexcept;
 
   /// Whether a candidate's blobs changed since the rows were measured under this id.
-  [[nodiscard]] bool is_stale(std::uint32_t id, std::uint32_t candidate) const noexcept {
-    const named_candidates& meant = named[id];
-    for (std::size_t i = 0; i < meant.candidates.size(); ++i) {
-      if (meant.candidates[i] == candidate) return meant.stale[i];
-    }
-    return false;
-  }
+  [[nodiscard]] bool is_stale(std::uint32_t id, std::uint32_t candidate) const noexcept;
 };
 
 /// A group that decides nothing, because its rows have times of no candidate.
@@ -227,3 +165,7 @@ struct silent_group {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/bound_group_impl.hpp>
+#endif

@@ -4,29 +4,22 @@
 // disk; what does not fit together becomes a warning.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include <switchyard/choosing/bind_groups.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/target.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -47,152 +40,22 @@ namespace detail {
 
 class selector_builder {
  public:
-  selector_builder(const selector_sources& sources, std::vector<std::string>& warned)
-      : sources_{sources}, warned_{warned}, out_{std::make_shared<selector>()} {}
+  selector_builder(const selector_sources& sources, std::vector<std::string>& warned);
 
-  [[nodiscard]] std::shared_ptr<const selector> build() {
-    out_->op = sources_.op;
-    out_->device = sources_.device;
-    out_->manifests = sources_.manifests;
-    add_candidates();
-    const std::function<bool(const std::string&)> is_installed =
-        sources_.is_installed != nullptr ? sources_.is_installed
-                                         : [this](const std::string& id) { return has_variant(id); };
-    candidate_ids ids{*out_, is_installed, warned_};
-    const std::vector<ranked_table> ranked = rank_tables(sources_.device, sources_.overlays, sources_.tables);
-    for (const ranked_table& each : ranked) {
-      out_->tables.push_back(each.source);
-      if (each.overlay) ++out_->overlay_count;
-    }
-    add_denials_and_pins(ids, ranked);
-    group_binder binder{*out_, ids, ranked, warned_};
-    out_->groups = binder.bind();
-    out_->silent = binder.take_silent();
-    ids.count_unknown();
-    add_force(ids);
-    return out_;
-  }
+  [[nodiscard]] std::shared_ptr<const selector> build();
 
  private:
-  void add_candidates() {
-    struct fitting {
-      int fit;
-      const manifest* from;
-    };
-    std::vector<fitting> fitting_manifests;
-    for (const auto& each : sources_.manifests) {
-      if (const auto fit = target_fit(sources_.device, each->target.backend, each->target.arch)) {
-        fitting_manifests.push_back({*fit, each.get()});
-      }
-    }
-    std::stable_sort(fitting_manifests.begin(), fitting_manifests.end(),
-                     [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
-    for (const fitting& each : fitting_manifests) {
-      for (const variant& variant : each.from->variants) {
-        if (has_axes(*sources_.op, variant.type) && has_axes(*sources_.op, variant.cost.value) &&
-            has_axes(*sources_.op, variant.cost_ns.value))
-          out_->candidates.push_back(make_candidate(variant, *each.from));
-      }
-    }
-    std::unordered_map<std::string, std::uint32_t> classes;
-    for (std::uint32_t i = 0; i < out_->candidates.size(); ++i) {
-      const variant& variant = *out_->candidates[i].variant;
-      std::string key;
-      for (const axis_value& value : variant.type) {
-        key += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
-      }
-      const auto [found, is_new] = classes.try_emplace(key, static_cast<std::uint32_t>(out_->classes.size()));
-      if (is_new) out_->classes.push_back({variant.type, {}});
-      out_->classes[found->second].candidates.push_back(i);
-    }
-  }
+  void add_candidates();
 
-  [[nodiscard]] bool has_variant(const std::string& id) {
-    if (installed_.empty()) {
-      for (const auto& each : sources_.manifests) {
-        for (const variant& variant : each->variants) installed_.insert(variant.id);
-      }
-    }
-    return installed_.contains(id);
-  }
+  [[nodiscard]] bool has_variant(const std::string& id);
 
-  [[nodiscard]] candidate make_candidate(const variant& served, const manifest& from) const {
-    candidate out;
-    out.variant = &served;
-    out.from = &from;
-    out.most_shared = sources_.device.attribute("shared_bytes_per_block");
-    if (out.most_shared == 0) return out;  // not known
-    for (const launch& each : served.launches) {
-      if (each.is_fill) continue;
-      if (!each.shared_bytes.is_constant()) {
-        out.shared.push_back(&each.shared_bytes);
-      } else if (each.shared_bytes.evaluate({}).value > out.most_shared) {
-        out.fits = false;
-      }
-    }
-    return out;
-  }
+  [[nodiscard]] candidate make_candidate(const variant& served, const manifest& from) const;
 
-  void add_denials_and_pins(candidate_ids& ids, const std::vector<ranked_table>& ranked) {
-    for (const ranked_table& each : ranked) {
-      if (each.rank != table_rank::this_device) continue;
-      for (const denial& denied : each.source->denials) {
-        if (!has_axes(*sources_.op, denied.type)) continue;
-        const auto* const found = ids.find(denied.variant);
-        if (found == nullptr) {
-          ids.warn_unknown(each.source->path, denied.variant, "a denial");
-          continue;
-        }
-        const auto index = static_cast<std::uint32_t>(out_->denials.size());
-        out_->denials.push_back({denied.type, denied.reason, each.source->path});
-        for (const std::uint32_t i : *found) out_->candidates[i].denials.push_back(index);
-      }
-      for (const pin& pinned : each.source->pins) {
-        if (!has_axes(*sources_.op, pinned.type)) continue;
-        const auto* const found = ids.find(pinned.variant);
-        if (found == nullptr) {
-          ids.warn_unknown(each.source->path, pinned.variant, "a pin");
-          continue;
-        }
-        out_->pins.push_back(
-            {*found, pinned.type, pinned.at, pinned.variant, pinned.reason, each.source->path});
-      }
-    }
-  }
+  void add_denials_and_pins(candidate_ids& ids, const std::vector<ranked_table>& ranked);
 
-  void add_force(const candidate_ids& ids) {
-    if (sources_.force.empty()) return;
-    out_->is_forced = true;
-    out_->force_text = sources_.force;
-    if (const auto* const found = ids.find(sources_.force)) {
-      out_->forced = *found;
-      return;
-    }
-    const auto wanted = split_config(sources_.force);
-    for (std::uint32_t i = 0; i < out_->candidates.size() && !wanted.empty(); ++i) {
-      const variant& variant = *out_->candidates[i].variant;
-      const bool all = std::all_of(wanted.begin(), wanted.end(), [&variant](const auto& pair) {
-        return std::any_of(variant.config.begin(), variant.config.end(), [&pair](const config_entry& entry) {
-          return entry.name == pair.first && std::to_string(entry.value) == pair.second;
-        });
-      });
-      if (all) out_->forced.push_back(i);
-    }
-  }
+  void add_force(const candidate_ids& ids);
 
-  [[nodiscard]] static std::vector<std::pair<std::string, std::string>> split_config(
-      const std::string& text) {
-    std::vector<std::pair<std::string, std::string>> out;
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::string part = text.substr(begin, end - begin);
-      const std::size_t equals = part.find('=');
-      if (equals == std::string::npos) return {};
-      out.emplace_back(part.substr(0, equals), part.substr(equals + 1));
-      begin = end + 1;
-    }
-    return out;
-  }
+  [[nodiscard]] static std::vector<std::pair<std::string, std::string>> split_config(const std::string& text);
 
   const selector_sources& sources_;
   std::vector<std::string>& warned_;
@@ -210,3 +73,7 @@ class selector_builder {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/build_selector_impl.hpp>
+#endif

@@ -4,17 +4,16 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/operator.hpp>
 #include <switchyard/problem/device_properties.hpp>
 
 namespace switchyard {
@@ -33,13 +32,7 @@ struct candidate {
   bool fits = true;                       ///< false: it needs more than that for every problem
 
   /// Whether a block's shared memory fits the device for a problem.
-  [[nodiscard]] bool fits_problem(const evaluation& values) const noexcept {
-    for (const expression* each : shared) {
-      const integer_result bytes = each->evaluate(values);
-      if (bytes.why != fault::none || bytes.value > most_shared) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool fits_problem(const evaluation& values) const noexcept;
 };
 
 /// Candidates that serve the same type values, in heuristic order.
@@ -64,13 +57,7 @@ struct bound_pin {
   std::string reason;
   std::string table;  ///< path
 
-  [[nodiscard]] bool applies(problem_view problem) const noexcept {
-    if (!matches(type, problem)) return false;
-    for (const axis_range& range : at) {
-      if (problem[range.axis] < range.first || problem[range.axis] > range.last) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool applies(problem_view problem) const noexcept;
 };
 
 /// The candidates of one operator on one device.
@@ -83,30 +70,16 @@ struct candidate_set {
 
   /// Whether a candidate may serve a problem: its type and conditions hold, no table denies it, and it works.
   [[nodiscard]] bool admissible(std::uint32_t index, problem_view problem,
-                                unusable_flags unusable) const noexcept {
-    if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
-    const candidate& each = candidates[index];
-    if (!each.fits || !matches(each.variant->type, problem)) return false;
-    for (const std::uint32_t denied : each.denials) {
-      if (matches(denials[denied].type, problem)) return false;
-    }
-    const evaluation values{problem, device.attributes, {}, nullptr};
-    for (const condition& condition : each.variant->conditions) {
-      const integer_result holds = condition.value.evaluate(values);
-      if (holds.why != fault::none || holds.value == 0) return false;
-    }
-    return each.fits_problem(values);
-  }
+                                unusable_flags unusable) const noexcept;
 
   /// The first of these candidates that may serve, or no_index.
   [[nodiscard]] std::uint32_t first_admissible(const std::vector<std::uint32_t>& list, problem_view problem,
-                                               unusable_flags unusable) const noexcept {
-    for (const std::uint32_t index : list) {
-      if (admissible(index, problem, unusable)) return index;
-    }
-    return no_index;
-  }
+                                               unusable_flags unusable) const noexcept;
 };
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/candidates_impl.hpp>
+#endif

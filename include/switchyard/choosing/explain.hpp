@@ -7,23 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include <switchyard/base/text.hpp>
-#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
-#include <switchyard/choosing/explain_rows.hpp>
-#include <switchyard/choosing/find_unfit.hpp>
-#include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/operator.hpp>
-#include <switchyard/problem/argument_axes.hpp>
-#include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -65,191 +56,27 @@ struct explanation {
 namespace detail {
 
 /// Why a candidate may not serve a problem; empty: it may.
-[[nodiscard]] inline std::string find_obstacle(const selector& from, std::uint32_t index,
-                                               problem_view problem, unusable_flags unusable) {
-  const candidate& each = from.candidates[index];
-  for (const axis_value& wanted : each.variant->type) {
-    if (problem[wanted.axis] == wanted.value) continue;
-    const axis_description& axis = from.op->axes[wanted.axis];
-    if (wanted.axis >= from.op->own_axes())
-      return "requires " + std::string{axis.name} + (wanted.value != 0 ? "" : " to be false");
-    return "serves " + std::string{axis.name} + "=" + format_value(axis, wanted.value) + ", not " +
-           format_value(axis, problem[wanted.axis]);
-  }
-  const evaluation values{problem, from.device.attributes, {}, nullptr};
-  if (!each.fits || !each.fits_problem(values)) {
-    for (const expression* shared : each.shared) {
-      const fault why = shared->evaluate(values).why;
-      if (why != fault::none && why != fault::overflow) return "shared_bytes " + std::string{to_string(why)};
-    }
-    return "needs more shared memory than the " + std::to_string(each.most_shared) +
-           " bytes a block can have";
-  }
-  for (const condition& condition : each.variant->conditions) {
-    const integer_result holds = condition.value.evaluate(values);
-    if (holds.why != fault::none)
-      return "requires " + condition.text + ", which " + std::string{to_string(holds.why)};
-    if (holds.value == 0) return "requires " + condition.text;
-  }
-  for (const std::uint32_t denied : each.denials) {
-    const bound_denial& denial = from.denials[denied];
-    if (matches(denial.type, problem)) {
-      return "denied by " + denial.table + (denial.reason.empty() ? "" : ": " + denial.reason);
-    }
-  }
-  if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) {
-    return "could not be loaded; see the warning";
-  }
-  return {};
-}
+[[nodiscard]] std::string find_obstacle(const selector& from, std::uint32_t index, problem_view problem,
+                                        unusable_flags unusable);
 
 /// Why a call does not come to a candidate although selection may: an obstacle, or that it cannot be
 /// computed.
-[[nodiscard]] inline std::string find_reason(const selector& from, std::uint32_t index, problem_view problem,
-                                             unusable_flags unusable) {
-  std::string out = find_obstacle(from, index, problem, unusable);
-  return out.empty() ? find_unfit(from, *from.candidates[index].variant, problem) : out;
-}
-
-[[nodiscard]] inline std::string format_target(const candidate& each) {
-  return each.from->target.backend + " " + each.from->target.arch;
-}
-
-/// Time of a candidate in a row, carried to the problem as selection does, or 0.
-[[nodiscard]] inline double find_time(const bound_group& group, std::uint32_t row, const row_growth& growth,
-                                      std::uint32_t candidate_index, problem_view problem) {
-  for (const bound_time& time : group.row_times(row)) {
-    for (const std::uint32_t index : group.named[time.variant].candidates) {
-      if (index != candidate_index) continue;
-      joint_program::values computed{group.program, problem};
-      const float grown = growth.of(time, group.cost_of(time.variant, computed));
-      return static_cast<double>(time.microseconds) * __builtin_exp2(static_cast<double>(grown));
-    }
-  }
-  return 0;
-}
+[[nodiscard]] std::string find_reason(const selector& from, std::uint32_t index, problem_view problem,
+                                      unusable_flags unusable);
 
 }  // namespace detail
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.
 /// select_fitting() gives the choice that a call comes to. With the call's arguments, a grid that reads them
 /// is judged as well.
-[[nodiscard]] inline explanation explain(const selector& from, problem_view asked, const choice& chosen,
-                                         unusable_flags unusable = {}, const std::byte* arguments = nullptr) {
-  const padded_problem padded{*from.op, asked};
-  const problem_view problem = padded.view();
-  explanation out;
-  out.operator_name = from.op->name;
-  out.problem = format_problem(*from.op, problem);
-  out.device = from.device.name + " (" + from.device.backend + " " + from.device.arch + ")";
-  out.chosen = chosen;
-  if (chosen.variant != no_index) {
-    const candidate& winner = from.candidates[chosen.variant];
-    out.variant = winner.variant->id;
-    out.config = format_config(*winner.variant);
-    out.target = detail::format_target(winner);
-    out.manifest = winner.from->path;
-    for (const launch& each : winner.variant->launches) {
-      out.launches.push_back(each.is_fill ? "fill of " + winner.variant->workspace[each.fill_workspace].name
-                                          : each.kernel + " of " + each.blob);
-    }
-  }
-  if (chosen.group != no_index && chosen.row != no_index) {
-    const bound_group& group = from.groups[chosen.group];
-    const bound_group::origin& origin = group.origins[chosen.row];
-    out.table = from.tables[origin.table]->path;
-    out.table_group = origin.group;
-    out.table_row = origin.row;
-    out.lost = find_lost_rows(from, group, chosen.row);
-    out.timed = group.timed;
-    out.measured_with = detail::format_unmeasured(*from.op, group.measured_with, problem);
-    for (std::size_t i = 0; i < group.axes.size(); ++i) {
-      if (i > 0) out.row_at += ' ';
-      out.row_at += std::string{from.op->axes[group.axes[i]].name} + "=" +
-                    std::to_string(group.at[chosen.row * group.axes.size() + i]);
-    }
-  }
-  if (chosen.why == reason::pinned) {
-    out.table = from.pins[chosen.pin].table;
-    out.note = from.pins[chosen.pin].reason;
-  } else if (chosen.why == reason::forced) {
-    out.note = "SWITCHYARD_FORCE=" + out.operator_name + ":" + from.force_text;
-  } else if (chosen.why == reason::heuristic) {
-    out.note =
-        detail::explain_silence(from, problem, unusable) +
-        (from.candidates[chosen.variant].variant->has_time() ? "; least cost of the variants that serve it"
-                                                             : "; first admissible variant of the manifest");
-  }
-  const bool has_row = chosen.group != no_index && chosen.row != no_index;
-  row_growth growth;
-  if (has_row) growth = group_query{from, from.groups[chosen.group], problem, unusable}.growth_of(chosen.row);
-  for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
-    candidate_report report;
-    report.variant = from.candidates[i].variant->id;
-    report.target = detail::format_target(from.candidates[i]);
-    report.config = format_config(*from.candidates[i].variant);
-    report.obstacle = detail::find_obstacle(from, i, problem, unusable);
-    if (report.obstacle.empty()) {
-      report.obstacle = detail::find_unfit(from, *from.candidates[i].variant, problem, arguments);
-      report.passed_over = !report.obstacle.empty();
-    }
-    report.admissible = report.obstacle.empty();
-    if (has_row && out.timed) {
-      report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, growth, i, problem);
-    }
-    out.candidates.push_back(std::move(report));
-  }
-  return out;
-}
+[[nodiscard]] explanation explain(const selector& from, problem_view asked, const choice& chosen,
+                                  unusable_flags unusable = {}, const std::byte* arguments = nullptr);
 
 /// The reason alone: "exact row 7 of tables/rotary/x.json (group 2)".
-[[nodiscard]] inline std::string format_reason(const explanation& why) {
-  const choice& chosen = why.chosen;
-  const std::string row = "row " + std::to_string(why.table_row) + " of group " +
-                          std::to_string(why.table_group) + " of " + why.table + " (" + why.row_at + ")";
-  std::string distance = " at distance " + text::number(static_cast<double>(chosen.distance));
-  if (chosen.growth > 0 && (chosen.growth < 0.995F || chosen.growth > 1.005F))
-    distance += ", its cost here " + text::number(static_cast<double>(chosen.growth)) + " times the row's";
-  const std::string limits =
-      std::string{why.timed ? "" : "; a list of winners without times, not measured here"} +
-      (why.measured_with.empty() ? "" : "; measured with " + why.measured_with) +
-      std::string{chosen.stale ? "; stale: the blob changed since it was measured" : ""} +
-      format_lost(why.lost);
-  switch (chosen.why) {
-    case reason::exact:
-      return "exact: " + row + limits;
-    case reason::interpolated:
-      return "interpolated: nearest " + row + distance + limits;
-    case reason::extrapolated:
-      return "extrapolated: nearest " + row + distance + ", outside the table's envelope" + limits;
-    case reason::other_device:
-      return "other device (" + std::string{to_string(chosen.rank)} + "): nearest " + row + distance + limits;
-    case reason::heuristic:
-      return "heuristic: " + why.note;
-    case reason::forced:
-      return "forced: " + why.note;
-    case reason::pinned:
-      return "pinned by " + why.table + (why.note.empty() ? "" : ": " + why.note);
-    case reason::none:
-      break;
-  }
-  return "no variant serves it";
-}
+[[nodiscard]] std::string format_reason(const explanation& why);
 
 /// The sentence that a debug line begins with: one line, whatever paths, devices and variables are called.
-[[nodiscard]] inline std::string to_string(const explanation& why) {
-  std::string out = why.operator_name + " {" + why.problem + "} on " + why.device + ": ";
-  if (why.variant.empty()) return text::printable(out + format_reason(why));
-  out += why.variant;
-  if (!why.config.empty()) out += " {" + why.config + "}";
-  out += " [" + why.target + "], " + format_reason(why);
-  if (why.chosen.microseconds > 0) {
-    const bool measured = why.chosen.why == reason::exact;
-    out += std::string{measured ? ", measured " : ", predicted "} +
-           text::number(static_cast<double>(why.chosen.microseconds)) + " us";
-  }
-  return text::printable(std::move(out));
-}
+[[nodiscard]] std::string to_string(const explanation& why);
 
 /// What an explanation of a failure knows besides the rules.
 struct failure_context {
@@ -260,101 +87,18 @@ struct failure_context {
   std::string absent;                 ///< why a backend that has kernels here cannot be used; empty: it can
 };
 
-namespace detail {
-
-/// "Searched: /a (does not exist), /b": where a program looks.
-[[nodiscard]] inline std::string format_searched(const std::vector<std::string>& folders) {
-  return folders.empty() ? std::string{} : ". Searched: " + text::join(folders);
-}
-
-}  // namespace detail
-
 /// Why no variant serves a problem: what is missing, or which variants come nearest. `from` has those that
 /// come nearest.
-[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view asked,
-                                                 unusable_flags unusable, const failure_context& context) {
-  const padded_problem padded{*from.op, asked};
-  const problem_view problem = padded.view();
-  const std::size_t count = context.count;
-  const std::vector<std::string>& targets = context.targets;
-  const bool has_forced = from.is_forced && !from.forced.empty();  // then that is the cause
-  std::string out =
-      context.absent.empty() || has_forced ? std::string{} : context.absent + ", so the CPU was asked. ";
-  out += std::string{from.op->name} + " {" + format_problem(*from.op, problem) + "} on " + from.device.name +
-         " (" + from.device.backend + " " + from.device.arch + "): ";
-  if (from.is_forced) {
-    out += "SWITCHYARD_FORCE asks for '" + from.force_text + "', ";
-    if (from.forced.empty()) {
-      std::vector<std::string> known;
-      for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
-        if (detail::find_reason(from, i, problem, unusable).empty())
-          known.push_back(from.candidates[i].variant->id);
-      }
-      if (!known.empty()) {
-        return out + "which is no variant" + text::suggestion(from.force_text, known) +
-               "; these would serve the call: " + text::join(known);
-      }
-      out += "which is no variant, and without it nothing serves the call either: ";
-    }
-  }
-  if (has_forced) {
-    out += "which may not serve it:";
-    for (const std::uint32_t index : from.forced) {
-      out += " " + from.candidates[index].variant->id + " " +
-             detail::find_reason(from, index, problem, unusable) + ";";
-    }
-    return out + " unset the variable, or force another variant";
-  }
-  if (targets.empty()) {
-    return out +
-           "no manifest of this operator was found. Install its kernels (a CMake subproject builds them "
-           "only with SWITCHYARD_BUILD_KERNELS=ON), or name their root in SWITCHYARD_PATH" +
-           detail::format_searched(context.searched);
-  }
-  if (from.candidates.empty() && !context.fault.empty()) {
-    return out +
-           "every variant for this device was left out. Correct its manifest, or install another. The "
-           "first: " +
-           context.fault;
-  }
-  if (from.candidates.empty()) {
-    return out + "none of the installed kernels runs on this device; they are built for " +
-           text::join(targets) + ". Build them for " + from.device.arch +
-           detail::format_searched(context.searched);
-  }
-  // Nearest: fewest type axes that differ, then those whose types match and whose conditions fail.
-  struct near {
-    std::size_t differing;
-    std::uint32_t index;
-  };
-  std::vector<near> nearest;
-  std::size_t fewest = max_axes + 1;
-  for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
-    std::size_t differing = 0;
-    for (const axis_value& wanted : from.candidates[i].variant->type) {
-      if (problem[wanted.axis] != wanted.value) ++differing;
-    }
-    if (differing < fewest) {
-      fewest = differing;
-      nearest.clear();
-    }
-    if (differing == fewest && nearest.size() < 3) nearest.push_back({differing, i});
-  }
-  out += "none of " + std::to_string(count) + " variants serves it. Nearest:";
-  for (const near& each : nearest) {
-    out += " " + from.candidates[each.index].variant->id + " (" +
-           detail::find_reason(from, each.index, problem, unusable) + ");";
-  }
-  return out + " change the call, or install a variant that serves it";
-}
+[[nodiscard]] std::string explain_failure(const selector& from, problem_view asked, unusable_flags unusable,
+                                          const failure_context& context);
 
 /// The same where `from` has all variants.
-[[nodiscard]] inline std::string explain_failure(const selector& from, problem_view problem,
-                                                 unusable_flags unusable = {}) {
-  std::vector<std::string> targets;
-  for (const auto& each : from.manifests) targets.push_back(each->target.backend + " " + each->target.arch);
-  return explain_failure(from, problem, unusable, {from.candidates.size(), std::move(targets), {}, {}, {}});
-}
+[[nodiscard]] std::string explain_failure(const selector& from, problem_view problem,
+                                          unusable_flags unusable = {});
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/explain_impl.hpp>
+#endif

@@ -3,16 +3,12 @@
 // Needs no device. Allocates text; for messages and tools, not for the launch path.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/select.hpp>
-#include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/operator.hpp>
-#include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -20,72 +16,22 @@ inline namespace v0 {
 namespace detail {
 
 /// "softmax {dtype=f32 alignment=16}": the type axes of a problem, without flags that are false.
-[[nodiscard]] inline std::string format_type_of(const operator_description& op, problem_view problem) {
-  std::string out;
-  for (std::size_t i = 0; i < op.axes.size(); ++i) {
-    const axis_description& axis = op.axes[i];
-    if (axis.kind != axis_kind::type || (axis.is_flag && problem[i] == 0)) continue;
-    out += (out.empty() ? "" : " ") + std::string{axis.name} + "=" + format_value(axis, problem[i]);
-  }
-  return std::string{op.name} + " {" + out + "}";
-}
-
-/// "group 3 of tables/rotary/x.json"
-[[nodiscard]] inline std::string format_group(const selector& from, const bound_group::origin& of) {
-  return "group " + std::to_string(of.group) + " of " + from.tables[of.table]->path;
-}
-
-/// "kv=dense,packed": the values of an axis that rows were measured with.
-[[nodiscard]] inline std::string format_measured(const operator_description& op, const measured_values& of) {
-  std::string out = std::string{op.axes[of.axis].name} + "=";
-  for (std::size_t i = 0; i < of.values.size(); ++i) {
-    if (i > 0) out += ',';
-    out += format_value(op.axes[of.axis], of.values[i]);
-  }
-  return out;
-}
+[[nodiscard]] std::string format_type_of(const operator_description& op, problem_view problem);
 
 /// The type axes of a problem whose values the rows of a group were not measured with: "window=false
 /// soft_capped=false", as they were measured. Empty: none is known to differ.
-[[nodiscard]] inline std::string format_unmeasured(const operator_description& op,
-                                                   const std::vector<measured_values>& recorded,
-                                                   problem_view problem) {
-  std::string out;
-  for (const measured_values& each : recorded) {
-    bool is_measured = false;
-    for (const std::int64_t value : each.values) is_measured = is_measured || value == problem[each.axis];
-    if (is_measured) continue;
-    if (!out.empty()) out += ' ';
-    out += format_measured(op, each);
-  }
-  return out;
-}
+[[nodiscard]] std::string format_unmeasured(const operator_description& op,
+                                            const std::vector<measured_values>& recorded,
+                                            problem_view problem);
 
 /// Why no rows decide a problem: the first group of its type says it.
-[[nodiscard]] inline std::string explain_silence(const selector& from, problem_view problem,
-                                                 unusable_flags unusable) {
-  for (const bound_group& group : from.groups) {
-    if (!matches(group.type, problem)) continue;
-    const std::string name = format_group(from, group.first);
-    const std::uint32_t other = from.left_out(group, problem, unusable);
-    if (other == no_index) {
-      bool serves = false;
-      for (const named_candidates& named : group.named)
-        serves = serves || from.first_admissible(named.candidates, problem, unusable) != no_index;
-      return serves ? "no row of " + name + " holds for its sizes"
-                    : "no variant in the rows of " + name + " serves it";
-    }
-    const std::string with = format_unmeasured(*from.op, group.measured_with, problem);
-    return "the rows of " + name + " do not compare '" + from.candidates[other].variant->id +
-           "', which serves it" + (with.empty() ? "" : "; they were measured with " + with);
-  }
-  for (const silent_group& group : from.silent) {
-    if (matches(group.type, problem))
-      return "no variant in the rows of " + format_group(from, group.first) + " is installed for this device";
-  }
-  return "no table has rows for it";
-}
+[[nodiscard]] std::string explain_silence(const selector& from, problem_view problem,
+                                          unusable_flags unusable);
 
 }  // namespace detail
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/explain_rows_impl.hpp>
+#endif

@@ -5,21 +5,18 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/row_index.hpp>
-#include <switchyard/expression/arithmetic.hpp>
 #include <switchyard/expression/joint_program.hpp>
-#include <switchyard/operator.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -83,12 +80,7 @@ class group_query {
   }
 
   /// How times grow from a row to the problem.
-  [[nodiscard]] row_growth growth_of(std::uint32_t row) noexcept {
-    tally_list tallies;
-    carried_times times;  // NOLINT(cppcoreguidelines-pro-type-member-init): carry writes it
-    carry(group_.row_times(row), tallies, times);
-    return times.growth;
-  }
+  [[nodiscard]] row_growth growth_of(std::uint32_t row) noexcept;
 
  private:
   struct no_visit {};
@@ -133,27 +125,10 @@ class group_query {
   };
 
   /// The first candidate behind an id that may serve.
-  [[nodiscard]] std::uint32_t serving(std::uint32_t id) noexcept {
-    const serving_rule& rule = group_.serving[id];
-    if (rule.candidate != no_index) {
-      const bool works =
-          rule.candidate >= unusable_.size() || !unusable_[rule.candidate].load(std::memory_order_relaxed);
-      if (works && all_hold(rule.conditions)) return rule.candidate;
-      if (!rule.has_others) return no_index;
-    }
-    return candidates_.first_admissible(group_.named[id].candidates, problem_, unusable_);
-  }
+  [[nodiscard]] std::uint32_t serving(std::uint32_t id) noexcept;
 
   /// Whether the group's conditions of these bits hold. Each is evaluated once.
-  [[nodiscard]] bool all_hold(std::uint64_t wanted) noexcept {
-    for (std::uint64_t left = wanted & ~known_conditions_; left != 0; left &= left - 1) {
-      const integer_result holds =
-          computed_.of(group_.conditions[static_cast<std::size_t>(std::countr_zero(left))]);
-      if (holds.why == fault::none && holds.value != 0) conditions_ |= left & (0 - left);
-    }
-    known_conditions_ |= wanted;
-    return (wanted & ~conditions_) == 0;
-  }
+  [[nodiscard]] bool all_hold(std::uint64_t wanted) noexcept;
 
   [[gnu::always_inline]] inline void carry(std::span<const bound_time> times, tally_list& tallies,
                                            carried_times& out) noexcept {
@@ -275,12 +250,7 @@ class group_query {
   }
 
   /// The cost of an id at the problem over its cost at a row; 0 if one of them is unknown.
-  [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept {
-    for (const bound_time& time : group_.row_times(row)) {
-      if (time.variant == id && time.cost >= 0 && cost >= 0) return __builtin_exp2f(cost - time.cost);
-    }
-    return 0;
-  }
+  [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept;
 
   const candidate_set& candidates_;
   const bound_group& group_;
@@ -293,3 +263,7 @@ class group_query {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/group_query_impl.hpp>
+#endif

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include <switchyard/operator.hpp>
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/operator_description.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -26,44 +27,13 @@ class problem_kinds {
   explicit problem_kinds(std::size_t own_axes = max_axes) : own_axes_{own_axes} {}
 
   /// Makes a type's values known.
-  void add(const std::vector<axis_value>& type) {
-    for (const axis_value& each : type) {
-      std::size_t at = 0;
-      while (at < axes_.size() && axes_[at].axis != each.axis) ++at;
-      if (at == axes_.size()) axes_.push_back({each.axis, {}});
-      std::vector<std::int64_t>& values = axes_[at].values;
-      const std::size_t place = count_below(values, each.value);
-      if (place == values.size() || values[place] != each.value)
-        values.insert(values.begin() + static_cast<std::ptrdiff_t>(place), each.value);
-    }
-  }
+  void add(const std::vector<axis_value>& type);
 
   /// The kind of a problem. All types are known before.
-  [[nodiscard]] problem_kind of(problem_view problem) const noexcept {
-    problem_kind out;
-    for (const named_axis& each : axes_) {
-      if (each.axis < own_axes_) {
-        out.values[each.axis] = number_of(each, problem[each.axis]);
-      } else if (problem[each.axis] != 0) {
-        out.conditions |= bit_of(each.axis);
-      }
-    }
-    return out;
-  }
+  [[nodiscard]] problem_kind of(problem_view problem) const noexcept;
 
   /// Whether a type that was added holds for a kind.
-  [[nodiscard]] bool holds(const std::vector<axis_value>& type, const problem_kind& kind) const noexcept {
-    for (const axis_value& wanted : type) {
-      if (wanted.axis >= own_axes_) {
-        if (((kind.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
-        continue;
-      }
-      for (const named_axis& each : axes_) {
-        if (each.axis == wanted.axis && number_of(each, wanted.value) != kind.values[each.axis]) return false;
-      }
-    }
-    return true;
-  }
+  [[nodiscard]] bool holds(const std::vector<axis_value>& type, const problem_kind& kind) const noexcept;
 
  private:
   [[nodiscard]] std::uint64_t bit_of(std::uint32_t axis) const noexcept {
@@ -77,25 +47,9 @@ class problem_kinds {
   };
 
   [[nodiscard]] static std::size_t count_below(const std::vector<std::int64_t>& values,
-                                               std::int64_t limit) noexcept {
-    std::size_t first = 0;
-    for (std::size_t left = values.size(); left > 0;) {
-      const std::size_t half = left / 2;
-      if (values[first + half] < limit) {
-        first += half + 1;
-        left -= half + 1;
-      } else {
-        left = half;
-      }
-    }
-    return first;
-  }
+                                               std::int64_t limit) noexcept;
 
-  [[nodiscard]] static std::uint32_t number_of(const named_axis& axis, std::int64_t value) noexcept {
-    const std::size_t place = count_below(axis.values, value);
-    const bool is_named = place < axis.values.size() && axis.values[place] == value;
-    return is_named ? static_cast<std::uint32_t>(place) + 1 : 0;
-  }
+  [[nodiscard]] static std::uint32_t number_of(const named_axis& axis, std::int64_t value) noexcept;
 
   std::size_t own_axes_;
   std::vector<named_axis> axes_;
@@ -103,3 +57,7 @@ class problem_kinds {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/problem_kinds_impl.hpp>
+#endif

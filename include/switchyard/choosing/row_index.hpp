@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
+
 namespace switchyard {
 inline namespace v0 {
 
@@ -43,23 +45,10 @@ class row_index {
   /// `wanted_next`, if it is not null, has an entry of eight bytes for each row: those of rows that are near
   /// are prefetched meanwhile where the table is large.
   void nearest(std::span<const float> point, std::uint32_t count, neighbour_list& out,
-               const void* wanted_next = nullptr) const noexcept {
-    out.count = 0;
-    if (rows_.empty() || count == 0) return;
-    search_(*this, point.data(), count < max_neighbours ? count : static_cast<std::uint32_t>(max_neighbours),
-            reinterpret_cast<std::uintptr_t>(wanted_next), out);
-  }
+               const void* wanted_next = nullptr) const noexcept;
 
   /// Prefetches the leaf that a search begins with, where the table is large.
-  void prefetch_nearest(const float* point) const noexcept {
-    if (depth_ <= cached_depth) return;
-    std::size_t at = 0;
-    while (at < nodes_.size()) {
-      const node& here = nodes_[at];
-      at = 2 * at + (point[here.axis] - here.value >= 0 ? 2 : 1);
-    }
-    prefetch(at - nodes_.size());
-  }
+  void prefetch_nearest(const float* point) const noexcept;
 
  private:
   friend class row_index_builder;
@@ -80,24 +69,14 @@ class row_index {
 
   // Larger tables visit fewer leaves: leaves come from memory rather than from the cache, and rows are so
   // dense that an approximation is good enough.
-  [[nodiscard]] std::uint32_t max_leaves() const noexcept {
-    if (depth_ <= cached_depth) return most_leaves;
-    const unsigned deeper = depth_ - cached_depth;
-    return deeper <= 2 ? most_leaves : deeper >= 7 ? 3 : most_leaves + 2 - deeper;
-  }
+  [[nodiscard]] std::uint32_t max_leaves() const noexcept;
 
   // A row as one number that orders by distance, then by row: the bits of a non-negative float order like the
   // float. The bits order in the same way as a double, for which processors have a vector minimum; `normal`
   // keeps that double from being a denormal, which an engine may have set to count as zero.
   static constexpr std::uint64_t normal = std::uint64_t{1} << 52U;
-  [[nodiscard]] static double key_of(float squared_distance, std::uint32_t row) noexcept {
-    return std::bit_cast<double>(
-        (std::uint64_t{std::bit_cast<std::uint32_t>(squared_distance)} << 32U | row) + normal);
-  }
-  [[nodiscard]] static neighbour row_of(double key) noexcept {
-    const std::uint64_t bits = std::bit_cast<std::uint64_t>(key) - normal;
-    return {std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32U)), static_cast<std::uint32_t>(bits)};
-  }
+  [[nodiscard]] static double key_of(float squared_distance, std::uint32_t row) noexcept;
+  [[nodiscard]] static neighbour row_of(double key) noexcept;
   static constexpr float far = std::numeric_limits<float>::max();
   [[nodiscard]] static double nothing() noexcept { return key_of(far, 0xffffffffU); }
 
@@ -228,19 +207,10 @@ class row_index {
   [[nodiscard]] std::size_t leaf_size() const noexcept { return lanes_ * (dimensions_ + 1); }
 
   /// Prefetches a leaf.
-  void prefetch(std::size_t position) const noexcept {
-    constexpr std::size_t line = 16;  // values in a cache line
-    const float* const leaf = &leaves_[position * leaf_size()];
-    for (std::size_t i = 0; i < leaf_size(); i += line) __builtin_prefetch(leaf + i);
-    __builtin_prefetch(leaf + leaf_size() - 1);
-  }
+  void prefetch(std::size_t position) const noexcept;
 
   /// Prefetches the entries of the rows found so far.
-  static void prefetch_found(const search& state, std::uintptr_t entries) noexcept {
-    constexpr std::size_t bytes = 8;
-    for (std::uint32_t i = 0; i < state.wanted; ++i)
-      __builtin_prefetch(reinterpret_cast<const void*>(entries + row_of(state.found[i]).row * bytes));
-  }
+  static void prefetch_found(const search& state, std::uintptr_t entries) noexcept;
 
   template <class Value, class Vector>
   [[gnu::always_inline]] static inline void load(const Value* from, Vector& to) noexcept {
@@ -297,16 +267,7 @@ class row_index {
     double* found;
     std::uint32_t wanted;
 
-    void insert(double key) noexcept {
-      double before = found[0];
-      found[0] = key < before ? key : before;
-      for (std::uint32_t i = 1; i < wanted; ++i) {
-        const double here = found[i];
-        const double nearer = key < here ? key : here;
-        found[i] = nearer > before ? nearer : before;
-        before = here;
-      }
-    }
+    void insert(double key) noexcept;
     [[nodiscard]] float worst() const noexcept { return row_of(found[wanted - 1]).squared_distance; }
   };
 
@@ -361,29 +322,16 @@ class row_index {
   }
 
   static void search_narrow(const row_index& of, const float* point, std::uint32_t wanted,
-                            std::uintptr_t wanted_next, neighbour_list& out) noexcept {
-    using four = float __attribute__((vector_size(16)));
-    using four_doubles = double __attribute__((vector_size(32)));
-    of.search_in<four, four_doubles>(point, wanted, wanted_next, out);
-  }
+                            std::uintptr_t wanted_next, neighbour_list& out) noexcept;
 #if defined(__x86_64__)
   [[gnu::target("avx2")]] static void search_wide(const row_index& of, const float* point,
                                                   std::uint32_t wanted, std::uintptr_t wanted_next,
-                                                  neighbour_list& out) noexcept {
-    using eight = float __attribute__((vector_size(32)));
-    using four_doubles = double __attribute__((vector_size(32)));
-    of.search_in<eight, four_doubles>(point, wanted, wanted_next, out);
-  }
+                                                  neighbour_list& out) noexcept;
 #endif
 
   using searcher = void (*)(const row_index& of, const float* point, std::uint32_t wanted,
                             std::uintptr_t wanted_next, neighbour_list& out) noexcept;
-  [[nodiscard]] static searcher fastest_searcher() noexcept {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) return search_wide;
-#endif
-    return search_narrow;
-  }
+  [[nodiscard]] static searcher fastest_searcher() noexcept;
 
   std::size_t dimensions_ = 0;
   std::size_t lanes_ = 0;  // what the largest leaf needs, in whole blocks
@@ -396,3 +344,7 @@ class row_index {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/row_index_impl.hpp>
+#endif

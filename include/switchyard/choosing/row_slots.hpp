@@ -6,11 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include <switchyard/choosing/choice.hpp>
-#include <switchyard/operator.hpp>
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/row_index.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -19,21 +18,7 @@ inline namespace v0 {
 class row_slots {
  public:
   /// The row with these coordinates, or no_index.
-  [[nodiscard]] std::uint32_t find(problem_view at, const std::int64_t* rows) const noexcept {
-    if (slots_.empty()) return no_index;
-    const std::size_t count = at.size();
-    const std::size_t mask = slots_.size() - 1;
-    const std::uint64_t code = hash(at);
-    for (std::size_t slot = code >> 32U & mask;; slot = (slot + 1) & mask) {
-      const std::uint64_t entry = slots_[slot];
-      if (entry == 0) return no_index;
-      if ((entry ^ code << 32U) >> 32U != 0) continue;  // most others, without a look at their coordinates
-      const auto row = static_cast<std::uint32_t>(entry) - 1;
-      bool same = true;
-      for (std::size_t i = 0; i < count; ++i) same = same && rows[row * count + i] == at[i];
-      if (same) return row;
-    }
-  }
+  [[nodiscard]] std::uint32_t find(problem_view at, const std::int64_t* rows) const noexcept;
 
   /// Prefetches what find() reads first.
   void prefetch(problem_view at) const noexcept {
@@ -41,33 +26,19 @@ class row_slots {
   }
 
   /// Adds row `row`, the next one, at these coordinates. False when another row has them.
-  [[nodiscard]] bool insert(problem_view at, std::uint32_t row, const std::int64_t* rows) {
-    if ((std::size_t{row} + 1) * 2 > slots_.size()) grow(at.size(), rows);
-    if (find(at, rows) != no_index) return false;
-    put(at, row);
-    return true;
-  }
+  [[nodiscard]] bool insert(problem_view at, std::uint32_t row, const std::int64_t* rows);
 
  private:
-  void put(problem_view at, std::uint32_t row) noexcept {
-    const std::size_t mask = slots_.size() - 1;
-    const std::uint64_t code = hash(at);
-    std::size_t slot = code >> 32U & mask;
-    while (slots_[slot] != 0) slot = (slot + 1) & mask;
-    slots_[slot] = code << 32U | (std::uint64_t{row} + 1);
-  }
+  void put(problem_view at, std::uint32_t row) noexcept;
 
-  void grow(std::size_t count, const std::int64_t* rows) {
-    std::vector<std::uint64_t> old(slots_.empty() ? 16 : slots_.size() * 2);
-    old.swap(slots_);
-    for (const std::uint64_t entry : old) {
-      const auto row = static_cast<std::uint32_t>(entry) - 1;
-      if (entry != 0) put({rows + row * count, count}, row);
-    }
-  }
+  void grow(std::size_t count, const std::int64_t* rows);
 
   std::vector<std::uint64_t> slots_;  // low half: row + 1; high half: the low half of the hash; 0: free
 };
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/row_slots_impl.hpp>
+#endif

@@ -2,42 +2,26 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
-/// How much of a device a table names: tables that name more come first.
-[[nodiscard]] inline int specificity(const device_properties& table) noexcept {
-  return (table.name.empty() ? 0 : 4) + (table.arch.empty() ? 0 : 2) + (table.backend.empty() ? 0 : 1);
-}
-
 /// Whether a table comes before another one wherever they lie: it names more of the device or, where both
 /// name as much, was measured later. One without a date comes after those with one.
-[[nodiscard]] inline bool comes_before(const table& one, const table& other) noexcept {
-  const int of_one = specificity(one.device);
-  const int of_other = specificity(other.device);
-  return of_one != of_other ? of_one > of_other : one.measured_on > other.measured_on;
-}
+[[nodiscard]] bool comes_before(const table& one, const table& other) noexcept;
 
 /// When a table was measured: "measured 2026-11-22", or "undated".
-[[nodiscard]] inline std::string format_date(const table& of) {
-  return of.measured_on.empty() ? "undated" : "measured " + of.measured_on;
-}
+[[nodiscard]] std::string format_date(const table& of);
 
 /// Why the rows of a table give way to those of another, which comes first: "measured 2026-11-20, older".
-[[nodiscard]] inline std::string why_lost(const table& lost, const table& used) {
-  const std::string date = format_date(lost);
-  if (&lost == &used) return date + ", later in the same file";
-  if (specificity(lost.device) != specificity(used.device)) return date + ", its device names less";
-  if (lost.measured_on != used.measured_on) return lost.measured_on.empty() ? date : date + ", older";
-  const auto folder_of = [](std::string_view path) { return path.substr(0, path.rfind('/') + 1); };
-  return date + " too, " +
-         (folder_of(lost.path) == folder_of(used.path) ? "a later name" : "in a later root");
-}
+[[nodiscard]] std::string why_lost(const table& lost, const table& used);
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/choosing/table_order_impl.hpp>
+#endif

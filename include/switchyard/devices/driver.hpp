@@ -180,13 +180,13 @@ class device {
 
   /// The device of the calling thread: its CUDA context's, else the first CUDA, else the first HIP device,
   /// else the CPU. Defined in device.hpp.
-  [[nodiscard]] inline static device current();
+  [[nodiscard]] static device current();
 
   /// Every CUDA and HIP device, then the CPU. Defined in device.hpp.
-  [[nodiscard]] inline static std::vector<device> all();
+  [[nodiscard]] static std::vector<device> all();
 
   /// The CPU. Defined in device.hpp.
-  [[nodiscard]] inline static device host();
+  [[nodiscard]] static device host();
 
   [[nodiscard]] const device_properties& properties() const noexcept { return driver_->properties(); }
   [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
@@ -217,7 +217,7 @@ class stream_router {
 
   /// For what the machine has: CUDA, else HIP, else the CPU alone. Throws driver_error unsupported_device if
   /// there are devices of both, because a stream handle does not identify its backend. Defined in device.hpp.
-  [[nodiscard]] inline static std::shared_ptr<stream_router> of_machine();
+  [[nodiscard]] static std::shared_ptr<stream_router> of_machine();
 };
 
 }  // namespace v0

@@ -17,10 +17,10 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/expression/arithmetic.hpp>
 #include <switchyard/expression/evaluation.hpp>
 #include <switchyard/expression/program.hpp>
-#include <switchyard/operator.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -51,11 +51,7 @@ class expression {
     return steps_.empty() && single_.from == detail::operand::constant;
   }
   /// Whether it reads an argument of the call, which no axis holds.
-  [[nodiscard]] bool reads_fields() const noexcept {
-    bool any = false;
-    for_each_field([&any](std::uint32_t) { any = true; });
-    return any;
-  }
+  [[nodiscard]] bool reads_fields() const noexcept;
 
   /// Calls `visit(index)` once for each mention of an argument.
   template <class Visitor>
@@ -64,31 +60,14 @@ class expression {
       if (step.from == detail::operand::field) visit(step.index);
     }
   }
-  [[nodiscard]] bool reads_attributes() const noexcept {
-    for (const detail::instruction& step : program()) {
-      if (step.from == detail::operand::attribute) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool reads_attributes() const noexcept;
   /// Whether it reads an axis, by its index.
-  [[nodiscard]] bool reads_axis(std::uint32_t index) const noexcept {
-    for (const detail::instruction& step : program()) {
-      if (step.from == detail::operand::axis && step.index == index) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool reads_axis(std::uint32_t index) const noexcept;
   /// Expressions read none but the first so many axes.
   static constexpr std::size_t max_axes_read = 64;
 
   /// The axes that it reads, a bit each.
-  [[nodiscard]] std::uint64_t axes_read() const noexcept {
-    static_assert(max_axes <= max_axes_read);
-    std::uint64_t out = 0;
-    for (const detail::instruction& step : program()) {
-      if (step.from == detail::operand::axis) out |= std::uint64_t{1} << step.index;
-    }
-    return out;
-  }
+  [[nodiscard]] std::uint64_t axes_read() const noexcept;
 
   /// Value of an integer expression.
   [[nodiscard]] integer_result evaluate(const evaluation& values) const noexcept {
@@ -107,13 +86,7 @@ class expression {
   /// Specializes an integer expression for known axis values and a device's attributes. Only what depends on
   /// other axes and on arguments is left to evaluate.
   [[nodiscard]] expression fold(std::span<const axis_value> axes,
-                                std::span<const std::int64_t> attributes) const {
-    detail::program_writer to{false};
-    fold_part({0, program().size()}, axes, attributes, to);
-    expression out;
-    out.take(to);
-    return out;
-  }
+                                std::span<const std::int64_t> attributes) const;
 
   /// Its steps, for a compiler of its own.
   [[nodiscard]] std::span<const detail::instruction> program() const noexcept {
@@ -163,50 +136,12 @@ class expression {
   }
 
   void fold_part(part range, std::span<const axis_value> axes, std::span<const std::int64_t> attributes,
-                 detail::program_writer& to) const {
-    const std::span<const detail::instruction> program = this->program();
-    for (std::size_t at = range.begin; at < range.end; ++at) {
-      const detail::instruction& step = program[at];
-      if (step.code == detail::opcode::jump_if_zero) {
-        // The two parts of a conditional. The first one ends in a jump over the second.
-        const part first{at + 1, step.index - 1};
-        const part second{step.index, program[first.end].index};
-        at = second.end - 1;
-        if (to.ends_in_constants(1)) {
-          fold_part(to.take_condition() ? first : second, axes, attributes, to);
-          continue;
-        }
-        const std::size_t test = to.jump(detail::opcode::jump_if_zero);
-        fold_part(first, axes, attributes, to);
-        const std::size_t over = to.jump(detail::opcode::jump);
-        to.land(test);
-        fold_part(second, axes, attributes, to);
-        to.land(over);
-        continue;
-      }
-      if (step.from != detail::operand::stack) push_known(step, axes, attributes, to);
-      if (step.code != detail::opcode::push) (void)to.operate(step.code);
-    }
-  }
+                 detail::program_writer& to) const;
 
   static void push_known(const detail::instruction& step, std::span<const axis_value> axes,
-                         std::span<const std::int64_t> attributes, detail::program_writer& to) {
-    if (step.from == detail::operand::attribute)
-      return to.push(detail::operand::constant, 0, attributes[step.index]);
-    if (step.from == detail::operand::axis) {
-      for (const axis_value& each : axes) {
-        if (each.axis == step.index) return to.push(detail::operand::constant, 0, each.value);
-      }
-    }
-    to.push(step.from, step.index, step.integer);
-  }
+                         std::span<const std::int64_t> attributes, detail::program_writer& to);
 
-  void take(detail::program_writer& from) {
-    steps_ = from.take();
-    if (steps_.size() != 1) return;
-    single_ = steps_.front();
-    steps_ = {};
-  }
+  void take(detail::program_writer& from);
 
   // A constant, an axis or an argument alone, which most expressions are, is kept without an allocation.
   std::vector<detail::instruction> steps_;
@@ -215,3 +150,7 @@ class expression {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/expression/expression_impl.hpp>
+#endif

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
+
 namespace switchyard {
 inline namespace v0 {
 
@@ -26,40 +28,16 @@ struct symbol {
 /// The names an expression may use. Later additions hide earlier ones.
 class scope {
  public:
-  void add(std::string_view name, symbol meaning) { names_.push_back({std::string{name}, meaning}); }
+  void add(std::string_view name, symbol meaning);
   void add_constant(std::string_view name, std::int64_t value) {
     add(name, {symbol::source::constant, 0, value, static_cast<double>(value), false});
   }
-  void add_enumerator(std::string_view name, std::int64_t value) {
-    for (auto& entry : names_) {
-      if (entry.name == name) {
-        if (entry.meaning.from == symbol::source::constant && entry.meaning.value != value) {
-          entry.meaning.ambiguous = true;
-        }
-        return;
-      }
-    }
-    add_constant(name, value);
-  }
+  void add_enumerator(std::string_view name, std::int64_t value);
   /// A former name of what `name` stands for at this moment. It is found, but not among names(), and any
   /// other name hides it.
-  void add_former(std::string_view former, std::string_view name) {
-    if (const symbol* const meaning = find(name)) former_.push_back({std::string{former}, *meaning});
-  }
-  [[nodiscard]] const symbol* find(std::string_view name) const noexcept {
-    for (std::size_t i = names_.size(); i-- > 0;) {
-      if (names_[i].name == name) return &names_[i].meaning;
-    }
-    for (const named& each : former_) {
-      if (each.name == name) return &each.meaning;
-    }
-    return nullptr;
-  }
-  [[nodiscard]] std::vector<std::string_view> names() const {
-    std::vector<std::string_view> all;
-    for (const auto& entry : names_) all.push_back(entry.name);
-    return all;
-  }
+  void add_former(std::string_view former, std::string_view name);
+  [[nodiscard]] const symbol* find(std::string_view name) const noexcept;
+  [[nodiscard]] std::vector<std::string_view> names() const;
   [[nodiscard]] std::size_t size() const noexcept { return names_.size(); }
   /// Forgets what was added after there were `size` names.
   void truncate(std::size_t size) { names_.resize(size); }
@@ -75,3 +53,7 @@ class scope {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/expression/names_impl.hpp>
+#endif

@@ -4,15 +4,13 @@
 // certain to fault is refused with an expression_error that names the column.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include <switchyard/base/text.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/expression/arithmetic.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/names.hpp>
@@ -28,45 +26,23 @@ class expression_parser {
   expression_parser(std::string_view text, const scope& names, bool real)
       : scan_{text}, length_{text.size()}, names_{names}, real_{real} {}
 
-  [[nodiscard]] expression parse() {
-    if (length_ > expression::max_text)
-      fail("is longer than " + std::to_string(expression::max_text) + " characters");
-    ternary();
-    if (!scan_.at_end()) fail("unexpected '" + std::string(1, scan_.peek()) + "'");
-    expression result;
-    result.take(to_);
-    return result;
-  }
+  [[nodiscard]] expression parse();
 
  private:
   using opcode = detail::opcode;
   using operand = detail::operand;
 
-  [[noreturn]] void fail(const std::string& problem) const { scan_.fail(problem); }
+  [[noreturn]] void fail(const std::string& problem) const;
   [[nodiscard]] bool take(std::string_view token) noexcept { return scan_.take(token); }
 
-  void push(operand from, std::uint32_t index, std::int64_t integer = 0) {
-    if (++depth_ > expression::max_depth) fail("is too deep");
-    check_length();
-    to_.push(from, index, integer);
-  }
+  void push(operand from, std::uint32_t index, std::int64_t integer = 0);
 
   // A fault among constants is an error, unless a condition may keep it from being evaluated.
-  void operate(opcode code) {
-    check_length();
-    depth_ -= static_cast<std::size_t>(detail::operand_count(code)) - 1;
-    const fault why = to_.operate(code);
-    if (why != fault::none && conditional_ == 0) fail(std::string{to_string(why)});
-  }
+  void operate(opcode code);
 
-  [[nodiscard]] std::size_t jump(opcode code) {
-    check_length();
-    return to_.jump(code);
-  }
+  [[nodiscard]] std::size_t jump(opcode code);
 
-  void check_length() const {
-    if (to_.size() >= expression::max_instructions) fail("is too long");
-  }
+  void check_length() const;
 
   // While it lives, what is parsed may never be evaluated.
   struct conditional {
@@ -79,53 +55,17 @@ class expression_parser {
 
   // Guards recursion: parentheses and unary operators nest without emitting code.
   struct nesting {
-    explicit nesting(expression_parser& parser) : parser_{parser} {
-      if (++parser_.nesting_ > expression::max_depth) parser_.fail("is nested too deeply");
-    }
+    explicit nesting(expression_parser& parser);
     ~nesting() { --parser_.nesting_; }
     nesting(const nesting&) = delete;
     nesting& operator=(const nesting&) = delete;
     expression_parser& parser_;
   };
 
-  void ternary() {
-    const nesting guard{*this};
-    const std::size_t start = to_.size();
-    logical_or();
-    if (!take("?")) return;
-    const auto branch = [this] { ternary(); };
-    const auto colon = [this] {
-      if (!take(":")) fail("expected ':'");
-    };
-    if (constant_since(start)) {
-      if (take_condition()) {
-        branch();
-        colon();
-        discard(branch);
-      } else {
-        discard(branch);
-        colon();
-        branch();
-      }
-      return;
-    }
-    const conditional both{*this};
-    const std::size_t test = jump(opcode::jump_if_zero);
-    --depth_;
-    branch();
-    --depth_;
-    colon();
-    const std::size_t over = jump(opcode::jump);
-    to_.land(test);
-    branch();
-    to_.land(over);
-  }
+  void ternary();
 
   // Removes the constant condition that was emitted last and returns it.
-  [[nodiscard]] bool take_condition() {
-    --depth_;
-    return to_.take_condition();
-  }
+  [[nodiscard]] bool take_condition();
 
   // Parses a part that a constant condition rules out.
   template <class Part>
@@ -180,164 +120,26 @@ class expression_parser {
     }
   }
 
-  void logical_or() {
-    short_circuit("||", true, [this] { logical_and(); });
-  }
-  void logical_and() {
-    short_circuit("&&", false, [this] { equality(); });
-  }
+  void logical_or();
+  void logical_and();
 
-  void equality() {
-    comparison();
-    for (;;) {
-      const opcode code = take("==") ? opcode::equal : take("!=") ? opcode::not_equal : opcode::jump;
-      if (code == opcode::jump) return;
-      comparison();
-      operate(code);
-    }
-  }
+  void equality();
 
-  void comparison() {
-    shift();
-    for (;;) {
-      const opcode code = take("<=")   ? opcode::less_equal
-                          : take(">=") ? opcode::greater_equal
-                          : take("<")  ? opcode::less
-                          : take(">")  ? opcode::greater
-                                       : opcode::jump;
-      if (code == opcode::jump) return;
-      shift();
-      operate(code);
-    }
-  }
+  void comparison();
 
-  void shift() {
-    sum();
-    while (!real_) {
-      const opcode code = take("<<") ? opcode::shift_left : take(">>") ? opcode::shift_right : opcode::jump;
-      if (code == opcode::jump) return;
-      sum();
-      operate(code);
-    }
-  }
+  void shift();
 
-  void sum() {
-    product();
-    for (;;) {
-      const opcode code = take("+") ? opcode::add : take("-") ? opcode::subtract : opcode::jump;
-      if (code == opcode::jump) return;
-      product();
-      operate(code);
-    }
-  }
+  void sum();
 
-  void product() {
-    unary();
-    for (;;) {
-      const opcode code = take("*")             ? opcode::multiply
-                          : take("/")           ? opcode::divide
-                          : !real_ && take("%") ? opcode::modulo
-                                                : opcode::jump;
-      if (code == opcode::jump) return;
-      unary();
-      operate(code);
-    }
-  }
+  void product();
 
-  void unary() {
-    const nesting guard{*this};
-    if (take("-")) {
-      unary();
-      operate(opcode::negate);
-    } else if (take("!")) {
-      unary();
-      operate(opcode::logical_not);
-    } else {
-      primary();
-    }
-  }
+  void unary();
 
-  void primary() {
-    if (scan_.at_end()) fail("expected a number, a name or '('");
-    if (take("(")) {
-      ternary();
-      if (!take(")")) fail("expected ')'");
-      return;
-    }
-    const char first = scan_.peek();
-    if (detail::expression_scanner::is_digit(first) || (real_ && first == '.')) {
-      return push(operand::constant, 0, real_ ? std::bit_cast<std::int64_t>(scan_.real()) : scan_.integer());
-    }
-    if (detail::expression_scanner::is_letter(first)) return name();
-    fail("expected a number, a name or '('");
-  }
+  void primary();
 
-  void name() {
-    const std::size_t start = scan_.position();
-    const std::string_view word = scan_.word();
-    if (take("(")) return call(word);
-    const symbol* meaning = names_.find(word);
-    if (meaning == nullptr) {
-      scan_.fail_at(start,
-                    "'" + std::string{word} + "' names nothing" + text::suggestion(word, names_.names()));
-    }
-    if (meaning->ambiguous) {
-      scan_.fail_at(start, "'" + std::string{word} +
-                               "' is an enumerator of several axes with different values; write the number");
-    }
-    switch (meaning->from) {
-      case symbol::source::constant:
-        return push(
-            operand::constant, 0,
-            real_ ? std::bit_cast<std::int64_t>(static_cast<double>(meaning->value)) : meaning->value);
-      case symbol::source::real_constant:
-        if (!real_)
-          scan_.fail_at(start, "'" + std::string{word} + "' is real; this expression is an integer one");
-        return push(operand::constant, 0, std::bit_cast<std::int64_t>(meaning->real));
-      case symbol::source::axis:
-        return push(operand::axis, meaning->index);
-      case symbol::source::field:
-        return push(operand::field, meaning->index);
-      case symbol::source::attribute:
-        return push(operand::attribute, meaning->index);
-    }
-  }
+  void name();
 
-  void call(std::string_view function) {
-    struct known {
-      std::string_view name;
-      opcode code;
-      bool real_only;
-      bool integer_only;
-    };
-    static constexpr std::array<known, 8> functions{{{"min", opcode::minimum, false, false},
-                                                     {"max", opcode::maximum, false, false},
-                                                     {"ceil_div", opcode::ceil_div, false, true},
-                                                     {"round_up", opcode::round_up, false, true},
-                                                     {"next_pow2", opcode::next_pow2, false, true},
-                                                     {"sqrt", opcode::square_root, true, false},
-                                                     {"log2", opcode::logarithm2, true, false},
-                                                     {"exp2", opcode::power2, true, false}}};
-    for (const known& candidate : functions) {
-      if (candidate.name != function || (real_ ? candidate.integer_only : candidate.real_only)) continue;
-      int count = 1;
-      ternary();
-      while (take(",")) {
-        ternary();
-        ++count;
-      }
-      if (!take(")")) fail("expected ')'");
-      const int expected = detail::operand_count(candidate.code);
-      if (count != expected) {
-        fail("'" + std::string{function} + "' takes " + std::to_string(expected) + " arguments, got " +
-             std::to_string(count));
-      }
-      return operate(candidate.code);
-    }
-    std::vector<std::string_view> names;
-    for (const known& candidate : functions) names.push_back(candidate.name);
-    fail("no function '" + std::string{function} + "'" + text::suggestion(function, names));
-  }
+  void call(std::string_view function);
 
   detail::expression_scanner scan_;
   std::size_t length_;
@@ -359,3 +161,7 @@ inline expression expression::parse_real(std::string_view text, const scope& nam
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/expression/parse_impl.hpp>
+#endif

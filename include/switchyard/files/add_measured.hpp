@@ -1,27 +1,23 @@
 // Collects the values that type axes had where rows were measured.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/files/table.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 /// Adds the values of a type axis, in the order of the axes.
-inline void add_measured(std::vector<measured_values>& into, std::uint32_t axis,
-                         std::span<const std::int64_t> values) {
-  auto found = std::lower_bound(into.begin(), into.end(), axis,
-                                [](const measured_values& each, std::uint32_t of) { return each.axis < of; });
-  if (found == into.end() || found->axis != axis) found = into.insert(found, {axis, {}});
-  for (const std::int64_t value : values) {
-    const auto place = std::lower_bound(found->values.begin(), found->values.end(), value);
-    if (place == found->values.end() || *place != value) found->values.insert(place, value);
-  }
-}
+void add_measured(std::vector<measured_values>& into, std::uint32_t axis,
+                  std::span<const std::int64_t> values);
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/files/add_measured_impl.hpp>
+#endif

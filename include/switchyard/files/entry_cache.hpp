@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/lock.hpp>
 
 namespace switchyard {
@@ -17,11 +18,7 @@ inline namespace v0 {
 using entry_list = std::vector<std::uint32_t>;
 
 /// All of them.
-[[nodiscard]] inline entry_list every_entry(std::size_t count) {
-  entry_list out(count);
-  for (std::uint32_t i = 0; i < count; ++i) out[i] = i;
-  return out;
-}
+[[nodiscard]] entry_list every_entry(std::size_t count);
 
 /// Any thread may enter; one at a time parses.
 template <class Content>
@@ -56,3 +53,7 @@ class entry_cache {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/files/entry_cache_impl.hpp>
+#endif

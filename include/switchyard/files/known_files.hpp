@@ -16,16 +16,11 @@
 
 #include <switchyard/base/file_signature.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/reload_report.hpp>
 #include <switchyard/files/search_path.hpp>
 
 namespace switchyard {
 inline namespace v0 {
-
-/// What a reload found.
-struct reload_report {
-  std::vector<std::string> changed;  ///< files read again, or gone
-  std::vector<std::string> refused;  ///< messages of files that were rejected; their previous content serves
-};
 
 /// Takes a warning for the log.
 using warning_sink = std::function<void(const std::string&)>;

@@ -4,13 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/expression/expression.hpp>
-#include <switchyard/operator.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -21,23 +19,10 @@ inline constexpr std::size_t max_parameters = 256;
 inline constexpr std::size_t max_parameter_bytes = 32764;
 
 /// Whether a problem has all of these values.
-[[nodiscard]] inline bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept {
-  for (const axis_value& each : wanted) {
-    if (problem[each.axis] != each.value) return false;
-  }
-  return true;
-}
+[[nodiscard]] bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept;
 
 /// Whether two lists require different values of one axis.
-[[nodiscard]] inline bool contradict(const std::vector<axis_value>& a,
-                                     const std::vector<axis_value>& b) noexcept {
-  for (const axis_value& mine : a) {
-    for (const axis_value& other : b) {
-      if (mine.axis == other.axis && mine.value != other.value) return true;
-    }
-  }
-  return false;
-}
+[[nodiscard]] bool contradict(const std::vector<axis_value>& a, const std::vector<axis_value>& b) noexcept;
 
 /// A tiled view of a tensor, encoded as a CUtensorMap at launch.
 struct tensor_map_recipe {
@@ -140,12 +125,7 @@ struct variant {
   [[nodiscard]] bool has_time() const noexcept { return cost_us > 0 || !cost_ns.text.empty(); }
   /// About how many microseconds a call takes, of a variant that has_time(); infinite where that is a fault
   /// or not positive.
-  [[nodiscard]] double time_at(const evaluation& values) const noexcept {
-    const bool is_stated = !cost_ns.text.empty();
-    const integer_result out = (is_stated ? cost_ns : cost).value.evaluate(values);
-    if (out.why != fault::none || out.value < 1) return std::numeric_limits<double>::infinity();
-    return static_cast<double>(out.value) * (is_stated ? 1e-3 : cost_us);
-  }
+  [[nodiscard]] double time_at(const evaluation& values) const noexcept;
 };
 
 struct target {
@@ -162,24 +142,15 @@ struct manifest {
 };
 
 /// "block_m=64,block_n=128" for messages and SWITCHYARD_FORCE.
-[[nodiscard]] inline std::string format_config(const variant& of) {
-  std::string out;
-  for (const config_entry& entry : of.config) {
-    if (!out.empty()) out += ',';
-    out += entry.name + '=' + std::to_string(entry.value);
-  }
-  return out;
-}
+[[nodiscard]] std::string format_config(const variant& of);
 
 /// Identifies a variant's blobs, so that a table can tell whether it measured them: the first 16 digits of
 /// each blob's digest, joined.
-[[nodiscard]] inline std::string blob_fingerprint(const variant& of) {
-  std::string out;
-  for (const launch& each : of.launches) {
-    if (!each.is_fill) out += each.sha256.substr(0, 16);
-  }
-  return out;
-}
+[[nodiscard]] std::string blob_fingerprint(const variant& of);
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/files/manifest_impl.hpp>
+#endif

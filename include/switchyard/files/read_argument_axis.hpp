@@ -4,26 +4,16 @@
 // Throws expression_error for a text that is no expression.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 
-#include <switchyard/base/dtype.hpp>
-#include <switchyard/base/text.hpp>
-#include <switchyard/expression/expression.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/expression/names.hpp>
-#include <switchyard/expression/parse.hpp>
-#include <switchyard/expression/scanner.hpp>
-#include <switchyard/operator.hpp>
 #include <switchyard/problem/argument_axes.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -34,154 +24,38 @@ inline constexpr std::size_t max_condition_text = 200;
 namespace detail {
 
 /// Every name that an operator's expressions may use, without a variant's config.
-[[nodiscard]] inline scope make_scope(const operator_description& op) {
-  scope names;
-  names.add("pi", {symbol::source::real_constant, 0, 0, 3.14159265358979323846, false});
-  names.add("log2e", {symbol::source::real_constant, 0, 0, 1.44269504088896340736, false});
-  names.add("ln2", {symbol::source::real_constant, 0, 0, 0.69314718055994530942, false});
-  for (const axis_description& axis : op.axes.first(op.own_axes())) {
-    if (axis.value_names.data() == enumerator_names<bool>.data()) continue;
-    for (std::size_t i = 0; i < axis.value_names.size(); ++i) {
-      names.add_enumerator(axis.value_names[i], static_cast<std::int64_t>(i));
-    }
-  }
-  names.add_constant("true", 1);
-  names.add_constant("false", 0);
-  for (std::size_t i = 0; i < attribute_names.size(); ++i) {
-    names.add(attribute_names[i], {symbol::source::attribute, static_cast<std::uint32_t>(i), 0, 0, false});
-  }
-  for (std::size_t i = 0; i < op.fields.size(); ++i) {
-    names.add(op.fields[i].name, {symbol::source::field, static_cast<std::uint32_t>(i), 0, 0, false});
-  }
-  for (std::size_t i = 0; i < op.own_axes(); ++i) {
-    names.add(op.axes[i].name, {symbol::source::axis, static_cast<std::uint32_t>(i), 0, 0, false});
-  }
-  for (const former_name& each : op.formerly) names.add_former(each.former, each.name);
-  return names;
-}
+[[nodiscard]] scope make_scope(const operator_description& op);
 
 /// A valid condition's text without spaces, with current names, and with values for the names of a config:
 /// what means the same in a manifest, a table and a recording is spelt the same. `own_begin`: how many names
 /// a scope has besides those of a config.
-[[nodiscard]] inline std::string normalised_condition(const operator_description& op, std::string_view text,
-                                                      const scope& names, const scope& without_config) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    if (!expression_scanner::is_letter(text[at])) {
-      // Digits go as they are, also before a letter, which no valid text has behind them.
-      if (text[at] != ' ' && text[at] != '\t') out += text[at];
-      ++at;
-      continue;
-    }
-    expression_scanner word_of{text.substr(at)};
-    const std::string_view word = word_of.word();
-    at += word.size();
-    const symbol* const meaning = names.find(word);
-    const symbol* const plain = without_config.find(word);
-    const bool is_config =
-        meaning != nullptr && meaning->from == symbol::source::constant &&
-        (plain == nullptr || plain->from != meaning->from || plain->value != meaning->value);
-    if (!is_config) {
-      out += current_name(op, word);
-    } else if (meaning->value < 0) {
-      out += "(" + std::to_string(meaning->value) + ")";
-    } else {
-      out += std::to_string(meaning->value);
-    }
-  }
-  // A bare name would read like an axis.
-  const bool is_name = out.find_first_of("=<>!+-*/%?()&|") == std::string::npos;
-  return is_name ? out + "!=0" : out;
-}
+[[nodiscard]] std::string normalised_condition(const operator_description& op, std::string_view text,
+                                               const scope& names, const scope& without_config);
 
 /// A condition from its text. One that reads an argument that is no integer, or has a number with a decimal
 /// point, is computed in double, and has no %, << and >>.
-[[nodiscard]] inline argument_axis parse_condition(const operator_description& op, std::string_view text,
-                                                   const scope& names) {
-  argument_axis out;
-  out.is_real = text.find('.') != std::string_view::npos;
-  if (!out.is_real) {
-    out.value = expression::parse(text, names);
-    out.value.for_each_field([&](std::uint32_t field) {
-      const value_kind kind = op.fields[field].kind;
-      out.is_real = out.is_real || kind == value_kind::f32 || kind == value_kind::f64;
-    });
-  }
-  if (out.is_real) out.value = expression::parse_real(text, names);
-  return out;
-}
+[[nodiscard]] argument_axis parse_condition(const operator_description& op, std::string_view text,
+                                            const scope& names);
 
 /// What is wrong where an operator has no room for an axis.
-[[nodiscard]] inline std::string describe_no_room(const operator_description& op, std::string_view name,
-                                                  axis_kind kind) {
-  const bool is_size = kind == axis_kind::size;
-  return "'" + text::shortened(name, 60) + "' would be one " +
-         (is_size ? "argument" : "condition on arguments") + " too many for operator '" +
-         std::string{op.name} + "': its files together may name " + std::to_string(max_argument_axes) +
-         " conditions and arguments, of these " + std::to_string(max_argument_sizes) +
-         " arguments. Name fewer, or give the operator an axis; after files were replaced, a new process "
-         "forgets those of the old ones";
-}
+[[nodiscard]] std::string describe_no_room(const operator_description& op, std::string_view name,
+                                           axis_kind kind);
 
 /// The size axis of an argument, which is added if it is new; no_axis for what is no integer argument.
 /// no_room as argument_axes::add().
-[[nodiscard]] inline std::uint32_t find_argument(const operator_description& op, std::string_view name) {
-  if (op.arguments == nullptr) return argument_axes::no_axis;
-  name = current_name(op, name);
-  for (const field_description& each : op.fields) {
-    if (each.name != name) continue;
-    constexpr std::array others{value_kind::pointer, value_kind::f16, value_kind::bf16, value_kind::f32,
-                                value_kind::f64};
-    if (std::find(others.begin(), others.end(), each.kind) != others.end()) break;
-    return op.arguments->add(name, {expression::parse(name, make_scope(op)), axis_kind::size, false});
-  }
-  return argument_axes::no_axis;
-}
+[[nodiscard]] std::uint32_t find_argument(const operator_description& op, std::string_view name);
 
 /// The axis of a condition that a name in a file stands for, which is added if it is new; no_axis for what is
 /// none: a bare name, no expression, or one that reads no argument. no_room as argument_axes::add().
-[[nodiscard]] inline std::uint32_t find_condition(const operator_description& op, std::string_view name) {
-  constexpr std::uint32_t none = argument_axes::no_axis;
-  if (op.arguments == nullptr || name.find_first_of("=<>!") == std::string_view::npos) return none;
-  try {
-    const scope names = make_scope(op);
-    const std::string text = normalised_condition(op, name, names, names);
-    if (const std::uint32_t known = op.arguments->find(text); known != none) return known;
-    argument_axis condition = parse_condition(op, text, names);
-    if (!condition.value.reads_fields() || text.size() > max_condition_text) return none;
-    return op.arguments->add(text, std::move(condition));
-  } catch (const expression_error&) {
-    return none;
-  }
-}
+[[nodiscard]] std::uint32_t find_condition(const operator_description& op, std::string_view name);
 
 /// The arguments of an operator that no axis has the name of.
 class argument_names {
  public:
-  explicit argument_names(const operator_description& op) {
-    for (const field_description& each : op.fields) {
-      if (find_axis(op, each.name) >= op.own_axes()) names_.insert(each.name);
-    }
-    for (const former_name& each : op.formerly) {
-      if (names_.contains(each.name)) names_.insert(each.former);
-    }
-  }
+  explicit argument_names(const operator_description& op);
 
   /// Whether one of them may be in the text of conditions, as JSON spells it.
-  [[nodiscard]] bool may_be_in(std::string_view spelt) const {
-    if (spelt.find('\\') != std::string_view::npos) return true;  // an escape may spell one
-    for (std::size_t at = 0; at < spelt.size();) {
-      if (!expression_scanner::is_letter(spelt[at])) {
-        ++at;
-        continue;
-      }
-      expression_scanner from{spelt.substr(at)};
-      const std::string_view word = from.word();
-      if (names_.contains(word)) return true;
-      at += word.size();
-    }
-    return false;
-  }
+  [[nodiscard]] bool may_be_in(std::string_view spelt) const;
 
  private:
   std::unordered_set<std::string_view> names_;
@@ -194,11 +68,7 @@ class argument_finder {
   explicit argument_finder(const argument_names& names) : names_{names} {}
 
   /// The text outlives it.
-  [[nodiscard]] bool in(std::string_view spelt) {
-    const auto [found, is_new] = known_.try_emplace(spelt);
-    if (is_new) found->second = names_.may_be_in(spelt);
-    return found->second;
-  }
+  [[nodiscard]] bool in(std::string_view spelt);
 
  private:
   const argument_names& names_;
@@ -208,3 +78,7 @@ class argument_finder {
 }  // namespace detail
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/files/read_argument_axis_impl.hpp>
+#endif

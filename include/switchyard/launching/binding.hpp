@@ -9,18 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/lock.hpp>
 #include <switchyard/base/monotonic_time.hpp>
 #include <switchyard/choosing/explain.hpp>
-#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/problem_kinds.hpp>
 #include <switchyard/choosing/rule_book.hpp>
-#include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
-#include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/launching/kernel_loader.hpp>
 #include <switchyard/launching/kind_binding.hpp>
@@ -28,7 +25,6 @@
 #include <switchyard/launching/plan_cache.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
-#include <switchyard/operator.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
@@ -44,23 +40,11 @@ class binding {
   binding(std::shared_ptr<const rule_book> rules, std::shared_ptr<kernel_loader> loader,
           std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
           std::shared_ptr<generation_counter> generation = nullptr,
-          nanosecond_clock clock = monotonic_nanoseconds)
-      : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
-                std::move(generation)},
-        plans_{reads_arguments() ? 1 : plan_capacity},
-        packed_plans_{reads_arguments() ? plan_capacity : 1} {
-    shared_.clock = clock;
-  }
+          nanosecond_clock clock = monotonic_nanoseconds);
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
   /// No launch may be under way.
-  ~binding() {
-    plans().for_each([this](plan& each) { discard(&each); });
-    for (std::atomic<known_kind*>& bucket : kinds_) {
-      for (known_kind* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
-        delete std::exchange(each, each->next);  // NOLINT(cppcoreguidelines-owning-memory): see kinds_
-    }
-  }
+  ~binding();
 
   [[nodiscard]] const operator_description& op() const noexcept { return shared_.rules->op(); }
   [[nodiscard]] const device_properties& device() const noexcept { return shared_.rules->device(); }
@@ -97,26 +81,10 @@ class binding {
 
   /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
   /// does.
-  [[nodiscard]] kind_binding& kind_of(problem_view problem) {
-    const problem_kind kind = shared_.rules->kind_of(problem);
-    if (kind_binding* const found = find(kind)) return *found;
-    if (kind_binding* const made = make(kind)) return *made;
-    const auto rules = shared_.rules->read(kind);
-    shared_.messages->count(choice{});
-    throw call_error{rules->is_forced ? error_code::nothing_forced : error_code::no_variant,
-                     shared_.rules->explain_failure(problem, *rules, {})};
-  }
+  [[nodiscard]] kind_binding& kind_of(problem_view problem);
 
   /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
-  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr) {
-    const problem_kind kind = shared_.rules->kind_of(problem);
-    const kind_binding* known = find(kind);
-    if (known == nullptr) known = make(kind);
-    if (known != nullptr) return known->explain(problem, arguments);
-    const auto rules = shared_.rules->read_nearest(problem);
-    return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {},
-                               arguments);
-  }
+  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr);
 
   /// Chooses, loads and lays out for a packed problem; throws as kind_binding::make_plan() and kind_of() do.
   [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
@@ -127,38 +95,15 @@ class binding {
   void begin_service() noexcept { shared_.is_in_service.store(true, std::memory_order_relaxed); }
 
   /// Whether a variant is out of service, for good or for now.
-  [[nodiscard]] bool has_failures() const noexcept {
-    for (const std::atomic<known_kind*>& bucket : kinds_) {
-      for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
-           each = each->next) {
-        if (each->kernels.has_failures()) return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool has_failures() const noexcept;
 
   /// The variants that are out of service since a blob was missing or not the pinned one.
-  [[nodiscard]] std::vector<const variant*> without_blob() const {
-    std::vector<const variant*> out;
-    for (const std::atomic<known_kind*>& bucket : kinds_) {
-      for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
-           each = each->next) {
-        each->kernels.for_each_without_blob([&out](const variant& found) { out.push_back(&found); });
-      }
-    }
-    return out;
-  }
+  [[nodiscard]] std::vector<const variant*> without_blob() const;
 
   /// Frees a plan, recording the calls that were counted.
-  void discard(plan* each) const noexcept {
-    note(*each, each->count.load(std::memory_order_relaxed));
-    delete each;  // NOLINT(cppcoreguidelines-owning-memory): plans are published as plain pointers
-  }
+  void discard(plan* each) const noexcept;
 
-  void note(const plan& each, std::uint64_t count) const noexcept {
-    if (shared_.record != nullptr)
-      shared_.record->note(op(), device(), expanded_problem{op(), each.problem}.view(), count);
-  }
+  void note(const plan& each, std::uint64_t count) const noexcept;
 
  private:
   struct known_kind {
@@ -181,17 +126,7 @@ class binding {
   }
 
   /// Reads the rules of a kind. Null, and nothing is kept, where no variant is of it.
-  [[nodiscard]] kind_binding* make(const problem_kind& kind) {
-    const locked lock{kinds_mutex_};
-    if (kind_binding* const found = find(kind)) return found;
-    auto rules = shared_.rules->read(kind);
-    if (rules->candidates.empty()) return nullptr;
-    std::atomic<known_kind*>& bucket = kinds_[bucket_of(kind)];
-    auto fresh = std::unique_ptr<known_kind>{
-        new known_kind{kind, {shared_, std::move(rules)}, bucket.load(std::memory_order_relaxed)}};
-    bucket.store(fresh.get(), std::memory_order_release);
-    return &fresh.release()->kernels;
-  }
+  [[nodiscard]] kind_binding* make(const problem_kind& kind);
 
   static constexpr std::size_t buckets = 64;
 
@@ -204,3 +139,7 @@ class binding {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/launching/binding_impl.hpp>
+#endif

@@ -11,17 +11,15 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/lock.hpp>
 #include <switchyard/base/reclaimer.hpp>
 #include <switchyard/devices/driver.hpp>
-#include <switchyard/error.hpp>
 #include <switchyard/launching/bind_parameters.hpp>
 #include <switchyard/launching/binding.hpp>
 #include <switchyard/launching/binding_source.hpp>
 #include <switchyard/launching/call_errors.hpp>
-#include <switchyard/launching/carry_plans.hpp>
 #include <switchyard/launching/displaced_bindings.hpp>
 #include <switchyard/launching/kept_ranges.hpp>
 #include <switchyard/launching/plan.hpp>
@@ -29,10 +27,7 @@
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/launching/prepare_ranges.hpp>
 #include <switchyard/launching/workspace.hpp>
-#include <switchyard/operator.hpp>
 #include <switchyard/problem/argument_axes.hpp>
-#include <switchyard/problem/problem.hpp>
-#include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -40,17 +35,11 @@ inline namespace v0 {
 class dispatcher_core final : public binding_user, private plan_launcher {
  public:
   /// Throws error when the operator's files cannot be read, or the device has none that run.
-  dispatcher_core(const operator_description& op, binding_source& source, device target)
-      : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
-    source_.attach(op, device_, *this);
-  }
+  dispatcher_core(const operator_description& op, binding_source& source, device target);
   dispatcher_core(const dispatcher_core&) = delete;
   dispatcher_core& operator=(const dispatcher_core&) = delete;
   /// No call may be under way.
-  ~dispatcher_core() override {
-    source_.detach(*this);
-    delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
-  }
+  ~dispatcher_core() override;
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
   /// says what is wrong with the arguments, are asked for new problems only. The operator's
@@ -101,25 +90,9 @@ class dispatcher_core final : public binding_user, private plan_launcher {
 
   /// Loads every kernel that may be chosen when axes run over ranges, now and, for the first 256 ranges that
   /// do not cover each other, after each replacement of files.
-  void prepare(problem_view own, const void* arguments, std::span<const axis_span> ranges) {
-    const auto fresh =
-        std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
-    for (;;) {
-      const reclaimer::guard guard{reclaimer_};
-      binding* const now = current_.load(std::memory_order_seq_cst);
-      (void)detail::load_ranges(*now, *fresh);
-      const locked lock{mutex_};
-      prepared_.add(op_, fresh);
-      if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
-    }
-  }
+  void prepare(problem_view own, const void* arguments, std::span<const axis_span> ranges);
 
-  [[nodiscard]] explanation explain(problem_view own, const void* arguments) {
-    const reclaimer::guard guard{reclaimer_};
-    binding* const now = current_.load(std::memory_order_seq_cst);
-    return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
-                        static_cast<const std::byte*>(arguments));
-  }
+  [[nodiscard]] explanation explain(problem_view own, const void* arguments);
 
   /// Bytes of workspace that a call takes. What the call needs is loaded, and its plan kept, so that a caller
   /// who asks before each call pays for a new problem once. Inside a capture nothing is loaded.
@@ -142,23 +115,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
 
   /// Takes a new binding into use. What the old one served is decided and loaded first, here, so that no call
   /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
-  [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override {
-    binding* old = nullptr;
-    displaced_.make_room();  // nothing fails once calls use the fresh one
-    for (int round = 0;; ++round) {
-      const std::size_t prepared = prepare_again(*fresh);
-      if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
-      const locked lock{mutex_};
-      if (prepared_.changes() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
-      fresh->begin_service();
-      old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
-      break;
-    }
-    if (old == nullptr) return true;
-    displaced_.add(old);
-    free_replaced();
-    return true;
-  }
+  [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override;
 
   [[nodiscard]] const binding* in_use() const noexcept override {
     return current_.load(std::memory_order_acquire);
@@ -170,24 +127,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   static constexpr int most_rounds = 4;
 
   /// Loads what was prepared; returns the changes of the kept ranges up to then.
-  std::size_t prepare_again(binding& fresh) {
-    detail::kept_ranges::list all;
-    std::size_t changes = 0;
-    {
-      const locked lock{mutex_};
-      all = prepared_.all();
-      changes = prepared_.changes();
-    }
-    const std::size_t share = detail::kept_ranges::share_of_each(all);
-    for (const auto& each : all) {
-      try {
-        (void)detail::load_ranges(fresh, *each, share);
-      } catch (const error&) {
-        // A call in the range meets the error itself.
-      }
-    }
-    return changes;
-  }
+  std::size_t prepare_again(binding& fresh);
 
   // The functions of a call take no more parameters than registers pass: with others on the stack, it would
   // need a frame pointer.
@@ -276,70 +216,20 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   /// Decides a provisional plan again and launches the better one. False where the plan at hand is to be
   /// used.
   [[nodiscard, gnu::cold]] bool launch_decided_again(binding& now, const plan& found, const void* arguments,
-                                                     stream launch_stream, const workspace& given) {
-    std::unique_ptr<plan> fresh;
-    try {
-      if (driver_->capturing(launch_stream)) {
-        fresh = now.make_plan(found.problem, found.hash, loading::refused);
-      } else if (const kind_binding::deciding_again mine{*found.kind}) {
-        fresh = now.make_plan(found.problem, found.hash, loading::allowed);
-      }
-    } catch (const driver_error& problem) {
-      if (problem.kind() == failure_kind::context) throw;  // else the plan at hand still works
-    }
-    if (fresh == nullptr) return false;
-    run_fresh(now, fresh, arguments, launch_stream, given);
-    return true;
-  }
+                                                     stream launch_stream, const workspace& given);
 
   void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments,
-                  stream launch_stream, const workspace& given) {
-    if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
-    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-    std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
-    run_fresh(now, fresh, arguments, launch_stream, given);
-  }
+                  stream launch_stream, const workspace& given);
 
   void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
-                 const workspace& given) {
-    now.note(*fresh, 1);
-    if (fresh->is_counted) fresh->kind->trace(*fresh);
-    plan* const published = publish(now, fresh);
-    run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
-  }
+                 const workspace& given);
 
   /// Puts a plan into the cache, or drops it for one that another thread put there. A provisional plan gives
   /// way. Null, with the plan left to the caller, when too many plans wait for a reader that stays long:
   /// memory stays bounded.
-  [[nodiscard]] plan* publish(binding& now, std::unique_ptr<plan>& fresh) {
-    if (waiting_.load(std::memory_order_relaxed) > detail::most_waiting) {
-      const std::size_t left = reclaimer_.collect();
-      waiting_.store(left, std::memory_order_relaxed);
-      if (left > detail::most_waiting) return nullptr;
-    }
-    plan* displaced = nullptr;
-    plan* published = nullptr;
-    {
-      const locked lock{mutex_};
-      published = now.plans().find(fresh->hash, fresh->problem);
-      if (published == nullptr) {
-        displaced = now.plans().insert(fresh.get());
-        published = fresh.release();
-      } else if (published->is_provisional) {
-        now.plans().replace(published, fresh.get());
-        displaced = std::exchange(published, fresh.release());
-      }
-    }
-    if (displaced != nullptr) retire(now, displaced);
-    return published;
-  }
+  [[nodiscard]] plan* publish(binding& now, std::unique_ptr<plan>& fresh);
 
-  void retire(binding& now, plan* displaced) {
-    now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
-    const std::size_t left =
-        reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });
-    waiting_.store(left, std::memory_order_relaxed);
-  }
+  void retire(binding& now, plan* displaced);
 
   binding_source& source_;
   device device_;
@@ -354,3 +244,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/launching/dispatcher_core_impl.hpp>
+#endif

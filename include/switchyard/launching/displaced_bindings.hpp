@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/reclaimer.hpp>
 #include <switchyard/launching/binding.hpp>
 
@@ -27,17 +28,10 @@ class displaced_bindings {
   void make_room() { kept_.reserve(kept_.size() + 1); }
 
   /// Takes ownership.
-  void add(binding* displaced) { kept_.push_back(displaced); }
+  void add(binding* displaced);
 
   /// Frees those that no call uses any more.
-  void free(reclaimer& readers) {
-    std::erase_if(kept_, [&readers](binding* old) {
-      return readers.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
-    });
-    // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
-    for (int attempt = 0; attempt < most_attempts && readers.collect_owned() > 0; ++attempt) {
-    }
-  }
+  void free(reclaimer& readers);
 
  private:
   static constexpr int most_attempts = 8;
@@ -49,3 +43,7 @@ class displaced_bindings {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/launching/displaced_bindings_impl.hpp>
+#endif

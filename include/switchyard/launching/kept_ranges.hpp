@@ -3,47 +3,20 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include <switchyard/expression/evaluation.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/launching/prepare_ranges.hpp>
-#include <switchyard/operator.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 
 namespace detail {
 
-/// Whether conditions say the same of two calls of one problem: arguments other than axes are equal, and
-/// pointers alike in being null and in their alignment.
-[[nodiscard]] inline bool is_alike(const operator_description& op, const std::vector<std::byte>& a,
-                                   const std::vector<std::byte>& b) noexcept {
-  constexpr std::uint64_t largest_alignment = 256;
-  for (const field_description& field : op.fields) {
-    if (find_axis(op, field.name) < op.own_axes()) continue;
-    const std::byte* const in_a = a.data() + field.offset;
-    const std::byte* const in_b = b.data() + field.offset;
-    if (field.kind != value_kind::pointer) {
-      if (__builtin_memcmp(in_a, in_b, size_of(field.kind)) != 0) return false;
-      continue;
-    }
-    const auto one = load_as<std::uint64_t>(in_a);
-    const auto other = load_as<std::uint64_t>(in_b);
-    if ((one == 0) != (other == 0) || (one - other) % largest_alignment != 0) return false;
-  }
-  return true;
-}
-
 /// Whether preparing `outer` tries every problem that preparing `inner` tries.
-[[nodiscard]] inline bool covers(const operator_description& op, const prepared_ranges& outer,
-                                 const prepared_ranges& inner) noexcept {
-  if (!outer.contains(inner.first) || !outer.contains(inner.last)) return false;
-  const bool is_whole = outer.problems() <= static_cast<double>(most_prepared_problems);
-  const bool is_same = outer.first == inner.first && outer.last == inner.last;
-  return (is_whole || is_same) && is_alike(op, outer.arguments, inner.arguments);
-}
+[[nodiscard]] bool covers(const operator_description& op, const prepared_ranges& outer,
+                          const prepared_ranges& inner) noexcept;
 
 class kept_ranges {
  public:
@@ -55,33 +28,14 @@ class kept_ranges {
   static constexpr std::size_t most_problems = 4 * most_prepared_problems;
 
   /// Keeps ranges, unless others cover them; drops those that they cover.
-  void add(const operator_description& op, const std::shared_ptr<const prepared_ranges>& fresh) {
-    for (const auto& each : all_) {
-      if (covers(op, *each, *fresh)) return;
-    }
-    all_.reserve(all_.size() + 1);
-    std::erase_if(all_, [&](const auto& each) { return covers(op, *fresh, *each); });
-    if (all_.size() == most) return;
-    all_.push_back(fresh);
-    ++changes_;
-  }
+  void add(const operator_description& op, const std::shared_ptr<const prepared_ranges>& fresh);
 
   [[nodiscard]] const list& all() const noexcept { return all_; }
   /// Grows with each range that is kept.
   [[nodiscard]] std::size_t changes() const noexcept { return changes_; }
 
   /// How many problems of each range may be tried, so that all ranges stay within the bound.
-  [[nodiscard]] static std::size_t share_of_each(const list& all) noexcept {
-    static_assert(most_problems >= most);
-    for (std::size_t share = most_prepared_problems;; share /= 2) {
-      double sum = 0;
-      for (const auto& each : all) {
-        const double problems = each->problems();
-        sum += problems < static_cast<double>(share) ? problems : static_cast<double>(share);
-      }
-      if (sum <= static_cast<double>(most_problems)) return share;
-    }
-  }
+  [[nodiscard]] static std::size_t share_of_each(const list& all) noexcept;
 
  private:
   list all_;
@@ -92,3 +46,7 @@ class kept_ranges {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/launching/kept_ranges_impl.hpp>
+#endif

@@ -17,12 +17,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include <switchyard/base/dtype.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/lock.hpp>
 #include <switchyard/expression/expression.hpp>
-#include <switchyard/operator.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -46,44 +44,13 @@ struct argument_axis {
   bool is_real = false;              ///< a condition computed in double: it reads what is no integer
 
   /// A condition's value. A fault, such as a division by zero, makes it false.
-  [[nodiscard]] bool holds(const evaluation& values) const noexcept {
-    const auto program = value.program();
-    if (program.size() == 2 && !is_real && program[1].from != detail::operand::stack) {
-      // Two values compared, as most conditions do: several times as fast as running the program.
-      const auto a = detail::load_operand<std::int64_t>(program[0], values);
-      const auto b = detail::load_operand<std::int64_t>(program[1], values);
-      switch (program[1].code) {
-        case detail::opcode::equal:
-          return a == b;
-        case detail::opcode::not_equal:
-          return a != b;
-        case detail::opcode::less_equal:
-          return a <= b;
-        case detail::opcode::greater_equal:
-          return a >= b;
-        case detail::opcode::less:
-          return a < b;
-        case detail::opcode::greater:
-          return a > b;
-        default:
-          break;
-      }
-    }
-    if (is_real) return value.evaluate_real(values) != 0;
-    const integer_result out = value.evaluate(values);
-    return out.why == fault::none && out.value != 0;
-  }
+  [[nodiscard]] bool holds(const evaluation& values) const noexcept;
 };
 
 class argument_axes {
  public:
   /// `op` outlives it.
-  explicit argument_axes(const operator_description& op) : op_{op}, reading_{op}, live_{op} {
-    reading_.arguments = this;
-    live_.arguments = this;
-    for (std::size_t i = 0; i < op.axes.size(); ++i) axes_[i] = op.axes[i];
-    live_.axes = {axes_.data(), op.axes.size()};
-  }
+  explicit argument_axes(const operator_description& op);
   argument_axes(const argument_axes&) = delete;
   argument_axes& operator=(const argument_axes&) = delete;
 
@@ -92,13 +59,7 @@ class argument_axes {
 
   /// The operator with the axes that were added so far as its last ones; the operator itself where there are
   /// none. What is returned does not change, and stays as long as this object.
-  [[nodiscard]] const operator_description& now() {
-    const locked lock{mutex_};
-    if (count_ == 0) return op_;
-    std::unique_ptr<operator_description>& out = snapshots_[count_ - 1];
-    if (out == nullptr) out = std::make_unique<operator_description>(live_);
-    return *out;
-  }
+  [[nodiscard]] const operator_description& now();
 
   /// The same, growing as axes are added. For programs of which one thread reads files.
   [[nodiscard]] const operator_description& live() const noexcept { return live_; }
@@ -107,32 +68,10 @@ class argument_axes {
   static constexpr std::uint32_t no_room = UINT32_MAX - 1;
 
   /// An added axis by its name; no_axis for one that nobody added.
-  [[nodiscard]] std::uint32_t find(std::string_view name) {
-    const locked lock{mutex_};
-    return find_locked(name);
-  }
+  [[nodiscard]] std::uint32_t find(std::string_view name);
 
   /// The axis of this name, which is added if it is new; no_room where there are too many others.
-  [[nodiscard]] std::uint32_t add(std::string_view name, argument_axis fresh) {
-    const locked lock{mutex_};
-    if (const std::uint32_t known = find_locked(name); known != no_axis) return known;
-    const std::size_t axis = op_.axes.size() + count_;
-    const bool is_size = fresh.kind == axis_kind::size;
-    if (count_ == max_argument_axes) return no_room;
-    // Expressions may read an argument's axis, and have a bit for each of so many.
-    if (is_size && (live_.added_sizes == max_argument_sizes || axis >= expression::max_axes_read))
-      return no_room;
-    all_[count_] = std::make_unique<named>(named{std::string{name}, std::move(fresh)});
-    axes_[axis].name = all_[count_]->name;
-    axes_[axis].kind = all_[count_]->axis.kind;
-    if (!is_size) axes_[axis].value_names = enumerator_names<bool>;
-    axes_[axis].is_flag = !is_size;
-    ++count_;
-    live_.axes = {axes_.data(), axis + 1};
-    live_.added_axes = count_;
-    live_.added_sizes += is_size ? 1 : 0;
-    return static_cast<std::uint32_t>(axis);
-  }
+  [[nodiscard]] std::uint32_t add(std::string_view name, argument_axis fresh);
 
   /// An axis that find() or add() gave.
   [[nodiscard]] const axis_description& at(std::uint32_t axis) const noexcept { return axes_[axis]; }
@@ -159,12 +98,7 @@ class argument_axes {
     argument_axis axis;
   };
 
-  [[nodiscard]] std::uint32_t find_locked(std::string_view name) const noexcept {
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (all_[i]->name == name) return static_cast<std::uint32_t>(op_.axes.size() + i);
-    }
-    return no_axis;
-  }
+  [[nodiscard]] std::uint32_t find_locked(std::string_view name) const noexcept;
 
   const operator_description& op_;
   operator_description reading_;
@@ -188,25 +122,14 @@ class argument_axes {
                                    std::span<const axis_value> type) noexcept {
   return type.empty() || type.back().axis < op.axes.size();
 }
-[[nodiscard]] inline bool has_axes(const operator_description& op, const expression& value) noexcept {
-  const std::size_t count = op.axes.size();
-  return count >= expression::max_axes_read || value.axes_read() >> count == 0;
-}
+[[nodiscard]] bool has_axes(const operator_description& op, const expression& value) noexcept;
 
 /// A problem as calls keep it.
 class packed_problem {
  public:
   /// `own` are the values of the operator's own axes; `attributes` are the device's.
   packed_problem(const operator_description& op, problem_view own, std::span<const std::int64_t> attributes,
-                 const void* arguments) noexcept
-      : count_{op.own_axes()} {
-    for (std::size_t i = 0; i < count_; ++i) values_[i] = own[i];
-    if (op.added_axes == 0) return;
-    op.arguments->evaluate(op.added_axes,
-                           {own, attributes, op.fields, static_cast<const std::byte*>(arguments)},
-                           values_.data() + count_);
-    count_ += 1 + op.added_sizes;
-  }
+                 const void* arguments) noexcept;
   operator problem_view() const noexcept {  // NOLINT(google-explicit-constructor)
     return {values_.data(), count_};
   }
@@ -219,18 +142,7 @@ class packed_problem {
 /// A packed problem with a value for each axis. Refers to the packed one where files add no axes.
 class expanded_problem {
  public:
-  expanded_problem(const operator_description& op, problem_view packed) noexcept : view_{packed} {
-    if (op.added_axes == 0) return;
-    const std::size_t own = op.own_axes();
-    const auto bits = static_cast<std::uint64_t>(packed[own]);
-    std::size_t next = own + 1;
-    for (std::size_t i = 0; i < own; ++i) values_[i] = packed[i];
-    for (std::size_t i = 0; i < op.added_axes; ++i) {
-      values_[own + i] = op.axes[own + i].kind == axis_kind::size ? packed[next++]
-                                                                  : static_cast<std::int64_t>(bits >> i & 1U);
-    }
-    view_ = {values_.data(), op.axes.size()};
-  }
+  expanded_problem(const operator_description& op, problem_view packed) noexcept;
   expanded_problem(const expanded_problem&) = delete;
   expanded_problem& operator=(const expanded_problem&) = delete;
 
@@ -245,11 +157,7 @@ class expanded_problem {
 /// A problem with a value for each axis, from one that may lack those that files added: they are false, or 0.
 class padded_problem {
  public:
-  padded_problem(const operator_description& op, problem_view problem) noexcept : view_{problem} {
-    if (problem.size() >= op.axes.size()) return;
-    for (std::size_t i = 0; i < op.axes.size(); ++i) values_[i] = i < problem.size() ? problem[i] : 0;
-    view_ = {values_.data(), op.axes.size()};
-  }
+  padded_problem(const operator_description& op, problem_view problem) noexcept;
   padded_problem(const padded_problem&) = delete;
   padded_problem& operator=(const padded_problem&) = delete;
 
@@ -263,3 +171,7 @@ class padded_problem {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/problem/argument_axes_impl.hpp>
+#endif

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <switchyard/base/compiled.hpp>
+
 namespace switchyard {
 inline namespace v0 {
 
@@ -57,14 +59,13 @@ struct device_properties {
   attribute_values attributes{};
 
   /// Value of a named attribute; 0 for one that is not known.
-  [[nodiscard]] std::int64_t attribute(std::string_view which) const noexcept {
-    const std::size_t index = find_attribute(which);
-    return index < attributes.size() ? attributes[index] : 0;
-  }
-  void set(std::string_view which, std::int64_t value) noexcept {
-    if (const std::size_t index = find_attribute(which); index < attributes.size()) attributes[index] = value;
-  }
+  [[nodiscard]] std::int64_t attribute(std::string_view which) const noexcept;
+  void set(std::string_view which, std::int64_t value) noexcept;
 };
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/problem/device_properties_impl.hpp>
+#endif

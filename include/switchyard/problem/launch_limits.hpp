@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/base/dim3.hpp>
 
 namespace switchyard {
@@ -31,11 +32,7 @@ inline constexpr dim3 most_cuda_grid{0x7fffffff, 0xffff, 0xffff};
 namespace detail {
 
 /// What is said of more scratch memory than the host backend gives.
-[[nodiscard]] inline std::string explain_scratch(std::uint32_t bytes) {
-  return "a block would take " + std::to_string(bytes) +
-         " bytes of scratch memory; the host backend gives a thread at most " +
-         std::to_string(most_host_scratch_bytes);
-}
+[[nodiscard]] std::string explain_scratch(std::uint32_t bytes);
 
 /// Counts the blocks of a grid. False where there are more than the host backend can count out.
 [[nodiscard]] constexpr bool count_blocks(const dim3& grid, std::uint64_t& count) noexcept {
@@ -68,3 +65,7 @@ namespace detail {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/problem/launch_limits_impl.hpp>
+#endif

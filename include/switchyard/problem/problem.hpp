@@ -7,7 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/operator.hpp>
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/operator_description.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -46,12 +47,7 @@ inline constexpr std::array<std::uint64_t, hash_factor_count> hash_factors = mak
 }
 
 /// A value as files and messages spell it: an enumerator's name, or the number.
-[[nodiscard]] inline std::string format_value(const axis_description& axis, std::int64_t value) {
-  if (value >= 0 && static_cast<std::size_t>(value) < axis.value_names.size()) {
-    return std::string{axis.value_names[static_cast<std::size_t>(value)]};
-  }
-  return std::to_string(value);
-}
+[[nodiscard]] std::string format_value(const axis_description& axis, std::int64_t value);
 
 /// The name that an axis or an argument has now. Everything that reads names from files asks here.
 [[nodiscard]] inline std::string_view current_name(const operator_description& op,
@@ -72,16 +68,11 @@ inline constexpr std::array<std::uint64_t, hash_factor_count> hash_factors = mak
 }
 
 /// "axis=value" for every axis, in the operator's order.
-[[nodiscard]] inline std::string format_problem(const operator_description& op, problem_view problem) {
-  std::string out;
-  for (std::size_t i = 0; i < op.axes.size() && i < problem.size(); ++i) {
-    if (i > 0) out += ' ';
-    out += op.axes[i].name;
-    out += '=';
-    out += format_value(op.axes[i], problem[i]);
-  }
-  return out;
-}
+[[nodiscard]] std::string format_problem(const operator_description& op, problem_view problem);
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/problem/problem_impl.hpp>
+#endif

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
-#include <switchyard/base/checked_product.hpp>
-#include <switchyard/base/dtype.hpp>
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensors/view.hpp>
 
@@ -21,132 +18,16 @@ namespace detail {
 /// Values of the arguments that a tensor's extents are.
 using extent_values = std::array<std::int64_t, max_rank>;
 
-[[nodiscard]] inline std::string format_extents(std::span<const std::int64_t> extents) {
-  std::string out = "[";
-  for (const std::int64_t each : extents) {
-    if (out.size() > 1) out += ", ";
-    out += std::to_string(each);
-  }
-  return out + "]";
-}
-
-[[nodiscard]] inline std::string format_extent_name(const dim_description& each) {
-  std::string out{each.extent};
-  if (each.factor != 1) out = std::to_string(each.factor) + " * " + out;
-  if (each.more != 0) out += " + " + std::to_string(each.more);
-  return out;
-}
-
-/// "k [2, 128, 8, 64]"
-[[nodiscard]] inline std::string format_tensor(const view_description& of, const const_tensor& given) {
-  return std::string{of.name} + " " + format_extents(given.extents());
-}
-
-[[nodiscard]] inline std::string wrong_rank(const view_description& of, const const_tensor& given) {
-  std::string expected = "[";
-  for (const dim_description& each : of.dims) {
-    if (expected.size() > 1) expected += ", ";
-    expected += format_extent_name(each);
-  }
-  return format_tensor(of, given) + " has " + std::to_string(given.rank()) + " dimensions instead of " +
-         std::to_string(of.dims.size()) + ": " + expected + "]";
-}
-
-/// What is wrong with a tensor's strides; empty where nothing is.
-[[nodiscard]] inline std::string wrong_stride(std::span<const view_description> all,
-                                              std::span<const const_tensor> given, std::size_t index) {
-  const view_description& of = all[index];
-  const const_tensor& each = given[index];
-  const std::size_t rank = each.rank();
-  const auto fail = [&](std::size_t d, std::int64_t wanted) {
-    return format_tensor(of, each) + ": the stride of " + format_extent_name(of.dims[d]) + " must be " +
-           std::to_string(wanted) + ", not " + std::to_string(each.stride(d));
-  };
-  for (std::size_t d = rank; d-- > 0;) {
-    if (each.extent(d) <= 1) continue;
-    if (of.dims[d].stride.empty()) {
-      const std::int64_t wanted = d + 1 == rank ? 1 : checked_product(each.stride(d + 1), each.extent(d + 1));
-      if (wanted == too_large) return format_tensor(of, each) + " has more elements than 64 bits count";
-      if (each.stride(d) != wanted) return fail(d, wanted);
-      continue;
-    }
-    for (std::size_t i = 0; i < index; ++i) {  // two tensors with one stride
-      for (std::size_t other = 0; other < given[i].rank(); ++other) {
-        if (all[i].dims[other].stride == of.dims[d].stride && given[i].stride(other) != each.stride(d))
-          return fail(d, given[i].stride(other)) + ", as in " + std::string{all[i].name};
-      }
-    }
-  }
-  return {};
-}
-
-/// What is wrong with a tensor's element type; empty where nothing is.
-[[nodiscard]] inline std::string wrong_type(std::span<const view_description> all,
-                                            std::span<const const_tensor> given, std::size_t index) {
-  const view_description& of = all[index];
-  const dtype type = given[index].dtype();
-  const std::string begin = std::string{of.name} + " is " + std::string{name_of(type)} + ", but ";
-  if (of.dtype_argument.empty())
-    return type == of.type ? std::string{} : begin + "must be " + std::string{name_of(of.type)};
-  std::size_t first = 0;
-  while (all[first].dtype_argument != of.dtype_argument || (all[first].is_optional && !given[first])) ++first;
-  const dtype wanted = given[first].dtype();
-  return type == wanted ? std::string{}
-                        : begin + std::string{all[first].name} + " is " + std::string{name_of(wanted)};
-}
-
-/// What is wrong with a tensor's extents; empty where nothing is.
-[[nodiscard]] inline std::string wrong_extent(std::span<const view_description> all,
-                                              std::span<const const_tensor> given,
-                                              std::span<const extent_values> values, std::size_t index) {
-  const view_description& of = all[index];
-  const const_tensor& each = given[index];
-  for (std::size_t d = 0; d < each.rank(); ++d) {
-    const dim_description& here = of.dims[d];
-    const std::int64_t extent = each.extent(d);
-    if (here.may_be_one && extent == 1) continue;
-    // The tensor that had the extent first.
-    std::size_t first = 0;
-    std::size_t at = 0;
-    while (all[first].dims[at].extent != here.extent) {
-      if (++at < all[first].dims.size()) continue;
-      at = 0;
-      ++first;
-    }
-    std::int64_t value = here.is_argument ? values[index][d] : given[first].extent(at);
-    if (!here.is_argument && __builtin_sub_overflow(value, all[first].dims[at].more, &value))
-      value = too_large;
-    std::int64_t wanted = 0;
-    const bool is_possible = !__builtin_mul_overflow(here.factor, value, &wanted) &&
-                             !__builtin_add_overflow(wanted, here.more, &wanted);
-    if (is_possible && extent == wanted) continue;
-    std::string out = format_tensor(of, each) + ": " + format_extent_name(here) + " is " +
-                      std::to_string(extent) + ", but ";
-    if (first == index) return out + "must be " + std::to_string(wanted);
-    if (here.factor != 1 || here.more != 0) out += std::string{here.extent} + " is ";
-    return out + std::to_string(value) + " in " + format_tensor(all[first], given[first]);
-  }
-  return {};
-}
-
 /// What is wrong with tensors; empty where nothing is. `given` and `values` have one for each view.
-[[nodiscard]] inline std::string disagreement(std::span<const view_description> all,
-                                              std::span<const const_tensor> given,
-                                              std::span<const extent_values> values, bool may_be_null) {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const view_description& of = all[i];
-    const const_tensor& each = given[i];
-    if (!each && of.is_optional) continue;
-    if (each.rank() != of.dims.size()) return wrong_rank(of, each);
-    if (!each && !may_be_null && each.count() != 0) return std::string{of.name} + " is null";
-    if (std::string wrong = wrong_type(all, given, i); !wrong.empty()) return wrong;
-    if (std::string wrong = wrong_extent(all, given, values, i); !wrong.empty()) return wrong;
-    if (std::string wrong = wrong_stride(all, given, i); !wrong.empty()) return wrong;
-  }
-  return {};
-}
+[[nodiscard]] std::string disagreement(std::span<const view_description> all,
+                                       std::span<const const_tensor> given,
+                                       std::span<const extent_values> values, bool may_be_null);
 
 }  // namespace detail
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/tensors/disagreement_impl.hpp>
+#endif

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <switchyard/base/file.hpp>
+#include <switchyard/error.hpp>
 
 #include "../temporary.hpp"
 

@@ -12,6 +12,7 @@
 
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/write_file.hpp>
+#include <switchyard/error.hpp>
 
 #include "../temporary.hpp"
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/row_slots.hpp>
 
 using namespace switchyard;

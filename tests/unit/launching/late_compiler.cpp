@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/choosing/choice.hpp>
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/launching/late_compiler.hpp>

@@ -4,6 +4,7 @@
 #include <string>
 #include <sys/stat.h>
 
+#include <switchyard/error.hpp>
 #include <switchyard/observing/environment.hpp>
 
 #include "../temporary.hpp"

@@ -1,0 +1,26 @@
+// Where bodies are: in headers, or compiled once in the library of the target switchyard::compiled.
+//
+// What a repeated call needs is defined in the headers themselves. x.hpp declares the rest, and x_impl.hpp
+// beside it defines it. x.hpp includes x_impl.hpp at its end, unless SWITCHYARD_COMPILED is defined, as the
+// target does. Only that library's own sources include x_impl.hpp then.
+#pragma once
+
+#ifdef SWITCHYARD_COMPILED
+#define SWITCHYARD_INLINE
+#else
+#define SWITCHYARD_INLINE inline
+#endif
+
+/// For definitions that run seldom, where size matters more than speed.
+#define SWITCHYARD_COLD [[gnu::cold]] SWITCHYARD_INLINE
+
+// A program is of one form. In files of both, this name is thread-local here and not there, and the linker
+// refuses that, with the name in its message.
+#ifdef SWITCHYARD_COMPILED
+[[gnu::used, gnu::visibility("hidden")]] inline thread_local char
+    switchyard_compiled_and_header_only_forms_are_mixed_in_one_program = 0;
+#else
+[[gnu::used,
+  gnu::visibility("hidden")]] inline char switchyard_compiled_and_header_only_forms_are_mixed_in_one_program =
+    0;
+#endif

@@ -1,0 +1,287 @@
+// The bodies of catalog.hpp.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/base/lock.hpp>
+#include <switchyard/base/repeating_thread.hpp>
+#include <switchyard/base/text.hpp>
+#include <switchyard/catalog.hpp>
+#include <switchyard/choosing/rule_catalog.hpp>
+#include <switchyard/device.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/hip/open.hpp>
+#include <switchyard/files/search_path.hpp>
+#include <switchyard/launching/binding.hpp>
+#include <switchyard/launching/binding_source.hpp>
+#include <switchyard/launching/late_blobs.hpp>
+#include <switchyard/launching/module_store.hpp>
+#include <switchyard/observing/environment.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+struct catalog::use {
+  use(const operator_description& op_, device target_, binding_user& user_)
+      : op{&op_}, target{std::move(target_)}, user{&user_} {}
+
+  const operator_description* op;
+  device target;
+  switchyard::mutex mutex;    // held while the user is given a binding
+  binding_user* user;         // null once it is detached; guarded by mutex
+  std::uint64_t version = 0;  // of the contents that its binding was made from; guarded by mutex
+  // While newer contents cannot be taken, guarded by mutex:
+  std::uint64_t refused = 0;  // the version that was warned of
+  steady_clock::time_point try_at = steady_clock::time_point::min();
+  std::chrono::seconds wait{1};
+  std::unique_ptr<binding> untaken;  // of the refused version, where it lacks a blob; else null
+  late_blobs blobs;                  // that variants wait for
+};
+
+SWITCHYARD_COLD catalog::~catalog() {
+  watcher_.stop();
+}
+
+SWITCHYARD_COLD const std::vector<std::string>& catalog::roots() const noexcept {
+  return rules_->path().roots;
+}
+
+SWITCHYARD_COLD std::vector<std::string> catalog::operators() const {
+  return list_operators(rules_->path());
+}
+
+SWITCHYARD_COLD std::shared_ptr<const selector> catalog::rules(const operator_description& op,
+                                                               const device_properties& device) {
+  return rules_->make_selector(op, device, files(op));
+}
+
+SWITCHYARD_COLD catalog::catalog(catalog_options options)
+    : options_{std::move(options)},
+      messages_{options_.settings.open_log()},
+      record_{options_.settings.open_recorder()},
+      rules_{std::make_unique<rule_catalog>(
+          path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
+          [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent)} {
+  report_settings();
+}
+
+SWITCHYARD_COLD catalog::contents catalog::files(const operator_description& op) {
+  reload_report ignored;
+  return rules_->read_all(rules_->refresh(op, nullptr, ignored));
+}
+
+SWITCHYARD_COLD std::size_t catalog::unload_unused() {
+  const std::scoped_lock replacing{replace_mutex_};
+  for (const auto& each : all_uses()) {
+    const std::scoped_lock lock{each->mutex};
+    if (each->user != nullptr) each->user->free_replaced();
+  }
+  std::set<std::shared_ptr<module_store>> stores;
+  {
+    const std::scoped_lock lock{mutex_};
+    stores = stores_;
+  }
+  std::size_t count = 0;
+  for (const auto& each : stores) count += each->unload_unused();
+  return count;
+}
+
+SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {
+  watcher_.start(interval, [this] {
+    try {
+      (void)reload(steady_clock::now());
+    } catch (const std::exception& problem) {
+      try {
+        messages_->warn(std::string{"watching for changes: "} + problem.what());
+      } catch (const std::bad_alloc&) {  // the line is lost; the next look tries again
+      }
+    }
+  });
+}
+
+SWITCHYARD_COLD void catalog::attach(const operator_description& op, const device& target,
+                                     binding_user& user) {
+  const auto mine = std::make_shared<use>(op, target, user);
+  const std::scoped_lock lock{mine->mutex};  // a reload meanwhile waits, and then compares versions
+  {
+    const std::scoped_lock list_lock{mutex_};
+    uses_.push_back(mine);
+  }
+  try {
+    reload_report ignored;
+    const operator_files now = rules_->refresh(op, &target.driver()->properties(), ignored);
+    (void)user.adopt(make_binding(*mine, now));  // the first one is always taken
+    mine->version = now.version;
+  } catch (...) {
+    remove(user);
+    mine->user = nullptr;
+    throw;
+  }
+}
+
+SWITCHYARD_COLD void catalog::detach(binding_user& user) noexcept {
+  const std::shared_ptr<use> mine = remove(user);
+  if (mine == nullptr) return;
+  const std::scoped_lock lock{mine->mutex};  // a reload may be giving it a binding
+  mine->user = nullptr;
+}
+
+SWITCHYARD_COLD std::shared_ptr<stream_router> catalog::streams() {
+  const std::scoped_lock lock{streams_mutex_};  // opening drivers takes long
+  if (options_.streams == nullptr) options_.streams = stream_router::of_machine();
+  return options_.streams;
+}
+
+SWITCHYARD_COLD std::string catalog::why_absent(std::string_view target) {
+  try {
+    if (target.starts_with("cuda ")) static_cast<void>(cuda::count());
+    if (target.starts_with("hip ")) static_cast<void>(hip::count());
+  } catch (const driver_error& problem) {
+    const std::string words = problem.what();
+    const std::size_t code = words.find("] ");  // the call's own error has a number
+    return words.substr(code == std::string::npos ? 0 : code + 2);
+  }
+  return {};
+}
+
+SWITCHYARD_COLD void catalog::report_settings() const {
+  const environment& set = options_.settings;
+  for (const std::string& each : set.doubts) messages_->warn(each);
+  if (!options_.default_roots) return;
+  for (const std::string& each : set.path) {
+    std::error_code problem;
+    if (std::filesystem::is_directory(each, problem)) continue;
+    messages_->warn("SWITCHYARD_PATH: " + each + ": " +
+                    (problem && !detail::is_absent(problem) ? problem.message() : "is no folder"));
+  }
+  if (set.forced.empty()) return;
+  const std::vector<std::string> known = operators();
+  for (const forced_choice& each : set.forced) {
+    if (std::find(known.begin(), known.end(), each.operator_name) != known.end()) continue;
+    messages_->warn("SWITCHYARD_FORCE: no kernels of an operator '" + each.operator_name + "' are installed" +
+                    text::suggestion(each.operator_name, known) +
+                    " (installed: " + (known.empty() ? std::string{"none"} : text::join(known)) + ")");
+  }
+}
+
+SWITCHYARD_COLD search_path catalog::path_of(const catalog_options& options) {
+  search_path out{options.roots, options.tables};
+  if (options.default_roots) {
+    const auto append = [](std::vector<std::string>& to, const std::vector<std::string>& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    append(out.roots, options.settings.path);
+    append(out.overlays, options.settings.tables);
+    append(out.roots, installed_roots(options.data));
+  }
+  drop_repeated(out.roots);
+  return out;
+}
+
+SWITCHYARD_COLD reload_report catalog::reload(steady_clock::time_point now) {
+  const std::scoped_lock replacing{replace_mutex_};
+  reload_report report;
+  std::map<const operator_description*, operator_files> fresh;
+  const std::vector<std::shared_ptr<use>> uses = all_uses();
+  for (const auto& each : uses) {
+    if (fresh.contains(each->op)) continue;
+    fresh.emplace(each->op, rules_->refresh(*each->op, &each->target.driver()->properties(), report));
+  }
+  for (const auto& each : uses) {
+    const std::scoped_lock lock{each->mutex};
+    if (each->user == nullptr) continue;
+    replace(*each, fresh[each->op], now, report);
+    each->user->free_replaced();
+  }
+  return report;
+}
+
+SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, steady_clock::time_point now,
+                                      reload_report& report) {
+  // What was not tried yet, and a blob that came, wait for nothing.
+  const std::size_t known = report.changed.size();
+  const bool is_newer = each.version < newer.version;
+  const bool can_serve_more = have_blobs_come(each, report);
+  const bool is_new = report.changed.size() > known || (is_newer && newer.version != each.refused);
+  if (!is_new && !((is_newer || can_serve_more) && now >= each.try_at)) return;
+  // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
+  // captured what serves.
+  struct counted {
+    generation_counter& generation;
+    bool is_unchanged = false;
+    ~counted() {
+      if (!is_unchanged) generation.fetch_add(1, std::memory_order_release);
+    }
+  } counts{*generation_};
+  each.untaken = nullptr;
+  std::unique_ptr<binding> fresh = make_binding(each, newer);
+  if (each.user->adopt(std::move(fresh))) {
+    each.version = newer.version;
+    each.wait = std::chrono::seconds{1};
+    return;
+  }
+  counts.is_unchanged = true;
+  if (!fresh->without_blob().empty()) each.untaken = std::move(fresh);
+  each.try_at = steady_clock::now() + each.wait;
+  each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
+  report.refused.push_back(std::string{each.op->name} +
+                           ": the new files serve none of the calls that the previous ones serve, or need "
+                           "kernels that cannot be "
+                           "loaded; the previous ones stay in use");
+  if (std::exchange(each.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
+}
+
+SWITCHYARD_COLD bool catalog::have_blobs_come(use& each, reload_report& report) {
+  std::vector<const variant*> waiting;
+  for (const binding* const of : {each.user->in_use(), static_cast<const binding*>(each.untaken.get())}) {
+    if (of == nullptr) continue;
+    const std::vector<const variant*> found = of->without_blob();
+    waiting.insert(waiting.end(), found.begin(), found.end());
+  }
+  return each.blobs.look(waiting, report.changed);
+}
+
+SWITCHYARD_COLD std::vector<std::shared_ptr<catalog::use>> catalog::all_uses() {
+  const std::scoped_lock lock{mutex_};
+  return uses_;
+}
+
+SWITCHYARD_COLD std::shared_ptr<catalog::use> catalog::remove(const binding_user& user) noexcept {
+  const std::scoped_lock lock{mutex_};
+  const auto found =
+      std::find_if(uses_.begin(), uses_.end(), [&user](const auto& each) { return each->user == &user; });
+  if (found == uses_.end()) return nullptr;
+  std::shared_ptr<use> out = std::move(*found);
+  uses_.erase(found);
+  return out;
+}
+
+SWITCHYARD_COLD std::unique_ptr<binding> catalog::make_binding(const use& mine, const operator_files& from) {
+  const std::shared_ptr<device_driver>& driver = mine.target.driver();
+  std::shared_ptr<module_store> store = module_store::of(driver);
+  {
+    const std::scoped_lock lock{mutex_};
+    stores_.insert(store);
+  }
+  return std::make_unique<binding>(rules_->make_rules(*mine.op, driver->properties(), from), std::move(store),
+                                   messages_, record_, options_.plan_capacity, generation_, options_.clock);
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,61 @@
+// The bodies of candidates.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/problem/device_properties.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_INLINE bool candidate::fits_problem(const evaluation& values) const noexcept {
+  for (const expression* each : shared) {
+    const integer_result bytes = each->evaluate(values);
+    if (bytes.why != fault::none || bytes.value > most_shared) return false;
+  }
+  return true;
+}
+
+SWITCHYARD_INLINE bool bound_pin::applies(problem_view problem) const noexcept {
+  if (!matches(type, problem)) return false;
+  for (const axis_range& range : at) {
+    if (problem[range.axis] < range.first || problem[range.axis] > range.last) return false;
+  }
+  return true;
+}
+
+SWITCHYARD_INLINE bool candidate_set::admissible(std::uint32_t index, problem_view problem,
+                                                 unusable_flags unusable) const noexcept {
+  if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
+  const candidate& each = candidates[index];
+  if (!each.fits || !matches(each.variant->type, problem)) return false;
+  for (const std::uint32_t denied : each.denials) {
+    if (matches(denials[denied].type, problem)) return false;
+  }
+  const evaluation values{problem, device.attributes, {}, nullptr};
+  for (const condition& condition : each.variant->conditions) {
+    const integer_result holds = condition.value.evaluate(values);
+    if (holds.why != fault::none || holds.value == 0) return false;
+  }
+  return each.fits_problem(values);
+}
+
+SWITCHYARD_INLINE std::uint32_t candidate_set::first_admissible(const std::vector<std::uint32_t>& list,
+                                                                problem_view problem,
+                                                                unusable_flags unusable) const noexcept {
+  for (const std::uint32_t index : list) {
+    if (admissible(index, problem, unusable)) return index;
+  }
+  return no_index;
+}
+
+}  // namespace v0
+}  // namespace switchyard

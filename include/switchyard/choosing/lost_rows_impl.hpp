@@ -1,0 +1,43 @@
+// The bodies of lost_rows.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/lost_rows.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/table_order.hpp>
+#include <switchyard/files/table.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_COLD std::vector<lost_row> find_lost_rows(const selector& from, const bound_group& group,
+                                                     std::uint32_t row) {
+  std::vector<lost_row> out;
+  const std::uint32_t used = group.origins[row].table;
+  for (const bound_group::repeated_row& each : group.repeated) {
+    if (each.used != row) continue;
+    const std::uint32_t number = each.lost.table;
+    const table& lost = *from.tables[number];
+    std::string why = why_lost(lost, *from.tables[used]);
+    if (used < from.overlay_count && number != used)
+      why = format_date(lost) + (number < from.overlay_count ? ", a later overlay" : ", under an overlay");
+    out.push_back({lost.path, each.lost.group, each.lost.row, std::move(why)});
+  }
+  return out;
+}
+
+SWITCHYARD_COLD std::string format_lost(const std::vector<lost_row>& lost) {
+  if (lost.empty()) return {};
+  std::string out = "; also in " + lost.front().table + " (" + lost.front().why + ")";
+  if (lost.size() > 1) out += " and " + std::to_string(lost.size() - 1) + " more";
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,69 @@
+// The bodies of rank_tables.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
+#include <switchyard/choosing/table_order.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/problem/target.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_INLINE bool has_arch(const device_properties& running, const device_properties& measured) {
+  if (running.backend != "hip") return measured.arch == running.arch;
+  return detail::before_features(measured.arch) == detail::before_features(running.arch) &&
+         detail::has_features(running.arch, measured.arch);
+}
+
+SWITCHYARD_INLINE double device_distance(const device_properties& running,
+                                         const device_properties& measured) {
+  double total = 0;
+  for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
+    const auto here = static_cast<double>(running.attribute(name));
+    const auto there = static_cast<double>(measured.attribute(name));
+    total += here > 0 && there > 0 ? std::abs(std::log2(here / there)) : 1.0;
+  }
+  return total;
+}
+
+SWITCHYARD_INLINE table_rank rank_of(const device_properties& running, const device_properties& table) {
+  if (!table.arch.empty() && !has_arch(running, table)) return table_rank::same_backend;
+  return table.name.empty() || table.name == running.name ? table_rank::this_device : table_rank::same_arch;
+}
+
+SWITCHYARD_INLINE std::vector<ranked_table> rank_tables(
+    const device_properties& running, const std::vector<std::shared_ptr<const table>>& overlays,
+    const std::vector<std::shared_ptr<const table>>& tables) {
+  std::vector<ranked_table> out;
+  const auto add = [&](const std::shared_ptr<const table>& each, bool overlay) {
+    const device_properties& device = each->device;
+    if (!device.backend.empty() && device.backend != running.backend) return;
+    const table_rank rank = rank_of(running, device);
+    if (rank != table_rank::this_device && !each->other_devices) return;
+    out.push_back({each, rank, overlay, overlay ? 0 : device_distance(running, device)});
+  };
+  for (const auto& each : overlays) add(each, true);
+  const auto first_of_others = static_cast<std::ptrdiff_t>(out.size());
+  for (const auto& each : tables) add(each, false);
+  std::stable_sort(out.begin() + first_of_others, out.end(),
+                   [](const ranked_table& a, const ranked_table& b) {
+                     if (a.rank != b.rank) return a.rank < b.rank;
+                     if (a.rank == table_rank::this_device) return comes_before(*a.source, *b.source);
+                     if (a.distance < b.distance || b.distance < a.distance) return a.distance < b.distance;
+                     return a.source->measured_on > b.source->measured_on;
+                   });
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,192 @@
+// The bodies of json.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/base/text.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_INLINE std::string json_place::pointer() const {
+  if (parent_ != nullptr) return parent_->pointer() + step();
+  return above_ != nullptr ? *above_ : std::string{};
+}
+
+SWITCHYARD_INLINE void json_place::fail(error_code code, const std::string& problem) const {
+  const std::string place = text::shortened(pointer(), 300);
+  throw file_error{
+      code, *path_ + ": " + (place.empty() ? std::string{} : place + ": ") + text::shortened(problem, 1000)};
+}
+
+SWITCHYARD_INLINE void json_place::fail(const std::string& problem) const {
+  fail(error_code::invalid_entry, problem);
+}
+
+SWITCHYARD_INLINE void json_place::expected(std::string_view kind) const {
+  fail("expected " + std::string{kind} + ", got " + shown());
+}
+
+SWITCHYARD_INLINE std::optional<json_place> json_place::find(const char* key) const& {
+  if (!value_->is_object()) return std::nullopt;
+  const auto found = value_->find(key);
+  if (found == value_->end()) return std::nullopt;
+  return json_place{*found, *path_, this, key, 0};
+}
+
+SWITCHYARD_INLINE json_place json_place::at(const char* key) const& {
+  if (!value_->is_object()) expected("an object");
+  const auto found = value_->find(key);
+  if (found == value_->end()) fail("'" + std::string{key} + "' is missing");
+  return {*found, *path_, this, key, 0};
+}
+
+SWITCHYARD_INLINE std::size_t json_place::array_size() const {
+  if (!value_->is_array()) expected("an array");
+  return value_->size();
+}
+
+SWITCHYARD_INLINE const nlohmann::json::object_t& json_place::object() const {
+  if (!value_->is_object()) expected("an object");
+  return value_->get_ref<const nlohmann::json::object_t&>();
+}
+
+SWITCHYARD_INLINE const std::string& json_place::string() const {
+  if (!value_->is_string()) expected("a string");
+  return value_->get_ref<const std::string&>();
+}
+
+SWITCHYARD_INLINE const std::string& json_place::id() const {
+  check_id(string());
+  return string();
+}
+
+SWITCHYARD_INLINE void json_place::check_id(std::string_view id) const {
+  constexpr std::size_t most = 200;
+  if (id.empty() || id.size() > most)
+    fail("an id has 1 to " + std::to_string(most) + " characters, got " + std::to_string(id.size()));
+  check_text(id);
+}
+
+SWITCHYARD_INLINE void json_place::check_text(std::string_view text) const {
+  constexpr std::size_t most = 10000;
+  if (text.size() > most)
+    fail("has " + std::to_string(text.size()) + " characters; a name or a text has at most " +
+         std::to_string(most));
+  if (const std::string control = switchyard::text::find_control(text); !control.empty())
+    fail("has a control character, " + control + "; ids, names and reasons have none");
+}
+
+SWITCHYARD_INLINE std::int64_t json_place::integer() const {
+  if (value_->is_number_unsigned()) {
+    const auto number = value_->get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(INT64_MAX)) fail("the number does not fit 64 bits");
+    return static_cast<std::int64_t>(number);
+  }
+  if (!value_->is_number_integer()) expected("an integer");
+  return value_->get<std::int64_t>();
+}
+
+SWITCHYARD_INLINE double json_place::number() const {
+  if (!value_->is_number()) expected("a number");
+  const auto number = value_->get<double>();
+  if (!std::isfinite(number)) fail("the number is not finite");
+  return number;
+}
+
+SWITCHYARD_INLINE bool json_place::boolean() const {
+  if (!value_->is_boolean()) expected("true or false");
+  return value_->get<bool>();
+}
+
+SWITCHYARD_INLINE std::string json_place::step() const {
+  if (key_ == nullptr) return "/" + std::to_string(index_);
+  std::string escaped = "/";
+  for (const char* c = key_; *c != '\0'; ++c) {  // RFC 6901
+    if (*c == '~') {
+      escaped += "~0";
+    } else if (*c == '/') {
+      escaped += "~1";
+    } else {
+      escaped += *c;
+    }
+  }
+  return escaped;
+}
+
+SWITCHYARD_INLINE std::string json_place::shown() const {
+  if (value_->is_array()) return "an array of " + std::to_string(value_->size());
+  if (value_->is_object()) return "an object";
+  return text::shortened(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
+}
+
+SWITCHYARD_INLINE void check_schema(const json_place& file, std::string_view kind) {
+  const auto place = file.at("schema");
+  const std::string& found = place.string();
+  const std::string wanted = "switchyard." + std::string{kind} + "/";
+  if (!found.starts_with(wanted)) {
+    place.fail(error_code::wrong_schema, "expected \"" + wanted + "1\", got \"" + found + "\"");
+  }
+  const std::string version = found.substr(wanted.size());
+  if (version != "1" && !version.starts_with("1.")) {
+    place.fail(error_code::unsupported_schema_version,
+               "\"" + found + "\" is of a version this library does not read; it reads " + wanted +
+                   "1. Update the library, or write the file for version 1");
+  }
+}
+
+SWITCHYARD_INLINE void warnings::add(const std::string& message) {
+  if (messages.size() < 100) {
+    messages.push_back(message);
+  } else {
+    ++left_out;
+  }
+}
+
+SWITCHYARD_INLINE std::string without_indices(const std::string& message, const std::string& path) {
+  std::size_t at = message.find(path + ": /");
+  if (at == std::string::npos) return message;
+  at += path.size() + 2;
+  const std::size_t end = std::min(message.find(": ", at), message.size());
+  std::string out = message.substr(0, at);
+  for (bool in_index = false; at < end; ++at) {
+    const bool is_digit = message[at] >= '0' && message[at] <= '9';
+    in_index = is_digit && (in_index || message[at - 1] == '/');
+    if (!in_index) out += message[at];
+  }
+  return out + message.substr(end);
+}
+
+SWITCHYARD_INLINE std::vector<group_of_same> group_same(std::span<const std::string> messages,
+                                                        const std::string& path) {
+  std::vector<group_of_same> out;
+  std::map<std::string, std::size_t> known;
+  for (const std::string& each : messages) {
+    std::string kind = without_indices(each, path);
+    const auto [found, is_new] = known.try_emplace(kind, out.size());
+    if (is_new) {
+      out.push_back({std::move(kind), each, 0});
+    } else {
+      ++out[found->second].more;
+    }
+  }
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard

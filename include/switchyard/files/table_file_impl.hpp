@@ -1,0 +1,73 @@
+// The bodies of table_file.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/files/entry_cache.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/outlined_file.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_group.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/files/table_file.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_INLINE table_file::table_file(std::string path, std::string backend) {
+  head_.path = std::move(path);
+  head_.device.backend = std::move(backend);
+}
+
+SWITCHYARD_INLINE table_file::table_file(std::string text, const std::string& path,
+                                         const operator_description& op, warnings& warned)
+    : op_{&op} {
+  file_.emplace(std::move(text), path, "groups");
+  const json_place whole{file_->head(), path};
+  head_ = detail::table_reader{op, warned}.read_head(whole);
+  if (whole.has("groups")) {
+    const auto list = whole.at("groups");
+    (void)list.array_size();  // throws: it is no array
+  }
+  file_->read_types(op, warned);
+  if (op.arguments != nullptr) find_argument_axes();
+}
+
+SWITCHYARD_INLINE std::shared_ptr<const table> table_file::read(const entry_list& entries,
+                                                                warnings& warned) const {
+  return known_.get(entries, [&] {
+    auto out = std::make_shared<table>(head_);
+    warnings said;  // once already
+    detail::table_reader reader{*op_, said};
+    reader.read_blobs({file_->head(), path()}, said);
+    out->groups.reserve(entries.size());
+    for (const std::uint32_t each : entries) {
+      warnings& to = known_.is_first_read(each) ? warned : said;
+      file_->parse_entry(each, to, [&](const json_place& place, std::size_t index) {
+        reader.add_group(place, index, *out, to);
+      });
+    }
+    return out;
+  });
+}
+
+SWITCHYARD_INLINE void table_file::find_argument_axes() const {
+  const detail::argument_names arguments{*op_};
+  detail::argument_finder named{arguments};
+  for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
+    if (!named.in(file_->spelt(file_->entries()[i].axes))) continue;
+    warnings later;  // said when the entry is read
+    file_->parse_entry(i, later, [&](const json_place& place, std::size_t) {
+      (void)detail::group_reader::read_axes(place, *op_);
+    });
+  }
+}
+
+}  // namespace v0
+}  // namespace switchyard

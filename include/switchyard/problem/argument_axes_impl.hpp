@@ -1,0 +1,139 @@
+// The bodies of argument_axes.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/base/dtype.hpp>
+#include <switchyard/base/lock.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_INLINE bool argument_axis::holds(const evaluation& values) const noexcept {
+  const auto program = value.program();
+  if (program.size() == 2 && !is_real && program[1].from != detail::operand::stack) {
+    // Two values compared, as most conditions do: several times as fast as running the program.
+    const auto a = detail::load_operand<std::int64_t>(program[0], values);
+    const auto b = detail::load_operand<std::int64_t>(program[1], values);
+    switch (program[1].code) {
+      case detail::opcode::equal:
+        return a == b;
+      case detail::opcode::not_equal:
+        return a != b;
+      case detail::opcode::less_equal:
+        return a <= b;
+      case detail::opcode::greater_equal:
+        return a >= b;
+      case detail::opcode::less:
+        return a < b;
+      case detail::opcode::greater:
+        return a > b;
+      default:
+        break;
+    }
+  }
+  if (is_real) return value.evaluate_real(values) != 0;
+  const integer_result out = value.evaluate(values);
+  return out.why == fault::none && out.value != 0;
+}
+
+SWITCHYARD_INLINE argument_axes::argument_axes(const operator_description& op)
+    : op_{op}, reading_{op}, live_{op} {
+  reading_.arguments = this;
+  live_.arguments = this;
+  for (std::size_t i = 0; i < op.axes.size(); ++i) axes_[i] = op.axes[i];
+  live_.axes = {axes_.data(), op.axes.size()};
+}
+
+SWITCHYARD_INLINE const operator_description& argument_axes::now() {
+  const locked lock{mutex_};
+  if (count_ == 0) return op_;
+  std::unique_ptr<operator_description>& out = snapshots_[count_ - 1];
+  if (out == nullptr) out = std::make_unique<operator_description>(live_);
+  return *out;
+}
+
+SWITCHYARD_INLINE std::uint32_t argument_axes::find(std::string_view name) {
+  const locked lock{mutex_};
+  return find_locked(name);
+}
+
+SWITCHYARD_INLINE std::uint32_t argument_axes::add(std::string_view name, argument_axis fresh) {
+  const locked lock{mutex_};
+  if (const std::uint32_t known = find_locked(name); known != no_axis) return known;
+  const std::size_t axis = op_.axes.size() + count_;
+  const bool is_size = fresh.kind == axis_kind::size;
+  if (count_ == max_argument_axes) return no_room;
+  // Expressions may read an argument's axis, and have a bit for each of so many.
+  if (is_size && (live_.added_sizes == max_argument_sizes || axis >= expression::max_axes_read))
+    return no_room;
+  all_[count_] = std::make_unique<named>(named{std::string{name}, std::move(fresh)});
+  axes_[axis].name = all_[count_]->name;
+  axes_[axis].kind = all_[count_]->axis.kind;
+  if (!is_size) axes_[axis].value_names = enumerator_names<bool>;
+  axes_[axis].is_flag = !is_size;
+  ++count_;
+  live_.axes = {axes_.data(), axis + 1};
+  live_.added_axes = count_;
+  live_.added_sizes += is_size ? 1 : 0;
+  return static_cast<std::uint32_t>(axis);
+}
+
+SWITCHYARD_INLINE std::uint32_t argument_axes::find_locked(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (all_[i]->name == name) return static_cast<std::uint32_t>(op_.axes.size() + i);
+  }
+  return no_axis;
+}
+
+SWITCHYARD_INLINE bool has_axes(const operator_description& op, const expression& value) noexcept {
+  const std::size_t count = op.axes.size();
+  return count >= expression::max_axes_read || value.axes_read() >> count == 0;
+}
+
+SWITCHYARD_INLINE packed_problem::packed_problem(const operator_description& op, problem_view own,
+                                                 std::span<const std::int64_t> attributes,
+                                                 const void* arguments) noexcept
+    : count_{op.own_axes()} {
+  for (std::size_t i = 0; i < count_; ++i) values_[i] = own[i];
+  if (op.added_axes == 0) return;
+  op.arguments->evaluate(op.added_axes,
+                         {own, attributes, op.fields, static_cast<const std::byte*>(arguments)},
+                         values_.data() + count_);
+  count_ += 1 + op.added_sizes;
+}
+
+SWITCHYARD_INLINE expanded_problem::expanded_problem(const operator_description& op,
+                                                     problem_view packed) noexcept
+    : view_{packed} {
+  if (op.added_axes == 0) return;
+  const std::size_t own = op.own_axes();
+  const auto bits = static_cast<std::uint64_t>(packed[own]);
+  std::size_t next = own + 1;
+  for (std::size_t i = 0; i < own; ++i) values_[i] = packed[i];
+  for (std::size_t i = 0; i < op.added_axes; ++i) {
+    values_[own + i] =
+        op.axes[own + i].kind == axis_kind::size ? packed[next++] : static_cast<std::int64_t>(bits >> i & 1U);
+  }
+  view_ = {values_.data(), op.axes.size()};
+}
+
+SWITCHYARD_INLINE padded_problem::padded_problem(const operator_description& op,
+                                                 problem_view problem) noexcept
+    : view_{problem} {
+  if (problem.size() >= op.axes.size()) return;
+  for (std::size_t i = 0; i < op.axes.size(); ++i) values_[i] = i < problem.size() ? problem[i] : 0;
+  view_ = {values_.data(), op.axes.size()};
+}
+
+}  // namespace v0
+}  // namespace switchyard
