@@ -57,6 +57,11 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"V_ACCVGPR_MOV_B32_E32", work::copy},
       {"V_PERMLANE16_B32", work::permute_rows},
       {"V_PERMLANEX16_B32", work::permute_rows},
+      {"V_PERMLANE16_SWAP_B32_E32", work::swap_rows},
+      {"V_PERMLANE16_SWAP_B32_E64", work::swap_rows},
+      {"V_PERMLANE32_SWAP_B32_E32", work::swap_rows},
+      {"V_PERMLANE32_SWAP_B32_E64", work::swap_rows},
+      {"DS_READ_B64_TR_B16", work::read_transposed},
       {"S_GETPC_B64", work::get_counter},
       {"S_SETPC_B64", work::set_counter},
       {"S_SWAPPC_B64", work::swap_counter},
@@ -292,6 +297,12 @@ class decoder {
     const bool selects = out.select[0] != 6 || out.select[1] != 6;
     out.plain = out.neg == 0 && out.abs == 0 && (out.opsel & 7U) == 0 && out.dpp < 0 && !selects &&
                 out.high_sources == 0 && out.shape != form::vop3p;
+    if (out.does == work::vector && std::string_view{what.name} == "V_BITOP3_B32") {
+      out.neg = static_cast<std::uint8_t>(out.omod << 6U | out.abs << 3U | out.neg);
+      out.abs = out.omod = 0;
+      out.plain = out.opsel == 0 && !out.clamp;
+      if (!out.plain) throw std::runtime_error{"V_BITOP3_B32 with modifiers is not known"};
+    }
     out.plain_result = out.omod == 0 && !out.clamp && out.result_select == 6 && (out.opsel & 8U) == 0 &&
                        out.dpp < 0 && !out.high_result;
     if (out.clamp && what.result_type == number::integer && what.writes_carry == false &&

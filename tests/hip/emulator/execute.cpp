@@ -572,6 +572,47 @@ void wave::permute_rows(const instruction& what) {
   }
 }
 
+/// v_permlane16_swap_b32 and v_permlane32_swap_b32: of all lanes, whatever EXEC says.
+void wave::swap_rows(const instruction& what) {
+  const unsigned apart = std::string_view{what.what->name}.starts_with("V_PERMLANE16") ? 16 : 32;
+  row& one = *vector(what.source[0], 1);
+  row& other = *vector(what.result, 1);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if ((lane & apart) == 0) std::swap(one[lane], other[lane + apart]);
+  }
+}
+
+/// ds_read_b64_tr_b16: 16 lanes read four rows of 16 elements, four lanes each row. Lane n gets column n.
+void wave::read_transposed(const instruction& what) {
+  if (exec() != ~std::uint64_t{}) throw fault{"transposes what not all lanes read, which is not known"};
+  memory.shared = true;
+  memory.atomic = false;
+  const row& addresses = *vector(what.source[0], 1);
+  std::array<std::uint64_t, lanes> read;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const std::uint64_t address = addresses[lane] + static_cast<std::uint64_t>(what.immediate);
+    read[lane] = memory.load<std::uint64_t>(address & 0xffffffffU);
+  }
+  pending one;
+  one.kind = arrival::shared;
+  one.exec = exec();
+  one.result = what.result;
+  one.rows = 2;
+  row* const result = vector(what.result, 2);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    std::uint64_t column = 0;
+    for (unsigned k = 0; k < 4; ++k) {
+      const std::uint64_t from = read[(lane & ~15U) + 4 * k + lane % 16 / 4];
+      column |= (from >> 16 * (lane % 4) & 0xffffU) << 16 * k;
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+      one.data[i][lane] = static_cast<std::uint32_t>(column >> 32 * i);
+      result[i][lane] = 0x7fc0ffad;  // until it arrives
+    }
+  }
+  send(std::move(one));
+}
+
 /// Addresses of code are those in the image.
 void wave::move_counter(const instruction& what) {
   const std::uint64_t target = scalar(what.source[0], 64, number::integer, 0);
@@ -695,6 +736,12 @@ wave::stop wave::run() {
           break;
         case work::permute_rows:
           permute_rows(what);
+          break;
+        case work::swap_rows:
+          swap_rows(what);
+          break;
+        case work::read_transposed:
+          read_transposed(what);
           break;
         case work::get_counter:
         case work::set_counter:

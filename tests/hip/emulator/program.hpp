@@ -39,6 +39,8 @@ enum class work : std::uint8_t {
   permute_back,
   swizzle,
   permute_rows,
+  swap_rows,
+  read_transposed,
   get_counter,
   set_counter,
   swap_counter,

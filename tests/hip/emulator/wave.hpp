@@ -86,6 +86,8 @@ class wave {
   void execute_scalar_memory(const instruction& what);
   void exchange_lanes(const instruction& what);
   void permute_rows(const instruction& what);
+  void swap_rows(const instruction& what);
+  void read_transposed(const instruction& what);
   void move_counter(const instruction& what);
   void copy(const instruction& what);
   void execute_matrix(const instruction& what);

@@ -22,6 +22,12 @@ def corrected(name, text, family):
         # Denormal numbers are flushed: in numbers.hpp, through a square root's and a power's helper.
         root = "sqrt(S0.f32)" if "RSQ" in name else "flush(S0.f32)"
         return f"D0.f32 = flush(1.0F / {root})"
+    if name == "V_BITOP3_B32":
+        # The table lies in the fields of modifiers: decode.cpp puts it together as NEG.
+        return re.sub(r"^TTBL = .*\n", "", text).replace("TTBL.b32", "NEG.b32").replace("D.b32", "D0.b32")
+    if name == "V_CVT_PK_F16_F32":
+        # To nearest even, whatever the mode of rounding.
+        return "D0[15 : 0].f16 = f32_to_f16(S0.f32);\nD0[31 : 16].f16 = f32_to_f16(S1.f32)"
     if name.startswith("V_MAD_MIX"):
         # Fused, as v_fma_mix: the older name is what the wheel's table has.
         return text.replace("in[0] * in[1] + in[2]", "fma(in[0], in[1], in[2])")
