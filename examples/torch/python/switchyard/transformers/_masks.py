@@ -75,8 +75,8 @@ def mask(
     config = kwargs.get("config")
     needs = NEEDS.get(type(config), _NONE)
     whole = needs.whole or needs.added or (needs.windows and kwargs.get("local_size") is not None)
-    # A decoder that its config makes an encoder: its layers still say that they are causal.
-    whole = whole or getattr(config, "is_causal", True) is False
+    # Where a decoder's config makes it see both ways, its layers and its masks may disagree about being causal: PaliGemma's.
+    whole = whole or bool(getattr(config, "use_bidirectional_attention", None))
     all_used = not isinstance(q_offset, torch.Tensor) and q_offset + q_length - kv_offset == kv_length
     # A compiled decode step asks for no skip, but its mask is plain unless somebody gave a function.
     is_step = q_length == 1 and not use_vmap and not allow_is_bidirectional_skip
