@@ -6,13 +6,13 @@
 #pragma once
 
 #ifdef SWITCHYARD_COMPILED
-#define SWITCHYARD_INLINE
+#define SWITCHYARD_FUNCTION
 #else
-#define SWITCHYARD_INLINE inline
+#define SWITCHYARD_FUNCTION inline
 #endif
 
 /// For definitions that run seldom, where size matters more than speed.
-#define SWITCHYARD_COLD [[gnu::cold]] SWITCHYARD_INLINE
+#define SWITCHYARD_COLD [[gnu::cold]] SWITCHYARD_FUNCTION
 
 // A program is of one form. In files of both, this name is thread-local here and not there, and the linker
 // refuses that, with the name in its message.

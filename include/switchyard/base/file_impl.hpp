@@ -16,7 +16,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::string read_file(const std::string& path, std::size_t limit, std::size_t most) {
+SWITCHYARD_FUNCTION std::string read_file(const std::string& path, std::size_t limit, std::size_t most) {
   const auto fail = [&path](const char* problem) {
     throw file_error{error_code::unreadable_file,
                      path + ": " + problem + ": " + std::generic_category().message(errno), errno};

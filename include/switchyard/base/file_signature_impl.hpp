@@ -11,7 +11,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE file_signature::file_signature(const std::string& path) {
+SWITCHYARD_FUNCTION file_signature::file_signature(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) {
     error_ = errno;

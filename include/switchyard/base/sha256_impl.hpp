@@ -27,8 +27,8 @@ inline constexpr std::array<std::uint32_t, 64> sha256_constants{
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-SWITCHYARD_INLINE void sha256_blocks_portable(sha256_state& state, const std::byte* data,
-                                              std::size_t blocks) noexcept {
+SWITCHYARD_FUNCTION void sha256_blocks_portable(sha256_state& state, const std::byte* data,
+                                                std::size_t blocks) noexcept {
   for (; blocks > 0; --blocks, data += 64) {
     std::array<std::uint32_t, 64> w;  // NOLINT(cppcoreguidelines-pro-type-member-init): written below
     for (std::size_t i = 0; i < 16; ++i) {
@@ -62,7 +62,7 @@ SWITCHYARD_INLINE void sha256_blocks_portable(sha256_state& state, const std::by
   }
 }
 
-SWITCHYARD_INLINE bool has_sha_instructions() noexcept {
+SWITCHYARD_FUNCTION bool has_sha_instructions() noexcept {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
@@ -82,7 +82,7 @@ SWITCHYARD_INLINE bool has_sha_instructions() noexcept {
   return reinterpret_cast<v4si>(reinterpret_cast<v4su>(a) + reinterpret_cast<v4su>(b));
 }
 
-SWITCHYARD_INLINE __attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_x86(
+SWITCHYARD_FUNCTION __attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_x86(
     sha256_state& state, const std::byte* data, std::size_t blocks) noexcept {
   // The instructions want the state as (f e b a) and (h g d c), lowest lane first.
   const auto word = [&state](std::size_t i) { return static_cast<int>(state[i]); };
@@ -138,7 +138,7 @@ inline void sha256_blocks(sha256_state& state, const std::byte* data, std::size_
 
 }  // namespace detail
 
-SWITCHYARD_INLINE std::string sha256(std::span<const std::byte> data) {
+SWITCHYARD_FUNCTION std::string sha256(std::span<const std::byte> data) {
   detail::sha256_state state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const std::size_t whole = data.size() / 64;

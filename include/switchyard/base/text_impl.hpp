@@ -12,7 +12,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace text {
 
-SWITCHYARD_INLINE std::size_t edit_distance(std::string_view a, std::string_view b) {
+SWITCHYARD_FUNCTION std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::u32string row(b.size() + 1, U'\0');  // of numbers: <vector> would lengthen tensor.hpp by a tenth
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<char32_t>(j);
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -29,7 +29,7 @@ SWITCHYARD_INLINE std::size_t edit_distance(std::string_view a, std::string_view
   return row[b.size()];
 }
 
-SWITCHYARD_INLINE std::string number(double value) {
+SWITCHYARD_FUNCTION std::string number(double value) {
   char buffer[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
   const double magnitude = value < 0 ? -value : value;
   const char* format = magnitude >= 100 ? "%.0f" : magnitude >= 10 ? "%.1f" : "%.3g";
@@ -41,7 +41,7 @@ SWITCHYARD_INLINE std::string number(double value) {
   return out;
 }
 
-SWITCHYARD_INLINE std::size_t utf8_length(std::string_view text) noexcept {
+SWITCHYARD_FUNCTION std::size_t utf8_length(std::string_view text) noexcept {
   const auto byte = [text](std::size_t i) {
     return static_cast<unsigned>(static_cast<unsigned char>(text[i]));
   };
@@ -80,7 +80,7 @@ inline void add_escaped(std::string& out, unsigned value) {
 
 }  // namespace detail
 
-SWITCHYARD_INLINE std::string find_control(std::string_view text) {
+SWITCHYARD_FUNCTION std::string find_control(std::string_view text) {
   for (; !text.empty(); text.remove_prefix(1)) {
     const std::size_t length = control_length(text);
     if (length == 0) continue;
@@ -91,7 +91,7 @@ SWITCHYARD_INLINE std::string find_control(std::string_view text) {
   return {};
 }
 
-SWITCHYARD_INLINE std::string printable(std::string text) {
+SWITCHYARD_FUNCTION std::string printable(std::string text) {
   std::string_view rest = text;
   const auto is_plain = [&rest](std::size_t length) { return length > 0 && control_length(rest) == 0; };
   while (!rest.empty()) {
@@ -117,7 +117,7 @@ SWITCHYARD_INLINE std::string printable(std::string text) {
   return out;
 }
 
-SWITCHYARD_INLINE std::string shortened(std::string_view text, std::size_t most) {
+SWITCHYARD_FUNCTION std::string shortened(std::string_view text, std::size_t most) {
   std::size_t end = text.size() <= most ? text.size() : most;
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
   std::string out;
@@ -129,7 +129,7 @@ SWITCHYARD_INLINE std::string shortened(std::string_view text, std::size_t most)
   return end < text.size() ? out + "..." : out;
 }
 
-SWITCHYARD_INLINE std::string quote_json(std::string_view value) {
+SWITCHYARD_FUNCTION std::string quote_json(std::string_view value) {
   std::string out = "\"";
   while (!value.empty()) {
     const std::size_t length = utf8_length(value);

@@ -32,7 +32,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE std::vector<bound_group> group_binder::bind() {
+SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
   std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
   for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
     const ranked_table& ranked = ranked_[t];
@@ -99,19 +99,19 @@ SWITCHYARD_INLINE std::vector<bound_group> group_binder::bind() {
   return std::move(groups_);
 }
 
-SWITCHYARD_INLINE bool group_binder::knows(const row_group& rows) const noexcept {
+SWITCHYARD_FUNCTION bool group_binder::knows(const row_group& rows) const noexcept {
   const std::size_t count = set_.op->axes.size();
   return has_axes(*set_.op, rows.type) && std::all_of(rows.axes.begin(), rows.axes.end(),
                                                       [count](std::uint32_t each) { return each < count; });
 }
 
-SWITCHYARD_INLINE bool group_binder::adds_axes(const bound_group& group) const noexcept {
+SWITCHYARD_FUNCTION bool group_binder::adds_axes(const bound_group& group) const noexcept {
   const std::size_t own = set_.op->own_axes();
   return std::any_of(group.axes.begin(), group.axes.end(), [own](std::uint32_t each) { return each >= own; });
 }
 
-SWITCHYARD_INLINE void group_binder::add_dimensions(bound_group& into, const match_rule& match,
-                                                    joint_program_builder& program) {
+SWITCHYARD_FUNCTION void group_binder::add_dimensions(bound_group& into, const match_rule& match,
+                                                      joint_program_builder& program) {
   for (const std::uint32_t axis : into.axes) {
     if (rule_of(match, axis).metric != axis_metric::ignore)
       into.dimensions.push_back({rule_of(match, axis), axis, 0, {}});
@@ -127,7 +127,7 @@ SWITCHYARD_INLINE void group_binder::add_dimensions(bound_group& into, const mat
     into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), 0, {}});
 }
 
-SWITCHYARD_INLINE std::string group_binder::kind_of(const row_group& rows) {
+SWITCHYARD_FUNCTION std::string group_binder::kind_of(const row_group& rows) {
   std::string out{rows.timed ? "" : "winners "};
   for (const axis_value& value : rows.type)
     out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
@@ -135,8 +135,8 @@ SWITCHYARD_INLINE std::string group_binder::kind_of(const row_group& rows) {
   return out;
 }
 
-SWITCHYARD_INLINE void group_binder::add_rows(bound_group& into, std::size_t number, const row_group& rows,
-                                              const table& from, std::uint32_t table_number) {
+SWITCHYARD_FUNCTION void group_binder::add_rows(bound_group& into, std::size_t number, const row_group& rows,
+                                                const table& from, std::uint32_t table_number) {
   std::unordered_map<std::string_view, std::uint32_t>& known = known_[number];
   std::vector<std::uint32_t> ids(rows.ids.size());
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
@@ -174,8 +174,8 @@ SWITCHYARD_INLINE void group_binder::add_rows(bound_group& into, std::size_t num
   }
 }
 
-SWITCHYARD_INLINE named_candidates group_binder::name_candidates(const row_group& rows, std::size_t id,
-                                                                 const table& from) {
+SWITCHYARD_FUNCTION named_candidates group_binder::name_candidates(const row_group& rows, std::size_t id,
+                                                                   const table& from) {
   named_candidates out;
   const auto* const found = ids_.find(rows.ids[id]);
   if (found == nullptr) {
@@ -193,17 +193,17 @@ SWITCHYARD_INLINE named_candidates group_binder::name_candidates(const row_group
   return out;
 }
 
-SWITCHYARD_INLINE void group_binder::add_cost(const bound_group& group, named_candidates& named,
-                                              joint_program_builder& program) const {
+SWITCHYARD_FUNCTION void group_binder::add_cost(const bound_group& group, named_candidates& named,
+                                                joint_program_builder& program) const {
   if (named.candidates.empty()) return;
   const variant& variant = *set_.candidates[named.candidates.front()].variant;
   if (variant.cost.text.empty() || !is_said(group.type, group.axes, variant.cost.value)) return;
   named.cost = program.add(folded(group, variant.cost.value));
 }
 
-SWITCHYARD_INLINE serving_rule group_binder::make_serving_rule(bound_group& group,
-                                                               std::span<const std::uint32_t> meant,
-                                                               joint_program_builder& program) const {
+SWITCHYARD_FUNCTION serving_rule group_binder::make_serving_rule(bound_group& group,
+                                                                 std::span<const std::uint32_t> meant,
+                                                                 joint_program_builder& program) const {
   if (meant.empty()) return {};
   const candidate& first = set_.candidates[meant.front()];
   serving_rule out{meant.front(), meant.size() > 1, 0};
@@ -223,8 +223,8 @@ SWITCHYARD_INLINE serving_rule group_binder::make_serving_rule(bound_group& grou
   return out;
 }
 
-SWITCHYARD_INLINE bool group_binder::includes(const std::vector<axis_value>& type,
-                                              const std::vector<axis_value>& wanted) {
+SWITCHYARD_FUNCTION bool group_binder::includes(const std::vector<axis_value>& type,
+                                                const std::vector<axis_value>& wanted) {
   return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& each) {
     return std::any_of(type.begin(), type.end(), [&each](const axis_value& has) {
       return has.axis == each.axis && has.value == each.value;
@@ -232,9 +232,9 @@ SWITCHYARD_INLINE bool group_binder::includes(const std::vector<axis_value>& typ
   });
 }
 
-SWITCHYARD_INLINE bool group_binder::is_said(const std::vector<axis_value>& type,
-                                             const std::vector<std::uint32_t>& axes,
-                                             const expression& value) const {
+SWITCHYARD_FUNCTION bool group_binder::is_said(const std::vector<axis_value>& type,
+                                               const std::vector<std::uint32_t>& axes,
+                                               const expression& value) const {
   for (std::uint32_t axis = 0; axis < set_.op->axes.size(); ++axis) {
     if (!value.reads_axis(axis)) continue;
     const bool known =
@@ -245,7 +245,8 @@ SWITCHYARD_INLINE bool group_binder::is_said(const std::vector<axis_value>& type
   return true;
 }
 
-SWITCHYARD_INLINE void group_binder::add_costs(bound_group& into, std::size_t row, const table& from) const {
+SWITCHYARD_FUNCTION void group_binder::add_costs(bound_group& into, std::size_t row,
+                                                 const table& from) const {
   // A table names a few attributes of its device; of this device all are known.
   const attribute_values& attributes =
       into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
@@ -262,7 +263,7 @@ SWITCHYARD_INLINE void group_binder::add_costs(bound_group& into, std::size_t ro
   }
 }
 
-SWITCHYARD_INLINE void group_binder::index(bound_group& group) const {
+SWITCHYARD_FUNCTION void group_binder::index(bound_group& group) const {
   const std::size_t dimensions = group.dimensions.size();
   std::vector<std::int64_t> problem(set_.op->axes.size());
   for (const axis_value& each : group.type) problem[each.axis] = each.value;
@@ -290,7 +291,7 @@ SWITCHYARD_INLINE void group_binder::index(bound_group& group) const {
   order_times(group);
 }
 
-SWITCHYARD_INLINE void group_binder::order_times(bound_group& group) {
+SWITCHYARD_FUNCTION void group_binder::order_times(bound_group& group) {
   if (group.dimensions.empty()) return;  // a group without axes has one row
   std::vector<bound_time> ordered;
   ordered.reserve(group.times.size());

@@ -15,7 +15,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE row_index row_index_builder::build(std::span<const float> points, std::size_t dimensions) {
+SWITCHYARD_FUNCTION row_index row_index_builder::build(std::span<const float> points,
+                                                       std::size_t dimensions) {
   row_index out;
   const std::size_t count = dimensions == 0 ? 0 : points.size() / dimensions;
   out.dimensions_ = dimensions;
@@ -41,8 +42,8 @@ SWITCHYARD_INLINE row_index row_index_builder::build(std::span<const float> poin
   return out;
 }
 
-SWITCHYARD_INLINE void row_index_builder::split(row_index& out, std::span<const float> points,
-                                                std::size_t index, std::size_t position, unsigned level) {
+SWITCHYARD_FUNCTION void row_index_builder::split(row_index& out, std::span<const float> points,
+                                                  std::size_t index, std::size_t position, unsigned level) {
   if (level == out.depth_) return;
   const std::size_t dimensions = out.dimensions_;
   const std::size_t begin = out.bound(position, level);

@@ -28,11 +28,11 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE selector_builder::selector_builder(const selector_sources& sources,
-                                                     std::vector<std::string>& warned)
+SWITCHYARD_FUNCTION selector_builder::selector_builder(const selector_sources& sources,
+                                                       std::vector<std::string>& warned)
     : sources_{sources}, warned_{warned}, out_{std::make_shared<selector>()} {}
 
-SWITCHYARD_INLINE std::shared_ptr<const selector> selector_builder::build() {
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_builder::build() {
   out_->op = sources_.op;
   out_->device = sources_.device;
   out_->manifests = sources_.manifests;
@@ -55,7 +55,7 @@ SWITCHYARD_INLINE std::shared_ptr<const selector> selector_builder::build() {
   return out_;
 }
 
-SWITCHYARD_INLINE void selector_builder::add_candidates() {
+SWITCHYARD_FUNCTION void selector_builder::add_candidates() {
   struct fitting {
     int fit;
     const manifest* from;
@@ -88,7 +88,7 @@ SWITCHYARD_INLINE void selector_builder::add_candidates() {
   }
 }
 
-SWITCHYARD_INLINE bool selector_builder::has_variant(const std::string& id) {
+SWITCHYARD_FUNCTION bool selector_builder::has_variant(const std::string& id) {
   if (installed_.empty()) {
     for (const auto& each : sources_.manifests) {
       for (const variant& variant : each->variants) installed_.insert(variant.id);
@@ -97,8 +97,8 @@ SWITCHYARD_INLINE bool selector_builder::has_variant(const std::string& id) {
   return installed_.contains(id);
 }
 
-SWITCHYARD_INLINE candidate selector_builder::make_candidate(const variant& served,
-                                                             const manifest& from) const {
+SWITCHYARD_FUNCTION candidate selector_builder::make_candidate(const variant& served,
+                                                               const manifest& from) const {
   candidate out;
   out.variant = &served;
   out.from = &from;
@@ -115,8 +115,8 @@ SWITCHYARD_INLINE candidate selector_builder::make_candidate(const variant& serv
   return out;
 }
 
-SWITCHYARD_INLINE void selector_builder::add_denials_and_pins(candidate_ids& ids,
-                                                              const std::vector<ranked_table>& ranked) {
+SWITCHYARD_FUNCTION void selector_builder::add_denials_and_pins(candidate_ids& ids,
+                                                                const std::vector<ranked_table>& ranked) {
   for (const ranked_table& each : ranked) {
     if (each.rank != table_rank::this_device) continue;
     for (const denial& denied : each.source->denials) {
@@ -143,7 +143,7 @@ SWITCHYARD_INLINE void selector_builder::add_denials_and_pins(candidate_ids& ids
   }
 }
 
-SWITCHYARD_INLINE void selector_builder::add_force(const candidate_ids& ids) {
+SWITCHYARD_FUNCTION void selector_builder::add_force(const candidate_ids& ids) {
   if (sources_.force.empty()) return;
   out_->is_forced = true;
   out_->force_text = sources_.force;
@@ -163,7 +163,7 @@ SWITCHYARD_INLINE void selector_builder::add_force(const candidate_ids& ids) {
   }
 }
 
-SWITCHYARD_INLINE std::vector<std::pair<std::string, std::string>> selector_builder::split_config(
+SWITCHYARD_FUNCTION std::vector<std::pair<std::string, std::string>> selector_builder::split_config(
     const std::string& text) {
   std::vector<std::pair<std::string, std::string>> out;
   for (std::size_t begin = 0; begin <= text.size();) {

@@ -17,21 +17,21 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE candidate_ids::candidate_ids(const candidate_set& set,
-                                               const std::function<bool(const std::string&)>& is_installed,
-                                               std::vector<std::string>& warned)
+SWITCHYARD_FUNCTION candidate_ids::candidate_ids(const candidate_set& set,
+                                                 const std::function<bool(const std::string&)>& is_installed,
+                                                 std::vector<std::string>& warned)
     : set_{set}, is_installed_{is_installed}, warned_{warned} {
   for (std::uint32_t i = 0; i < set.candidates.size(); ++i)
     by_id_[set.candidates[i].variant->id].push_back(i);
 }
 
-SWITCHYARD_INLINE const std::vector<std::uint32_t>* candidate_ids::find(const std::string& id) const {
+SWITCHYARD_FUNCTION const std::vector<std::uint32_t>* candidate_ids::find(const std::string& id) const {
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : &found->second;
 }
 
-SWITCHYARD_INLINE void candidate_ids::warn_unknown(const std::string& table, const std::string& id,
-                                                   const char* entry) {
+SWITCHYARD_FUNCTION void candidate_ids::warn_unknown(const std::string& table, const std::string& id,
+                                                     const char* entry) {
   if (set_.candidates.empty() || is_installed_(id)) return;
   if (++unknown_[table] > most_unknown) return;
   std::vector<std::string_view> known;
@@ -42,7 +42,7 @@ SWITCHYARD_INLINE void candidate_ids::warn_unknown(const std::string& table, con
                     "; it is not used. Install the kernels the table was made with, or tune again");
 }
 
-SWITCHYARD_INLINE void candidate_ids::count_unknown() const {
+SWITCHYARD_FUNCTION void candidate_ids::count_unknown() const {
   for (const auto& [table, count] : unknown_) {
     if (count <= most_unknown) continue;
     warned_.push_back(prefix_of(table) + "names " + std::to_string(count - most_unknown) +
@@ -50,7 +50,7 @@ SWITCHYARD_INLINE void candidate_ids::count_unknown() const {
   }
 }
 
-SWITCHYARD_INLINE std::string candidate_ids::prefix_of(const std::string& table) {
+SWITCHYARD_FUNCTION std::string candidate_ids::prefix_of(const std::string& table) {
   return "[switchyard." + std::to_string(static_cast<int>(error_code::unknown_variant)) + "] " + table + ": ";
 }
 

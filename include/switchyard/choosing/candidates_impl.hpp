@@ -16,7 +16,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE bool candidate::fits_problem(const evaluation& values) const noexcept {
+SWITCHYARD_FUNCTION bool candidate::fits_problem(const evaluation& values) const noexcept {
   for (const expression* each : shared) {
     const integer_result bytes = each->evaluate(values);
     if (bytes.why != fault::none || bytes.value > most_shared) return false;
@@ -24,7 +24,7 @@ SWITCHYARD_INLINE bool candidate::fits_problem(const evaluation& values) const n
   return true;
 }
 
-SWITCHYARD_INLINE bool bound_pin::applies(problem_view problem) const noexcept {
+SWITCHYARD_FUNCTION bool bound_pin::applies(problem_view problem) const noexcept {
   if (!matches(type, problem)) return false;
   for (const axis_range& range : at) {
     if (problem[range.axis] < range.first || problem[range.axis] > range.last) return false;
@@ -32,8 +32,8 @@ SWITCHYARD_INLINE bool bound_pin::applies(problem_view problem) const noexcept {
   return true;
 }
 
-SWITCHYARD_INLINE bool candidate_set::admissible(std::uint32_t index, problem_view problem,
-                                                 unusable_flags unusable) const noexcept {
+SWITCHYARD_FUNCTION bool candidate_set::admissible(std::uint32_t index, problem_view problem,
+                                                   unusable_flags unusable) const noexcept {
   if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
   const candidate& each = candidates[index];
   if (!each.fits || !matches(each.variant->type, problem)) return false;
@@ -48,9 +48,9 @@ SWITCHYARD_INLINE bool candidate_set::admissible(std::uint32_t index, problem_vi
   return each.fits_problem(values);
 }
 
-SWITCHYARD_INLINE std::uint32_t candidate_set::first_admissible(const std::vector<std::uint32_t>& list,
-                                                                problem_view problem,
-                                                                unusable_flags unusable) const noexcept {
+SWITCHYARD_FUNCTION std::uint32_t candidate_set::first_admissible(const std::vector<std::uint32_t>& list,
+                                                                  problem_view problem,
+                                                                  unusable_flags unusable) const noexcept {
   for (const std::uint32_t index : list) {
     if (admissible(index, problem, unusable)) return index;
   }

@@ -17,14 +17,14 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE row_growth group_query::growth_of(std::uint32_t row) noexcept {
+SWITCHYARD_FUNCTION row_growth group_query::growth_of(std::uint32_t row) noexcept {
   tally_list tallies;
   carried_times times;  // NOLINT(cppcoreguidelines-pro-type-member-init): carry writes it
   carry(group_.row_times(row), tallies, times);
   return times.growth;
 }
 
-SWITCHYARD_INLINE std::uint32_t group_query::serving(std::uint32_t id) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t group_query::serving(std::uint32_t id) noexcept {
   const serving_rule& rule = group_.serving[id];
   if (rule.candidate != no_index) {
     const bool works =
@@ -35,7 +35,7 @@ SWITCHYARD_INLINE std::uint32_t group_query::serving(std::uint32_t id) noexcept 
   return candidates_.first_admissible(group_.named[id].candidates, problem_, unusable_);
 }
 
-SWITCHYARD_INLINE bool group_query::all_hold(std::uint64_t wanted) noexcept {
+SWITCHYARD_FUNCTION bool group_query::all_hold(std::uint64_t wanted) noexcept {
   for (std::uint64_t left = wanted & ~known_conditions_; left != 0; left &= left - 1) {
     const integer_result holds =
         computed_.of(group_.conditions[static_cast<std::size_t>(std::countr_zero(left))]);
@@ -45,8 +45,8 @@ SWITCHYARD_INLINE bool group_query::all_hold(std::uint64_t wanted) noexcept {
   return (wanted & ~conditions_) == 0;
 }
 
-SWITCHYARD_INLINE float group_query::growth_from(std::uint32_t row, std::uint32_t id,
-                                                 float cost) const noexcept {
+SWITCHYARD_FUNCTION float group_query::growth_from(std::uint32_t row, std::uint32_t id,
+                                                   float cost) const noexcept {
   for (const bound_time& time : group_.row_times(row)) {
     if (time.variant == id && time.cost >= 0 && cost >= 0) return __builtin_exp2f(cost - time.cost);
   }

@@ -11,7 +11,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE void problem_kinds::add(const std::vector<axis_value>& type) {
+SWITCHYARD_FUNCTION void problem_kinds::add(const std::vector<axis_value>& type) {
   for (const axis_value& each : type) {
     std::size_t at = 0;
     while (at < axes_.size() && axes_[at].axis != each.axis) ++at;
@@ -23,7 +23,7 @@ SWITCHYARD_INLINE void problem_kinds::add(const std::vector<axis_value>& type) {
   }
 }
 
-SWITCHYARD_INLINE problem_kind problem_kinds::of(problem_view problem) const noexcept {
+SWITCHYARD_FUNCTION problem_kind problem_kinds::of(problem_view problem) const noexcept {
   problem_kind out;
   for (const named_axis& each : axes_) {
     if (each.axis < own_axes_) {
@@ -35,8 +35,8 @@ SWITCHYARD_INLINE problem_kind problem_kinds::of(problem_view problem) const noe
   return out;
 }
 
-SWITCHYARD_INLINE bool problem_kinds::holds(const std::vector<axis_value>& type,
-                                            const problem_kind& kind) const noexcept {
+SWITCHYARD_FUNCTION bool problem_kinds::holds(const std::vector<axis_value>& type,
+                                              const problem_kind& kind) const noexcept {
   for (const axis_value& wanted : type) {
     if (wanted.axis >= own_axes_) {
       if (((kind.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
@@ -49,8 +49,8 @@ SWITCHYARD_INLINE bool problem_kinds::holds(const std::vector<axis_value>& type,
   return true;
 }
 
-SWITCHYARD_INLINE std::size_t problem_kinds::count_below(const std::vector<std::int64_t>& values,
-                                                         std::int64_t limit) noexcept {
+SWITCHYARD_FUNCTION std::size_t problem_kinds::count_below(const std::vector<std::int64_t>& values,
+                                                           std::int64_t limit) noexcept {
   std::size_t first = 0;
   for (std::size_t left = values.size(); left > 0;) {
     const std::size_t half = left / 2;
@@ -64,8 +64,8 @@ SWITCHYARD_INLINE std::size_t problem_kinds::count_below(const std::vector<std::
   return first;
 }
 
-SWITCHYARD_INLINE std::uint32_t problem_kinds::number_of(const named_axis& axis,
-                                                         std::int64_t value) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t problem_kinds::number_of(const named_axis& axis,
+                                                           std::int64_t value) noexcept {
   const std::size_t place = count_below(axis.values, value);
   const bool is_named = place < axis.values.size() && axis.values[place] == value;
   return is_named ? static_cast<std::uint32_t>(place) + 1 : 0;

@@ -19,14 +19,14 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE bool has_arch(const device_properties& running, const device_properties& measured) {
+SWITCHYARD_FUNCTION bool has_arch(const device_properties& running, const device_properties& measured) {
   if (running.backend != "hip") return measured.arch == running.arch;
   return detail::before_features(measured.arch) == detail::before_features(running.arch) &&
          detail::has_features(running.arch, measured.arch);
 }
 
-SWITCHYARD_INLINE double device_distance(const device_properties& running,
-                                         const device_properties& measured) {
+SWITCHYARD_FUNCTION double device_distance(const device_properties& running,
+                                           const device_properties& measured) {
   double total = 0;
   for (const std::string_view name : {"multiprocessors", "memory_bandwidth"}) {
     const auto here = static_cast<double>(running.attribute(name));
@@ -36,12 +36,12 @@ SWITCHYARD_INLINE double device_distance(const device_properties& running,
   return total;
 }
 
-SWITCHYARD_INLINE table_rank rank_of(const device_properties& running, const device_properties& table) {
+SWITCHYARD_FUNCTION table_rank rank_of(const device_properties& running, const device_properties& table) {
   if (!table.arch.empty() && !has_arch(running, table)) return table_rank::same_backend;
   return table.name.empty() || table.name == running.name ? table_rank::this_device : table_rank::same_arch;
 }
 
-SWITCHYARD_INLINE std::vector<ranked_table> rank_tables(
+SWITCHYARD_FUNCTION std::vector<ranked_table> rank_tables(
     const device_properties& running, const std::vector<std::shared_ptr<const table>>& overlays,
     const std::vector<std::shared_ptr<const table>>& tables) {
   std::vector<ranked_table> out;

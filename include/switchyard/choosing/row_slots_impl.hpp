@@ -13,7 +13,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::uint32_t row_slots::find(problem_view at, const std::int64_t* rows) const noexcept {
+SWITCHYARD_FUNCTION std::uint32_t row_slots::find(problem_view at, const std::int64_t* rows) const noexcept {
   if (slots_.empty()) return no_index;
   const std::size_t count = at.size();
   const std::size_t mask = slots_.size() - 1;
@@ -29,14 +29,14 @@ SWITCHYARD_INLINE std::uint32_t row_slots::find(problem_view at, const std::int6
   }
 }
 
-SWITCHYARD_INLINE bool row_slots::insert(problem_view at, std::uint32_t row, const std::int64_t* rows) {
+SWITCHYARD_FUNCTION bool row_slots::insert(problem_view at, std::uint32_t row, const std::int64_t* rows) {
   if ((std::size_t{row} + 1) * 2 > slots_.size()) grow(at.size(), rows);
   if (find(at, rows) != no_index) return false;
   put(at, row);
   return true;
 }
 
-SWITCHYARD_INLINE void row_slots::put(problem_view at, std::uint32_t row) noexcept {
+SWITCHYARD_FUNCTION void row_slots::put(problem_view at, std::uint32_t row) noexcept {
   const std::size_t mask = slots_.size() - 1;
   const std::uint64_t code = hash(at);
   std::size_t slot = code >> 32U & mask;
@@ -44,7 +44,7 @@ SWITCHYARD_INLINE void row_slots::put(problem_view at, std::uint32_t row) noexce
   slots_[slot] = code << 32U | (std::uint64_t{row} + 1);
 }
 
-SWITCHYARD_INLINE void row_slots::grow(std::size_t count, const std::int64_t* rows) {
+SWITCHYARD_FUNCTION void row_slots::grow(std::size_t count, const std::int64_t* rows) {
   std::vector<std::uint64_t> old(slots_.empty() ? 16 : slots_.size() * 2);
   old.swap(slots_);
   for (const std::uint64_t entry : old) {

@@ -37,17 +37,17 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE rule_catalog::rule_catalog(search_path path,
-                                             std::function<std::string(std::string_view)> forced_for,
-                                             warning_sink warn, backend_probe why_absent)
+SWITCHYARD_FUNCTION rule_catalog::rule_catalog(search_path path,
+                                               std::function<std::string(std::string_view)> forced_for,
+                                               warning_sink warn, backend_probe why_absent)
     : path_{std::move(path)},
       forced_for_{std::move(forced_for)},
       why_absent_{std::move(why_absent)},
       said_{std::make_shared<said_messages>(std::move(warn))} {}
 
-SWITCHYARD_INLINE operator_files rule_catalog::refresh(const operator_description& op,
-                                                       const device_properties* device,
-                                                       reload_report& report) {
+SWITCHYARD_FUNCTION operator_files rule_catalog::refresh(const operator_description& op,
+                                                         const device_properties* device,
+                                                         reload_report& report) {
   const std::scoped_lock lock{mutex_};
   known_of_operator& known = files_[std::string{op.name}];
   known.ask_for(device);
@@ -89,7 +89,7 @@ SWITCHYARD_INLINE operator_files rule_catalog::refresh(const operator_descriptio
   return fresh;
 }
 
-SWITCHYARD_INLINE operator_contents rule_catalog::read_all(const operator_files& from) const {
+SWITCHYARD_FUNCTION operator_contents rule_catalog::read_all(const operator_files& from) const {
   operator_contents out;
   const auto add = [this](const auto& list, auto& to) {
     for (const auto& each : list) {
@@ -108,7 +108,7 @@ SWITCHYARD_INLINE operator_contents rule_catalog::read_all(const operator_files&
   return out;
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const rule_book> rule_catalog::make_rules(
+SWITCHYARD_FUNCTION std::shared_ptr<const rule_book> rule_catalog::make_rules(
     const operator_description& op, const device_properties& device, const operator_files& from) const {
   return std::make_shared<const file_rules>(
       op, device, from, forced_for_(op.name),
@@ -125,7 +125,7 @@ SWITCHYARD_INLINE std::shared_ptr<const rule_book> rule_catalog::make_rules(
           }});
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const selector> rule_catalog::make_selector(
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> rule_catalog::make_selector(
     const operator_description& op, const device_properties& device, const operator_contents& from) const {
   std::vector<std::string> warned;
   const operator_description& described = from.described != nullptr ? *from.described : op;
@@ -135,12 +135,12 @@ SWITCHYARD_INLINE std::shared_ptr<const selector> rule_catalog::make_selector(
   return out;
 }
 
-SWITCHYARD_INLINE void rule_catalog::said_messages::forget(const std::string& path) {
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::forget(const std::string& path) {
   const std::scoped_lock lock{mutex_};
   of_files_.erase(path);
 }
 
-SWITCHYARD_INLINE void rule_catalog::said_messages::add(const warnings& warned, const std::string& path) {
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::add(const warnings& warned, const std::string& path) {
   const std::scoped_lock lock{mutex_};
   std::set<std::string>& said = of_files_[path];
   for (const group_of_same& each : group_same(warned.messages, path)) {
@@ -152,15 +152,15 @@ SWITCHYARD_INLINE void rule_catalog::said_messages::add(const warnings& warned, 
   if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
 }
 
-SWITCHYARD_INLINE void rule_catalog::said_messages::add_once(const std::vector<std::string>& warned) {
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_once(const std::vector<std::string>& warned) {
   const std::scoped_lock lock{mutex_};
   for (const std::string& each : warned) {
     if (known_.size() < most_known && known_.insert(each).second) warn_(each);
   }
 }
 
-SWITCHYARD_INLINE void rule_catalog::said_messages::add_shared(const std::string& reader,
-                                                               const std::string& message) {
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_shared(const std::string& reader,
+                                                                 const std::string& message) {
   const std::scoped_lock lock{mutex_};
   if (shared_.size() == most_known && !shared_.contains(message)) return warn_(message);
   said_times& times = shared_[message];
@@ -170,21 +170,21 @@ SWITCHYARD_INLINE void rule_catalog::said_messages::add_shared(const std::string
   times.in_all = mine;
 }
 
-SWITCHYARD_INLINE std::string rule_catalog::describe_root(const std::string& folder) {
+SWITCHYARD_FUNCTION std::string rule_catalog::describe_root(const std::string& folder) {
   std::error_code problem;
   const bool is_there = std::filesystem::is_directory(folder, problem);
   if (problem && !detail::is_absent(problem)) return " (" + problem.message() + ")";
   return is_there ? "" : " (does not exist)";
 }
 
-SWITCHYARD_INLINE argument_axes& rule_catalog::known_of_operator::arguments_of(
+SWITCHYARD_FUNCTION argument_axes& rule_catalog::known_of_operator::arguments_of(
     const operator_description& op) {
   if (arguments == nullptr && op.arguments == nullptr) own_arguments = std::make_unique<argument_axes>(op);
   if (arguments == nullptr) arguments = op.arguments != nullptr ? op.arguments : own_arguments.get();
   return *arguments;
 }
 
-SWITCHYARD_INLINE void rule_catalog::known_of_operator::ask_for(const device_properties* device) {
+SWITCHYARD_FUNCTION void rule_catalog::known_of_operator::ask_for(const device_properties* device) {
   if (device == nullptr) {
     for_all_devices = true;
   } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& each) {
@@ -194,8 +194,8 @@ SWITCHYARD_INLINE void rule_catalog::known_of_operator::ask_for(const device_pro
   }
 }
 
-SWITCHYARD_INLINE std::string rule_catalog::peek(const std::string& text, std::string_view object,
-                                                 const char* key) {
+SWITCHYARD_FUNCTION std::string rule_catalog::peek(const std::string& text, std::string_view object,
+                                                   const char* key) {
   const json_document parsed = json_document::try_parse(find_member(text, object));
   const nlohmann::json& found = parsed.value();
   if (!found.is_object()) return {};
@@ -203,7 +203,7 @@ SWITCHYARD_INLINE std::string rule_catalog::peek(const std::string& text, std::s
   return member != found.end() && member->is_string() ? member->get<std::string>() : std::string{};
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const manifest_file> rule_catalog::read_manifest(
+SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> rule_catalog::read_manifest(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const manifest_file>& same) const {
   const auto is_wanted = [&](const target& of) {
@@ -229,7 +229,7 @@ SWITCHYARD_INLINE std::shared_ptr<const manifest_file> rule_catalog::read_manife
   return out;
 }
 
-SWITCHYARD_INLINE const manifest_file* rule_catalog::serving_manifest(
+SWITCHYARD_FUNCTION const manifest_file* rule_catalog::serving_manifest(
     const std::string& path, const known_of_operator& known) noexcept {
   for (const auto& each : known.serving.manifests) {
     if (each->path() == path && each->is_read()) return each.get();
@@ -237,8 +237,8 @@ SWITCHYARD_INLINE const manifest_file* rule_catalog::serving_manifest(
   return nullptr;
 }
 
-SWITCHYARD_INLINE void rule_catalog::require_variants(const std::string& text, const std::string& path,
-                                                      const operator_description& op) {
+SWITCHYARD_FUNCTION void rule_catalog::require_variants(const std::string& text, const std::string& path,
+                                                        const operator_description& op) {
   warnings warned;
   const manifest_file fresh{text, path, op, warned};
   if (!fresh.read_all(warned)->variants.empty()) return;
@@ -246,11 +246,11 @@ SWITCHYARD_INLINE void rule_catalog::require_variants(const std::string& text, c
                                              : "none of its variants is valid: " + warned.messages.front());
 }
 
-SWITCHYARD_INLINE void rule_catalog::fail_useless(const std::string& path, const std::string& why) {
+SWITCHYARD_FUNCTION void rule_catalog::fail_useless(const std::string& path, const std::string& why) {
   throw file_error{error_code::invalid_entry, path + ": nothing of it can be used: " + why};
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const table_file> rule_catalog::read_table(
+SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_table(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   const auto is_wanted = [&](const std::string& backend) {
@@ -268,7 +268,7 @@ SWITCHYARD_INLINE std::shared_ptr<const table_file> rule_catalog::read_table(
   return out;
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const table_file> rule_catalog::read_overlay(
+SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_overlay(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   try {
@@ -279,9 +279,9 @@ SWITCHYARD_INLINE std::shared_ptr<const table_file> rule_catalog::read_overlay(
   }
 }
 
-SWITCHYARD_INLINE void rule_catalog::keep_last_manifests(const operator_description& op,
-                                                         known_of_operator& known,
-                                                         operator_files& fresh) const {
+SWITCHYARD_FUNCTION void rule_catalog::keep_last_manifests(const operator_description& op,
+                                                           known_of_operator& known,
+                                                           operator_files& fresh) const {
   if (!fresh.manifests.empty()) {
     known.lost_manifests = false;
     return;

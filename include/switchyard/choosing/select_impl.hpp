@@ -18,7 +18,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE choice selector::select(problem_view asked, unusable_flags unusable) const noexcept {
+SWITCHYARD_FUNCTION choice selector::select(problem_view asked, unusable_flags unusable) const noexcept {
   const padded_problem padded{*op, asked};
   const problem_view problem = padded.view();
   if (is_forced) return first_of(forced, problem, unusable, reason::forced);
@@ -41,20 +41,20 @@ SWITCHYARD_INLINE choice selector::select(problem_view asked, unusable_flags unu
   return far.variant != no_index ? graded(far) : heuristic(problem, unusable);
 }
 
-SWITCHYARD_INLINE choice selector::first_of(const std::vector<std::uint32_t>& list, problem_view problem,
-                                            unusable_flags unusable, reason why) const noexcept {
+SWITCHYARD_FUNCTION choice selector::first_of(const std::vector<std::uint32_t>& list, problem_view problem,
+                                              unusable_flags unusable, reason why) const noexcept {
   choice out;
   out.variant = first_admissible(list, problem, unusable);
   if (out.variant != no_index) out.why = why;
   return out;
 }
 
-SWITCHYARD_INLINE choice selector::graded(choice out) noexcept {
+SWITCHYARD_FUNCTION choice selector::graded(choice out) noexcept {
   if (out.rank != table_rank::this_device) out.why = reason::other_device;
   return out;
 }
 
-SWITCHYARD_INLINE choice selector::heuristic(problem_view problem, unusable_flags unusable) const noexcept {
+SWITCHYARD_FUNCTION choice selector::heuristic(problem_view problem, unusable_flags unusable) const noexcept {
   choice out;
   for (const candidate_class& each : classes) {
     if (!matches(each.type, problem)) continue;
@@ -71,8 +71,8 @@ SWITCHYARD_INLINE choice selector::heuristic(problem_view problem, unusable_flag
   return out;
 }
 
-SWITCHYARD_INLINE std::uint32_t selector::least_cost(std::uint32_t first, problem_view problem,
-                                                     unusable_flags unusable) const noexcept {
+SWITCHYARD_FUNCTION std::uint32_t selector::least_cost(std::uint32_t first, problem_view problem,
+                                                       unusable_flags unusable) const noexcept {
   const evaluation values{problem, device.attributes, {}, nullptr};
   std::uint32_t best = first;
   double least = candidates[first].variant->time_at(values);

@@ -17,17 +17,17 @@ inline namespace v0 {
   return (table.name.empty() ? 0 : 4) + (table.arch.empty() ? 0 : 2) + (table.backend.empty() ? 0 : 1);
 }
 
-SWITCHYARD_INLINE bool comes_before(const table& one, const table& other) noexcept {
+SWITCHYARD_FUNCTION bool comes_before(const table& one, const table& other) noexcept {
   const int of_one = specificity(one.device);
   const int of_other = specificity(other.device);
   return of_one != of_other ? of_one > of_other : one.measured_on > other.measured_on;
 }
 
-SWITCHYARD_INLINE std::string format_date(const table& of) {
+SWITCHYARD_FUNCTION std::string format_date(const table& of) {
   return of.measured_on.empty() ? "undated" : "measured " + of.measured_on;
 }
 
-SWITCHYARD_INLINE std::string why_lost(const table& lost, const table& used) {
+SWITCHYARD_FUNCTION std::string why_lost(const table& lost, const table& used) {
   const std::string date = format_date(lost);
   if (&lost == &used) return date + ", later in the same file";
   if (specificity(lost.device) != specificity(used.device)) return date + ", its device names less";

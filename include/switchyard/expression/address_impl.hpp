@@ -18,12 +18,12 @@ namespace detail {
          code == opcode::truth;
 }
 
-SWITCHYARD_INLINE bool address_finder::run() {
+SWITCHYARD_FUNCTION bool address_finder::run() {
   run(0, program_.size());
   return !stack_.empty() && stack_.back();
 }
 
-SWITCHYARD_INLINE void address_finder::run(std::size_t begin, std::size_t end) {
+SWITCHYARD_FUNCTION void address_finder::run(std::size_t begin, std::size_t end) {
   for (std::size_t at = begin; at < end; ++at) {
     const instruction& step = program_[at];
     if (step.code == opcode::jump_if_zero) {

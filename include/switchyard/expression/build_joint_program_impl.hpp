@@ -18,7 +18,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::uint32_t joint_program_builder::add(expression value) {
+SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::add(expression value) {
   const auto number = static_cast<std::uint32_t>(expressions_.size());
   std::vector<std::uint32_t>& alike = by_hash_[hash_of(value.program())];
   for (const std::uint32_t each : alike) {
@@ -42,7 +42,7 @@ SWITCHYARD_INLINE std::uint32_t joint_program_builder::add(expression value) {
   return number;
 }
 
-SWITCHYARD_INLINE joint_program joint_program_builder::build() {
+SWITCHYARD_FUNCTION joint_program joint_program_builder::build() {
   joint_program out;
   std::vector<std::uint32_t> registers(values_.size());
   std::uint32_t count = 0;
@@ -83,7 +83,7 @@ SWITCHYARD_INLINE joint_program joint_program_builder::build() {
   return out;
 }
 
-SWITCHYARD_INLINE std::uint64_t joint_program_builder::hash_of(
+SWITCHYARD_FUNCTION std::uint64_t joint_program_builder::hash_of(
     std::span<const detail::instruction> program) noexcept {
   std::uint64_t sum = program.size();
   for (const detail::instruction& each : program) {
@@ -95,14 +95,14 @@ SWITCHYARD_INLINE std::uint64_t joint_program_builder::hash_of(
   return sum;
 }
 
-SWITCHYARD_INLINE std::uint32_t joint_program_builder::number_of(const meaning& each) {
+SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::number_of(const meaning& each) {
   const auto [known, is_new] = numbers_.try_emplace(each, static_cast<std::uint32_t>(values_.size()));
   if (is_new) values_.push_back({each});
   return known->second;
 }
 
-SWITCHYARD_INLINE void joint_program_builder::translate(std::span<const detail::instruction> program,
-                                                        section range, std::vector<std::uint32_t>& stack) {
+SWITCHYARD_FUNCTION void joint_program_builder::translate(std::span<const detail::instruction> program,
+                                                          section range, std::vector<std::uint32_t>& stack) {
   for (std::size_t at = range.begin; at < range.end && is_possible_; ++at) {
     const detail::instruction& each = program[at];
     if (each.code == opcode::jump_if_zero) {
@@ -134,13 +134,13 @@ SWITCHYARD_INLINE void joint_program_builder::translate(std::span<const detail::
   }
 }
 
-SWITCHYARD_INLINE std::uint32_t joint_program_builder::take(std::vector<std::uint32_t>& stack) {
+SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::take(std::vector<std::uint32_t>& stack) {
   const std::uint32_t out = stack.back();
   stack.pop_back();
   return out;
 }
 
-SWITCHYARD_INLINE void joint_program_builder::mark(std::uint32_t number, std::uint32_t user) {
+SWITCHYARD_FUNCTION void joint_program_builder::mark(std::uint32_t number, std::uint32_t user) {
   known_value& each = values_[number];
   if (each.first_user == user || each.is_shared) return;
   if (each.first_user == joint_program::interpreted) {

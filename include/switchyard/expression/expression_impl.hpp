@@ -14,27 +14,27 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE bool expression::reads_fields() const noexcept {
+SWITCHYARD_FUNCTION bool expression::reads_fields() const noexcept {
   bool any = false;
   for_each_field([&any](std::uint32_t) { any = true; });
   return any;
 }
 
-SWITCHYARD_INLINE bool expression::reads_attributes() const noexcept {
+SWITCHYARD_FUNCTION bool expression::reads_attributes() const noexcept {
   for (const detail::instruction& step : program()) {
     if (step.from == detail::operand::attribute) return true;
   }
   return false;
 }
 
-SWITCHYARD_INLINE bool expression::reads_axis(std::uint32_t index) const noexcept {
+SWITCHYARD_FUNCTION bool expression::reads_axis(std::uint32_t index) const noexcept {
   for (const detail::instruction& step : program()) {
     if (step.from == detail::operand::axis && step.index == index) return true;
   }
   return false;
 }
 
-SWITCHYARD_INLINE std::uint64_t expression::axes_read() const noexcept {
+SWITCHYARD_FUNCTION std::uint64_t expression::axes_read() const noexcept {
   static_assert(max_axes <= max_axes_read);
   std::uint64_t out = 0;
   for (const detail::instruction& step : program()) {
@@ -43,8 +43,8 @@ SWITCHYARD_INLINE std::uint64_t expression::axes_read() const noexcept {
   return out;
 }
 
-SWITCHYARD_INLINE expression expression::fold(std::span<const axis_value> axes,
-                                              std::span<const std::int64_t> attributes) const {
+SWITCHYARD_FUNCTION expression expression::fold(std::span<const axis_value> axes,
+                                                std::span<const std::int64_t> attributes) const {
   detail::program_writer to{false};
   fold_part({0, program().size()}, axes, attributes, to);
   expression out;
@@ -52,9 +52,9 @@ SWITCHYARD_INLINE expression expression::fold(std::span<const axis_value> axes,
   return out;
 }
 
-SWITCHYARD_INLINE void expression::fold_part(part range, std::span<const axis_value> axes,
-                                             std::span<const std::int64_t> attributes,
-                                             detail::program_writer& to) const {
+SWITCHYARD_FUNCTION void expression::fold_part(part range, std::span<const axis_value> axes,
+                                               std::span<const std::int64_t> attributes,
+                                               detail::program_writer& to) const {
   const std::span<const detail::instruction> program = this->program();
   for (std::size_t at = range.begin; at < range.end; ++at) {
     const detail::instruction& step = program[at];
@@ -80,10 +80,10 @@ SWITCHYARD_INLINE void expression::fold_part(part range, std::span<const axis_va
   }
 }
 
-SWITCHYARD_INLINE void expression::push_known(const detail::instruction& step,
-                                              std::span<const axis_value> axes,
-                                              std::span<const std::int64_t> attributes,
-                                              detail::program_writer& to) {
+SWITCHYARD_FUNCTION void expression::push_known(const detail::instruction& step,
+                                                std::span<const axis_value> axes,
+                                                std::span<const std::int64_t> attributes,
+                                                detail::program_writer& to) {
   if (step.from == detail::operand::attribute)
     return to.push(detail::operand::constant, 0, attributes[step.index]);
   if (step.from == detail::operand::axis) {
@@ -94,7 +94,7 @@ SWITCHYARD_INLINE void expression::push_known(const detail::instruction& step,
   to.push(step.from, step.index, step.integer);
 }
 
-SWITCHYARD_INLINE void expression::take(detail::program_writer& from) {
+SWITCHYARD_FUNCTION void expression::take(detail::program_writer& from) {
   steps_ = from.take();
   if (steps_.size() != 1) return;
   single_ = steps_.front();

@@ -13,11 +13,11 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE void scope::add(std::string_view name, symbol meaning) {
+SWITCHYARD_FUNCTION void scope::add(std::string_view name, symbol meaning) {
   names_.push_back({std::string{name}, meaning});
 }
 
-SWITCHYARD_INLINE void scope::add_enumerator(std::string_view name, std::int64_t value) {
+SWITCHYARD_FUNCTION void scope::add_enumerator(std::string_view name, std::int64_t value) {
   for (auto& entry : names_) {
     if (entry.name == name) {
       if (entry.meaning.from == symbol::source::constant && entry.meaning.value != value) {
@@ -29,11 +29,11 @@ SWITCHYARD_INLINE void scope::add_enumerator(std::string_view name, std::int64_t
   add_constant(name, value);
 }
 
-SWITCHYARD_INLINE void scope::add_former(std::string_view former, std::string_view name) {
+SWITCHYARD_FUNCTION void scope::add_former(std::string_view former, std::string_view name) {
   if (const symbol* const meaning = find(name)) former_.push_back({std::string{former}, *meaning});
 }
 
-SWITCHYARD_INLINE const symbol* scope::find(std::string_view name) const noexcept {
+SWITCHYARD_FUNCTION const symbol* scope::find(std::string_view name) const noexcept {
   for (std::size_t i = names_.size(); i-- > 0;) {
     if (names_[i].name == name) return &names_[i].meaning;
   }
@@ -43,7 +43,7 @@ SWITCHYARD_INLINE const symbol* scope::find(std::string_view name) const noexcep
   return nullptr;
 }
 
-SWITCHYARD_INLINE std::vector<std::string_view> scope::names() const {
+SWITCHYARD_FUNCTION std::vector<std::string_view> scope::names() const {
   std::vector<std::string_view> all;
   for (const auto& entry : names_) all.push_back(entry.name);
   return all;

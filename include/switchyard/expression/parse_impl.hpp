@@ -21,7 +21,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE expression expression_parser::parse() {
+SWITCHYARD_FUNCTION expression expression_parser::parse() {
   if (length_ > expression::max_text)
     fail("is longer than " + std::to_string(expression::max_text) + " characters");
   ternary();
@@ -31,37 +31,37 @@ SWITCHYARD_INLINE expression expression_parser::parse() {
   return result;
 }
 
-SWITCHYARD_INLINE void expression_parser::fail(const std::string& problem) const {
+SWITCHYARD_FUNCTION void expression_parser::fail(const std::string& problem) const {
   scan_.fail(problem);
 }
 
-SWITCHYARD_INLINE void expression_parser::push(operand from, std::uint32_t index, std::int64_t integer) {
+SWITCHYARD_FUNCTION void expression_parser::push(operand from, std::uint32_t index, std::int64_t integer) {
   if (++depth_ > expression::max_depth) fail("is too deep");
   check_length();
   to_.push(from, index, integer);
 }
 
-SWITCHYARD_INLINE void expression_parser::operate(opcode code) {
+SWITCHYARD_FUNCTION void expression_parser::operate(opcode code) {
   check_length();
   depth_ -= static_cast<std::size_t>(detail::operand_count(code)) - 1;
   const fault why = to_.operate(code);
   if (why != fault::none && conditional_ == 0) fail(std::string{to_string(why)});
 }
 
-SWITCHYARD_INLINE std::size_t expression_parser::jump(opcode code) {
+SWITCHYARD_FUNCTION std::size_t expression_parser::jump(opcode code) {
   check_length();
   return to_.jump(code);
 }
 
-SWITCHYARD_INLINE void expression_parser::check_length() const {
+SWITCHYARD_FUNCTION void expression_parser::check_length() const {
   if (to_.size() >= expression::max_instructions) fail("is too long");
 }
 
-SWITCHYARD_INLINE expression_parser::nesting::nesting(expression_parser& parser) : parser_{parser} {
+SWITCHYARD_FUNCTION expression_parser::nesting::nesting(expression_parser& parser) : parser_{parser} {
   if (++parser_.nesting_ > expression::max_depth) parser_.fail("is nested too deeply");
 }
 
-SWITCHYARD_INLINE void expression_parser::ternary() {
+SWITCHYARD_FUNCTION void expression_parser::ternary() {
   const nesting guard{*this};
   const std::size_t start = to_.size();
   logical_or();
@@ -94,20 +94,20 @@ SWITCHYARD_INLINE void expression_parser::ternary() {
   to_.land(over);
 }
 
-SWITCHYARD_INLINE bool expression_parser::take_condition() {
+SWITCHYARD_FUNCTION bool expression_parser::take_condition() {
   --depth_;
   return to_.take_condition();
 }
 
-SWITCHYARD_INLINE void expression_parser::logical_or() {
+SWITCHYARD_FUNCTION void expression_parser::logical_or() {
   short_circuit("||", true, [this] { logical_and(); });
 }
 
-SWITCHYARD_INLINE void expression_parser::logical_and() {
+SWITCHYARD_FUNCTION void expression_parser::logical_and() {
   short_circuit("&&", false, [this] { equality(); });
 }
 
-SWITCHYARD_INLINE void expression_parser::equality() {
+SWITCHYARD_FUNCTION void expression_parser::equality() {
   comparison();
   for (;;) {
     const opcode code = take("==") ? opcode::equal : take("!=") ? opcode::not_equal : opcode::jump;
@@ -117,7 +117,7 @@ SWITCHYARD_INLINE void expression_parser::equality() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::comparison() {
+SWITCHYARD_FUNCTION void expression_parser::comparison() {
   shift();
   for (;;) {
     const opcode code = take("<=")   ? opcode::less_equal
@@ -131,7 +131,7 @@ SWITCHYARD_INLINE void expression_parser::comparison() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::shift() {
+SWITCHYARD_FUNCTION void expression_parser::shift() {
   sum();
   while (!real_) {
     const opcode code = take("<<") ? opcode::shift_left : take(">>") ? opcode::shift_right : opcode::jump;
@@ -141,7 +141,7 @@ SWITCHYARD_INLINE void expression_parser::shift() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::sum() {
+SWITCHYARD_FUNCTION void expression_parser::sum() {
   product();
   for (;;) {
     const opcode code = take("+") ? opcode::add : take("-") ? opcode::subtract : opcode::jump;
@@ -151,7 +151,7 @@ SWITCHYARD_INLINE void expression_parser::sum() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::product() {
+SWITCHYARD_FUNCTION void expression_parser::product() {
   unary();
   for (;;) {
     const opcode code = take("*")             ? opcode::multiply
@@ -164,7 +164,7 @@ SWITCHYARD_INLINE void expression_parser::product() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::unary() {
+SWITCHYARD_FUNCTION void expression_parser::unary() {
   const nesting guard{*this};
   if (take("-")) {
     unary();
@@ -177,7 +177,7 @@ SWITCHYARD_INLINE void expression_parser::unary() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::primary() {
+SWITCHYARD_FUNCTION void expression_parser::primary() {
   if (scan_.at_end()) fail("expected a number, a name or '('");
   if (take("(")) {
     ternary();
@@ -192,7 +192,7 @@ SWITCHYARD_INLINE void expression_parser::primary() {
   fail("expected a number, a name or '('");
 }
 
-SWITCHYARD_INLINE void expression_parser::name() {
+SWITCHYARD_FUNCTION void expression_parser::name() {
   const std::size_t start = scan_.position();
   const std::string_view word = scan_.word();
   if (take("(")) return call(word);
@@ -222,7 +222,7 @@ SWITCHYARD_INLINE void expression_parser::name() {
   }
 }
 
-SWITCHYARD_INLINE void expression_parser::call(std::string_view function) {
+SWITCHYARD_FUNCTION void expression_parser::call(std::string_view function) {
   struct known {
     std::string_view name;
     opcode code;

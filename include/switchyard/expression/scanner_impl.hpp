@@ -17,26 +17,26 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE void expression_scanner::fail(const std::string& problem) const {
+SWITCHYARD_FUNCTION void expression_scanner::fail(const std::string& problem) const {
   fail_at(at_, problem);
 }
 
-SWITCHYARD_INLINE void expression_scanner::fail_at(std::size_t position, const std::string& problem) const {
+SWITCHYARD_FUNCTION void expression_scanner::fail_at(std::size_t position, const std::string& problem) const {
   throw expression_error{"'" + text::shortened(text_, 80) + "': column " + std::to_string(position + 1) +
                          ": " + text::shortened(problem, 300)};
 }
 
-SWITCHYARD_INLINE char expression_scanner::peek() noexcept {
+SWITCHYARD_FUNCTION char expression_scanner::peek() noexcept {
   skip_space();
   return at_ < text_.size() ? text_[at_] : '\0';
 }
 
-SWITCHYARD_INLINE bool expression_scanner::at_end() noexcept {
+SWITCHYARD_FUNCTION bool expression_scanner::at_end() noexcept {
   skip_space();
   return at_ == text_.size();
 }
 
-SWITCHYARD_INLINE bool expression_scanner::take(std::string_view token) noexcept {
+SWITCHYARD_FUNCTION bool expression_scanner::take(std::string_view token) noexcept {
   skip_space();
   if (text_.substr(at_, token.size()) != token) return false;
   const char next = at_ + token.size() < text_.size() ? text_[at_ + token.size()] : '\0';
@@ -46,7 +46,7 @@ SWITCHYARD_INLINE bool expression_scanner::take(std::string_view token) noexcept
   return true;
 }
 
-SWITCHYARD_INLINE std::string_view expression_scanner::word() noexcept {
+SWITCHYARD_FUNCTION std::string_view expression_scanner::word() noexcept {
   const std::size_t start = at_;
   while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
   std::size_t end = at_;
@@ -58,7 +58,7 @@ SWITCHYARD_INLINE std::string_view expression_scanner::word() noexcept {
   return text_.substr(start, at_ - start);
 }
 
-SWITCHYARD_INLINE std::int64_t expression_scanner::integer() {
+SWITCHYARD_FUNCTION std::int64_t expression_scanner::integer() {
   std::int64_t value = 0;
   for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
     if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value))
@@ -67,7 +67,7 @@ SWITCHYARD_INLINE std::int64_t expression_scanner::integer() {
   return value;
 }
 
-SWITCHYARD_INLINE double expression_scanner::real() {
+SWITCHYARD_FUNCTION double expression_scanner::real() {
   const std::size_t start = at_;
   while (at_ < text_.size() && continues_real()) ++at_;
   const std::string digits{text_.substr(start, at_ - start)};
@@ -87,7 +87,7 @@ SWITCHYARD_INLINE double expression_scanner::real() {
   return value;
 }
 
-SWITCHYARD_INLINE bool expression_scanner::continues_real() const noexcept {
+SWITCHYARD_FUNCTION bool expression_scanner::continues_real() const noexcept {
   const char c = text_[at_];
   if (c == '-' || c == '+') return text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E';
   return is_digit(c) || c == '.' || c == 'e' || c == 'E';

@@ -10,7 +10,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE entry_list every_entry(std::size_t count) {
+SWITCHYARD_FUNCTION entry_list every_entry(std::size_t count) {
   entry_list out(count);
   for (std::uint32_t i = 0; i < count; ++i) out[i] = i;
   return out;

@@ -12,7 +12,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE inherited_place::inherited_place(const json_place& own, const json_place* shared)
+SWITCHYARD_FUNCTION inherited_place::inherited_place(const json_place& own, const json_place* shared)
     : own_{&own} {
   if (!own.has("like")) return;
   const auto like = own.at("like");
@@ -32,7 +32,7 @@ SWITCHYARD_INLINE inherited_place::inherited_place(const json_place& own, const 
   }
 }
 
-SWITCHYARD_INLINE json_place inherited_place::at(const char* key) const& {
+SWITCHYARD_FUNCTION json_place inherited_place::at(const char* key) const& {
   if (base_) {  // one look at each, since most members are the shared object's
     if (auto found = own_->find(key)) return *found;
     if (auto found = base_->find(key)) return *found;

@@ -19,7 +19,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE void take_apart(
+SWITCHYARD_FUNCTION void take_apart(
     nlohmann::json& value) noexcept {  // NOLINT(misc-no-recursion): as deep as it nests
   if (!value.is_structured() || value.empty()) return;
   for (nlohmann::json& each : value) take_apart(each);
@@ -85,8 +85,8 @@ class json_builder final : public nlohmann::json::json_sax_t {
 
 }  // namespace detail
 
-SWITCHYARD_INLINE json_document::json_document(std::string_view text, const std::string& path,
-                                               const std::string& above)
+SWITCHYARD_FUNCTION json_document::json_document(std::string_view text, const std::string& path,
+                                                 const std::string& above)
     : json_document{} {  // so that the destructor runs when this throws
   const json_scan found = scan_json(text);
   const auto fail = [&path](const std::string& problem) {
@@ -113,12 +113,12 @@ SWITCHYARD_INLINE json_document::json_document(std::string_view text, const std:
   }
 }
 
-SWITCHYARD_INLINE json_document& json_document::operator=(json_document&& other) noexcept {
+SWITCHYARD_FUNCTION json_document& json_document::operator=(json_document&& other) noexcept {
   value_.swap(other.value_);
   return *this;
 }
 
-SWITCHYARD_INLINE json_document json_document::try_parse(std::string_view text) {
+SWITCHYARD_FUNCTION json_document json_document::try_parse(std::string_view text) {
   json_document out;
   detail::json_builder builder{out.value_};
   if (!nlohmann::json::sax_parse(text, &builder)) return {};

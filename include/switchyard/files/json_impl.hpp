@@ -23,67 +23,67 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::string json_place::pointer() const {
+SWITCHYARD_FUNCTION std::string json_place::pointer() const {
   if (parent_ != nullptr) return parent_->pointer() + step();
   return above_ != nullptr ? *above_ : std::string{};
 }
 
-SWITCHYARD_INLINE void json_place::fail(error_code code, const std::string& problem) const {
+SWITCHYARD_FUNCTION void json_place::fail(error_code code, const std::string& problem) const {
   const std::string place = text::shortened(pointer(), 300);
   throw file_error{
       code, *path_ + ": " + (place.empty() ? std::string{} : place + ": ") + text::shortened(problem, 1000)};
 }
 
-SWITCHYARD_INLINE void json_place::fail(const std::string& problem) const {
+SWITCHYARD_FUNCTION void json_place::fail(const std::string& problem) const {
   fail(error_code::invalid_entry, problem);
 }
 
-SWITCHYARD_INLINE void json_place::expected(std::string_view kind) const {
+SWITCHYARD_FUNCTION void json_place::expected(std::string_view kind) const {
   fail("expected " + std::string{kind} + ", got " + shown());
 }
 
-SWITCHYARD_INLINE std::optional<json_place> json_place::find(const char* key) const& {
+SWITCHYARD_FUNCTION std::optional<json_place> json_place::find(const char* key) const& {
   if (!value_->is_object()) return std::nullopt;
   const auto found = value_->find(key);
   if (found == value_->end()) return std::nullopt;
   return json_place{*found, *path_, this, key, 0};
 }
 
-SWITCHYARD_INLINE json_place json_place::at(const char* key) const& {
+SWITCHYARD_FUNCTION json_place json_place::at(const char* key) const& {
   if (!value_->is_object()) expected("an object");
   const auto found = value_->find(key);
   if (found == value_->end()) fail("'" + std::string{key} + "' is missing");
   return {*found, *path_, this, key, 0};
 }
 
-SWITCHYARD_INLINE std::size_t json_place::array_size() const {
+SWITCHYARD_FUNCTION std::size_t json_place::array_size() const {
   if (!value_->is_array()) expected("an array");
   return value_->size();
 }
 
-SWITCHYARD_INLINE const nlohmann::json::object_t& json_place::object() const {
+SWITCHYARD_FUNCTION const nlohmann::json::object_t& json_place::object() const {
   if (!value_->is_object()) expected("an object");
   return value_->get_ref<const nlohmann::json::object_t&>();
 }
 
-SWITCHYARD_INLINE const std::string& json_place::string() const {
+SWITCHYARD_FUNCTION const std::string& json_place::string() const {
   if (!value_->is_string()) expected("a string");
   return value_->get_ref<const std::string&>();
 }
 
-SWITCHYARD_INLINE const std::string& json_place::id() const {
+SWITCHYARD_FUNCTION const std::string& json_place::id() const {
   check_id(string());
   return string();
 }
 
-SWITCHYARD_INLINE void json_place::check_id(std::string_view id) const {
+SWITCHYARD_FUNCTION void json_place::check_id(std::string_view id) const {
   constexpr std::size_t most = 200;
   if (id.empty() || id.size() > most)
     fail("an id has 1 to " + std::to_string(most) + " characters, got " + std::to_string(id.size()));
   check_text(id);
 }
 
-SWITCHYARD_INLINE void json_place::check_text(std::string_view text) const {
+SWITCHYARD_FUNCTION void json_place::check_text(std::string_view text) const {
   constexpr std::size_t most = 10000;
   if (text.size() > most)
     fail("has " + std::to_string(text.size()) + " characters; a name or a text has at most " +
@@ -92,7 +92,7 @@ SWITCHYARD_INLINE void json_place::check_text(std::string_view text) const {
     fail("has a control character, " + control + "; ids, names and reasons have none");
 }
 
-SWITCHYARD_INLINE std::int64_t json_place::integer() const {
+SWITCHYARD_FUNCTION std::int64_t json_place::integer() const {
   if (value_->is_number_unsigned()) {
     const auto number = value_->get<std::uint64_t>();
     if (number > static_cast<std::uint64_t>(INT64_MAX)) fail("the number does not fit 64 bits");
@@ -102,19 +102,19 @@ SWITCHYARD_INLINE std::int64_t json_place::integer() const {
   return value_->get<std::int64_t>();
 }
 
-SWITCHYARD_INLINE double json_place::number() const {
+SWITCHYARD_FUNCTION double json_place::number() const {
   if (!value_->is_number()) expected("a number");
   const auto number = value_->get<double>();
   if (!std::isfinite(number)) fail("the number is not finite");
   return number;
 }
 
-SWITCHYARD_INLINE bool json_place::boolean() const {
+SWITCHYARD_FUNCTION bool json_place::boolean() const {
   if (!value_->is_boolean()) expected("true or false");
   return value_->get<bool>();
 }
 
-SWITCHYARD_INLINE std::string json_place::step() const {
+SWITCHYARD_FUNCTION std::string json_place::step() const {
   if (key_ == nullptr) return "/" + std::to_string(index_);
   std::string escaped = "/";
   for (const char* c = key_; *c != '\0'; ++c) {  // RFC 6901
@@ -129,13 +129,13 @@ SWITCHYARD_INLINE std::string json_place::step() const {
   return escaped;
 }
 
-SWITCHYARD_INLINE std::string json_place::shown() const {
+SWITCHYARD_FUNCTION std::string json_place::shown() const {
   if (value_->is_array()) return "an array of " + std::to_string(value_->size());
   if (value_->is_object()) return "an object";
   return text::shortened(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
 }
 
-SWITCHYARD_INLINE void check_schema(const json_place& file, std::string_view kind) {
+SWITCHYARD_FUNCTION void check_schema(const json_place& file, std::string_view kind) {
   const auto place = file.at("schema");
   const std::string& found = place.string();
   const std::string wanted = "switchyard." + std::string{kind} + "/";
@@ -150,7 +150,7 @@ SWITCHYARD_INLINE void check_schema(const json_place& file, std::string_view kin
   }
 }
 
-SWITCHYARD_INLINE void warnings::add(const std::string& message) {
+SWITCHYARD_FUNCTION void warnings::add(const std::string& message) {
   if (messages.size() < 100) {
     messages.push_back(message);
   } else {
@@ -158,7 +158,7 @@ SWITCHYARD_INLINE void warnings::add(const std::string& message) {
   }
 }
 
-SWITCHYARD_INLINE std::string without_indices(const std::string& message, const std::string& path) {
+SWITCHYARD_FUNCTION std::string without_indices(const std::string& message, const std::string& path) {
   std::size_t at = message.find(path + ": /");
   if (at == std::string::npos) return message;
   at += path.size() + 2;
@@ -172,8 +172,8 @@ SWITCHYARD_INLINE std::string without_indices(const std::string& message, const 
   return out + message.substr(end);
 }
 
-SWITCHYARD_INLINE std::vector<group_of_same> group_same(std::span<const std::string> messages,
-                                                        const std::string& path) {
+SWITCHYARD_FUNCTION std::vector<group_of_same> group_same(std::span<const std::string> messages,
+                                                          const std::string& path) {
   std::vector<group_of_same> out;
   std::map<std::string, std::size_t> known;
   for (const std::string& each : messages) {

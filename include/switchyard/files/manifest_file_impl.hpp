@@ -24,13 +24,13 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE manifest_file::manifest_file(std::string path, switchyard::target of) {
+SWITCHYARD_FUNCTION manifest_file::manifest_file(std::string path, switchyard::target of) {
   head_.path = std::move(path);
   head_.target = std::move(of);
 }
 
-SWITCHYARD_INLINE manifest_file::manifest_file(std::string text, const std::string& path,
-                                               const operator_description& op, warnings& warned)
+SWITCHYARD_FUNCTION manifest_file::manifest_file(std::string text, const std::string& path,
+                                                 const operator_description& op, warnings& warned)
     : op_{&op} {
   file_.emplace(std::move(text), path, "variants");
   const json_place whole{file_->head(), path};
@@ -43,8 +43,8 @@ SWITCHYARD_INLINE manifest_file::manifest_file(std::string text, const std::stri
   if (op.arguments != nullptr) find_argument_axes(whole);
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const manifest> manifest_file::read(const entry_list& entries,
-                                                                      warnings& warned) const {
+SWITCHYARD_FUNCTION std::shared_ptr<const manifest> manifest_file::read(const entry_list& entries,
+                                                                        warnings& warned) const {
   return known_.get(entries, [&] {
     auto out = std::make_shared<manifest>(head_);
     const json_place whole{file_->head(), path()};
@@ -62,7 +62,7 @@ SWITCHYARD_INLINE std::shared_ptr<const manifest> manifest_file::read(const entr
   });
 }
 
-SWITCHYARD_INLINE bool manifest_file::has_variant(const std::string& id) const {
+SWITCHYARD_FUNCTION bool manifest_file::has_variant(const std::string& id) const {
   const std::scoped_lock lock{ids_mutex_};
   if (!has_ids_) {
     std::unordered_set<std::string> found;  // whole, before anything relies on it
@@ -81,7 +81,7 @@ SWITCHYARD_INLINE bool manifest_file::has_variant(const std::string& id) const {
   return ids_.contains(id);
 }
 
-SWITCHYARD_INLINE void manifest_file::find_argument_axes(const json_place& whole) const {
+SWITCHYARD_FUNCTION void manifest_file::find_argument_axes(const json_place& whole) const {
   const detail::argument_names arguments{*op_};
   std::optional<json_place> shared;
   bool shared_names = false;
@@ -108,7 +108,8 @@ SWITCHYARD_INLINE void manifest_file::find_argument_axes(const json_place& whole
   }
 }
 
-SWITCHYARD_INLINE void manifest_file::add_ids(const outlined_file& of, std::unordered_set<std::string>& to) {
+SWITCHYARD_FUNCTION void manifest_file::add_ids(const outlined_file& of,
+                                                std::unordered_set<std::string>& to) {
   of.for_each_id([&to](std::string id) { to.insert(std::move(id)); });
 }
 

@@ -12,15 +12,15 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept {
+SWITCHYARD_FUNCTION bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept {
   for (const axis_value& each : wanted) {
     if (problem[each.axis] != each.value) return false;
   }
   return true;
 }
 
-SWITCHYARD_INLINE bool contradict(const std::vector<axis_value>& a,
-                                  const std::vector<axis_value>& b) noexcept {
+SWITCHYARD_FUNCTION bool contradict(const std::vector<axis_value>& a,
+                                    const std::vector<axis_value>& b) noexcept {
   for (const axis_value& mine : a) {
     for (const axis_value& other : b) {
       if (mine.axis == other.axis && mine.value != other.value) return true;
@@ -29,14 +29,14 @@ SWITCHYARD_INLINE bool contradict(const std::vector<axis_value>& a,
   return false;
 }
 
-SWITCHYARD_INLINE double variant::time_at(const evaluation& values) const noexcept {
+SWITCHYARD_FUNCTION double variant::time_at(const evaluation& values) const noexcept {
   const bool is_stated = !cost_ns.text.empty();
   const integer_result out = (is_stated ? cost_ns : cost).value.evaluate(values);
   if (out.why != fault::none || out.value < 1) return std::numeric_limits<double>::infinity();
   return static_cast<double>(out.value) * (is_stated ? 1e-3 : cost_us);
 }
 
-SWITCHYARD_INLINE std::string format_config(const variant& of) {
+SWITCHYARD_FUNCTION std::string format_config(const variant& of) {
   std::string out;
   for (const config_entry& entry : of.config) {
     if (!out.empty()) out += ',';
@@ -45,7 +45,7 @@ SWITCHYARD_INLINE std::string format_config(const variant& of) {
   return out;
 }
 
-SWITCHYARD_INLINE std::string blob_fingerprint(const variant& of) {
+SWITCHYARD_FUNCTION std::string blob_fingerprint(const variant& of) {
   std::string out;
   for (const launch& each : of.launches) {
     if (!each.is_fill) out += each.sha256.substr(0, 16);

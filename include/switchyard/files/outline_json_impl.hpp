@@ -15,8 +15,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::string_view json_outline::value(std::string_view text,
-                                                       std::string_view key) const noexcept {
+SWITCHYARD_FUNCTION std::string_view json_outline::value(std::string_view text,
+                                                         std::string_view key) const noexcept {
   for (const member& each : members) {
     if (each.key.in(text) == key) return each.value.in(text);
   }
@@ -25,12 +25,12 @@ SWITCHYARD_INLINE std::string_view json_outline::value(std::string_view text,
 
 namespace detail {
 
-SWITCHYARD_INLINE json_outliner::json_outliner(const std::string& text) noexcept
+SWITCHYARD_FUNCTION json_outliner::json_outliner(const std::string& text) noexcept
     : begin_{text.data()}, end_{text.data() + text.size()}, at_{begin_} {
   if (text.starts_with("\xef\xbb\xbf")) at_ += 3;  // a byte order mark
 }
 
-SWITCHYARD_INLINE bool json_outliner::outline(std::string_view list, json_outline& out) {
+SWITCHYARD_FUNCTION bool json_outliner::outline(std::string_view list, json_outline& out) {
   skip_space();
   const bool is_object = for_each_member([&](text_span key) {
     const bool is_list = key.in(all()) == list;
@@ -44,7 +44,7 @@ SWITCHYARD_INLINE bool json_outliner::outline(std::string_view list, json_outlin
   return at_ == end_;
 }
 
-SWITCHYARD_INLINE std::string_view json_outliner::find(std::string_view wanted) {
+SWITCHYARD_FUNCTION std::string_view json_outliner::find(std::string_view wanted) {
   text_span found;
   skip_space();
   (void)for_each_member([&](text_span key) {
@@ -57,13 +57,13 @@ SWITCHYARD_INLINE std::string_view json_outliner::find(std::string_view wanted) 
   return found.in(all());
 }
 
-SWITCHYARD_INLINE bool json_outliner::accept(char wanted) noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::accept(char wanted) noexcept {
   if (*at_ != wanted) return false;
   ++at_;
   return true;
 }
 
-SWITCHYARD_INLINE bool json_outliner::outline_elements(json_outline& out) {
+SWITCHYARD_FUNCTION bool json_outliner::outline_elements(json_outline& out) {
   return for_each_element([&] {
     json_outline::element each;
     each.whole.begin = position();
@@ -84,7 +84,7 @@ SWITCHYARD_INLINE bool json_outliner::outline_elements(json_outline& out) {
   });
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_value(
+SWITCHYARD_FUNCTION bool json_outliner::skip_value(
     std::size_t depth) {  // NOLINT(misc-no-recursion): as deep as max_json_depth
   switch (*at_) {
     case '"':
@@ -105,20 +105,20 @@ SWITCHYARD_INLINE bool json_outliner::skip_value(
   }
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_word(std::string_view word) noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::skip_word(std::string_view word) noexcept {
   for (const char each : word) {
     if (!accept(each)) return false;
   }
   return true;
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_digits() noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::skip_digits() noexcept {
   if (!is_digit(*at_)) return false;
   while (is_digit(*at_)) ++at_;
   return true;
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_number() noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::skip_number() noexcept {
   (void)accept('-');
   if (!accept('0') && !skip_digits()) return false;
   if (accept('.') && !skip_digits()) return false;
@@ -130,7 +130,7 @@ SWITCHYARD_INLINE bool json_outliner::skip_number() noexcept {
   return true;
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_eight() noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::skip_eight() noexcept {
   constexpr std::uint64_t ones = 0x0101010101010101;
   std::uint64_t bytes = 0;
   __builtin_memcpy(&bytes, at_, sizeof bytes);
@@ -143,7 +143,7 @@ SWITCHYARD_INLINE bool json_outliner::skip_eight() noexcept {
   return found == 0;
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_string() {
+SWITCHYARD_FUNCTION bool json_outliner::skip_string() {
   if (!accept('"')) return false;
   for (;;) {
     while (end_ - at_ >= 8 && skip_eight()) {
@@ -158,7 +158,7 @@ SWITCHYARD_INLINE bool json_outliner::skip_string() {
   }
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_escape() noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::skip_escape() noexcept {
   ++at_;
   if (accept('u')) {
     for (int i = 0; i < 4; ++i) {
@@ -174,7 +174,7 @@ SWITCHYARD_INLINE bool json_outliner::skip_escape() noexcept {
   return true;
 }
 
-SWITCHYARD_INLINE bool json_outliner::skip_character() noexcept {
+SWITCHYARD_FUNCTION bool json_outliner::skip_character() noexcept {
   const std::size_t length = text::utf8_length({at_, static_cast<std::size_t>(end_ - at_)});
   at_ += length;
   return length > 0;

@@ -21,7 +21,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE outlined_file::outlined_file(std::string text, std::string path, std::string list)
+SWITCHYARD_FUNCTION outlined_file::outlined_file(std::string text, std::string path, std::string list)
     : text_{std::move(text)}, path_{std::move(path)}, list_{std::move(list)} {
   if (!outline_json(text_, list_, outline_)) refuse();
   std::string reduced = "{";
@@ -45,7 +45,7 @@ SWITCHYARD_INLINE outlined_file::outlined_file(std::string text, std::string pat
   head_ = json_document{reduced += '}', path_};
 }
 
-SWITCHYARD_INLINE void outlined_file::read_types(const operator_description& op, warnings& warned) {
+SWITCHYARD_FUNCTION void outlined_file::read_types(const operator_description& op, warnings& warned) {
   std::unordered_map<std::string_view, std::optional<std::uint32_t>> known;  // by how a type is spelt
   std::unordered_map<std::string, std::uint32_t> same;                       // by what it means
   entries_.reserve(outline_.elements.size());
@@ -61,7 +61,7 @@ SWITCHYARD_INLINE void outlined_file::read_types(const operator_description& op,
   outline_ = {};
 }
 
-SWITCHYARD_INLINE std::string outlined_file::string_in(text_span part) const {
+SWITCHYARD_FUNCTION std::string outlined_file::string_in(text_span part) const {
   const std::string_view spelt = part.in(text_);
   if (spelt.size() < 2 || spelt.front() != '"') return {};
   if (spelt.find('\\') == std::string_view::npos) return std::string{spelt.substr(1, spelt.size() - 2)};
@@ -69,17 +69,17 @@ SWITCHYARD_INLINE std::string outlined_file::string_in(text_span part) const {
   return parsed.value().is_string() ? parsed.value().get<std::string>() : std::string{};
 }
 
-SWITCHYARD_INLINE void outlined_file::refuse() const {
+SWITCHYARD_FUNCTION void outlined_file::refuse() const {
   const json_document document{text_, path_};
   if (!document.value().is_object()) json_place{document.value(), path_}.expected("an object");
   throw file_error{error_code::malformed_json, path_ + ": is not JSON"};
 }
 
-SWITCHYARD_INLINE std::string outlined_file::pointer_to(std::size_t index) const {
+SWITCHYARD_FUNCTION std::string outlined_file::pointer_to(std::size_t index) const {
   return "/" + list_ + "/" + std::to_string(index);
 }
 
-SWITCHYARD_INLINE std::optional<std::uint32_t> outlined_file::read_type_of(
+SWITCHYARD_FUNCTION std::optional<std::uint32_t> outlined_file::read_type_of(
     std::size_t index, const operator_description& op, std::unordered_map<std::string, std::uint32_t>& same,
     warnings& warned) {
   const std::string_view spelt = outline_.elements[index].type.in(text_);

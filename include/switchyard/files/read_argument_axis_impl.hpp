@@ -25,7 +25,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE scope make_scope(const operator_description& op) {
+SWITCHYARD_FUNCTION scope make_scope(const operator_description& op) {
   scope names;
   names.add("pi", {symbol::source::real_constant, 0, 0, 3.14159265358979323846, false});
   names.add("log2e", {symbol::source::real_constant, 0, 0, 1.44269504088896340736, false});
@@ -51,8 +51,8 @@ SWITCHYARD_INLINE scope make_scope(const operator_description& op) {
   return names;
 }
 
-SWITCHYARD_INLINE std::string normalised_condition(const operator_description& op, std::string_view text,
-                                                   const scope& names, const scope& without_config) {
+SWITCHYARD_FUNCTION std::string normalised_condition(const operator_description& op, std::string_view text,
+                                                     const scope& names, const scope& without_config) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     if (!expression_scanner::is_letter(text[at])) {
@@ -82,8 +82,8 @@ SWITCHYARD_INLINE std::string normalised_condition(const operator_description& o
   return is_name ? out + "!=0" : out;
 }
 
-SWITCHYARD_INLINE argument_axis parse_condition(const operator_description& op, std::string_view text,
-                                                const scope& names) {
+SWITCHYARD_FUNCTION argument_axis parse_condition(const operator_description& op, std::string_view text,
+                                                  const scope& names) {
   argument_axis out;
   out.is_real = text.find('.') != std::string_view::npos;
   if (!out.is_real) {
@@ -97,8 +97,8 @@ SWITCHYARD_INLINE argument_axis parse_condition(const operator_description& op, 
   return out;
 }
 
-SWITCHYARD_INLINE std::string describe_no_room(const operator_description& op, std::string_view name,
-                                               axis_kind kind) {
+SWITCHYARD_FUNCTION std::string describe_no_room(const operator_description& op, std::string_view name,
+                                                 axis_kind kind) {
   const bool is_size = kind == axis_kind::size;
   return "'" + text::shortened(name, 60) + "' would be one " +
          (is_size ? "argument" : "condition on arguments") + " too many for operator '" +
@@ -108,7 +108,7 @@ SWITCHYARD_INLINE std::string describe_no_room(const operator_description& op, s
          "forgets those of the old ones";
 }
 
-SWITCHYARD_INLINE std::uint32_t find_argument(const operator_description& op, std::string_view name) {
+SWITCHYARD_FUNCTION std::uint32_t find_argument(const operator_description& op, std::string_view name) {
   if (op.arguments == nullptr) return argument_axes::no_axis;
   name = current_name(op, name);
   for (const field_description& each : op.fields) {
@@ -121,7 +121,7 @@ SWITCHYARD_INLINE std::uint32_t find_argument(const operator_description& op, st
   return argument_axes::no_axis;
 }
 
-SWITCHYARD_INLINE std::uint32_t find_condition(const operator_description& op, std::string_view name) {
+SWITCHYARD_FUNCTION std::uint32_t find_condition(const operator_description& op, std::string_view name) {
   constexpr std::uint32_t none = argument_axes::no_axis;
   if (op.arguments == nullptr || name.find_first_of("=<>!") == std::string_view::npos) return none;
   try {
@@ -136,7 +136,7 @@ SWITCHYARD_INLINE std::uint32_t find_condition(const operator_description& op, s
   }
 }
 
-SWITCHYARD_INLINE argument_names::argument_names(const operator_description& op) {
+SWITCHYARD_FUNCTION argument_names::argument_names(const operator_description& op) {
   for (const field_description& each : op.fields) {
     if (find_axis(op, each.name) >= op.own_axes()) names_.insert(each.name);
   }
@@ -145,7 +145,7 @@ SWITCHYARD_INLINE argument_names::argument_names(const operator_description& op)
   }
 }
 
-SWITCHYARD_INLINE bool argument_names::may_be_in(std::string_view spelt) const {
+SWITCHYARD_FUNCTION bool argument_names::may_be_in(std::string_view spelt) const {
   if (spelt.find('\\') != std::string_view::npos) return true;  // an escape may spell one
   for (std::size_t at = 0; at < spelt.size();) {
     if (!expression_scanner::is_letter(spelt[at])) {
@@ -160,7 +160,7 @@ SWITCHYARD_INLINE bool argument_names::may_be_in(std::string_view spelt) const {
   return false;
 }
 
-SWITCHYARD_INLINE bool argument_finder::in(std::string_view spelt) {
+SWITCHYARD_FUNCTION bool argument_finder::in(std::string_view spelt) {
   const auto [found, is_new] = known_.try_emplace(spelt);
   if (is_new) found->second = names_.may_be_in(spelt);
   return found->second;

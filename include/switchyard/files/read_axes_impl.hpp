@@ -21,7 +21,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE void check_operator(const json_place& file, const operator_description& op) {
+SWITCHYARD_FUNCTION void check_operator(const json_place& file, const operator_description& op) {
   const auto place = file.at("operator");
   if (place.string() != op.name) {
     place.fail(error_code::unknown_operator, "is for operator '" + place.string() +
@@ -30,7 +30,7 @@ SWITCHYARD_INLINE void check_operator(const json_place& file, const operator_des
   }
 }
 
-SWITCHYARD_INLINE std::int64_t read_axis_value(const json_place& place, const axis_description& axis) {
+SWITCHYARD_FUNCTION std::int64_t read_axis_value(const json_place& place, const axis_description& axis) {
   const auto names = axis.value_names;
   const auto no_value = [&](const std::string& found) {
     place.fail("axis '" + std::string{axis.name} + "' has no value '" + found + "'; it has " +
@@ -55,8 +55,8 @@ SWITCHYARD_INLINE std::int64_t read_axis_value(const json_place& place, const ax
   return value;
 }
 
-SWITCHYARD_INLINE std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
-                                               const std::string& name, axis_kind kind) {
+SWITCHYARD_FUNCTION std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
+                                                 const std::string& name, axis_kind kind) {
   if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
   const std::uint32_t added = kind == axis_kind::type ? find_condition(op, name) : find_argument(op, name);
   if (added == argument_axes::no_room)
@@ -69,7 +69,7 @@ SWITCHYARD_INLINE std::uint32_t read_axis_name(const json_place& place, const op
                                            text::join(names, 40) + ")");
 }
 
-SWITCHYARD_INLINE void check_given_once(const json_place& object, const operator_description& op) {
+SWITCHYARD_FUNCTION void check_given_once(const json_place& object, const operator_description& op) {
   for (const former_name& each : op.formerly) {
     if (!object.has(std::string{each.former}.c_str())) continue;
     for (const auto& [other, unused] : object.object()) {
@@ -80,15 +80,16 @@ SWITCHYARD_INLINE void check_given_once(const json_place& object, const operator
   }
 }
 
-SWITCHYARD_INLINE const axis_value* find_in_type(const std::vector<axis_value>& type,
-                                                 std::uint32_t axis) noexcept {
+SWITCHYARD_FUNCTION const axis_value* find_in_type(const std::vector<axis_value>& type,
+                                                   std::uint32_t axis) noexcept {
   for (const axis_value& each : type) {
     if (each.axis == axis) return &each;
   }
   return nullptr;
 }
 
-SWITCHYARD_INLINE std::vector<axis_value> read_type(const json_place& owner, const operator_description& op) {
+SWITCHYARD_FUNCTION std::vector<axis_value> read_type(const json_place& owner,
+                                                      const operator_description& op) {
   std::vector<axis_value> type;
   if (!owner.has("type")) return type;
   const auto place = owner.at("type");
@@ -109,8 +110,8 @@ SWITCHYARD_INLINE std::vector<axis_value> read_type(const json_place& owner, con
   return type;
 }
 
-SWITCHYARD_INLINE std::vector<axis_value> read_served_type(const json_place& owner,
-                                                           const operator_description& op) {
+SWITCHYARD_FUNCTION std::vector<axis_value> read_served_type(const json_place& owner,
+                                                             const operator_description& op) {
   std::vector<axis_value> type = read_type(owner, op);
   for (const implied_axis& each : op.implied) {
     const std::uint32_t axis = find_axis(op, each.axis);

@@ -35,8 +35,8 @@ namespace detail {
   }
 }
 
-SWITCHYARD_INLINE expression parse_with_arguments(const json_place& place, std::string_view text,
-                                                  const operator_description& op, const scope& names) {
+SWITCHYARD_FUNCTION expression parse_with_arguments(const json_place& place, std::string_view text,
+                                                    const operator_description& op, const scope& names) {
   expression out = parse_at(place, text, names);
   if (!out.reads_fields()) return out;
   if (op.arguments == nullptr) {
@@ -63,8 +63,8 @@ SWITCHYARD_INLINE expression parse_with_arguments(const json_place& place, std::
   return parse_at(place, text, with_axes);
 }
 
-SWITCHYARD_INLINE void check_number(const json_place& place, std::string_view what, const expression& value,
-                                    const operator_description& op) {
+SWITCHYARD_FUNCTION void check_number(const json_place& place, std::string_view what, const expression& value,
+                                      const operator_description& op) {
   if (!gives_address(value, op.fields)) return;
   place.fail(
       error_code::invalid_expression,
@@ -72,7 +72,7 @@ SWITCHYARD_INLINE void check_number(const json_place& place, std::string_view wh
           " is an address, '" + std::string{what} + "' takes a number");
 }
 
-SWITCHYARD_INLINE bool expression_reader::set_config(const std::vector<config_entry>& config) {
+SWITCHYARD_FUNCTION bool expression_reader::set_config(const std::vector<config_entry>& config) {
   const bool same_names =
       std::equal(config.begin(), config.end(), config_.begin(), config_.end(),
                  [](const config_entry& a, const config_entry& b) { return a.name == b.name; });
@@ -83,13 +83,13 @@ SWITCHYARD_INLINE bool expression_reader::set_config(const std::vector<config_en
   return same_names;
 }
 
-SWITCHYARD_INLINE bool expression_reader::may_read_config(std::string_view text) const noexcept {
+SWITCHYARD_FUNCTION bool expression_reader::may_read_config(std::string_view text) const noexcept {
   return std::any_of(config_.begin(), config_.end(), [text](const config_entry& each) {
     return text.find(each.name) != std::string_view::npos;
   });
 }
 
-SWITCHYARD_INLINE expression expression_reader::parse(const json_place& place) {
+SWITCHYARD_FUNCTION expression expression_reader::parse(const json_place& place) {
   const std::string& text = place.string();
   const auto known = parsed_.find(text);
   if (known != parsed_.end()) return known->second;
@@ -98,13 +98,13 @@ SWITCHYARD_INLINE expression expression_reader::parse(const json_place& place) {
   return out;
 }
 
-SWITCHYARD_INLINE expression expression_reader::read(const json_place& place) {
+SWITCHYARD_FUNCTION expression expression_reader::read(const json_place& place) {
   if (place.value().is_string()) return parse(place);
   if (!place.value().is_number_integer()) place.expected("an integer or an expression");
   return expression{place.integer()};
 }
 
-SWITCHYARD_INLINE expression expression_reader::read_real(const json_place& place) const {
+SWITCHYARD_FUNCTION expression expression_reader::read_real(const json_place& place) const {
   try {
     return expression::parse_real(place.value().is_string() ? place.string() : place.value().dump(), names_);
   } catch (const expression_error& problem) {

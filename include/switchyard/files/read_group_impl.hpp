@@ -20,7 +20,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE row_group group_reader::read(const json_place& place) {
+SWITCHYARD_FUNCTION row_group group_reader::read(const json_place& place) {
   row_group out;
   out.type = read_served_type(place, op_);
   out.axes = read_axes(place, op_);
@@ -53,8 +53,8 @@ SWITCHYARD_INLINE row_group group_reader::read(const json_place& place) {
   return out;
 }
 
-SWITCHYARD_INLINE std::vector<std::uint32_t> group_reader::read_axes(const json_place& place,
-                                                                     const operator_description& op) {
+SWITCHYARD_FUNCTION std::vector<std::uint32_t> group_reader::read_axes(const json_place& place,
+                                                                       const operator_description& op) {
   std::vector<std::uint32_t> out;
   const auto axes = place.at("axes");
   for (std::size_t i = 0; i < axes.array_size(); ++i) {
@@ -71,7 +71,7 @@ SWITCHYARD_INLINE std::vector<std::uint32_t> group_reader::read_axes(const json_
   return out;
 }
 
-SWITCHYARD_INLINE void group_reader::read_measured_with(const json_place& place, row_group& out) const {
+SWITCHYARD_FUNCTION void group_reader::read_measured_with(const json_place& place, row_group& out) const {
   check_given_once(place, op_);
   for (const auto& [name, value] : place.object()) {
     const std::uint32_t axis = read_axis_name(place, op_, name);
@@ -93,7 +93,7 @@ SWITCHYARD_INLINE void group_reader::read_measured_with(const json_place& place,
   }
 }
 
-SWITCHYARD_INLINE void group_reader::put_first(const json_place& place, row_group& out) {
+SWITCHYARD_FUNCTION void group_reader::put_first(const json_place& place, row_group& out) {
   const std::string& id = place.string();
   const auto begin = out.times.begin() + out.first_time.back();
   const auto found = std::find_if(begin, out.times.end(),
@@ -102,8 +102,8 @@ SWITCHYARD_INLINE void group_reader::put_first(const json_place& place, row_grou
   std::rotate(begin, found, found + 1);
 }
 
-SWITCHYARD_INLINE std::uint32_t group_reader::number_of(const json_place& entry, const std::string& id,
-                                                        row_group& out) {
+SWITCHYARD_FUNCTION std::uint32_t group_reader::number_of(const json_place& entry, const std::string& id,
+                                                          row_group& out) {
   auto found = ids_.find(id);
   if (found == ids_.end()) {
     entry.check_id(id);
@@ -113,7 +113,7 @@ SWITCHYARD_INLINE std::uint32_t group_reader::number_of(const json_place& entry,
   return found->second;
 }
 
-SWITCHYARD_INLINE void group_reader::read_times(const json_place& times, row_group& out) {
+SWITCHYARD_FUNCTION void group_reader::read_times(const json_place& times, row_group& out) {
   if (times.object().empty()) times.fail("a row has at least one time");
   for (const auto& [id, value] : times.object()) {
     const auto entry = times.at(id.c_str());
@@ -123,7 +123,7 @@ SWITCHYARD_INLINE void group_reader::read_times(const json_place& times, row_gro
   }
 }
 
-SWITCHYARD_INLINE void group_reader::read_winners(const json_place& row, row_group& out) {
+SWITCHYARD_FUNCTION void group_reader::read_winners(const json_place& row, row_group& out) {
   for (const char* const other : {"times_us", "first", "uncertainty"}) {
     if (row.has(other)) row.at(other).fail("a row with 'winners' has no times; remove one of the two");
   }
@@ -140,7 +140,7 @@ SWITCHYARD_INLINE void group_reader::read_winners(const json_place& row, row_gro
   }
 }
 
-SWITCHYARD_INLINE void group_reader::read_row(const json_place& place, std::size_t index, row_group& out) {
+SWITCHYARD_FUNCTION void group_reader::read_row(const json_place& place, std::size_t index, row_group& out) {
   const auto at = place.at("at");
   if (at.array_size() != out.axes.size()) {
     at.fail("expected " + std::to_string(out.axes.size()) + " integers, got " +

@@ -29,7 +29,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE variant manifest_reader::read(const json_place& own) {
+SWITCHYARD_FUNCTION variant manifest_reader::read(const json_place& own) {
   const inherited_place place{own, shared_};
   variant out;
   const auto id = own.at("id");
@@ -79,7 +79,7 @@ SWITCHYARD_INLINE variant manifest_reader::read(const json_place& own) {
   return out;
 }
 
-SWITCHYARD_INLINE void manifest_reader::find_argument_axes(const json_place& own) {
+SWITCHYARD_FUNCTION void manifest_reader::find_argument_axes(const json_place& own) {
   const inherited_place place{own, shared_};
   variant out;
   read_config(place, out);
@@ -90,14 +90,14 @@ SWITCHYARD_INLINE void manifest_reader::find_argument_axes(const json_place& own
   }
 }
 
-SWITCHYARD_INLINE condition manifest_reader::read_cost(const json_place& entry) {
+SWITCHYARD_FUNCTION condition manifest_reader::read_cost(const json_place& entry) {
   condition out{entry.string(), expressions_.parse(entry)};
   if (out.value.reads_fields())
     out.value = parse_with_arguments(entry, entry.string(), op_, expressions_.names());
   return out;
 }
 
-SWITCHYARD_INLINE void manifest_reader::read_conditions(const inherited_place& place, variant& out) {
+SWITCHYARD_FUNCTION void manifest_reader::read_conditions(const inherited_place& place, variant& out) {
   if (!place.has("requires")) return;
   const auto list = place.at("requires");
   for (std::size_t i = 0; i < list.array_size(); ++i) {
@@ -122,7 +122,7 @@ SWITCHYARD_INLINE void manifest_reader::read_conditions(const inherited_place& p
   }
 }
 
-SWITCHYARD_INLINE void manifest_reader::imply_conditions(variant& out) const {
+SWITCHYARD_FUNCTION void manifest_reader::imply_conditions(variant& out) const {
   for (const implied_axis& each : op_.implied) {
     const bool is_named = find_in_type(out.type, find_axis(op_, each.axis)) != nullptr ||
                           std::any_of(out.conditions.begin(), out.conditions.end(), [&](const auto& one) {
@@ -135,7 +135,8 @@ SWITCHYARD_INLINE void manifest_reader::imply_conditions(variant& out) const {
   }
 }
 
-SWITCHYARD_INLINE bool manifest_reader::read_argument_condition(const json_place& entry, variant& out) const {
+SWITCHYARD_FUNCTION bool manifest_reader::read_argument_condition(const json_place& entry,
+                                                                  variant& out) const {
   try {
     const std::string text =
         normalised_condition(op_, entry.string(), expressions_.names(), expressions_.plain_names());
@@ -158,7 +159,7 @@ SWITCHYARD_INLINE bool manifest_reader::read_argument_condition(const json_place
   }
 }
 
-SWITCHYARD_INLINE void manifest_reader::read_config(const inherited_place& place, variant& out) {
+SWITCHYARD_FUNCTION void manifest_reader::read_config(const inherited_place& place, variant& out) {
   if (!place.has("config")) return;
   const auto config = place.at("config");
   for (const auto& [name, unused] : config.object()) {
@@ -169,13 +170,13 @@ SWITCHYARD_INLINE void manifest_reader::read_config(const inherited_place& place
   }
 }
 
-SWITCHYARD_INLINE std::string manifest_reader::text_of(const json_place& entry) {
+SWITCHYARD_FUNCTION std::string manifest_reader::text_of(const json_place& entry) {
   return entry.value().is_string() ? text::shortened(text::printable(entry.string()), 100) : std::string{};
 }
 
-SWITCHYARD_INLINE void manifest_reader::read_extent(const inherited_place& owner, const char* key,
-                                                    std::array<expression, 3>& out,
-                                                    std::array<std::string, 3>& texts, bool per_plan) {
+SWITCHYARD_FUNCTION void manifest_reader::read_extent(const inherited_place& owner, const char* key,
+                                                      std::array<expression, 3>& out,
+                                                      std::array<std::string, 3>& texts, bool per_plan) {
   out.fill(expression{1});
   if (!owner.has(key)) {
     if (std::string_view{key} != "cluster") owner.own().fail("'" + std::string{key} + "' is missing");
@@ -195,7 +196,7 @@ SWITCHYARD_INLINE void manifest_reader::read_extent(const inherited_place& owner
   }
 }
 
-SWITCHYARD_INLINE launch manifest_reader::read_launch(const inherited_place& place, const variant& owner) {
+SWITCHYARD_FUNCTION launch manifest_reader::read_launch(const inherited_place& place, const variant& owner) {
   launch out;
   const parameter_reader parameters{op_, expressions_, owner.workspace};
   if (place.has("fill")) {
@@ -266,9 +267,9 @@ SWITCHYARD_INLINE launch manifest_reader::read_launch(const inherited_place& pla
   return out;
 }
 
-SWITCHYARD_INLINE parameter manifest_reader::read_known(const json_place& place, std::size_t index,
-                                                        const parameter_reader& parameters,
-                                                        parameter_memory& memory) const {
+SWITCHYARD_FUNCTION parameter manifest_reader::read_known(const json_place& place, std::size_t index,
+                                                          const parameter_reader& parameters,
+                                                          parameter_memory& memory) const {
   if (memory.size() <= index) memory.resize(index + 1);
   if (memory[index]) return *memory[index];
   parameter out = parameters.read(place);
@@ -276,7 +277,7 @@ SWITCHYARD_INLINE parameter manifest_reader::read_known(const json_place& place,
   return out;
 }
 
-SWITCHYARD_INLINE const std::string& manifest_reader::checked_path(const json_place& place) {
+SWITCHYARD_FUNCTION const std::string& manifest_reader::checked_path(const json_place& place) {
   const std::string& path = place.string();
   bool escapes = path.empty() || path.front() == '/' || path.find('\0') != std::string::npos;
   for (std::size_t begin = 0; begin <= path.size();) {
@@ -292,7 +293,7 @@ SWITCHYARD_INLINE const std::string& manifest_reader::checked_path(const json_pl
   return path;
 }
 
-SWITCHYARD_INLINE manifest read_manifest_head(const json_place& file, const operator_description& op) {
+SWITCHYARD_FUNCTION manifest read_manifest_head(const json_place& file, const operator_description& op) {
   check_schema(file, "manifest");
   check_operator(file, op);
   manifest out;
@@ -308,7 +309,7 @@ SWITCHYARD_INLINE manifest read_manifest_head(const json_place& file, const oper
   return out;
 }
 
-SWITCHYARD_INLINE void variant_list::add(const json_place& place, warnings& warned) {
+SWITCHYARD_FUNCTION void variant_list::add(const json_place& place, warnings& warned) {
   try {
     variant each = reader_.read(place);
     std::vector<std::size_t>& others = seen_[each.id];
@@ -326,15 +327,15 @@ SWITCHYARD_INLINE void variant_list::add(const json_place& place, warnings& warn
   }
 }
 
-SWITCHYARD_INLINE std::string variant_list::folder_of(const std::string& path) {
+SWITCHYARD_FUNCTION std::string variant_list::folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
 }  // namespace detail
 
-SWITCHYARD_INLINE manifest parse_manifest(std::string_view text, const std::string& path,
-                                          const operator_description& op, warnings& warned) {
+SWITCHYARD_FUNCTION manifest parse_manifest(std::string_view text, const std::string& path,
+                                            const operator_description& op, warnings& warned) {
   const json_document document{text, path};
   const json_place file{document.value(), path};
   manifest out = detail::read_manifest_head(file, op);

@@ -25,8 +25,8 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE std::uint32_t parameter_reader::workspace_index(const json_place& place,
-                                                                  const std::string& name) const {
+SWITCHYARD_FUNCTION std::uint32_t parameter_reader::workspace_index(const json_place& place,
+                                                                    const std::string& name) const {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < workspace_.size(); ++i) {
     if (workspace_[i].name == name) return static_cast<std::uint32_t>(i);
@@ -35,7 +35,7 @@ SWITCHYARD_INLINE std::uint32_t parameter_reader::workspace_index(const json_pla
   place.fail("the variant has no workspace '" + name + "'" + text::suggestion(name, names));
 }
 
-SWITCHYARD_INLINE parameter parameter_reader::read_named(const json_place& place) const {
+SWITCHYARD_FUNCTION parameter parameter_reader::read_named(const json_place& place) const {
   const std::string& name = place.string();
   parameter out;
   out.text = name;
@@ -66,7 +66,7 @@ SWITCHYARD_INLINE parameter parameter_reader::read_named(const json_place& place
              "' nor a workspace" + text::suggestion(name, names));
 }
 
-SWITCHYARD_INLINE parameter parameter_reader::read_nested(const json_place& place, int depth) const {
+SWITCHYARD_FUNCTION parameter parameter_reader::read_nested(const json_place& place, int depth) const {
   if (place.value().is_string()) return read_named(place);
   if (place.object().empty()) place.fail("expected a name, or an object such as {\"i32\": \"seqlen_q\"}");
   parameter out;
@@ -135,8 +135,8 @@ SWITCHYARD_INLINE parameter parameter_reader::read_nested(const json_place& plac
       "struct tensor_map");
 }
 
-SWITCHYARD_INLINE parameter parameter_reader::read_struct(const json_place& place, int depth,
-                                                          parameter out) const {
+SWITCHYARD_FUNCTION parameter parameter_reader::read_struct(const json_place& place, int depth,
+                                                            parameter out) const {
   if (depth >= 4) place.fail("structs nest at most 4 deep");
   const auto list = place.at("struct");
   out.from = parameter::source::structure;
@@ -161,9 +161,9 @@ SWITCHYARD_INLINE parameter parameter_reader::read_struct(const json_place& plac
   return out;
 }
 
-SWITCHYARD_INLINE std::vector<expression> parameter_reader::read_list(const json_place& owner,
-                                                                      const char* key, std::size_t least,
-                                                                      std::size_t most) const {
+SWITCHYARD_FUNCTION std::vector<expression> parameter_reader::read_list(const json_place& owner,
+                                                                        const char* key, std::size_t least,
+                                                                        std::size_t most) const {
   std::vector<expression> out;
   if (!owner.has(key) && least == 0) return out;
   const auto place = owner.at(key);
@@ -179,7 +179,7 @@ SWITCHYARD_INLINE std::vector<expression> parameter_reader::read_list(const json
   return out;
 }
 
-SWITCHYARD_INLINE tensor_map_recipe parameter_reader::read_tensor_map(const json_place& place) const {
+SWITCHYARD_FUNCTION tensor_map_recipe parameter_reader::read_tensor_map(const json_place& place) const {
   // In the order of CUtensorMapDataType and its kin.
   static constexpr std::array<std::string_view, 12> types{"u8",  "u16", "u32", "i32",  "u64",     "i64",
                                                           "f16", "f32", "f64", "bf16", "f32_ftz", "tf32"};

@@ -24,7 +24,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE table table_reader::read_head(const json_place& file) {
+SWITCHYARD_FUNCTION table table_reader::read_head(const json_place& file) {
   check_schema(file, "table");
   check_operator(file, op_);
   table out;
@@ -40,7 +40,7 @@ SWITCHYARD_INLINE table table_reader::read_head(const json_place& file) {
   return out;
 }
 
-SWITCHYARD_INLINE void table_reader::read_blobs(const json_place& file, warnings& warned) {
+SWITCHYARD_FUNCTION void table_reader::read_blobs(const json_place& file, warnings& warned) {
   if (!file.has("blobs")) return;
   const auto blobs = file.at("blobs");
   for (const auto& [id, unused] : blobs.object()) {
@@ -53,8 +53,8 @@ SWITCHYARD_INLINE void table_reader::read_blobs(const json_place& file, warnings
   }
 }
 
-SWITCHYARD_INLINE void table_reader::add_group(const json_place& entry, std::size_t index, table& into,
-                                               warnings& warned) {
+SWITCHYARD_FUNCTION void table_reader::add_group(const json_place& entry, std::size_t index, table& into,
+                                                 warnings& warned) {
   warned_ = &warned;
   try {
     group_reader reader{op_, *warned_, file_blobs_};
@@ -65,12 +65,12 @@ SWITCHYARD_INLINE void table_reader::add_group(const json_place& entry, std::siz
   }
 }
 
-SWITCHYARD_INLINE const std::string& table_reader::checked_text(const json_place& place) {
+SWITCHYARD_FUNCTION const std::string& table_reader::checked_text(const json_place& place) {
   place.check_text(place.string());
   return place.string();
 }
 
-SWITCHYARD_INLINE void table_reader::read_device(const json_place& file, device_properties& device) {
+SWITCHYARD_FUNCTION void table_reader::read_device(const json_place& file, device_properties& device) {
   if (!file.has("device")) return;
   const auto place = file.at("device");
   for (const auto& [name, value] : place.object()) {
@@ -89,13 +89,13 @@ SWITCHYARD_INLINE void table_reader::read_device(const json_place& file, device_
   }
 }
 
-SWITCHYARD_INLINE bool table_reader::is_name(std::string_view text) noexcept {
+SWITCHYARD_FUNCTION bool table_reader::is_name(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   });
 }
 
-SWITCHYARD_INLINE axis_rule table_reader::read_rule(const json_place& entry) {
+SWITCHYARD_FUNCTION axis_rule table_reader::read_rule(const json_place& entry) {
   if (entry.value().is_object()) {
     const bool is_log = entry.has("log");
     const auto unit = entry.at(is_log ? "log" : "linear");
@@ -112,8 +112,8 @@ SWITCHYARD_INLINE axis_rule table_reader::read_rule(const json_place& entry) {
       entry.string() + "\"");
 }
 
-SWITCHYARD_INLINE match_feature table_reader::read_feature(const json_place& entry,
-                                                           const std::string& text) const {
+SWITCHYARD_FUNCTION match_feature table_reader::read_feature(const json_place& entry,
+                                                             const std::string& text) const {
   match_feature out{with_current_names(op_, text), {}, read_rule(entry)};
   out.value = parse_with_arguments(entry, text, op_, make_scope(op_));
   if (out.value.reads_attributes()) {
@@ -123,7 +123,7 @@ SWITCHYARD_INLINE match_feature table_reader::read_feature(const json_place& ent
   return out;
 }
 
-SWITCHYARD_INLINE void table_reader::read_match(const json_place& file, match_rule& rule) {
+SWITCHYARD_FUNCTION void table_reader::read_match(const json_place& file, match_rule& rule) {
   rule.axes.assign(op_.axes.size(), axis_rule{});
   if (file.has("match")) {
     const auto place = file.at("match");
@@ -158,18 +158,18 @@ SWITCHYARD_INLINE void table_reader::read_match(const json_place& file, match_ru
   }
 }
 
-SWITCHYARD_INLINE std::string table_reader::read_reason(const json_place& place) {
+SWITCHYARD_FUNCTION std::string table_reader::read_reason(const json_place& place) {
   if (!place.has("reason")) return {};
   const auto reason = place.at("reason");
   return checked_text(reason);
 }
 
-SWITCHYARD_INLINE denial table_reader::read_denial(const json_place& place) const {
+SWITCHYARD_FUNCTION denial table_reader::read_denial(const json_place& place) const {
   const auto id = place.at("variant");
   return {id.id(), read_reason(place), read_type(place, op_)};
 }
 
-SWITCHYARD_INLINE pin table_reader::read_pin(const json_place& place) const {
+SWITCHYARD_FUNCTION pin table_reader::read_pin(const json_place& place) const {
   const auto id = place.at("variant");
   pin out{id.id(), read_reason(place), read_type(place, op_), {}};
   if (!place.has("at")) return out;
@@ -198,8 +198,8 @@ SWITCHYARD_INLINE pin table_reader::read_pin(const json_place& place) const {
 
 }  // namespace detail
 
-SWITCHYARD_INLINE table parse_table(std::string_view text, const std::string& path,
-                                    const operator_description& op, warnings& warned) {
+SWITCHYARD_FUNCTION table parse_table(std::string_view text, const std::string& path,
+                                      const operator_description& op, warnings& warned) {
   const json_document document{text, path};
   const json_place file{document.value(), path};
   detail::table_reader reader{op, warned};

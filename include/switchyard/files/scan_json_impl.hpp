@@ -16,7 +16,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE json_scan json_scanner::scan(std::string_view text) {
+SWITCHYARD_FUNCTION json_scan json_scanner::scan(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     while (i < text.size() && !is_structure(text[i])) ++i;
     if (i == text.size()) break;
@@ -60,7 +60,7 @@ SWITCHYARD_INLINE json_scan json_scanner::scan(std::string_view text) {
   return std::move(out_);
 }
 
-SWITCHYARD_INLINE bool json_scanner::is_structure(char c) noexcept {
+SWITCHYARD_FUNCTION bool json_scanner::is_structure(char c) noexcept {
   static constexpr std::array<bool, 256> yes = [] {
     std::array<bool, 256> out{};
     for (const char each : std::string_view{"\0\",:[]{}", 8}) out[static_cast<unsigned char>(each)] = true;
@@ -69,7 +69,7 @@ SWITCHYARD_INLINE bool json_scanner::is_structure(char c) noexcept {
   return yes[static_cast<unsigned char>(c)];
 }
 
-SWITCHYARD_INLINE void json_scanner::open() {
+SWITCHYARD_FUNCTION void json_scanner::open() {
   if (++level_ > out_.depth) out_.depth = level_;
   if (level_ > max_json_depth) return;
   level& here = levels_[level_ - 1];
@@ -79,13 +79,13 @@ SWITCHYARD_INLINE void json_scanner::open() {
   here.many.reset();
 }
 
-SWITCHYARD_INLINE void json_scanner::close() {
+SWITCHYARD_FUNCTION void json_scanner::close() {
   if (level_ == 0) return;
   if (level_ <= max_json_depth) keys_.resize(levels_[level_ - 1].first_key);
   --level_;
 }
 
-SWITCHYARD_INLINE void json_scanner::add_key(std::string_view key) {
+SWITCHYARD_FUNCTION void json_scanner::add_key(std::string_view key) {
   if (level_ == 0 || level_ > max_json_depth) return;
   if (key.find('\\') != std::string_view::npos) key = decoded_.emplace_back(decode(key));
   level& here = levels_[level_ - 1];
@@ -98,7 +98,7 @@ SWITCHYARD_INLINE void json_scanner::add_key(std::string_view key) {
   keys_.push_back(key);
 }
 
-SWITCHYARD_INLINE bool json_scanner::is_known(level& here, std::string_view key) {
+SWITCHYARD_FUNCTION bool json_scanner::is_known(level& here, std::string_view key) {
   const std::size_t count = keys_.size() - here.first_key;
   if (count < few_keys) {
     for (std::size_t i = here.first_key; i < keys_.size(); ++i) {
@@ -113,7 +113,7 @@ SWITCHYARD_INLINE bool json_scanner::is_known(level& here, std::string_view key)
   return !here.many->insert(key).second;
 }
 
-SWITCHYARD_INLINE std::string json_scanner::decode(std::string_view key) {
+SWITCHYARD_FUNCTION std::string json_scanner::decode(std::string_view key) {
   std::string out;
   for (std::size_t i = 0; i < key.size(); ++i) {
     if (key[i] != '\\' || i + 1 == key.size()) {
@@ -145,7 +145,7 @@ SWITCHYARD_INLINE std::string json_scanner::decode(std::string_view key) {
   return out;
 }
 
-SWITCHYARD_INLINE std::uint32_t json_scanner::unit(std::string_view key, std::size_t at) {
+SWITCHYARD_FUNCTION std::uint32_t json_scanner::unit(std::string_view key, std::size_t at) {
   constexpr std::uint32_t none = 0xffffffff;
   if (at + 5 > key.size() || key[at] != 'u') return none;
   std::uint32_t out = 0;
@@ -162,7 +162,7 @@ SWITCHYARD_INLINE std::uint32_t json_scanner::unit(std::string_view key, std::si
   return out;
 }
 
-SWITCHYARD_INLINE void json_scanner::add_utf8(std::string& out, std::uint32_t code) {
+SWITCHYARD_FUNCTION void json_scanner::add_utf8(std::string& out, std::uint32_t code) {
   const auto tail = [&](unsigned shift) { out += static_cast<char>(0x80U | (code >> shift & 0x3fU)); };
   if (code < 0x80) {
     out += static_cast<char>(code);
@@ -178,7 +178,7 @@ SWITCHYARD_INLINE void json_scanner::add_utf8(std::string& out, std::uint32_t co
   }
 }
 
-SWITCHYARD_INLINE std::string json_scanner::pointer() const {
+SWITCHYARD_FUNCTION std::string json_scanner::pointer() const {
   std::string out;
   for (std::size_t i = 0; i < level_; ++i) {
     const level& each = levels_[i];

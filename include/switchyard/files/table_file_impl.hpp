@@ -20,13 +20,13 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE table_file::table_file(std::string path, std::string backend) {
+SWITCHYARD_FUNCTION table_file::table_file(std::string path, std::string backend) {
   head_.path = std::move(path);
   head_.device.backend = std::move(backend);
 }
 
-SWITCHYARD_INLINE table_file::table_file(std::string text, const std::string& path,
-                                         const operator_description& op, warnings& warned)
+SWITCHYARD_FUNCTION table_file::table_file(std::string text, const std::string& path,
+                                           const operator_description& op, warnings& warned)
     : op_{&op} {
   file_.emplace(std::move(text), path, "groups");
   const json_place whole{file_->head(), path};
@@ -39,8 +39,8 @@ SWITCHYARD_INLINE table_file::table_file(std::string text, const std::string& pa
   if (op.arguments != nullptr) find_argument_axes();
 }
 
-SWITCHYARD_INLINE std::shared_ptr<const table> table_file::read(const entry_list& entries,
-                                                                warnings& warned) const {
+SWITCHYARD_FUNCTION std::shared_ptr<const table> table_file::read(const entry_list& entries,
+                                                                  warnings& warned) const {
   return known_.get(entries, [&] {
     auto out = std::make_shared<table>(head_);
     warnings said;  // once already
@@ -57,7 +57,7 @@ SWITCHYARD_INLINE std::shared_ptr<const table> table_file::read(const entry_list
   });
 }
 
-SWITCHYARD_INLINE void table_file::find_argument_axes() const {
+SWITCHYARD_FUNCTION void table_file::find_argument_axes() const {
   const detail::argument_names arguments{*op_};
   detail::argument_finder named{arguments};
   for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {

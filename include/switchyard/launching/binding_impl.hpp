@@ -31,10 +31,10 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE binding::binding(std::shared_ptr<const rule_book> rules,
-                                   std::shared_ptr<kernel_loader> loader, std::shared_ptr<log> messages,
-                                   std::shared_ptr<recorder> record, std::size_t plan_capacity,
-                                   std::shared_ptr<generation_counter> generation, nanosecond_clock clock)
+SWITCHYARD_FUNCTION binding::binding(std::shared_ptr<const rule_book> rules,
+                                     std::shared_ptr<kernel_loader> loader, std::shared_ptr<log> messages,
+                                     std::shared_ptr<recorder> record, std::size_t plan_capacity,
+                                     std::shared_ptr<generation_counter> generation, nanosecond_clock clock)
     : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
               std::move(generation)},
       plans_{reads_arguments() ? 1 : plan_capacity},
@@ -42,7 +42,7 @@ SWITCHYARD_INLINE binding::binding(std::shared_ptr<const rule_book> rules,
   shared_.clock = clock;
 }
 
-SWITCHYARD_INLINE binding::~binding() {
+SWITCHYARD_FUNCTION binding::~binding() {
   plans().for_each([this](plan& each) { discard(&each); });
   for (std::atomic<known_kind*>& bucket : kinds_) {
     for (known_kind* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
@@ -50,7 +50,7 @@ SWITCHYARD_INLINE binding::~binding() {
   }
 }
 
-SWITCHYARD_INLINE kind_binding& binding::kind_of(problem_view problem) {
+SWITCHYARD_FUNCTION kind_binding& binding::kind_of(problem_view problem) {
   const problem_kind kind = shared_.rules->kind_of(problem);
   if (kind_binding* const found = find(kind)) return *found;
   if (kind_binding* const made = make(kind)) return *made;
@@ -60,7 +60,7 @@ SWITCHYARD_INLINE kind_binding& binding::kind_of(problem_view problem) {
                    shared_.rules->explain_failure(problem, *rules, {})};
 }
 
-SWITCHYARD_INLINE explanation binding::explain(problem_view problem, const std::byte* arguments) {
+SWITCHYARD_FUNCTION explanation binding::explain(problem_view problem, const std::byte* arguments) {
   const problem_kind kind = shared_.rules->kind_of(problem);
   const kind_binding* known = find(kind);
   if (known == nullptr) known = make(kind);
@@ -69,7 +69,7 @@ SWITCHYARD_INLINE explanation binding::explain(problem_view problem, const std::
   return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {}, arguments);
 }
 
-SWITCHYARD_INLINE bool binding::has_failures() const noexcept {
+SWITCHYARD_FUNCTION bool binding::has_failures() const noexcept {
   for (const std::atomic<known_kind*>& bucket : kinds_) {
     for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
          each = each->next) {
@@ -79,7 +79,7 @@ SWITCHYARD_INLINE bool binding::has_failures() const noexcept {
   return false;
 }
 
-SWITCHYARD_INLINE std::vector<const variant*> binding::without_blob() const {
+SWITCHYARD_FUNCTION std::vector<const variant*> binding::without_blob() const {
   std::vector<const variant*> out;
   for (const std::atomic<known_kind*>& bucket : kinds_) {
     for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
@@ -90,17 +90,17 @@ SWITCHYARD_INLINE std::vector<const variant*> binding::without_blob() const {
   return out;
 }
 
-SWITCHYARD_INLINE void binding::discard(plan* each) const noexcept {
+SWITCHYARD_FUNCTION void binding::discard(plan* each) const noexcept {
   note(*each, each->count.load(std::memory_order_relaxed));
   delete each;  // NOLINT(cppcoreguidelines-owning-memory): plans are published as plain pointers
 }
 
-SWITCHYARD_INLINE void binding::note(const plan& each, std::uint64_t count) const noexcept {
+SWITCHYARD_FUNCTION void binding::note(const plan& each, std::uint64_t count) const noexcept {
   if (shared_.record != nullptr)
     shared_.record->note(op(), device(), expanded_problem{op(), each.problem}.view(), count);
 }
 
-SWITCHYARD_INLINE kind_binding* binding::make(const problem_kind& kind) {
+SWITCHYARD_FUNCTION kind_binding* binding::make(const problem_kind& kind) {
   const locked lock{kinds_mutex_};
   if (kind_binding* const found = find(kind)) return found;
   auto rules = shared_.rules->read(kind);

@@ -46,7 +46,7 @@ inline void add_missing(const binding& old, binding& fresh, const plan& each,
   add(problem);
 }
 
-SWITCHYARD_INLINE bool is_denied(binding& by, const met_problem& of) {
+SWITCHYARD_FUNCTION bool is_denied(binding& by, const met_problem& of) {
   const explanation why = by.explain(expanded_problem{by.op(), of.problem}.view());
   for (const auto& each : why.candidates) {
     if (each.obstacle.starts_with("denied by")) return true;
@@ -54,7 +54,8 @@ SWITCHYARD_INLINE bool is_denied(binding& by, const met_problem& of) {
   return false;
 }
 
-SWITCHYARD_INLINE bool carry_plans(reclaimer& readers, const std::atomic<binding*>& current, binding& fresh) {
+SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<binding*>& current,
+                                     binding& fresh) {
   constexpr int most_rounds = 4;  // callers may meet problems all the time
   for (int round = 0; round < most_rounds; ++round) {
     std::vector<met_problem> missing;

@@ -19,19 +19,20 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE dispatcher_core& core_router::find_uncached(stream launch_stream) {
+SWITCHYARD_FUNCTION dispatcher_core& core_router::find_uncached(stream launch_stream) {
   slot_of(reinterpret_cast<std::uintptr_t>(launch_stream.handle())).store(0, std::memory_order_relaxed);
   return find_by_device(launch_stream);
 }
 
-SWITCHYARD_INLINE std::size_t core_router::find_route(std::uintptr_t key, std::size_t count) const noexcept {
+SWITCHYARD_FUNCTION std::size_t core_router::find_route(std::uintptr_t key,
+                                                        std::size_t count) const noexcept {
   for (std::size_t i = 0; i < count && key != 0; ++i) {
     if (routes_[i].key == key) return i;
   }
   return max_routes;
 }
 
-SWITCHYARD_INLINE std::size_t core_router::add_route(stream launch_stream, std::uintptr_t key) {
+SWITCHYARD_FUNCTION std::size_t core_router::add_route(stream launch_stream, std::uintptr_t key) {
   const locked lock{mutex_};
   const std::size_t count = count_.load(std::memory_order_relaxed);
   const std::size_t known = find_route(key, count);

@@ -30,19 +30,19 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE dispatcher_core::dispatcher_core(const operator_description& op, binding_source& source,
-                                                   device target)
+SWITCHYARD_FUNCTION dispatcher_core::dispatcher_core(const operator_description& op, binding_source& source,
+                                                     device target)
     : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
   source_.attach(op, device_, *this);
 }
 
-SWITCHYARD_INLINE dispatcher_core::~dispatcher_core() {
+SWITCHYARD_FUNCTION dispatcher_core::~dispatcher_core() {
   source_.detach(*this);
   delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
 }
 
-SWITCHYARD_INLINE void dispatcher_core::prepare(problem_view own, const void* arguments,
-                                                std::span<const axis_span> ranges) {
+SWITCHYARD_FUNCTION void dispatcher_core::prepare(problem_view own, const void* arguments,
+                                                  std::span<const axis_span> ranges) {
   const auto fresh =
       std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
   for (;;) {
@@ -55,14 +55,14 @@ SWITCHYARD_INLINE void dispatcher_core::prepare(problem_view own, const void* ar
   }
 }
 
-SWITCHYARD_INLINE explanation dispatcher_core::explain(problem_view own, const void* arguments) {
+SWITCHYARD_FUNCTION explanation dispatcher_core::explain(problem_view own, const void* arguments) {
   const reclaimer::guard guard{reclaimer_};
   binding* const now = current_.load(std::memory_order_seq_cst);
   return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
                       static_cast<const std::byte*>(arguments));
 }
 
-SWITCHYARD_INLINE bool dispatcher_core::adopt(std::unique_ptr<binding>&& fresh) {
+SWITCHYARD_FUNCTION bool dispatcher_core::adopt(std::unique_ptr<binding>&& fresh) {
   binding* old = nullptr;
   displaced_.make_room();  // nothing fails once calls use the fresh one
   for (int round = 0;; ++round) {
@@ -80,7 +80,7 @@ SWITCHYARD_INLINE bool dispatcher_core::adopt(std::unique_ptr<binding>&& fresh) 
   return true;
 }
 
-SWITCHYARD_INLINE std::size_t dispatcher_core::prepare_again(binding& fresh) {
+SWITCHYARD_FUNCTION std::size_t dispatcher_core::prepare_again(binding& fresh) {
   detail::kept_ranges::list all;
   std::size_t changes = 0;
   {
@@ -99,9 +99,9 @@ SWITCHYARD_INLINE std::size_t dispatcher_core::prepare_again(binding& fresh) {
   return changes;
 }
 
-SWITCHYARD_INLINE bool dispatcher_core::launch_decided_again(binding& now, const plan& found,
-                                                             const void* arguments, stream launch_stream,
-                                                             const workspace& given) {
+SWITCHYARD_FUNCTION bool dispatcher_core::launch_decided_again(binding& now, const plan& found,
+                                                               const void* arguments, stream launch_stream,
+                                                               const workspace& given) {
   std::unique_ptr<plan> fresh;
   try {
     if (driver_->capturing(launch_stream)) {
@@ -117,25 +117,25 @@ SWITCHYARD_INLINE bool dispatcher_core::launch_decided_again(binding& now, const
   return true;
 }
 
-SWITCHYARD_INLINE void dispatcher_core::launch_new(binding& now, problem_view problem, std::uint64_t key,
-                                                   const void* arguments, stream launch_stream,
-                                                   const workspace& given) {
+SWITCHYARD_FUNCTION void dispatcher_core::launch_new(binding& now, problem_view problem, std::uint64_t key,
+                                                     const void* arguments, stream launch_stream,
+                                                     const workspace& given) {
   if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
   const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
   std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
   run_fresh(now, fresh, arguments, launch_stream, given);
 }
 
-SWITCHYARD_INLINE void dispatcher_core::run_fresh(binding& now, std::unique_ptr<plan>& fresh,
-                                                  const void* arguments, stream launch_stream,
-                                                  const workspace& given) {
+SWITCHYARD_FUNCTION void dispatcher_core::run_fresh(binding& now, std::unique_ptr<plan>& fresh,
+                                                    const void* arguments, stream launch_stream,
+                                                    const workspace& given) {
   now.note(*fresh, 1);
   if (fresh->is_counted) fresh->kind->trace(*fresh);
   plan* const published = publish(now, fresh);
   run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
 }
 
-SWITCHYARD_INLINE plan* dispatcher_core::publish(binding& now, std::unique_ptr<plan>& fresh) {
+SWITCHYARD_FUNCTION plan* dispatcher_core::publish(binding& now, std::unique_ptr<plan>& fresh) {
   if (waiting_.load(std::memory_order_relaxed) > detail::most_waiting) {
     const std::size_t left = reclaimer_.collect();
     waiting_.store(left, std::memory_order_relaxed);
@@ -158,7 +158,7 @@ SWITCHYARD_INLINE plan* dispatcher_core::publish(binding& now, std::unique_ptr<p
   return published;
 }
 
-SWITCHYARD_INLINE void dispatcher_core::retire(binding& now, plan* displaced) {
+SWITCHYARD_FUNCTION void dispatcher_core::retire(binding& now, plan* displaced) {
   now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
   const std::size_t left =
       reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });

@@ -10,11 +10,11 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE void displaced_bindings::add(binding* displaced) {
+SWITCHYARD_FUNCTION void displaced_bindings::add(binding* displaced) {
   kept_.push_back(displaced);
 }
 
-SWITCHYARD_INLINE void displaced_bindings::free(reclaimer& readers) {
+SWITCHYARD_FUNCTION void displaced_bindings::free(reclaimer& readers) {
   std::erase_if(kept_, [&readers](binding* old) {
     return readers.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
   });

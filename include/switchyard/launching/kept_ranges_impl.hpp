@@ -35,16 +35,16 @@ namespace detail {
   return true;
 }
 
-SWITCHYARD_INLINE bool covers(const operator_description& op, const prepared_ranges& outer,
-                              const prepared_ranges& inner) noexcept {
+SWITCHYARD_FUNCTION bool covers(const operator_description& op, const prepared_ranges& outer,
+                                const prepared_ranges& inner) noexcept {
   if (!outer.contains(inner.first) || !outer.contains(inner.last)) return false;
   const bool is_whole = outer.problems() <= static_cast<double>(most_prepared_problems);
   const bool is_same = outer.first == inner.first && outer.last == inner.last;
   return (is_whole || is_same) && is_alike(op, outer.arguments, inner.arguments);
 }
 
-SWITCHYARD_INLINE void kept_ranges::add(const operator_description& op,
-                                        const std::shared_ptr<const prepared_ranges>& fresh) {
+SWITCHYARD_FUNCTION void kept_ranges::add(const operator_description& op,
+                                          const std::shared_ptr<const prepared_ranges>& fresh) {
   for (const auto& each : all_) {
     if (covers(op, *each, *fresh)) return;
   }
@@ -55,7 +55,7 @@ SWITCHYARD_INLINE void kept_ranges::add(const operator_description& op,
   ++changes_;
 }
 
-SWITCHYARD_INLINE std::size_t kept_ranges::share_of_each(const list& all) noexcept {
+SWITCHYARD_FUNCTION std::size_t kept_ranges::share_of_each(const list& all) noexcept {
   static_assert(most_problems >= most);
   for (std::size_t share = most_prepared_problems;; share /= 2) {
     double sum = 0;

@@ -33,14 +33,15 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE explanation kind_binding::explain(problem_view problem, const std::byte* arguments) const {
+SWITCHYARD_FUNCTION explanation kind_binding::explain(problem_view problem,
+                                                      const std::byte* arguments) const {
   return switchyard::explain(*rules_, problem, select_fitting(problem, arguments), kernels_.unusable(),
                              arguments);
 }
 
-SWITCHYARD_INLINE std::unique_ptr<plan> kind_binding::make_plan(problem_view packed, std::uint64_t hash,
-                                                                loading may_load,
-                                                                std::vector<std::uint32_t> passed_over) {
+SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan(problem_view packed, std::uint64_t hash,
+                                                                  loading may_load,
+                                                                  std::vector<std::uint32_t> passed_over) {
   const expanded_problem expanded{*rules_->op, packed};
   const problem_view problem = expanded.view();
   if (may_load == loading::allowed) kernels_.return_to_service(kernels_.retry_due_now());
@@ -90,27 +91,27 @@ SWITCHYARD_INLINE std::unique_ptr<plan> kind_binding::make_plan(problem_view pac
   }
 }
 
-SWITCHYARD_INLINE std::unique_ptr<plan> kind_binding::make_plan_without(
+SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan_without(
     std::vector<std::uint32_t> passed_over, const plan& unfit, const error& problem, loading may_load) {
   kernels_.warn_unfit(unfit.chosen.variant, problem);
   return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
 }
 
-SWITCHYARD_INLINE bool kind_binding::is_unfit(const error& problem) noexcept {
+SWITCHYARD_FUNCTION bool kind_binding::is_unfit(const error& problem) noexcept {
   return problem.code() == error_code::evaluation_failed || problem.code() == error_code::launch_failed;
 }
 
-SWITCHYARD_INLINE void kind_binding::refuse(problem_view problem) const {
+SWITCHYARD_FUNCTION void kind_binding::refuse(problem_view problem) const {
   throw call_error{rules_->is_forced ? error_code::nothing_forced : error_code::no_variant,
                    shared_.rules->explain_failure(problem, *rules_, kernels_.unusable())};
 }
 
-SWITCHYARD_INLINE bool kind_binding::has_failures() const noexcept {
+SWITCHYARD_FUNCTION bool kind_binding::has_failures() const noexcept {
   return kernels_.has_failures();
 }
 
-SWITCHYARD_INLINE choice kind_binding::select_without(const std::vector<std::uint32_t>& passed_over,
-                                                      problem_view problem) const {
+SWITCHYARD_FUNCTION choice kind_binding::select_without(const std::vector<std::uint32_t>& passed_over,
+                                                        problem_view problem) const {
   std::vector<std::atomic<bool>> unusable(kernels_.unusable().size());
   for (std::size_t i = 0; i < unusable.size(); ++i)
     unusable[i].store(kernels_.unusable()[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -118,13 +119,13 @@ SWITCHYARD_INLINE choice kind_binding::select_without(const std::vector<std::uin
   return rules_->select(problem, unusable);
 }
 
-SWITCHYARD_INLINE call_error kind_binding::named(std::uint32_t index, const error& problem) const {
+SWITCHYARD_FUNCTION call_error kind_binding::named(std::uint32_t index, const error& problem) const {
   std::string message{problem.message()};
   if (problem.code() == error_code::launch_failed) message = kernels_.name_of(index) + ": " + message;
   return call_error{error_code::evaluation_failed, message};
 }
 
-SWITCHYARD_INLINE void kind_binding::make_room_for_images(const plan& out) {
+SWITCHYARD_FUNCTION void kind_binding::make_room_for_images(const plan& out) {
   for (const planned_launch& each : out.launches) {
     if (each.owner == 0) continue;
     const locked lock{shared_.images_mutex};
@@ -132,7 +133,7 @@ SWITCHYARD_INLINE void kind_binding::make_room_for_images(const plan& out) {
   }
 }
 
-SWITCHYARD_INLINE void kind_binding::report(const plan& made, const detail::plan_cost& cost) const {
+SWITCHYARD_FUNCTION void kind_binding::report(const plan& made, const detail::plan_cost& cost) const {
   const expanded_problem problem{*rules_->op, made.problem};
   explanation why = switchyard::explain(*rules_, problem.view(), made.chosen, kernels_.unusable());
   if (why.chosen.why == reason::heuristic)

@@ -20,7 +20,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE std::unique_ptr<late_program> late_compiler::compile(
+SWITCHYARD_FUNCTION std::unique_ptr<late_program> late_compiler::compile(
     std::span<const axis_value> axes, std::size_t read, std::span<const std::int64_t> attributes) {
   auto out = std::make_unique<late_program>();
   for (const axis_value& each : axes.last(read)) out->axes.push_back(each.value);
@@ -48,7 +48,7 @@ SWITCHYARD_INLINE std::unique_ptr<late_program> late_compiler::compile(
   return out;
 }
 
-SWITCHYARD_INLINE std::uint32_t late_compiler::field_alone(const expression& folded) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t late_compiler::field_alone(const expression& folded) noexcept {
   const auto program = folded.program();
   if (program[0].from != operand::field) return no_index;  // which it pushes, being the first
   for (const instruction& step : program.subspan(1)) {
@@ -58,24 +58,24 @@ SWITCHYARD_INLINE std::uint32_t late_compiler::field_alone(const expression& fol
   return program[0].index;
 }
 
-SWITCHYARD_INLINE std::uint32_t late_compiler::axis_alone(const expression& folded) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t late_compiler::axis_alone(const expression& folded) noexcept {
   const auto program = folded.program();
   return program.size() == 1 && program[0].from == operand::axis ? program[0].index : no_index;
 }
 
-SWITCHYARD_INLINE bool late_compiler::same_bytes(value_kind argument, value_kind parameter) noexcept {
+SWITCHYARD_FUNCTION bool late_compiler::same_bytes(value_kind argument, value_kind parameter) noexcept {
   if (!is_integer(argument)) return false;
   if (argument == parameter) return parameter != value_kind::u64;  // large ones do not fit
   return size_of(argument) == 8 && (parameter == value_kind::i64 || parameter == value_kind::pointer);
 }
 
-SWITCHYARD_INLINE void late_compiler::load(late_step& step, const instruction& from) const noexcept {
+SWITCHYARD_FUNCTION void late_compiler::load(late_step& step, const instruction& from) const noexcept {
   step.from = fields_[from.index].offset;
   step.loaded = fields_[from.index].kind;
 }
 
-SWITCHYARD_INLINE bool late_compiler::compile(std::span<const instruction> program, late_step& step,
-                                              late_program& out) const {
+SWITCHYARD_FUNCTION bool late_compiler::compile(std::span<const instruction> program, late_step& step,
+                                                late_program& out) const {
   if (program.size() == 1 && is_constant(program[0], opcode::push)) {
     if (!fits(step.kind, program[0].integer)) return true;
     out.constants.push_back({program[0].integer, step.kind, step.to});
@@ -96,8 +96,8 @@ SWITCHYARD_INLINE bool late_compiler::compile(std::span<const instruction> progr
   return true;
 }
 
-SWITCHYARD_INLINE void late_compiler::compile_field(const instruction& field,
-                                                    late_step& step) const noexcept {
+SWITCHYARD_FUNCTION void late_compiler::compile_field(const instruction& field,
+                                                      late_step& step) const noexcept {
   load(step, field);
   if (same_bytes(step.loaded, step.kind)) {
     step.does = action::copy;
@@ -110,9 +110,9 @@ SWITCHYARD_INLINE void late_compiler::compile_field(const instruction& field,
   }
 }
 
-SWITCHYARD_INLINE bool late_compiler::compile_operation(const instruction& field,
-                                                        const instruction& operation,
-                                                        late_step& step) const noexcept {
+SWITCHYARD_FUNCTION bool late_compiler::compile_operation(const instruction& field,
+                                                          const instruction& operation,
+                                                          late_step& step) const noexcept {
   if (operation.from != operand::constant) return false;
   const std::int64_t by = operation.integer;
   if (by == 1 && (operation.code == opcode::divide || operation.code == opcode::multiply)) {
@@ -134,7 +134,7 @@ SWITCHYARD_INLINE bool late_compiler::compile_operation(const instruction& field
   return true;
 }
 
-SWITCHYARD_INLINE bool late_compiler::is_limit(std::span<const instruction> program) const noexcept {
+SWITCHYARD_FUNCTION bool late_compiler::is_limit(std::span<const instruction> program) const noexcept {
   return program.size() == 7 && is_integer_field(program[0], opcode::push) &&
          is_constant(program[1], opcode::less) && program[1].integer == 0 &&
          program[2].code == opcode::jump_if_zero && program[2].index == 5 &&
@@ -143,8 +143,8 @@ SWITCHYARD_INLINE bool late_compiler::is_limit(std::span<const instruction> prog
          is_constant(program[6], opcode::minimum) && program[6].integer == program[3].integer;
 }
 
-SWITCHYARD_INLINE void late_compiler::compile_flags(std::span<const instruction> program, late_step& step,
-                                                    late_program& out) const {
+SWITCHYARD_FUNCTION void late_compiler::compile_flags(std::span<const instruction> program, late_step& step,
+                                                      late_program& out) const {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   const auto is_small = [](const instruction& each) { return each.integer <= most && each.integer >= -most; };
   const auto is_flag = [&](std::size_t at) {
@@ -190,8 +190,8 @@ SWITCHYARD_INLINE void late_compiler::compile_flags(std::span<const instruction>
   out.terms.insert(out.terms.end(), terms.begin(), terms.end());
 }
 
-SWITCHYARD_INLINE bool late_compiler::add_moves(std::array<std::vector<late_move>, late_moves::kinds>& into,
-                                                std::vector<late_limit>& limits, const late_step& step) {
+SWITCHYARD_FUNCTION bool late_compiler::add_moves(std::array<std::vector<late_move>, late_moves::kinds>& into,
+                                                  std::vector<late_limit>& limits, const late_step& step) {
   late_move next{step.from, step.to};
   switch (step.does) {
     case action::copy: {
@@ -227,7 +227,7 @@ SWITCHYARD_INLINE bool late_compiler::add_moves(std::array<std::vector<late_move
   }
 }
 
-SWITCHYARD_INLINE void late_compiler::take_moves(late_program& out) {
+SWITCHYARD_FUNCTION void late_compiler::take_moves(late_program& out) {
   std::array<std::vector<late_move>, late_moves::kinds> moves;
   std::vector<late_limit> limits;
   std::vector<late_step> others;
@@ -245,7 +245,8 @@ SWITCHYARD_INLINE void late_compiler::take_moves(late_program& out) {
   out.steps = std::move(others);
 }
 
-SWITCHYARD_INLINE bool late_compiler::joined(std::vector<late_step>& steps, const late_step& next) noexcept {
+SWITCHYARD_FUNCTION bool late_compiler::joined(std::vector<late_step>& steps,
+                                               const late_step& next) noexcept {
   if (steps.empty() || steps.back().does != next.does) return false;
   late_step& last = steps.back();
   const std::uint32_t unit = next.does == action::copy ? 1 : 8;

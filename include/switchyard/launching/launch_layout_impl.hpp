@@ -21,7 +21,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept {
+SWITCHYARD_FUNCTION bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept {
   const auto same = [](const auto& left, const auto& right, const auto& equal) {
     if (left.size() != right.size()) return false;
     for (std::size_t i = 0; i < left.size(); ++i) {
@@ -43,15 +43,15 @@ SWITCHYARD_INLINE bool have_same_image(const launch_layout& a, const launch_layo
          });
 }
 
-SWITCHYARD_INLINE layout_maker::layout_maker(const selector& rules, const variant& chosen, const launch& each,
-                                             const launch_layout* before)
+SWITCHYARD_FUNCTION layout_maker::layout_maker(const selector& rules, const variant& chosen,
+                                               const launch& each, const launch_layout* before)
     : rules_{rules},
       variant_{chosen},
       launch_{each},
       before_{before},
       out_{std::make_unique<launch_layout>()} {}
 
-SWITCHYARD_INLINE std::unique_ptr<launch_layout> layout_maker::make() {
+SWITCHYARD_FUNCTION std::unique_ptr<launch_layout> layout_maker::make() {
   out_->type = variant_.type;
   lay_out_geometry();
   lay_out_parameters();
@@ -61,20 +61,20 @@ SWITCHYARD_INLINE std::unique_ptr<launch_layout> layout_maker::make() {
   return std::move(out_);
 }
 
-SWITCHYARD_INLINE bool layout_maker::is_known(const expression& folded, std::int64_t& value) noexcept {
+SWITCHYARD_FUNCTION bool layout_maker::is_known(const expression& folded, std::int64_t& value) noexcept {
   if (!folded.is_constant()) return false;
   value = folded.evaluate({}).value;
   return true;
 }
 
-SWITCHYARD_INLINE bool layout_maker::to_extent(const expression& folded, std::uint32_t& out) noexcept {
+SWITCHYARD_FUNCTION bool layout_maker::to_extent(const expression& folded, std::uint32_t& out) noexcept {
   std::int64_t value = 0;
   if (!is_known(folded, value) || value < 0 || value > 0xffffffff) return false;
   out = static_cast<std::uint32_t>(value);
   return true;
 }
 
-SWITCHYARD_INLINE void layout_maker::lay_out_geometry() {
+SWITCHYARD_FUNCTION void layout_maker::lay_out_geometry() {
   launch_layout& out = *out_;
   for (std::size_t i = 0; i < 3; ++i) {
     out.block[i] = folded(launch_.block[i]);
@@ -90,7 +90,7 @@ SWITCHYARD_INLINE void layout_maker::lay_out_geometry() {
   out.geometry.programmatic_dependent_launch = launch_.programmatic_dependent_launch;
 }
 
-SWITCHYARD_INLINE void layout_maker::lay_out_parameters() {
+SWITCHYARD_FUNCTION void layout_maker::lay_out_parameters() {
   launch_layout& out = *out_;
   const std::size_t count = launch_.parameters.size();
   const std::size_t padded = (count + launch_layout::group - 1) / launch_layout::group * launch_layout::group;
@@ -127,7 +127,7 @@ SWITCHYARD_INLINE void layout_maker::lay_out_parameters() {
   if (all_in_place) out.masks.clear();
 }
 
-SWITCHYARD_INLINE const field_description* layout_maker::passed_whole(const parameter& formal) const {
+SWITCHYARD_FUNCTION const field_description* layout_maker::passed_whole(const parameter& formal) const {
   if (formal.from != parameter::source::integer || !formal.value.reads_fields()) return nullptr;
   const std::uint32_t index = late_compiler::field_alone(folded(formal.value));
   if (index == no_index) return nullptr;
@@ -135,7 +135,7 @@ SWITCHYARD_INLINE const field_description* layout_maker::passed_whole(const para
   return late_compiler::same_bytes(field.kind, formal.kind) ? &field : nullptr;
 }
 
-SWITCHYARD_INLINE std::size_t layout_maker::place(const parameter& formal, std::size_t end) {
+SWITCHYARD_FUNCTION std::size_t layout_maker::place(const parameter& formal, std::size_t end) {
   launch_layout& out = *out_;
   const std::size_t offset = (end + formal.align - 1) / formal.align * formal.align;
   const std::size_t lines = (offset + formal.bytes + sizeof(image_line) - 1) / sizeof(image_line);
@@ -168,7 +168,7 @@ SWITCHYARD_INLINE std::size_t layout_maker::place(const parameter& formal, std::
   return offset;
 }
 
-SWITCHYARD_INLINE void layout_maker::place_value(const parameter& formal, std::uint32_t at) {
+SWITCHYARD_FUNCTION void layout_maker::place_value(const parameter& formal, std::uint32_t at) {
   launch_layout& out = *out_;
   const bool is_real = formal.from == parameter::source::real;
   if (formal.value.reads_fields()) {
@@ -194,12 +194,12 @@ SWITCHYARD_INLINE void layout_maker::place_value(const parameter& formal, std::u
   out.values.push_back({std::move(value), formal.kind, false, axis, at});
 }
 
-SWITCHYARD_INLINE void layout_maker::add_map(const tensor_map_recipe& recipe, std::size_t parameter) {
+SWITCHYARD_FUNCTION void layout_maker::add_map(const tensor_map_recipe& recipe, std::size_t parameter) {
   out_->maps.push_back(&recipe);
   out_->map_parameters.push_back(parameter);
 }
 
-SWITCHYARD_INLINE void layout_maker::lay_out_late_axes() {
+SWITCHYARD_FUNCTION void layout_maker::lay_out_late_axes() {
   std::vector<bool> is_read(rules_.op->axes.size());
   for (const late_value& each : out_->late) {
     if (each.from != late_value::source::integer) continue;
@@ -214,7 +214,7 @@ SWITCHYARD_INLINE void layout_maker::lay_out_late_axes() {
   out_->programs.set_axes(std::move(axes));
 }
 
-SWITCHYARD_INLINE void layout_maker::lay_out_keys() {
+SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
   launch_layout& out = *out_;
   std::vector<bool> is_read(rules_.op->fields.size());
   const auto add = [&](std::uint32_t field) { is_read[field] = true; };

@@ -36,7 +36,7 @@ SWITCHYARD_COLD void planner::fail() const {
                                                       " for " + format_problem(*from_.op, values_.axes)};
 }
 
-SWITCHYARD_INLINE void planner::build(const std::vector<loaded_kernel>& kernels, plan& out) {
+SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernels, plan& out) {
   out.selected = &variant_;
   const erased_key key = make_key(*from_.op, values_.axes);
   __builtin_memcpy(out.key.data(), key.words.data(), key.parts * sizeof(key_part));
@@ -90,38 +90,38 @@ SWITCHYARD_INLINE void planner::build(const std::vector<loaded_kernel>& kernels,
   out.way = way_of(first);
 }
 
-SWITCHYARD_INLINE bool planner::to_extent(std::int64_t value, std::uint32_t& out) noexcept {
+SWITCHYARD_FUNCTION bool planner::to_extent(std::int64_t value, std::uint32_t& out) noexcept {
   if (value < 0 || value > 0xffffffff) return false;
   out = static_cast<std::uint32_t>(value);
   return true;
 }
 
-SWITCHYARD_INLINE void planner::require_memory(std::size_t workspace_bytes) const {
+SWITCHYARD_FUNCTION void planner::require_memory(std::size_t workspace_bytes) const {
   constexpr std::size_t index = find_attribute("memory_bytes");
   const std::int64_t memory = from_.device.attributes[index];  // 0: not known
   if (memory > 0 && workspace_bytes > static_cast<std::size_t>(memory)) fail();
 }
 
-SWITCHYARD_INLINE std::int64_t planner::value_of(const expression& each) const {
+SWITCHYARD_FUNCTION std::int64_t planner::value_of(const expression& each) const {
   const integer_result result = each.evaluate(values_);
   if (result.why != fault::none) fail();
   return result.value;
 }
 
-SWITCHYARD_INLINE void planner::extent_of(const std::array<expression, 3>& from, dim3& out) const {
+SWITCHYARD_FUNCTION void planner::extent_of(const std::array<expression, 3>& from, dim3& out) const {
   const std::array<std::uint32_t*, 3> into{&out.x, &out.y, &out.z};
   for (std::size_t i = 0; i < 3; ++i) {
     if (!to_extent(value_of(from[i]), *into[i])) fail();
   }
 }
 
-SWITCHYARD_INLINE launch_way planner::way_of(const planned_launch& single) {
+SWITCHYARD_FUNCTION launch_way planner::way_of(const planned_launch& single) {
   if (single.late_grid != nullptr) return launch_way::interpreted;
   if (single.key != nullptr) return launch_way::kept;
   return single.makes_image && !single.late->interprets() ? launch_way::compiled : launch_way::interpreted;
 }
 
-SWITCHYARD_INLINE void planner::reserve(const std::vector<loaded_kernel>& kernels, plan& out) const {
+SWITCHYARD_FUNCTION void planner::reserve(const std::vector<loaded_kernel>& kernels, plan& out) const {
   const std::size_t launches = variant_.launches.size();
   std::size_t lines = 0;
   std::size_t maps = 0;
@@ -156,7 +156,7 @@ SWITCHYARD_INLINE void planner::reserve(const std::vector<loaded_kernel>& kernel
   }
 }
 
-SWITCHYARD_INLINE void planner::plan_geometry(const launch& each, planned_launch& planned) const {
+SWITCHYARD_FUNCTION void planner::plan_geometry(const launch& each, planned_launch& planned) const {
   const launch_layout& layout = *planned.layout;
   planned.geometry = layout.geometry;
   if (!layout.is_block_known) {
@@ -173,7 +173,7 @@ SWITCHYARD_INLINE void planner::plan_geometry(const launch& each, planned_launch
       planned.geometry.grid.x == 0 || planned.geometry.grid.y == 0 || planned.geometry.grid.z == 0;
 }
 
-SWITCHYARD_INLINE void planner::plan_parameters(planned_launch& planned) const {
+SWITCHYARD_FUNCTION void planner::plan_parameters(planned_launch& planned) const {
   const launch_layout& layout = *planned.layout;
   // Only this plan's own copy is written.
   auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
@@ -188,13 +188,13 @@ SWITCHYARD_INLINE void planner::plan_parameters(planned_launch& planned) const {
   }
 }
 
-SWITCHYARD_INLINE void planner::plan_maps(planned_launch& planned) const {
+SWITCHYARD_FUNCTION void planner::plan_maps(planned_launch& planned) const {
   const launch_layout& layout = *planned.layout;
   for (std::size_t i = 0; i < layout.maps.size(); ++i)
     plan_map(*layout.maps[i], const_cast<planned_map&>(planned.maps[i]));
 }
 
-SWITCHYARD_INLINE void planner::plan_keeping(planned_launch& planned) const {
+SWITCHYARD_FUNCTION void planner::plan_keeping(planned_launch& planned) const {
   if (planned.shares_image) return;  // it is kept with the launch before
   const launch_layout& layout = *planned.layout;
   const argument_key& key =
@@ -207,7 +207,7 @@ SWITCHYARD_INLINE void planner::plan_keeping(planned_launch& planned) const {
   planned.owner = owners.fetch_add(2, std::memory_order_relaxed) + 1;
 }
 
-SWITCHYARD_INLINE void planner::plan_map(const tensor_map_recipe& recipe, planned_map& out) const {
+SWITCHYARD_FUNCTION void planner::plan_map(const tensor_map_recipe& recipe, planned_map& out) const {
   out.recipe = &recipe;
   tensor_map_request& known = out.known;
   known.rank = static_cast<std::uint32_t>(recipe.extents.size());
@@ -222,7 +222,7 @@ SWITCHYARD_INLINE void planner::plan_map(const tensor_map_recipe& recipe, planne
   });
 }
 
-SWITCHYARD_INLINE void planner::plan_late(planned_launch& planned, plan& out) const {
+SWITCHYARD_FUNCTION void planner::plan_late(planned_launch& planned, plan& out) const {
   planned.late = find_late(*planned.layout, out);
   auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
   for (const late_constant& each : planned.late->constants)
@@ -230,7 +230,7 @@ SWITCHYARD_INLINE void planner::plan_late(planned_launch& planned, plan& out) co
   if (planned.late->is_empty()) planned.late = nullptr;
 }
 
-SWITCHYARD_INLINE const late_program* planner::find_late(const launch_layout& layout, plan& out) const {
+SWITCHYARD_FUNCTION const late_program* planner::find_late(const launch_layout& layout, plan& out) const {
   // Logically the layout is unchanged: it remembers what it can make at any time.
   auto& programs = const_cast<launch_layout&>(layout).programs;
   if (const late_program* const found = programs.find(values_.axes)) return found;

@@ -21,8 +21,8 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE std::vector<std::int64_t> sample_range(std::int64_t first, std::int64_t last,
-                                                         std::size_t most) {
+SWITCHYARD_FUNCTION std::vector<std::int64_t> sample_range(std::int64_t first, std::int64_t last,
+                                                           std::size_t most) {
   std::vector<std::int64_t> out;
   const auto count = static_cast<std::uint64_t>(last - first) + 1;
   if (count <= most) {
@@ -42,21 +42,21 @@ SWITCHYARD_INLINE std::vector<std::int64_t> sample_range(std::int64_t first, std
   return out;
 }
 
-SWITCHYARD_INLINE double prepared_ranges::problems() const noexcept {
+SWITCHYARD_FUNCTION double prepared_ranges::problems() const noexcept {
   double out = 1;
   for (std::size_t i = 0; i < first.size(); ++i) out *= count(i);
   return out;
 }
 
-SWITCHYARD_INLINE bool prepared_ranges::contains(problem_view problem) const noexcept {
+SWITCHYARD_FUNCTION bool prepared_ranges::contains(problem_view problem) const noexcept {
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (problem[i] < first[i] || problem[i] > last[i]) return false;
   }
   return true;
 }
 
-SWITCHYARD_INLINE prepared_ranges read_ranges(const operator_description& op, problem_view problem,
-                                              const void* arguments, std::span<const axis_span> ranges) {
+SWITCHYARD_FUNCTION prepared_ranges read_ranges(const operator_description& op, problem_view problem,
+                                                const void* arguments, std::span<const axis_span> ranges) {
   const auto* const bytes = static_cast<const std::byte*>(arguments);
   prepared_ranges out{
       {problem.begin(), problem.end()}, {problem.begin(), problem.end()}, {bytes, bytes + op.argument_bytes}};
@@ -75,7 +75,7 @@ SWITCHYARD_INLINE prepared_ranges read_ranges(const operator_description& op, pr
   return out;
 }
 
-SWITCHYARD_INLINE std::vector<swept_axis> sample_axes(const prepared_ranges& of, std::size_t most) {
+SWITCHYARD_FUNCTION std::vector<swept_axis> sample_axes(const prepared_ranges& of, std::size_t most) {
   std::vector<swept_axis> out;
   for (std::size_t i = 0; i < of.first.size(); ++i) {
     if (of.first[i] < of.last[i]) out.push_back({i, {}});
@@ -107,7 +107,7 @@ SWITCHYARD_INLINE std::vector<swept_axis> sample_axes(const prepared_ranges& of,
   return out;
 }
 
-SWITCHYARD_INLINE std::size_t load_ranges(binding& into, const prepared_ranges& ranges, std::size_t most) {
+SWITCHYARD_FUNCTION std::size_t load_ranges(binding& into, const prepared_ranges& ranges, std::size_t most) {
   std::size_t decided = 0;
   const auto decide = [&](problem_view own) {
     ++decided;

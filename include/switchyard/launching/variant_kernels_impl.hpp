@@ -25,16 +25,16 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE bool variant_kernels::may_decide_again() const noexcept {
+SWITCHYARD_FUNCTION bool variant_kernels::may_decide_again() const noexcept {
   return waiting_.load(std::memory_order_relaxed) == 0 ||
          shared_.clock() >= next_retry_.load(std::memory_order_relaxed);
 }
 
-SWITCHYARD_INLINE std::string variant_kernels::name_of(std::uint32_t index) const {
+SWITCHYARD_FUNCTION std::string variant_kernels::name_of(std::uint32_t index) const {
   return "variant '" + rules_.candidates[index].variant->id + "' of " + std::string{rules_.op->name};
 }
 
-SWITCHYARD_INLINE const std::vector<loaded_kernel>* variant_kernels::load(
+SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
     std::uint32_t index, loading may_load, std::unique_ptr<const driver_error>& passing) {
   loaded_variant& slot = variants_[index];
   if (const auto* ready = slot.ready.load(std::memory_order_acquire)) return ready;
@@ -86,13 +86,13 @@ SWITCHYARD_INLINE const std::vector<loaded_kernel>* variant_kernels::load(
   return nullptr;
 }
 
-SWITCHYARD_INLINE void variant_kernels::warn_unfit(std::uint32_t index, const error& problem) {
+SWITCHYARD_FUNCTION void variant_kernels::warn_unfit(std::uint32_t index, const error& problem) {
   if (variants_[index].has_warned.exchange(true, std::memory_order_relaxed)) return;
   shared_.messages->warn(std::string{problem.what()} + " (" + name_of(index) +
                          " is passed over for such calls; the next candidate is used)");
 }
 
-SWITCHYARD_INLINE void variant_kernels::return_to_service(std::int64_t by_then) noexcept {
+SWITCHYARD_FUNCTION void variant_kernels::return_to_service(std::int64_t by_then) noexcept {
   if (by_then == 0) return;
   const locked lock{waits_mutex_};
   std::int64_t next = at_any_time;
@@ -111,7 +111,7 @@ SWITCHYARD_INLINE void variant_kernels::return_to_service(std::int64_t by_then) 
   next_retry_.store(next, std::memory_order_relaxed);
 }
 
-SWITCHYARD_INLINE void variant_kernels::configure(const plan& out, std::uint32_t index) {
+SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32_t index) {
   loaded_variant& slot = variants_[index];
   for (std::size_t i = 0; i < out.launches.size(); ++i) {
     const planned_launch& each = out.launches[i];
@@ -130,7 +130,7 @@ SWITCHYARD_INLINE void variant_kernels::configure(const plan& out, std::uint32_t
   }
 }
 
-SWITCHYARD_INLINE void variant_kernels::fail_in_capture(const variant& chosen) const {
+SWITCHYARD_FUNCTION void variant_kernels::fail_in_capture(const variant& chosen) const {
   throw driver_error{
       error_code::load_during_capture,
       std::string{rules_.op->name} + ": variant '" + chosen.id +
@@ -138,7 +138,7 @@ SWITCHYARD_INLINE void variant_kernels::fail_in_capture(const variant& chosen) c
           "prepare() with this problem before the capture"};
 }
 
-SWITCHYARD_INLINE void variant_kernels::retire(std::uint32_t index, const error& problem) {
+SWITCHYARD_FUNCTION void variant_kernels::retire(std::uint32_t index, const error& problem) {
   if (problem.code() == error_code::blob_missing || problem.code() == error_code::blob_hash_differs)
     variants_[index].lacks_blob.store(true, std::memory_order_relaxed);
   unusable_[index].store(true, std::memory_order_relaxed);
@@ -147,8 +147,8 @@ SWITCHYARD_INLINE void variant_kernels::retire(std::uint32_t index, const error&
                          " is out of service; the next candidate is used)");
 }
 
-SWITCHYARD_INLINE void variant_kernels::suspend(std::uint32_t index, loaded_variant& slot,
-                                                const error& problem) {
+SWITCHYARD_FUNCTION void variant_kernels::suspend(std::uint32_t index, loaded_variant& slot,
+                                                  const error& problem) {
   const std::int64_t wait = first_wait_ns
                             << (slot.failures < most_doublings ? slot.failures : most_doublings);
   const std::int64_t retry_at = shared_.clock() + wait;
@@ -174,13 +174,13 @@ SWITCHYARD_INLINE void variant_kernels::suspend(std::uint32_t index, loaded_vari
   }
 }
 
-SWITCHYARD_INLINE void variant_kernels::count_generation() noexcept {
+SWITCHYARD_FUNCTION void variant_kernels::count_generation() noexcept {
   if (shared_.generation != nullptr && shared_.is_in_service.load(std::memory_order_relaxed))
     shared_.generation->fetch_add(1, std::memory_order_release);
 }
 
-SWITCHYARD_INLINE void variant_kernels::fail_grid(const variant& of, std::size_t index,
-                                                  const dim3& grid) const {
+SWITCHYARD_FUNCTION void variant_kernels::fail_grid(const variant& of, std::size_t index,
+                                                    const dim3& grid) const {
   throw driver_error{
       error_code::launch_failed,
       detail::explain_grid(of.launches[index].kernel, grid, shared_.loader->driver().properties().name)};

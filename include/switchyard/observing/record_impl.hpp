@@ -19,8 +19,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE void recorder::note(const operator_description& op, const device_properties& device,
-                                      problem_view problem, std::uint64_t count) noexcept {
+SWITCHYARD_FUNCTION void recorder::note(const operator_description& op, const device_properties& device,
+                                        problem_view problem, std::uint64_t count) noexcept {
   if (count == 0 || is_closed_.load(std::memory_order_relaxed)) return;
   try {
     append(format(op, device, problem, count));
@@ -28,9 +28,9 @@ SWITCHYARD_INLINE void recorder::note(const operator_description& op, const devi
   }
 }
 
-SWITCHYARD_INLINE std::string recorder::format(const operator_description& op,
-                                               const device_properties& device, problem_view problem,
-                                               std::uint64_t count) {
+SWITCHYARD_FUNCTION std::string recorder::format(const operator_description& op,
+                                                 const device_properties& device, problem_view problem,
+                                                 std::uint64_t count) {
   std::string line = R"({"operator":)" + text::quote_json(op.name) + R"(,"device":)" +
                      text::quote_json(device.name) + R"(,"problem":{)";
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
@@ -42,7 +42,7 @@ SWITCHYARD_INLINE std::string recorder::format(const operator_description& op,
   return line + "},\"count\":" + std::to_string(count) + "}\n";
 }
 
-SWITCHYARD_INLINE void recorder::append(const std::string& line) {
+SWITCHYARD_FUNCTION void recorder::append(const std::string& line) {
   if (write_(descriptor_, line.data(), line.size()) >= 0) return;
   const int why = errno;
   if (!is_closed_by(why) || is_closed_.exchange(true, std::memory_order_relaxed)) return;

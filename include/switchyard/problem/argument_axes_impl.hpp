@@ -18,7 +18,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE bool argument_axis::holds(const evaluation& values) const noexcept {
+SWITCHYARD_FUNCTION bool argument_axis::holds(const evaluation& values) const noexcept {
   const auto program = value.program();
   if (program.size() == 2 && !is_real && program[1].from != detail::operand::stack) {
     // Two values compared, as most conditions do: several times as fast as running the program.
@@ -46,7 +46,7 @@ SWITCHYARD_INLINE bool argument_axis::holds(const evaluation& values) const noex
   return out.why == fault::none && out.value != 0;
 }
 
-SWITCHYARD_INLINE argument_axes::argument_axes(const operator_description& op)
+SWITCHYARD_FUNCTION argument_axes::argument_axes(const operator_description& op)
     : op_{op}, reading_{op}, live_{op} {
   reading_.arguments = this;
   live_.arguments = this;
@@ -54,7 +54,7 @@ SWITCHYARD_INLINE argument_axes::argument_axes(const operator_description& op)
   live_.axes = {axes_.data(), op.axes.size()};
 }
 
-SWITCHYARD_INLINE const operator_description& argument_axes::now() {
+SWITCHYARD_FUNCTION const operator_description& argument_axes::now() {
   const locked lock{mutex_};
   if (count_ == 0) return op_;
   std::unique_ptr<operator_description>& out = snapshots_[count_ - 1];
@@ -62,12 +62,12 @@ SWITCHYARD_INLINE const operator_description& argument_axes::now() {
   return *out;
 }
 
-SWITCHYARD_INLINE std::uint32_t argument_axes::find(std::string_view name) {
+SWITCHYARD_FUNCTION std::uint32_t argument_axes::find(std::string_view name) {
   const locked lock{mutex_};
   return find_locked(name);
 }
 
-SWITCHYARD_INLINE std::uint32_t argument_axes::add(std::string_view name, argument_axis fresh) {
+SWITCHYARD_FUNCTION std::uint32_t argument_axes::add(std::string_view name, argument_axis fresh) {
   const locked lock{mutex_};
   if (const std::uint32_t known = find_locked(name); known != no_axis) return known;
   const std::size_t axis = op_.axes.size() + count_;
@@ -88,21 +88,21 @@ SWITCHYARD_INLINE std::uint32_t argument_axes::add(std::string_view name, argume
   return static_cast<std::uint32_t>(axis);
 }
 
-SWITCHYARD_INLINE std::uint32_t argument_axes::find_locked(std::string_view name) const noexcept {
+SWITCHYARD_FUNCTION std::uint32_t argument_axes::find_locked(std::string_view name) const noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     if (all_[i]->name == name) return static_cast<std::uint32_t>(op_.axes.size() + i);
   }
   return no_axis;
 }
 
-SWITCHYARD_INLINE bool has_axes(const operator_description& op, const expression& value) noexcept {
+SWITCHYARD_FUNCTION bool has_axes(const operator_description& op, const expression& value) noexcept {
   const std::size_t count = op.axes.size();
   return count >= expression::max_axes_read || value.axes_read() >> count == 0;
 }
 
-SWITCHYARD_INLINE packed_problem::packed_problem(const operator_description& op, problem_view own,
-                                                 std::span<const std::int64_t> attributes,
-                                                 const void* arguments) noexcept
+SWITCHYARD_FUNCTION packed_problem::packed_problem(const operator_description& op, problem_view own,
+                                                   std::span<const std::int64_t> attributes,
+                                                   const void* arguments) noexcept
     : count_{op.own_axes()} {
   for (std::size_t i = 0; i < count_; ++i) values_[i] = own[i];
   if (op.added_axes == 0) return;
@@ -112,8 +112,8 @@ SWITCHYARD_INLINE packed_problem::packed_problem(const operator_description& op,
   count_ += 1 + op.added_sizes;
 }
 
-SWITCHYARD_INLINE expanded_problem::expanded_problem(const operator_description& op,
-                                                     problem_view packed) noexcept
+SWITCHYARD_FUNCTION expanded_problem::expanded_problem(const operator_description& op,
+                                                       problem_view packed) noexcept
     : view_{packed} {
   if (op.added_axes == 0) return;
   const std::size_t own = op.own_axes();
@@ -127,8 +127,8 @@ SWITCHYARD_INLINE expanded_problem::expanded_problem(const operator_description&
   view_ = {values_.data(), op.axes.size()};
 }
 
-SWITCHYARD_INLINE padded_problem::padded_problem(const operator_description& op,
-                                                 problem_view problem) noexcept
+SWITCHYARD_FUNCTION padded_problem::padded_problem(const operator_description& op,
+                                                   problem_view problem) noexcept
     : view_{problem} {
   if (problem.size() >= op.axes.size()) return;
   for (std::size_t i = 0; i < op.axes.size(); ++i) values_[i] = i < problem.size() ? problem[i] : 0;

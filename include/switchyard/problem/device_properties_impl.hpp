@@ -11,12 +11,12 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::int64_t device_properties::attribute(std::string_view which) const noexcept {
+SWITCHYARD_FUNCTION std::int64_t device_properties::attribute(std::string_view which) const noexcept {
   const std::size_t index = find_attribute(which);
   return index < attributes.size() ? attributes[index] : 0;
 }
 
-SWITCHYARD_INLINE void device_properties::set(std::string_view which, std::int64_t value) noexcept {
+SWITCHYARD_FUNCTION void device_properties::set(std::string_view which, std::int64_t value) noexcept {
   if (const std::size_t index = find_attribute(which); index < attributes.size()) attributes[index] = value;
 }
 

@@ -12,7 +12,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::string with_current_names(const operator_description& op, std::string_view text) {
+SWITCHYARD_FUNCTION std::string with_current_names(const operator_description& op, std::string_view text) {
   const auto in_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   };

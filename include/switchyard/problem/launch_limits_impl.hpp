@@ -11,7 +11,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_INLINE std::string explain_scratch(std::uint32_t bytes) {
+SWITCHYARD_FUNCTION std::string explain_scratch(std::uint32_t bytes) {
   return "a block would take " + std::to_string(bytes) +
          " bytes of scratch memory; the host backend gives a thread at most " +
          std::to_string(most_host_scratch_bytes);

@@ -12,8 +12,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::optional<std::int64_t> parse_value(const axis_description& axis,
-                                                          std::string_view text) {
+SWITCHYARD_FUNCTION std::optional<std::int64_t> parse_value(const axis_description& axis,
+                                                            std::string_view text) {
   for (std::size_t i = 0; i < axis.value_names.size(); ++i) {
     if (axis.value_names[i] == text) return static_cast<std::int64_t>(i);
   }

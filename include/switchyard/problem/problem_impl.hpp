@@ -11,14 +11,14 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_INLINE std::string format_value(const axis_description& axis, std::int64_t value) {
+SWITCHYARD_FUNCTION std::string format_value(const axis_description& axis, std::int64_t value) {
   if (value >= 0 && static_cast<std::size_t>(value) < axis.value_names.size()) {
     return std::string{axis.value_names[static_cast<std::size_t>(value)]};
   }
   return std::to_string(value);
 }
 
-SWITCHYARD_INLINE std::string format_problem(const operator_description& op, problem_view problem) {
+SWITCHYARD_FUNCTION std::string format_problem(const operator_description& op, problem_view problem) {
   std::string out;
   for (std::size_t i = 0; i < op.axes.size() && i < problem.size(); ++i) {
     if (i > 0) out += ' ';
