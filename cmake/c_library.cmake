@@ -2,7 +2,7 @@
 
 add_library(switchyard_c SHARED include/c_api.cpp)
 add_library(switchyard::switchyard_c ALIAS switchyard_c)
-target_link_libraries(switchyard_c PRIVATE switchyard::${SWITCHYARD_FORM} switchyard_warnings)
+target_link_libraries(switchyard_c PRIVATE switchyard::compiled switchyard_warnings)
 target_include_directories(switchyard_c INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 set_target_properties(switchyard_c PROPERTIES OUTPUT_NAME switchyard CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON

@@ -1,0 +1,40 @@
+"""Links files of the header-only and the compiled form: files of one form link, and files of both do not.
+
+  check_forms.py COMPILER INCLUDE_FOLDER
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+NAME = "switchyard_compiled_and_header_only_forms_are_mixed_in_one_program"
+FORMS = {"header_only": [], "compiled": ["-DSWITCHYARD_COMPILED"]}
+MAIN = "#include <switchyard/error.hpp>\nint other();\nint main() { return other(); }\n"
+OTHER = "#include <switchyard/error.hpp>\nint other();\nint other() { return 0; }\n"
+
+
+def main():
+    compiler, include = sys.argv[1:]
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for form, options in FORMS.items():
+            for unit, text in (("main", MAIN), ("other", OTHER)):
+                (folder / f"{unit}.cpp").write_text(text, encoding="utf-8")
+                subprocess.run([compiler, "-std=c++20", f"-I{include}", *options, "-c", folder / f"{unit}.cpp",
+                                "-o", folder / f"{unit}_{form}.o"], check=True)
+        for first in FORMS:
+            for second in FORMS:
+                result = subprocess.run([compiler, folder / f"main_{first}.o", folder / f"other_{second}.o", "-o",
+                                         folder / "program"], check=False, text=True, stderr=subprocess.PIPE)
+                links = result.returncode == 0
+                if links != (first == second) or (not links and NAME not in result.stderr):
+                    wrong += 1
+                    print(f"{first} with {second}: {'links' if links else result.stderr}")
+    print(f"4 checks, {wrong} wrong")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
