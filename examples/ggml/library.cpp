@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <switchyard/catalog.hpp>
+#include <switchyard/devices/host/driver.hpp>
 
 #include "ggml-impl.h"
 #include "graph.hpp"

@@ -4,7 +4,11 @@
 #include <string>
 #include <type_traits>
 
+#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/driver.hpp>
+#include <switchyard/devices/hip/library.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/error.hpp>
 

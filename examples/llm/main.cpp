@@ -16,6 +16,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/switchyard.hpp>
 
 #include "bench.hpp"

@@ -16,6 +16,7 @@
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/launching/module_store.hpp>

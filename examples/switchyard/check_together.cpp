@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/sha256.hpp>
 #include <switchyard/base/text.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/target.hpp>

@@ -14,6 +14,7 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/launching/module_store.hpp>
 
 namespace sy = switchyard;
 

@@ -11,6 +11,7 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/operators/built_in.hpp>

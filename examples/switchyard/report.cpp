@@ -19,6 +19,7 @@
 #include <switchyard/base/write_file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"

@@ -11,6 +11,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/tool/main.hpp>
 #include <switchyard/version.hpp>
 

@@ -10,6 +10,7 @@
 #include <switchyard/base/file.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/read_measurement.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/problem/problem.hpp>

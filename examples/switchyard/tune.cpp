@@ -16,6 +16,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"

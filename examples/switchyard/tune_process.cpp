@@ -17,6 +17,8 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/device.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/open.hpp>
 #include <switchyard/error.hpp>
 
 namespace sy = switchyard;

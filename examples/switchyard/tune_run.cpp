@@ -20,6 +20,8 @@
 #include <switchyard/base/write_file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/measurement.hpp>
 #include <switchyard/files/read_measurement.hpp>
 #include <switchyard/files/read_table.hpp>

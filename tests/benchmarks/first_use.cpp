@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/switchyard.hpp>
 
 namespace {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>

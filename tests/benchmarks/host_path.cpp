@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/switchyard.hpp>
 
 #include "../dispatch/allocation_counter.hpp"

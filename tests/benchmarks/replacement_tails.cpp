@@ -25,6 +25,8 @@
 #include <thread>
 #include <vector>
 
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/switchyard.hpp>
 
 #include "../cuda/raw.hpp"

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include <switchyard/base/file.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/problem/target.hpp>

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/devices/cuda/driver.hpp>
+#include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"

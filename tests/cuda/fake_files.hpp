@@ -6,6 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/cuda/router.hpp>
+
 #include "fake_cuda.hpp"
 #include "written_files.hpp"
 

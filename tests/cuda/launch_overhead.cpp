@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/hip/open.hpp>
 

@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/sha256.hpp>
 #include <switchyard/switchyard.hpp>
 
 namespace cuda_test {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/tune/forwarding_driver.hpp>
 

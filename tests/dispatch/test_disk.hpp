@@ -16,6 +16,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/sha256.hpp>
+#include <switchyard/devices/host/driver.hpp>
 #include <switchyard/switchyard.hpp>
 
 namespace test {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/table_file.hpp>
 
 #include "rules.hpp"

@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/parse_value.hpp>
 
 #include "../environment.hpp"
 #include "../unit/sample_operator.hpp"

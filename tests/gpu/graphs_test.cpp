@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>

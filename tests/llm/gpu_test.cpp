@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/switchyard.hpp>
 
 #include "device_memory.hpp"

@@ -15,6 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/open.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measure.hpp>
 #include <switchyard/tune/memory.hpp>

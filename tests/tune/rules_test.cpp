@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <switchyard/devices/host/driver.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/operators/softmax.hpp>

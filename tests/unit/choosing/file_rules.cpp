@@ -12,6 +12,7 @@
 
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/file_rules.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 

@@ -12,6 +12,7 @@
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 
 #include "sample_tables.hpp"

@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/base/sha256.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_expression.hpp>
 
 #include "environment.hpp"

@@ -13,6 +13,7 @@
 
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/select.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 

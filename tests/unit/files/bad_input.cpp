@@ -9,8 +9,10 @@
 #include <set>
 #include <string>
 
+#include <switchyard/base/file.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>

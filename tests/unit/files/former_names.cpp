@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/operators/rotary.hpp>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/operator.hpp>

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
 
 #include "sanitized.hpp"
 

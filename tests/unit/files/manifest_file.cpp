@@ -1,6 +1,7 @@
 #include <catch.hpp>
 #include <string>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest_file.hpp>
 
 #include "../sample_operator.hpp"

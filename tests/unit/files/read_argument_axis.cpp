@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_manifest.hpp>

@@ -1,6 +1,8 @@
 #include <catch.hpp>
 #include <string>
 
+#include <switchyard/base/sha256.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 
 #include "../sample_operator.hpp"

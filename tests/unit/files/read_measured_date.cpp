@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_measured_date.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table_file.hpp>

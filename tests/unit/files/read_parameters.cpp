@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_parameters.hpp>
 
 #include "../sample_operator.hpp"

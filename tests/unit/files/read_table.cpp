@@ -1,6 +1,7 @@
 #include <catch.hpp>
 #include <string>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/write_table.hpp>
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/write_table.hpp>
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/launching/format_plan.hpp>
 
 #include "launched_operator.hpp"

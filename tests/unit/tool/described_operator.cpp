@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/operators/attention_forward.hpp>

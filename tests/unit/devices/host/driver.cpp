@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <switchyard/devices/host/driver.hpp>
+#include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/error.hpp>
 
 using namespace switchyard;
