@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include <switchyard/devices/hip/open.hpp>
+
 #include "catch.hpp"
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"

@@ -4,6 +4,7 @@
 
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
+#include <switchyard/files/scan_json.hpp>
 
 #include "sanitized.hpp"
 

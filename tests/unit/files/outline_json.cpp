@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/files/outline_json.hpp>
+#include <switchyard/files/scan_json.hpp>
 
 #include "../../environment.hpp"
 
