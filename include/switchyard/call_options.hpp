@@ -215,7 +215,7 @@ struct option_list {
     return out;
   }
 
-  /// visit.operator()<Option>(meaning) for each.
+  /// Calls `visit` for each option, with its type as the template argument and its meaning.
   template <class Visitor>
   constexpr void for_each(Visitor&& visit) const {
     std::size_t index = 0;

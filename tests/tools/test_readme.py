@@ -111,7 +111,8 @@ def main():
     rows = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.+?) \| (.+?) \|$", guide, re.MULTILINE)
     checks.equal(sorted((name, number) for number, name, _, _ in rows), sorted(codes), "the table of error codes")
 
-    environment = read(source, "include/switchyard/observing/environment.hpp")
+    environment = read(source, "include/switchyard/observing/environment.hpp") + read(
+        source, "include/switchyard/observing/environment_impl.hpp")
     variables = set(re.findall(r'get\("(SWITCHYARD_\w+)"\)', environment))
     checks.that(len(variables) >= 6, "environment.hpp reads variables")
     checks.equal(set(re.findall(r"^\| `(SWITCHYARD_\w+)` \|", guide, re.MULTILINE)), variables,
@@ -126,7 +127,7 @@ def main():
     for folder, _, names in os.walk(os.path.join(source, "include/switchyard")):
         for name in names:
             inside = os.path.relpath(os.path.join(folder, name), os.path.join(source, "include/switchyard"))
-            stem = inside.split("/")[0] + "/" if "/" in inside else inside.removesuffix(".hpp").removesuffix(".h")
+            stem = inside.split("/")[0] + "/" if "/" in inside else inside.removesuffix(".hpp").removesuffix(".h").removesuffix("_impl")
             checks.that(name == "README.md" or f"`{stem}`" in guide, f"include/switchyard/README.md omits {stem}")
     return checks.finish()
 

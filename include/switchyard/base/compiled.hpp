@@ -5,6 +5,8 @@
 // target does. Only that library's own sources include x_impl.hpp then.
 #pragma once
 
+#include <switchyard/base/cpp20.hpp>
+
 #ifdef SWITCHYARD_COMPILED
 #define SWITCHYARD_FUNCTION
 #else

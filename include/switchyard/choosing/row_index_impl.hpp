@@ -78,12 +78,14 @@ SWITCHYARD_FUNCTION void row_index::search_narrow(const row_index& of, const flo
   of.search_in<four, four_doubles>(point, wanted, wanted_next, out);
 }
 
+#if defined(__x86_64__)
 SWITCHYARD_FUNCTION void row_index::search_wide(const row_index& of, const float* point, std::uint32_t wanted,
                                                 std::uintptr_t wanted_next, neighbour_list& out) noexcept {
   using eight = float __attribute__((vector_size(32)));
   using four_doubles = double __attribute__((vector_size(32)));
   of.search_in<eight, four_doubles>(point, wanted, wanted_next, out);
 }
+#endif
 
 SWITCHYARD_FUNCTION row_index::searcher row_index::fastest_searcher() noexcept {
 #if defined(__x86_64__)

@@ -27,7 +27,7 @@ namespace operators {
 /// Operators by their C++ types.
 template <class... Operators>
 struct operator_list {
-  /// visit.operator()<Operator>() for each.
+  /// Calls `visit` for each operator, with its type as the template argument.
   template <class Visitor>
   static constexpr void for_each(Visitor&& visit) {
     (visit.template operator()<Operators>(), ...);
