@@ -93,7 +93,7 @@ float sigmoid(float x) {
 }
 
 template <class Function>
-SWITCHYARD_FUNCTION void apply(const element_arguments& of, const float* a, const float* b, float* out,
+SWITCHYARD_INLINE void apply(const element_arguments& of, const float* a, const float* b, float* out,
                              std::int64_t count, float slope, Function function) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = function(of, a[i], b[i], slope);
 }
