@@ -125,10 +125,10 @@ TEST_CASE("an option sets its argument, and no other") {
         Operator::described.set(arguments, options);
         CHECK(std::memcmp(&(arguments.*Option::argument), &(options.*Option::member),
                           sizeof(options.*Option::member)) == 0);
-        const typename Operator::arguments unset{};
+        const typename Operator::arguments untouched{};
         Operator::fields.for_each([&]<auto Member>() {
           if (detail::member_name<Member>() != detail::member_name<Option::argument>())
-            CHECK(std::memcmp(&(arguments.*Member), &(unset.*Member), sizeof(unset.*Member)) == 0);
+            CHECK(std::memcmp(&(arguments.*Member), &(untouched.*Member), sizeof(untouched.*Member)) == 0);
         });
       }
     }

@@ -3,6 +3,7 @@
 
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest_file.hpp>
+#include <switchyard/files/read_manifest.hpp>
 
 #include "../sample_operator.hpp"
 #include "../temporary.hpp"
