@@ -9,9 +9,8 @@
 
 namespace test {
 
-/// Compares the least that the program held in the second quarter of a run with the least of the last one. A
-/// leak raises the least. What one thread holds back while it waits for a processor does not, as it would a
-/// mean.
+/// Compares the smallest heap in the second quarter of a run with the smallest in the last. A leak raises the
+/// smallest. What a thread holds back while it waits for a processor raises the mean alone.
 class memory_growth {
  public:
   /// To be called after each replacement; `share` of the run, from 0 to 1, is done.

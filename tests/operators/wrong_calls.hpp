@@ -111,8 +111,8 @@ struct sweep_counts {
   std::size_t not_run = 0;  ///< too large, or too long, to be run
 };
 
-/// Where the device is none of the host's, its driver runs no kernel: calls are checked, planned and
-/// launched, and need no memory.
+/// On another backend than the host's, the driver is a stand-in that runs no kernel: calls are checked,
+/// planned and launched, and need no memory.
 ///
 /// `Legal` makes a legal call: arguments, with addresses that only tell their alignment, and numbers.
 /// `Tensors` lists its tensors.

@@ -91,7 +91,7 @@ template <class... Pointers>
 [[nodiscard, gnu::always_inline]] inline std::int64_t mark_misaligned_for(
     dtype type, const Pointers*... pointers) noexcept {
   const std::uintptr_t addresses = address_bits(pointers...);
-  constexpr std::uintptr_t largest = 8;  // of a dtype's element: most addresses are multiples of any
+  constexpr std::uintptr_t largest = 8;  // bytes of the largest element; most addresses are multiples of them
   if ((addresses & (largest - 1)) == 0) [[likely]]
     return 0;
   const auto size = static_cast<std::uintptr_t>(detail::size_of_legal(type));
