@@ -10,7 +10,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/driver.hpp>
-#include <switchyard/launching/binding_source.hpp>
+#include <switchyard/serving/state_source.hpp>
 
 #include "ggml-backend-impl.h"
 

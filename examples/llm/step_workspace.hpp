@@ -7,7 +7,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/dispatcher.hpp>
-#include <switchyard/launching/workspace.hpp>
+#include <switchyard/plans/workspace.hpp>
 
 #include "device_memory.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/driver.hpp>
-#include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/measuring/measure.hpp>
 #include <switchyard/tune/memory.hpp>
 
 namespace quickstart {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
-#include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/measuring/measure.hpp>
 
 #include "copy_speed.hpp"
 #include "layer.hpp"

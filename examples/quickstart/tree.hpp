@@ -15,8 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace quickstart {

@@ -23,18 +23,18 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/tune/put_row.hpp>
-#include <switchyard/tune/ties.hpp>
+#include <switchyard/tune/tables/put_row.hpp>
+#include <switchyard/tune/tables/ties.hpp>
 
 #include "bench_shapes.hpp"
 #include "command.hpp"
-#include "predictions.hpp"
-#include "table_files.hpp"
-#include "threshold.hpp"
-#include "tune_benches.hpp"
-#include "tune_measure.hpp"
-#include "tune_process.hpp"
-#include "tune_progress.hpp"
+#include "tables/predictions.hpp"
+#include "tables/table_files.hpp"
+#include "tables/threshold.hpp"
+#include "tune/benches.hpp"
+#include "tune/measure.hpp"
+#include "tune/process.hpp"
+#include "tune/progress.hpp"
 
 namespace sy = switchyard;
 namespace fs = std::filesystem;

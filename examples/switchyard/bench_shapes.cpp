@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <switchyard/base/text.hpp>
-#include <switchyard/tune/put_row.hpp>
+#include <switchyard/tune/tables/put_row.hpp>
 
 #include "command.hpp"
 

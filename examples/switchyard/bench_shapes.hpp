@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "table_files.hpp"
-#include "tune_problems.hpp"
+#include "tables/table_files.hpp"
+#include "tune/problems.hpp"
 
 namespace tool {
 

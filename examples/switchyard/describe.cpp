@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/base/write_file.hpp>
+#include <switchyard/io/write_file.hpp>
 #include <switchyard/tool/described_operator.hpp>
 
 #include "command.hpp"

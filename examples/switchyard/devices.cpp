@@ -6,7 +6,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/device.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/target.hpp>
 #include <switchyard/tool/device_limits.hpp>
 
 #include "command.hpp"

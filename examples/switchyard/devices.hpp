@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <switchyard/catalog.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace tool {
 

@@ -23,14 +23,14 @@
 #include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/expression/joint_program.hpp>
-#include <switchyard/problem/launch_limits.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
 #include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
 #include "devices.hpp"
 #include "installed.hpp"
 #include "operators.hpp"
-#include "predictions.hpp"
+#include "tables/predictions.hpp"
 
 namespace sy = switchyard;
 using nlohmann::ordered_json;

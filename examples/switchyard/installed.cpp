@@ -8,13 +8,13 @@
 #include <span>
 #include <utility>
 
-#include <switchyard/base/file.hpp>
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/launching/module_store.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/serving/module_store.hpp>
 
 namespace sy = switchyard;
 

@@ -7,8 +7,8 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/select.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace tool {

@@ -8,12 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/search_path.hpp>
+#include <switchyard/io/file.hpp>
 #include <switchyard/operators/built_in.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>

@@ -16,10 +16,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/base/file.hpp>
 #include <switchyard/base/text.hpp>
-#include <switchyard/base/write_file.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/io/write_file.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"

@@ -15,18 +15,18 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <switchyard/base/file.hpp>
-#include <switchyard/base/write_file.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/io/write_file.hpp>
 #include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
-#include "costs.hpp"
-#include "measured.hpp"
 #include "plot.hpp"
-#include "table_files.hpp"
+#include "tables/costs.hpp"
+#include "tables/measured.hpp"
+#include "tables/table_files.hpp"
 
 namespace sy = switchyard;
 using nlohmann::ordered_json;

@@ -17,7 +17,7 @@
 
 #include "command.hpp"
 #include "operators.hpp"
-#include "tune_benches.hpp"
+#include "tune/benches.hpp"
 
 namespace sy = switchyard;
 

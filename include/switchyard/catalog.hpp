@@ -16,16 +16,16 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
-#include <switchyard/base/monotonic_time.hpp>
-#include <switchyard/base/repeating_thread.hpp>
-#include <switchyard/choosing/operator_contents.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
-#include <switchyard/launching/binding_source.hpp>
-#include <switchyard/launching/plan_cache.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/plans/plan_cache.hpp>
+#include <switchyard/serving/operator_contents.hpp>
+#include <switchyard/serving/state_source.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/monotonic_time.hpp>
+#include <switchyard/threads/repeating_thread.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -18,21 +18,21 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
-#include <switchyard/base/repeating_thread.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
-#include <switchyard/choosing/rule_catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/files/search_path.hpp>
-#include <switchyard/launching/binding.hpp>
-#include <switchyard/launching/binding_source.hpp>
-#include <switchyard/launching/late_blobs.hpp>
-#include <switchyard/launching/module_store.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/serving/awaited_blobs.hpp>
+#include <switchyard/serving/module_store.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/serving/selector_source.hpp>
+#include <switchyard/serving/state_source.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/repeating_thread.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -21,11 +21,11 @@
 #include <switchyard/base/cpp20.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/launching/binding_source.hpp>
-#include <switchyard/launching/core_router.hpp>
-#include <switchyard/launching/dispatcher_core.hpp>
+#include <switchyard/launching/device_dispatcher.hpp>
+#include <switchyard/launching/multi_device_dispatcher.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/problem_key.hpp>
+#include <switchyard/serving/state_source.hpp>
 
 namespace switchyard {
 inline namespace v0 {

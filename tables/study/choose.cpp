@@ -23,7 +23,7 @@
 #include <switchyard/problem/parse_value.hpp>
 
 #include "operators.hpp"
-#include "table_files.hpp"
+#include "tables/table_files.hpp"
 
 namespace sy = switchyard;
 using nlohmann::json;

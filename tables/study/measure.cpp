@@ -34,11 +34,11 @@
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
-#include <switchyard/launching/binding.hpp>
-#include <switchyard/launching/module_store.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
-#include <switchyard/tune/forwarding_driver.hpp>
+#include <switchyard/serving/module_store.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/tune/measuring/forwarding_driver.hpp>
 #include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #include <switchyard/tune/workloads/attention_decode.hpp>

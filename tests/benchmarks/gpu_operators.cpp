@@ -19,7 +19,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/switchyard.hpp>
-#include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/measuring/measure.hpp>
 #include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #include <switchyard/tune/workloads/attention_forward.hpp>

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/base/file.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/hip/open.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/target.hpp>
+#include <switchyard/io/file.hpp>
 
 #include "catch.hpp"
 #include "driver_error.hpp"

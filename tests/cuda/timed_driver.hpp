@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/tune/forwarding_driver.hpp>
+#include <switchyard/tune/measuring/forwarding_driver.hpp>
 
 namespace cuda_test {
 

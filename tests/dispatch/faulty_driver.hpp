@@ -11,7 +11,7 @@
 
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/tune/forwarding_driver.hpp>
+#include <switchyard/tune/measuring/forwarding_driver.hpp>
 
 namespace test {
 

@@ -9,7 +9,7 @@
 
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/operators/attention_forward.hpp>
-#include <switchyard/tune/forwarding_driver.hpp>
+#include <switchyard/tune/measuring/forwarding_driver.hpp>
 
 #include "catch.hpp"
 #include "test_disk.hpp"

@@ -1,4 +1,6 @@
 // Arbitrary bytes as a file of problems: whatever is taken of it is a problem that a worker can be asked for.
+#include "examples/switchyard/tune/problems.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -6,7 +8,6 @@
 #include <string_view>
 
 #include "examples/switchyard/command.hpp"
-#include "examples/switchyard/tune_problems.hpp"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/sha256.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace test {
 

@@ -14,7 +14,7 @@
 #include <switchyard/devices/hip/library.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/devices/hip/router.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/target.hpp>
 
 #include "catch.hpp"
 #include "child_process.hpp"

@@ -19,7 +19,7 @@
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/switchyard.hpp>
-#include <switchyard/tune/measure.hpp>
+#include <switchyard/tune/measuring/measure.hpp>
 #include <switchyard/tune/memory.hpp>
 #include <switchyard/tune/reference/element.hpp>
 

@@ -18,13 +18,13 @@
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/tune/check.hpp>
-#include <switchyard/tune/coverage.hpp>
-#include <switchyard/tune/halving.hpp>
-#include <switchyard/tune/measure.hpp>
-#include <switchyard/tune/put_row.hpp>
-#include <switchyard/tune/shard.hpp>
-#include <switchyard/tune/statistics.hpp>
-#include <switchyard/tune/ties.hpp>
+#include <switchyard/tune/measuring/coverage.hpp>
+#include <switchyard/tune/measuring/halving.hpp>
+#include <switchyard/tune/measuring/measure.hpp>
+#include <switchyard/tune/measuring/shard.hpp>
+#include <switchyard/tune/measuring/statistics.hpp>
+#include <switchyard/tune/tables/put_row.hpp>
+#include <switchyard/tune/tables/ties.hpp>
 #include <switchyard/tune/workload.hpp>
 
 #include "catch.hpp"

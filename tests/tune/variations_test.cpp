@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
-#include <switchyard/tune/bench.hpp>
-#include <switchyard/tune/forwarding_driver.hpp>
+#include <switchyard/tune/measuring/bench.hpp>
+#include <switchyard/tune/measuring/forwarding_driver.hpp>
 #include <switchyard/tune/workloads/softmax.hpp>
 
 #include "catch.hpp"

@@ -10,8 +10,8 @@
 
 #include <switchyard/dispatcher.hpp>
 
+#include "device_stream.hpp"
 #include "kernels.hpp"
-#include "place.hpp"
 
 namespace switchyard_torch {
 

@@ -11,10 +11,10 @@
 #include <switchyard/error.hpp>
 #include <switchyard/tensor.hpp>
 
+#include "call_mode.hpp"
 #include "capture.hpp"
+#include "device_stream.hpp"
 #include "dispatchers.hpp"
-#include "place.hpp"
-#include "purpose.hpp"
 #include "stable.hpp"
 
 namespace switchyard_torch {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include <switchyard/devices/driver.hpp>
-#include <switchyard/launching/binding_source.hpp>
+#include <switchyard/serving/state_source.hpp>
 
-#include "place.hpp"
+#include "device_stream.hpp"
 
 namespace switchyard_torch {
 

@@ -12,17 +12,17 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bind_groups.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/index_groups.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
 #include <switchyard/problem/argument_axes.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/target.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -11,7 +11,7 @@
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -9,13 +9,13 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/text.hpp>
-#include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/explain_rows.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/group_query.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/explain_rows.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>

@@ -18,9 +18,9 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
 #include <switchyard/problem/argument_axes.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/launch_limits.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -12,9 +12,9 @@
 #include <type_traits>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/row_index.hpp>
 #include <switchyard/expression/joint_program.hpp>
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/group_query.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/expression/arithmetic.hpp>
 #include <switchyard/expression/joint_program.hpp>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/table.hpp>
 

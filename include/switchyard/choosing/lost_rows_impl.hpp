@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bound_group.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/choosing/table_order.hpp>

@@ -9,7 +9,7 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

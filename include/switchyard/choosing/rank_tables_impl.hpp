@@ -13,8 +13,8 @@
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/table_order.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/bound_group.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
 

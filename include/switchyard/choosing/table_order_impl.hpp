@@ -7,7 +7,7 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/table_order.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <switchyard/base/dim3.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include <switchyard/base/fork.hpp>
+#include <switchyard/threads/fork.hpp>
 
 namespace switchyard {
 inline namespace v0 {

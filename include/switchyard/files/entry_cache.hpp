@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

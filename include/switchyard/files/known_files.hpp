@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/base/file_signature.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/reload_report.hpp>
 #include <switchyard/files/search_path.hpp>
+#include <switchyard/io/file_signature.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -9,11 +9,11 @@
 #include <unordered_set>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
 #include <switchyard/files/entry_cache.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/outlined_file.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

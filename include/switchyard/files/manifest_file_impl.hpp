@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/file.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/entry_cache.hpp>
 #include <switchyard/files/json.hpp>
@@ -20,6 +19,7 @@
 #include <switchyard/files/outlined_file.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_manifest.hpp>
+#include <switchyard/io/file.hpp>
 
 namespace switchyard {
 inline namespace v0 {

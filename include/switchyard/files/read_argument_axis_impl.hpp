@@ -17,8 +17,8 @@
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/expression/scanner.hpp>
 #include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/problem/argument_axes.hpp>
-#include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {

@@ -14,13 +14,13 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/file.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/inherited_place.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_parameters.hpp>
+#include <switchyard/io/file.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/file.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/table.hpp>
+#include <switchyard/io/file.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -9,18 +9,18 @@
 #include <memory>
 #include <vector>
 
-#include <switchyard/base/reclaimer.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/launching/bind_parameters.hpp>
-#include <switchyard/launching/binding.hpp>
-#include <switchyard/launching/call_errors.hpp>
-#include <switchyard/launching/late_program.hpp>
-#include <switchyard/launching/launch_late.hpp>
-#include <switchyard/launching/launch_layout.hpp>
-#include <switchyard/launching/plan.hpp>
-#include <switchyard/launching/workspace.hpp>
+#include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/parameters/per_call_program.hpp>
+#include <switchyard/plans/bind_parameters.hpp>
+#include <switchyard/plans/call_errors.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/workspace.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/threads/reclaimer.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/write_quietly.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/io/write_quietly.hpp>
 #include <switchyard/observing/environment.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -11,12 +11,12 @@
 #include <unistd.h>
 #include <utility>
 
-#include <switchyard/base/closed_output.hpp>
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/io/closed_output.hpp>
 #include <switchyard/observing/log.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

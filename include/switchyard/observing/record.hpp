@@ -8,8 +8,8 @@
 #include <string>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/operator_description.hpp>
-#include <switchyard/problem/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

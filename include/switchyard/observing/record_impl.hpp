@@ -9,11 +9,11 @@
 #include <string>
 #include <unistd.h>
 
-#include <switchyard/base/closed_output.hpp>
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/text.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/io/closed_output.hpp>
 #include <switchyard/observing/record.hpp>
-#include <switchyard/problem/device_properties.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {

@@ -19,9 +19,9 @@
 #include <string_view>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/base/lock.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -11,9 +11,9 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/dtype.hpp>
-#include <switchyard/base/lock.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -15,7 +15,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/launching/check_parameters.hpp>
+#include <switchyard/parameters/check_parameters.hpp>
 #include <switchyard/tool/blob_facts.hpp>
 #include <switchyard/tool/check_tensor_map.hpp>
 #include <switchyard/tool/device_limits.hpp>

@@ -28,12 +28,12 @@
 #include <switchyard/base/dim3.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
+#include <switchyard/hardware/target.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/launch_limits.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
-#include <switchyard/problem/target.hpp>
 #include <switchyard/tool/usual_device.hpp>
 
 namespace switchyard {

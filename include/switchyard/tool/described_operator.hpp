@@ -25,8 +25,8 @@
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/json.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/problem/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/problem/launch_limits.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
+#include <switchyard/hardware/target.hpp>
 
 namespace switchyard {
 inline namespace v0 {

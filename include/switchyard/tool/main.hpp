@@ -15,7 +15,7 @@
 
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/tune/bench.hpp>
+#include <switchyard/tune/measuring/bench.hpp>
 
 namespace switchyard {
 inline namespace v0 {

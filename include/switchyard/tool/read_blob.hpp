@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/base/elf.hpp>
 #include <switchyard/devices/cuda/image.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 #include <switchyard/devices/host/shared_object.hpp>
+#include <switchyard/object_files/elf.hpp>
 #include <switchyard/tool/blob_facts.hpp>
 #include <switchyard/tool/read_cubin.hpp>
 #include <switchyard/tool/read_ptx.hpp>

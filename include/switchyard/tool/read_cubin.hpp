@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/base/elf_sections.hpp>
 #include <switchyard/devices/cuda/image.hpp>
+#include <switchyard/object_files/elf_sections.hpp>
 #include <switchyard/tool/blob_facts.hpp>
 
 namespace switchyard {

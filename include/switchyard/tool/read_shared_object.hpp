@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <switchyard/base/elf_sections.hpp>
+#include <switchyard/object_files/elf_sections.hpp>
 #include <switchyard/tool/blob_facts.hpp>
 
 namespace switchyard {

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
 #include <switchyard/tool/device_limits.hpp>
 
 namespace switchyard {

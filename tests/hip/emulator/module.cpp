@@ -3,10 +3,10 @@
 #include <optional>
 #include <stdexcept>
 
-#include <switchyard/base/elf.hpp>
-#include <switchyard/base/elf_sections.hpp>
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
+#include <switchyard/object_files/elf.hpp>
+#include <switchyard/object_files/elf_sections.hpp>
 
 #include "counts.hpp"
 

@@ -10,7 +10,7 @@
 
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 #include "../sample_operator.hpp"
 

@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 
-#include <switchyard/base/file.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/files/json.hpp>
@@ -17,6 +16,7 @@
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table_file.hpp>
+#include <switchyard/io/file.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 

@@ -4,7 +4,7 @@
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 #include "../sample_operator.hpp"
 

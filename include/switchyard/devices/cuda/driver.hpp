@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/library.hpp>
@@ -27,7 +26,8 @@
 #include <switchyard/devices/cuda/tensor_map.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/problem/launch_limits.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include <switchyard/base/elf.hpp>
+#include <switchyard/object_files/elf.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <type_traits>
 
-#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/load_failure.hpp>
 #include <switchyard/devices/refuse_in_child.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -11,7 +11,7 @@
 #include <switchyard/devices/cuda/image.hpp>
 #include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/base/elf.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/message_pack.hpp>
-#include <switchyard/problem/device_properties.hpp>
-#include <switchyard/problem/target.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
+#include <switchyard/object_files/elf.hpp>
 
 namespace switchyard {
 inline namespace v0 {

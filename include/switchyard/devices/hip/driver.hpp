@@ -23,7 +23,7 @@
 #include <switchyard/devices/hip/module.hpp>
 #include <switchyard/devices/hip/properties.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/problem/launch_limits.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
 
 namespace switchyard {
 inline namespace v0 {

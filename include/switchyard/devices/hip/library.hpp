@@ -11,11 +11,11 @@
 #include <type_traits>
 #include <vector>
 
-#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/load_failure.hpp>
 #include <switchyard/devices/refuse_in_child.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

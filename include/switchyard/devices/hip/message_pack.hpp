@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include <switchyard/base/elf.hpp>
+#include <switchyard/object_files/elf.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -14,7 +14,6 @@
 #include <string>
 #include <utility>
 
-#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
@@ -22,6 +21,7 @@
 #include <switchyard/devices/hip/properties.hpp>
 #include <switchyard/devices/load_failure.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -9,13 +9,13 @@
 #include <string>
 #include <utility>
 
-#include <switchyard/base/lock.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
 #include <switchyard/devices/hip/driver.hpp>
 #include <switchyard/devices/hip/library.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {

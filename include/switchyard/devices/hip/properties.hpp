@@ -13,7 +13,7 @@
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/library.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/problem/device_properties.hpp>
+#include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -22,14 +22,14 @@
 #include <unistd.h>
 #include <vector>
 
-#include <switchyard/base/write_quietly.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/floating_point.hpp>
 #include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/devices/host/shared_object.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/problem/launch_limits.hpp>
+#include <switchyard/hardware/launch_limits.hpp>
+#include <switchyard/io/write_quietly.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/base/elf.hpp>
+#include <switchyard/object_files/elf.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/base/fork.hpp>
 #include <switchyard/devices/host/floating_point.hpp>
+#include <switchyard/threads/fork.hpp>
 
 namespace switchyard {
 inline namespace v0 {

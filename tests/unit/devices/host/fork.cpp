@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include <switchyard/base/lock.hpp>
-#include <switchyard/base/repeating_thread.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/repeating_thread.hpp>
 
 #include "../../../child_process.hpp"
 #include "../../../sanitized.hpp"

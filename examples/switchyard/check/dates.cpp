@@ -1,0 +1,27 @@
+// Checks when tables say that they were measured.
+#include <ctime>
+#include <string>
+
+#include <switchyard/files/table.hpp>
+
+#include "check/findings.hpp"
+#include "tables/measured.hpp"
+
+namespace sy = switchyard;
+
+namespace tool {
+
+void check_dates(const operator_files& files, report& out) {
+  constexpr std::time_t day = 86'400;  // some places are a day ahead of UTC
+  const std::string tomorrow = day_of(std::time(nullptr) + day);
+  for (const auto& each : files.tables) {
+    if (each->measured_on <= tomorrow) continue;
+    out.add(severity::warning, each->path,
+            "states that it was measured on " + each->measured_on +
+                ", a day to come. Of two tables with the same row the newer one decides, so until then this "
+                "one wins over "
+                "later measurements: correct its 'date'");
+  }
+}
+
+}  // namespace tool

@@ -1,0 +1,107 @@
+// Checks tables against each other: rows of the same sizes for the same device, whose winners differ. One of
+// the files decides, and whoever measured the other may not expect that.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <switchyard/choosing/table_order.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+
+#include "check/findings.hpp"
+#include "tables/table_files.hpp"
+
+namespace sy = switchyard;
+namespace fs = std::filesystem;
+
+namespace tool {
+
+namespace {
+
+struct placed_row {
+  const sy::table* from;
+  const sy::row_group* group;
+  std::size_t row;
+
+  [[nodiscard]] const std::string& winner() const {
+    return group->ids[group->row_times(row).front().variant];
+  }
+};
+
+/// What rows have in common of which one takes the place of the others, besides their sizes. Overlays are
+/// named to win over tables, so a file where a root has its tables is compared with its like alone.
+[[nodiscard]] std::string kind_of(const sy::table& from, const sy::row_group& group) {
+  const fs::path place = fs::absolute(from.path).lexically_normal().parent_path();
+  std::string out = place.parent_path().filename() == "tables" ? "table\n" : "overlay\n";
+  out += from.device.backend + "\n" + from.device.arch + "\n" + from.device.name + "\n";
+  out += group.timed ? "times\n" : "winners\n";
+  for (const sy::axis_value& each : group.type)
+    out += std::to_string(each.axis) + "=" + std::to_string(each.value) + " ";
+  for (const std::uint32_t axis : group.axes) out += std::to_string(axis) + " ";
+  return out;
+}
+
+/// Which of two tables decides: the end of a sentence about the one that does not.
+[[nodiscard]] std::string describe_order(const sy::table& lost, const sy::table& used) {
+  const bool is_decided = sy::comes_before(used, lost);
+  if (!is_decided && fs::path{lost.path}.parent_path() != fs::path{used.path}.parent_path())
+    return ". Both are " + sy::format_date(used) + ", so the one in the earlier root decides";
+  return ", which decides: it is " + sy::format_date(used) + ", this file " + sy::why_lost(lost, used);
+}
+
+/// The rows of which one table has another winner than the one that decides.
+struct differing_rows {
+  std::size_t count = 0;
+  placed_row used;
+  placed_row lost;
+};
+
+}  // namespace
+
+void check_repeated_rows(const known_operator& known, const operator_files& files, report& out) {
+  std::unordered_map<std::string, std::vector<placed_row>> rows;  // of the same kind and sizes
+  for (const auto& from : files.tables) {
+    for (const sy::row_group& group : from->groups) {
+      const std::string kind = kind_of(*from, group);
+      for (std::size_t row = 0; row < group.row_count(); ++row) {
+        std::string key = kind;
+        for (const std::int64_t size : group.coordinates(row)) key += "\n" + std::to_string(size);
+        rows[key].push_back({from.get(), &group, row});
+      }
+    }
+  }
+  std::map<std::pair<std::string, std::string>, differing_rows> differences;  // by the files' paths
+  for (const auto& [key, alike] : rows) {
+    placed_row used = alike.front();
+    for (const placed_row& each : alike) {
+      if (sy::comes_before(*each.from, *used.from)) used = each;
+    }
+    for (const placed_row& each : alike) {
+      if (each.from == used.from || each.winner() == used.winner()) continue;
+      differing_rows& seen =
+          differences.try_emplace({each.from->path, used.from->path}, differing_rows{0, used, each})
+              .first->second;
+      ++seen.count;
+      const bool is_earlier = std::pair{each.group->source_group, each.row} <
+                              std::pair{seen.lost.group->source_group, seen.lost.row};
+      if (is_earlier) seen = {seen.count, used, each};
+    }
+  }
+  for (const auto& [paths, found] : differences) {
+    const auto& [lost, used] = paths;
+    out.add(severity::warning, lost,
+            (found.count == 1 ? "1 row has" : std::to_string(found.count) + " rows have") +
+                std::string{" another winner in "} + used + ", a table for the same device" +
+                describe_order(*found.lost.from, *found.used.from) + ". For example, at " +
+                format_row(*known.description, *found.lost.group, found.lost.row) + " '" +
+                found.lost.winner() + "' is fastest here, and '" + found.used.winner() +
+                "' there. Keep one table for each device: `switchyard merge` joins several");
+  }
+}
+
+}  // namespace tool

@@ -1,0 +1,30 @@
+// `switchyard check --run`: runs the variants of manifests on this machine and judges their results as `tune`
+// does, without timing them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "check/findings.hpp"
+#include "command.hpp"
+
+namespace tool {
+
+struct run_settings {
+  std::vector<std::string> at;  ///< "axis=1,2,8" words of the problems; empty: small ones
+  double limit_seconds = 30;
+};
+
+/// What became of the variants that were to run.
+struct run_counts {
+  std::size_t judged = 0;
+  std::size_t faulty = 0;
+  std::size_t not_run = 0;
+};
+
+/// Reports an error for each variant that is faulty, and a warning for each that could not be run. Throws
+/// usage_error.
+[[nodiscard]] run_counts run_variants(const checked_files& files, const run_settings& settings,
+                                      const session& session, report& out);
+
+}  // namespace tool

@@ -1,0 +1,29 @@
+// Whether a table has rows, or was measured by runs, that another one does not have.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <switchyard/files/table.hpp>
+
+#include "tables/table_files.hpp"
+
+namespace tool {
+
+struct named_row {
+  std::string content;                           ///< times, blobs, preference and uncertainty, as text
+  const switchyard::row_group* group = nullptr;  ///< of the table
+};
+
+/// A table's rows by names that are equal for rows of the same type and sizes, in whatever order their axes
+/// are listed.
+using named_rows = std::map<std::string, named_row>;
+
+[[nodiscard]] named_rows name_rows(const table_file& of);
+
+/// Whether all rows of one table, with their times, and the runs that measured them are in another one of the
+/// same operator and device. A table contains itself.
+[[nodiscard]] bool contains(const table_file& whole, const named_rows& its_rows, const table_file& part,
+                            const named_rows& part_rows);
+
+}  // namespace tool

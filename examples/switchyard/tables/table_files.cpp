@@ -1,0 +1,151 @@
+#include "tables/table_files.hpp"
+
+#include <cstdio>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
+#include <switchyard/files/read_measurement.hpp>
+#include <switchyard/files/read_table.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/problem/problem.hpp>
+
+namespace sy = switchyard;
+
+namespace tool {
+
+table_file read_table_file(const std::string& path) {
+  const std::string text = sy::read_file(path, sy::max_json_bytes);
+  const nlohmann::json document = sy::parse_json(text, path);
+  const sy::json_place file{document, path};
+  sy::check_schema(file, "table");
+  const auto name = file.at("operator");
+  table_file out;
+  out.known = &operator_of(name.string(), document);
+  sy::warnings warned;
+  out.content = sy::parse_table(text, path, out.op(), warned);
+  for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
+  if (warned.left_out > 0) {
+    std::fprintf(stderr, "switchyard: %s: and %zu more invalid entries\n", path.c_str(), warned.left_out);
+  }
+  out.measured = sy::read_measurements(document);
+  return out;
+}
+
+void learn_operators(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
+    if (!document.is_object() || !document.contains("operator") || !document["operator"].is_string())
+      continue;
+    static_cast<void>(operator_of(document["operator"].get<std::string>(), document));
+  }
+}
+
+table_file read_measured_table(const std::string& path) {
+  table_file out = read_table_file(path);
+  const std::size_t without = std::erase_if(out.content.groups, [](const auto& each) { return !each.timed; });
+  if (without > 0) {
+    std::fprintf(stderr, "switchyard: %s: %zu groups list winners without times; they are left out\n",
+                 path.c_str(), without);
+  }
+  return out;
+}
+
+std::vector<std::int64_t> problem_of_row(const sy::operator_description& op, const sy::row_group& group,
+                                         std::size_t row) {
+  std::vector<std::int64_t> out(op.axes.size());
+  for (const sy::axis_value& each : group.type) out[each.axis] = each.value;
+  for (std::size_t i = 0; i < group.axes.size(); ++i) out[group.axes[i]] = group.coordinates(row)[i];
+  return out;
+}
+
+std::string format_row(const sy::operator_description& op, const sy::row_group& group, std::size_t row) {
+  std::string out;
+  const auto add = [&](std::uint32_t axis, std::int64_t value) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[axis].name} + "=" +
+           sy::format_value(op.axes[axis], value);
+  };
+  for (const sy::axis_value& each : group.type) add(each.axis, each.value);
+  for (std::size_t i = 0; i < group.axes.size(); ++i) add(group.axes[i], group.coordinates(row)[i]);
+  return out;
+}
+
+std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table_file*>& tables,
+                                                   const sy::selector& installed) {
+  auto out = std::make_shared<sy::manifest>();
+  const table_file& first = *tables.front();
+  out->path = first.content.path;
+  out->target = {first.content.device.backend, first.content.device.arch};
+  // Tables may name very many.
+  std::unordered_map<std::string_view, std::vector<const sy::variant*>> costs;
+  for (const sy::candidate& each : installed.candidates) costs[each.variant->id].push_back(each.variant);
+  std::unordered_set<std::string> known;
+  const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
+    std::string key = id;
+    for (const sy::axis_value& each : type)
+      key += "\n" + std::to_string(each.axis) + "=" + std::to_string(each.value);
+    if (!known.insert(std::move(key)).second) return;
+    sy::variant& variant = out->variants.emplace_back();
+    variant.id = id;
+    variant.type = type;
+    const auto candidates = costs.find(id);
+    if (candidates == costs.end()) return;
+    for (const sy::variant* const each : candidates->second) {
+      if (contradict(each->type, type)) continue;
+      variant.cost = each->cost;
+      return;
+    }
+  };
+  for (const table_file* table : tables) {
+    for (const sy::row_group& group : table->content.groups) {
+      for (const std::string& id : group.ids) add(id, group.type);
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<const sy::selector> installed_rules(sy::catalog& catalog, const sy::operator_description& op,
+                                                    const sy::device_properties& device) {
+  std::vector<std::string> ignored;
+  const auto files = catalog.files(op);
+  return sy::build_selector(
+      {files.described != nullptr ? files.described : &op, device, files.manifests, {}, {}, {}}, ignored);
+}
+
+std::shared_ptr<const sy::selector> rules_of(const table_file& table,
+                                             const std::shared_ptr<const sy::manifest>& variants) {
+  std::vector<std::string> ignored;  // denials of variants that no row has
+  return sy::build_selector({&table.op(),
+                             table.content.device,
+                             {variants},
+                             {},
+                             {std::make_shared<const sy::table>(table.content)},
+                             {}},
+                            ignored);
+}
+
+double time_of(const sy::row_group& group, std::size_t row, const std::string& id) {
+  for (const sy::measured_time& each : group.row_times(row)) {
+    if (group.ids[each.variant] == id) return static_cast<double>(each.microseconds);
+  }
+  return 0;
+}
+
+std::string device_difference(const table_file& a, const table_file& b) {
+  const auto describe = [](const sy::device_properties& device) {
+    if (device.name.empty()) return std::string{"any device"};
+    return device.name + " (" + device.backend + " " + device.arch + ", " +
+           std::to_string(device.attribute("multiprocessors")) + " multiprocessors)";
+  };
+  const std::string first = describe(a.content.device);
+  const std::string second = describe(b.content.device);
+  if (first == second) return {};
+  return a.content.path + " is of " + first + ", " + b.content.path + " of " + second;
+}
+
+}  // namespace tool

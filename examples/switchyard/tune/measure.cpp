@@ -1,0 +1,355 @@
+#include "tune/measure.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <unistd.h>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include <switchyard/error.hpp>
+#include <switchyard/problem/problem.hpp>
+
+namespace sy = switchyard;
+using nlohmann::json;
+
+namespace tool {
+
+namespace {
+
+/// Each old content of results twice.
+constexpr std::size_t least_judged_runs = 6;
+
+std::atomic<bool> was_interrupted{false};
+std::atomic<int> signal_number{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+extern "C" void note_signal(int number) {
+  // Another one of the same kind ends the program at once: the journal loses nothing by it.
+  if (was_interrupted.exchange(true)) ::_exit(128 + number);
+  signal_number = number;
+}
+
+/// "1%" or "0.01" as a share. Throws usage_error.
+[[nodiscard]] double require_share(const std::string& option, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  const std::string unit{stop, end};
+  if (unit == "%") value /= 100;
+  if (problem != std::errc{} || (!unit.empty() && unit != "%") || !(value > 0 && value < 1)) {
+    throw usage_error{option + ": expected a share such as 1% or 0.01, got '" + text + "'"};
+  }
+  return value;
+}
+
+}  // namespace
+
+double require_duration(const std::string& option, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  const std::string unit{stop, end};
+  const double factor = unit.empty() || unit == "s"    ? 1
+                        : unit == "m" || unit == "min" ? 60
+                        : unit == "h"                  ? 3600
+                                                       : 0;
+  if (problem != std::errc{} || factor == 0 || !(value > 0)) {
+    throw usage_error{option + ": expected a time such as 90s, 10m or 2h, got '" + text + "'"};
+  }
+  return value * factor;
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = &note_signal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): a worker that died shows in the write
+}
+
+const std::atomic<bool>& interrupted() noexcept {
+  return was_interrupted;
+}
+
+int status_interrupted() noexcept {
+  return 128 + signal_number;
+}
+
+void add_measure_options(CLI::App& command, measure_settings& settings, measure_arguments& arguments) {
+  command.add_option(
+      "--devices", settings.devices,
+      "all, host, or numbers such as 0,1: problems are distributed over them. Default: the first");
+  command.add_option("--limit", arguments.limit, "Give up a variant that does not answer within this time")
+      ->capture_default_str();
+  command
+      .add_option("--confidence", arguments.confidence,
+                  "Sample until the median is 95 % certain to this share of it")
+      ->capture_default_str();
+  command.add_option("--samples", settings.samples, "Maximum number of samples of a variant")
+      ->capture_default_str()
+      ->check(CLI::Range(6, 1000));
+  command
+      .add_option(
+          "--judged-runs", settings.judged_runs,
+          "Compare so many results of a variant that was among the fastest, for at most 0.5 s. A fault "
+          "in one run of 100 shows in 300 with 95 %")
+      ->capture_default_str()
+      ->check(CLI::Range(least_judged_runs, std::size_t{100'000}));
+  command
+      .add_option("--drift", arguments.drift,
+                  "Measure a problem again if its first variant changed by more by the end")
+      ->capture_default_str();
+  command
+      .add_option("--cache", settings.cache,
+                  "rotating: tensors take turns past the cache; cold: it is flushed before each call; warm")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"rotating", "cold", "warm"}));
+}
+
+void read_measure_options(measure_settings& settings, const measure_arguments& arguments) {
+  settings.confidence = require_share("--confidence", arguments.confidence);
+  settings.drift = require_share("--drift", arguments.drift);
+  settings.limit_seconds = require_duration("--limit", arguments.limit);
+}
+
+round_options final_round(const measure_settings& settings) {
+  return {sy::tune::least_samples, std::max(settings.samples, sy::tune::least_samples), 1000, 2000, true};
+}
+
+json extent_to_json(const sy::tune::checked_extent& of) {
+  json out{{"rows", of.rows}, {"of", of.all_rows}};
+  if (!of.smaller.empty()) out["smaller"] = of.smaller;
+  return out;
+}
+
+void measuring_worker::begin(const tuning_problem& problem) {
+  problem_ = &problem;
+  ready_ = false;
+  checked_.clear();
+  judged_.clear();
+  set_up();
+  require_asked();
+}
+
+template <class Step>
+auto measuring_worker::with_second_chance(const serving& variant, const Step& step) {
+  try {
+    return step();
+  } catch (const worker_lost& lost) {
+    if (lost.why() == worker_lost::kind::interrupted || ran_alone(variant)) throw;
+  }
+  checked_.erase(variant.id);
+  judged_.erase(variant.id);
+  drop_process();
+  return step();
+}
+
+measured_variant measuring_worker::time(const serving& variant, const round_options& options, double best) {
+  return with_second_chance(variant, [&] { return time_once(variant, options, best); });
+}
+
+void measuring_worker::judge(const serving& variant) {
+  with_second_chance(variant, [&] {
+    check(variant);
+    if (const std::string wrong = find_mistake(variant, settings_.judged_runs); !wrong.empty())
+      throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
+  });
+}
+
+measured_variant measuring_worker::time_once(const serving& variant, const round_options& options,
+                                             double best) {
+  try {
+    check(variant);
+    const json answer = require_answer(variant, {{"time", variant.id},
+                                                 {"samples", options.samples},
+                                                 {"most_samples", options.most_samples},
+                                                 {"precision", settings_.confidence},
+                                                 {"sample_us", options.sample_us},
+                                                 {"warm_up_us", options.warm_up_us},
+                                                 {"cache", settings_.cache},
+                                                 {"best", best}});
+    measured_variant out{
+        {answer.at("us").get<double>(), answer.at("low").get<double>(), answer.at("high").get<double>(),
+         answer.at("spread").get<double>(), answer.at("samples").get<std::size_t>()},
+        json::object()};
+    if (!(out.time.microseconds > 0)) throw worker_lost{worker_lost::kind::garbage, "it took no time"};
+    for (const char* const name : {"clock_mhz", "memory_clock_mhz", "celsius", "slowdowns"}) {
+      if (answer.contains(name)) out.clocks[name] = answer.at(name);
+    }
+    if (options.final) check_again(variant);
+    return out;
+  } catch (const json::exception& problem) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage, std::string{"incomplete answer: "} + problem.what()};
+  }
+}
+
+measuring_worker::seconds measuring_worker::limit(double factor) const {
+  const seconds own{settings_.limit_seconds * factor};
+  if (!deadline_) return own;
+  // A step that was begun in time may end a little late, and no more.
+  const seconds left = *deadline_ - clock::now();
+  return std::min(own, std::max(left, seconds{0}) + seconds{2});
+}
+
+void measuring_worker::require_time() const {
+  if (interrupted_) throw worker_lost{worker_lost::kind::interrupted, "interrupted"};
+  if (deadline_ && clock::now() >= *deadline_) throw out_of_time{};
+}
+
+/// An answer, or what the budget's end makes of its absence.
+json measuring_worker::ask(const json& request, double factor) {
+  try {
+    return worker_.ask(request, limit(factor));
+  } catch (const worker_lost& lost) {
+    ready_ = false;
+    if (lost.why() == worker_lost::kind::hang) require_time();
+    throw;
+  }
+}
+
+/// Makes the worker hold the problem.
+void measuring_worker::set_up() {
+  if (ready_) return;
+  require_time();
+  setting_up_();
+  json axes = json::object();
+  for (const auto& [axis, value] : problem_->axes) axes[std::string{op_.axes[axis].name}] = value;
+  json answer;
+  if (!worker_.running()) ran_.clear();
+  // What a variant did that ran before costs no problem: it is set up once more, in a fresh process.
+  const bool may_be_spoilt = !ran_.empty();
+  try {
+    worker_.start(seconds{60});
+    // The reference is computed here, and a large problem's tensors are filled.
+    answer = ask({{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}}, 6);
+  } catch (const worker_lost& lost) {
+    if (lost.why() == worker_lost::kind::interrupted) throw;
+    if (may_be_spoilt && lost.why() == worker_lost::kind::crash) return set_up();
+    throw left_out{std::string{"the process died while setting it up: "} + lost.what()};
+  }
+  if (answer.contains("changed")) {
+    drop_process();
+    if (may_be_spoilt) return set_up();
+    throw left_out{"the process changed while setting it up: " + answer.at("changed").get<std::string>()};
+  }
+  if (answer.contains("error")) throw left_out{answer.at("error").get<std::string>()};
+  // The worker has read its files by itself: axes that files add may have other numbers there.
+  const auto values = answer.at("problem").get<std::vector<std::int64_t>>();
+  const auto added = answer.at("added").get<std::vector<std::string>>();
+  const std::size_t own = op_.own_axes();
+  const auto axis_of = [&](std::size_t axis) {
+    return axis < own ? static_cast<std::uint32_t>(axis) : require_axis(op_, added.at(axis - own));
+  };
+  for (const std::string& each : added) static_cast<void>(require_axis(op_, each));
+  full_.assign(op_.axes.size(), 0);
+  for (std::size_t i = 0; i < values.size(); ++i) full_.at(axis_of(i)) = values[i];
+  const json& checked = answer.at("checked");
+  checks_ = {checked.at("rows").get<std::int64_t>(), checked.at("of").get<std::int64_t>(),
+             checked.value("smaller", std::string{})};
+  serving_.clear();
+  for (const json& each : answer.at("variants")) {
+    serving next{each.at("id").get<std::string>(), each.at("blob").get<std::string>(), {}};
+    for (const json& axis : each.at("type"))
+      next.type.push_back({axis_of(axis.at(0).get<std::uint32_t>()), axis.at(1).get<std::int64_t>()});
+    std::sort(next.type.begin(), next.type.end(),
+              [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
+    serving_.push_back(std::move(next));
+  }
+  ready_ = true;
+}
+
+/// A workload makes calls of one layout; a problem of another one cannot be had from it.
+void measuring_worker::require_asked() const {
+  for (const auto& [axis, value] : problem_->axes) {
+    if (full_[axis] == value) continue;
+    const sy::axis_description& of = op_.axes[axis];
+    throw left_out{"the tuner's calls have " + std::string{of.name} + "=" +
+                   sy::format_value(of, full_[axis]) + " where " + sy::format_value(of, value) +
+                   " is asked for; its workload makes no such calls"};
+  }
+}
+
+/// Before a variant is timed for a problem, once.
+void measuring_worker::check(const serving& variant) {
+  if (checked_.contains(variant.id)) return;
+  if (const std::string wrong = find_mistake(variant, 1); !wrong.empty())
+    throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
+  checked_.insert(variant.id);
+}
+
+/// After its times were taken: thoroughly once for a problem, and shortly where it is timed again.
+void measuring_worker::check_again(const serving& variant) {
+  const bool first = judged_.insert(variant.id).second;
+  if (const std::string wrong = find_mistake(variant, first ? settings_.judged_runs : least_judged_runs);
+      !wrong.empty()) {
+    checked_.erase(variant.id);
+    throw worker_lost{worker_lost::kind::garbage,
+                      "right before it was timed, wrong results afterwards: " + wrong};
+  }
+}
+
+/// What is wrong with a variant's results; empty when nothing is.
+std::string measuring_worker::find_mistake(const serving& variant, std::size_t runs) {
+  const json answer = require_answer(variant, {{"check", variant.id}, {"runs", runs}});
+  auto wrong = answer.at("wrong").get<std::string>();
+  // Such a kernel may have written anywhere: the next one gets fresh tensors.
+  if (!wrong.empty()) drop_process();
+  return wrong;
+}
+
+/// A variant that leaves threads running may end its process with one, or change it, a little later. Once for
+/// each: libraries keep threads for the next call.
+void measuring_worker::outlive(const serving& variant) {
+  constexpr double long_enough = 1.5;  // seconds
+  if (outlived_.contains(variant.id + " " + variant.blob)) return;
+  json answer;
+  try {
+    answer = ask({{"outlive", long_enough}});
+  } catch (const worker_lost& lost) {
+    if (lost.why() != worker_lost::kind::crash) throw;
+    throw worker_lost{worker_lost::kind::crash, std::string{"a thread that it left running: "} + lost.what()};
+  }
+  if (answer.contains("changed")) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage,
+                      "a thread that it left running changes the state of its process: " +
+                          answer.at("changed").get<std::string>()};
+  }
+  outlived_.insert(variant.id + " " + variant.blob);
+}
+
+bool measuring_worker::ran_alone(const serving& variant) const {
+  return ran_.empty() || (ran_.size() == 1 && ran_.contains(variant.id));
+}
+
+/// An answer that is no error. Errors of the device end the worker: nothing works after some of them.
+json measuring_worker::require_answer(const serving& variant, const json& request) {
+  require_time();
+  set_up();
+  ran_.insert(variant.id);
+  json answer = ask(request);
+  if (answer.contains("changed")) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::garbage,
+                      "changes the state of its process: " + answer.at("changed").get<std::string>()};
+  }
+  if (answer.contains("threads")) outlive(variant);
+  if (!answer.contains("error")) return answer;
+  const auto code = static_cast<sy::error_code>(answer.at("code").get<int>());
+  const auto text = answer.at("error").get<std::string>();
+  if (code == sy::error_code::launch_failed || code == sy::error_code::driver_failed) {
+    drop_process();
+    throw worker_lost{worker_lost::kind::crash, text};
+  }
+  throw not_measured{text};
+}
+
+void measuring_worker::drop_process() noexcept {
+  worker_.kill();
+  ready_ = false;
+}
+
+}  // namespace tool

@@ -1,0 +1,277 @@
+#include "tune/problems.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/measuring/coverage.hpp>
+
+#include "command.hpp"
+#include "record_line.hpp"
+
+namespace sy = switchyard;
+using nlohmann::json;
+
+namespace tool {
+
+namespace {
+
+constexpr std::size_t most_problems = 20'000;
+constexpr std::size_t longest_recording = std::size_t{256} << 20U;
+
+[[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word) {
+  std::int64_t value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || stop != text.data() + text.size() || text.empty()) {
+    throw usage_error{"in '" + word + "', '" + text +
+                      "' is not an integer; a range is first..last*factor or first..last+step"};
+  }
+  return value;
+}
+
+/// "128..8192*2": 128, 256, ... and the last value, even where the factor steps over it.
+void add_range(const std::string& text, const std::string& word, std::vector<std::int64_t>& out) {
+  const std::size_t dots = text.find("..");
+  const std::size_t sign = text.find_first_of("*+", dots + 2);
+  if (sign == std::string::npos) {
+    throw usage_error{"in '" + word + "', the range '" + text +
+                      "' needs a step: first..last*factor or first..last+step"};
+  }
+  const std::int64_t first = require_integer(text.substr(0, dots), word);
+  const std::int64_t last = require_integer(text.substr(dots + 2, sign - dots - 2), word);
+  if (first > last) throw usage_error{"in '" + word + "', the range '" + text + "' ends before it begins"};
+  const std::string by = text.substr(sign + 1);
+  std::vector<std::int64_t> values;
+  if (text[sign] == '+') {
+    const std::int64_t step = require_integer(by, word);
+    if (step < 1) throw usage_error{"in '" + word + "', the step must be at least 1"};
+    for (std::int64_t at = first; at < last && values.size() <= most_problems; at += step)
+      values.push_back(at);
+  } else {
+    char* stop = nullptr;
+    const double factor = std::strtod(by.c_str(), &stop);
+    if (by.empty() || *stop != '\0' || !(factor > 1)) {
+      throw usage_error{"in '" + word + "', the factor must be a number above 1, got '" + by + "'"};
+    }
+    if (first < 1) throw usage_error{"in '" + word + "', a range with a factor begins at 1 or more"};
+    auto at = static_cast<double>(first);
+    while (at < static_cast<double>(last) - 0.5) {
+      const auto value = static_cast<std::int64_t>(std::llround(at));
+      if (values.empty() || value != values.back()) values.push_back(value);
+      if (values.size() > most_problems) break;
+      at *= factor;
+    }
+  }
+  values.push_back(last);
+  out.insert(out.end(), values.begin(), values.end());
+}
+
+struct axis_values {
+  std::uint32_t axis;
+  std::vector<std::int64_t> values;
+};
+
+[[nodiscard]] axis_values parse_word(const sy::operator_description& op, const std::string& word) {
+  const std::size_t equals = word.rfind('=');  // a condition on arguments has others before
+  if (equals == std::string::npos || equals == 0) {
+    throw usage_error{"expected axis=value,value... or axis=first..last*factor, got '" + word + "'"};
+  }
+  axis_values out{require_axis(op, word.substr(0, equals)), {}};
+  for (std::size_t begin = equals + 1; begin <= word.size();) {
+    const std::size_t end = std::min(word.find(',', begin), word.size());
+    const std::string text = word.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t before = out.values.size();
+    if (text.find("..") != std::string::npos) {
+      add_range(text, word, out.values);
+      if (out.values.back() < 0 || out.values[before] < 0) {
+        std::string wrong = "in '";
+        wrong.append(word).append("', the range '").append(text);
+        throw usage_error{wrong.append("' has negative values; a size is 0 or more")};
+      }
+    } else {
+      out.values.push_back(require_value(op.axes[out.axis], text));
+    }
+  }
+  std::vector<std::int64_t> once;
+  for (const std::int64_t each : out.values) {
+    if (std::find(once.begin(), once.end(), each) == once.end()) once.push_back(each);
+  }
+  out.values = std::move(once);
+  return out;
+}
+
+/// Calls `each(line number, line)` for every line of a recording that is not blank.
+void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& each) {
+  std::size_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) each(number, line);
+  }
+}
+
+}  // namespace
+
+std::string tuning_problem::text(const sy::operator_description& op) const {
+  std::string out;
+  for (const auto& [axis, value] : axes) {
+    if (!out.empty()) out += ' ';
+    out += std::string{op.axes[axis].name} + "=" + sy::format_value(op.axes[axis], value);
+  }
+  return out.empty() ? "the usual problem" : out;
+}
+
+void problem_list::add(tuning_problem each) {
+  std::string key = each.text(op_) + " of";
+  for (const sy::axis_value& of : each.type) key += " " + std::to_string(of.axis);
+  const auto [found, is_new] = known_.emplace(std::move(key), problems_.size());
+  if (!is_new) {
+    problems_[found->second].weight += each.weight;
+    return;
+  }
+  if (problems_.size() == most_problems) {
+    throw usage_error{"more than " + std::to_string(most_problems) +
+                      " problems; measure fewer, or use several tables"};
+  }
+  problems_.push_back(std::move(each));
+}
+
+void problem_list::add_grid(const std::vector<std::string>& words) {
+  std::vector<axis_values> grid;
+  for (const std::string& word : words) {
+    grid.push_back(parse_word(op_, word));
+    const auto same = std::count_if(grid.begin(), grid.end(),
+                                    [&](const axis_values& each) { return each.axis == grid.back().axis; });
+    if (same > 1) {
+      throw usage_error{"axis '" + std::string{op_.axes[grid.back().axis].name} +
+                        "' is given twice, the second time in '" + word + "'; list its values after one '='"};
+    }
+  }
+  std::vector<std::size_t> digits(grid.size());
+  for (;;) {
+    tuning_problem each;
+    for (std::size_t i = 0; i < grid.size(); ++i) {
+      each.axes[grid[i].axis] = grid[i].values[digits[i]];
+      if (op_.axes[grid[i].axis].kind == sy::axis_kind::type)
+        each.type.push_back({grid[i].axis, grid[i].values[digits[i]]});
+    }
+    std::sort(each.type.begin(), each.type.end(),
+              [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
+    add(std::move(each));
+    std::size_t i = 0;
+    while (i < grid.size() && ++digits[i] == grid[i].values.size()) digits[i++] = 0;
+    if (i == grid.size()) break;
+  }
+}
+
+void problem_list::add_recording(const std::string& path) {
+  add_lines(sy::read_file(path, longest_recording), path);
+}
+
+void problem_list::add_lines(std::string_view recording, const std::string& path) {
+  std::size_t bad = 0;
+  std::string first_bad;
+  for_each_line(recording, [&](std::size_t number, std::string_view unparsed) {
+    const auto complain = [&](const std::string& why) {
+      if (bad++ == 0) first_bad = "line " + std::to_string(number) + ": " + why;
+    };
+    json line;
+    try {
+      line = parse_json_object<json>(unparsed);
+    } catch (const bad_line& wrong) {
+      return complain(wrong.what());
+    }
+    const auto name = line.find("operator");
+    const auto problem = line.find("problem");
+    if (name == line.end() || !name->is_string() || problem == line.end() || !problem->is_object())
+      return complain("'operator' or 'problem' is missing");
+    if (name->get<std::string>() != op_.name) return;
+    tuning_problem each;
+    if (const auto count = line.find("count"); count != line.end() && count->is_number())
+      each.weight = count->get<double>();
+    if (!(each.weight > 0)) return complain("'count' must be positive");
+    try {
+      for (const auto& [axis_name, value] : problem->items()) {
+        const std::uint32_t axis = require_axis(op_, axis_name);
+        const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+        if (!each.axes.emplace(axis, require_value(op_.axes[axis], text)).second) {
+          return complain("axis '" + std::string{op_.axes[axis].name} +
+                          "' is given twice, by its name and a former one; remove one of the two");
+        }
+        if (op_.axes[axis].kind == sy::axis_kind::type) each.type.push_back({axis, each.axes[axis]});
+      }
+    } catch (const usage_error& wrong) {
+      return complain(wrong.what());
+    }
+    std::sort(each.type.begin(), each.type.end(),
+              [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
+    add(std::move(each));
+  });
+  if (bad > 0) {
+    complaints_.push_back(path + ": " + std::to_string(bad) + " lines were skipped; " + first_bad);
+  }
+}
+
+void problem_list::add_table(const sy::table& of) {
+  for (const sy::row_group& group : of.groups) {
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      tuning_problem each;
+      each.type = group.type;
+      for (const sy::axis_value& axis : group.type) each.axes[axis.axis] = axis.value;
+      const auto at = group.coordinates(row);
+      for (std::size_t i = 0; i < at.size(); ++i) each.axes[group.axes[i]] = at[i];
+      add(std::move(each));
+    }
+  }
+}
+
+void problem_list::finish() {
+  std::map<std::vector<std::int64_t>, std::size_t> kinds;
+  std::vector<sy::tune::coverage_point> points;
+  for (const tuning_problem& each : problems_) {
+    sy::tune::coverage_point point;
+    point.weight = each.weight;
+    std::vector<std::int64_t> kind;
+    for (const auto& [axis, value] : each.axes) {
+      if (op_.axes[axis].kind == sy::axis_kind::type) {
+        kind.insert(kind.end(), {static_cast<std::int64_t>(axis), value});
+      } else {
+        kind.push_back(-1 - static_cast<std::int64_t>(axis));
+        point.at.push_back(std::log2(static_cast<double>(std::max<std::int64_t>(value, 1))));
+      }
+    }
+    point.kind = kinds.emplace(std::move(kind), kinds.size()).first->second;
+    points.push_back(std::move(point));
+  }
+  std::vector<tuning_problem> sorted;
+  for (const std::size_t each : sy::tune::coverage_order(points)) sorted.push_back(problems_[each]);
+  problems_ = std::move(sorted);
+}
+
+std::map<std::string, double> recorded_operators(const std::vector<std::string>& paths) {
+  std::map<std::string, double> out;
+  for (const std::string& path : paths) {
+    for_each_line(sy::read_file(path, longest_recording), [&out](std::size_t, std::string_view unparsed) {
+      const json line = json::parse(unparsed, nullptr, false);
+      if (!line.is_object() || !line.contains("operator") || !line["operator"].is_string()) return;
+      const auto count = line.find("count");
+      out[line["operator"].get<std::string>()] +=
+          count != line.end() && count->is_number() ? count->get<double>() : 1;
+    });
+  }
+  return out;
+}
+
+}  // namespace tool

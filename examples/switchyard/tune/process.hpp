@@ -1,0 +1,92 @@
+// The tuner's side of a measuring process: starts it, sends requests with a time limit, and restarts it when
+// it dies.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+
+#include "command.hpp"
+
+namespace tool {
+
+inline constexpr const char* worker_command = "tune-worker";
+
+/// A device by its place on this machine, so that another process opens the same one.
+struct device_place {
+  std::string backend;  ///< "cuda", "hip" or "host"
+  int ordinal = 0;
+
+  [[nodiscard]] std::string text() const { return backend + ":" + std::to_string(ordinal); }
+};
+
+/// "cuda:1". Throws usage_error.
+[[nodiscard]] device_place parse_device_place(const std::string& text);
+[[nodiscard]] switchyard::device open_device(const device_place& place);
+
+/// The places of the devices that --devices asks for: "all" or "" (the first), numbers, "host". Which devices
+/// there are is found out by a process of its own, so that the tuner itself holds none.
+[[nodiscard]] std::vector<device_place> require_devices(const std::string& wanted);
+
+/// Why a worker is gone, or of no use any more.
+class worker_lost : public std::runtime_error {
+ public:
+  enum class kind { crash, hang, garbage, interrupted };
+  worker_lost(kind why, const std::string& text) : std::runtime_error{text}, why_{why} {}
+  [[nodiscard]] kind why() const noexcept { return why_; }
+
+ private:
+  kind why_;
+};
+
+class worker_process {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  /// `interrupted`: waiting for an answer ends when it becomes true.
+  worker_process(const session& session, std::string operator_name, device_place place,
+                 const std::atomic<bool>& interrupted);
+  worker_process(const worker_process&) = delete;
+  worker_process& operator=(const worker_process&) = delete;
+  ~worker_process() { kill(); }
+
+  /// Starts the process where none runs. Throws switchyard::driver_error when it cannot measure at all.
+  void start(std::chrono::duration<double> limit);
+  [[nodiscard]] bool running() const noexcept { return pid_ > 0; }
+  void kill() noexcept;
+
+  /// Sends a request and waits for its answer. Throws worker_lost, and then the process is gone.
+  [[nodiscard]] nlohmann::json ask(const nlohmann::json& request, std::chrono::duration<double> limit);
+
+  /// What the process said of its device.
+  [[nodiscard]] const switchyard::device_properties& device() const noexcept { return device_; }
+  [[nodiscard]] const device_place& place() const noexcept { return place_; }
+
+ private:
+  [[nodiscard]] nlohmann::json wait(std::chrono::duration<double> limit);
+  [[noreturn]] void lose(worker_lost::kind why, const std::string& text);
+  [[nodiscard]] std::string how_it_ended() noexcept;
+  void read_output();
+  [[nodiscard]] std::string last_words();
+
+  std::vector<std::string> command_;
+  device_place place_;
+  const std::atomic<bool>& interrupted_;
+  switchyard::device_properties device_;
+  pid_t pid_ = -1;
+  int requests_ = -1;
+  int answers_ = -1;
+  int output_ = -1;  ///< what the process prints, of which the end is kept
+  std::string said_;
+  std::string pending_;
+};
+
+}  // namespace tool

@@ -1,0 +1,65 @@
+// One tuning run of one operator: distributes problems over measuring processes, and writes every result to
+// the journal and the table as it arrives.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/tune/measuring/shard.hpp>
+
+#include "command.hpp"
+#include "operators.hpp"
+#include "tune/measure.hpp"
+#include "tune/process.hpp"
+
+namespace tool {
+
+struct tune_settings {
+  std::string operator_name;
+  std::vector<std::string> words;
+  std::vector<std::string> recordings;
+  std::string refresh;  ///< a table whose rows are measured again
+  std::string output;
+  measure_settings how;
+  std::string shard;  ///< "0/4", or empty: what the launcher says
+  std::size_t most = 8;
+  std::optional<double> budget_seconds;        ///< for this operator, from when its devices are ready
+  std::optional<double> whole_budget_seconds;  ///< that no operator may exceed
+  bool exhaustive = false;
+  bool again = false;
+  bool deny = false;
+  bool retry_bad = false;
+};
+
+/// What became of a run.
+struct tune_outcome {
+  std::string table;
+  std::string journal;
+  std::size_t problems = 0;
+  std::size_t measured = 0;  ///< rows of this run
+  std::size_t before = 0;    ///< rows that were there already
+  std::size_t resumed = 0;   ///< times that an unfinished run left
+  std::size_t unsteady = 0;  ///< rows whose device drifted in every attempt
+  std::vector<std::string> left_out;
+  std::vector<std::string> bad;
+  std::size_t failures = 0;
+  double seconds = 0;
+  bool out_of_time = false;
+  bool interrupted = false;
+
+  [[nodiscard]] nlohmann::ordered_json json() const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Throws usage_error and switchyard::error. `interrupted` ends it soon, with everything kept.
+[[nodiscard]] tune_outcome tune(const session& session, const tune_settings& settings,
+                                const known_operator& known, const std::vector<device_place>& devices,
+                                const switchyard::tune::shard& part, const std::atomic<bool>& interrupted);
+
+}  // namespace tool

@@ -1,0 +1,255 @@
+// The measuring process: reads requests, one JSON object on each line, and answers each with one line. A
+// kernel that crashes costs only this process; tune_process.hpp is the other end.
+//
+//   (at the start)                             {"device": {...}, "pid": n}
+//   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
+//   {"check": "variant", "runs": n}            {"wrong": ""}
+//   {"time": "variant", "samples": n, ...}     {"us": t, "low": t, "high": t, ...}
+//   {"outlive": seconds}                       {} after that time
+//   any of them                                {"error": "text", "code": 211}
+//                                              {"changed": "what a kernel has changed about the process"}
+//                                              and "threads": true where new ones are left running
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <switchyard/device.hpp>
+#include <switchyard/operators/built_in.hpp>
+#include <switchyard/tune/measuring/device_state.hpp>
+
+#include "command.hpp"
+#include "operators.hpp"
+#include "tune/benches.hpp"
+#include "tune/measure.hpp"
+#include "tune/process.hpp"
+#include "tune/state.hpp"
+#include "tune/supervise.hpp"
+
+namespace sy = switchyard;
+using nlohmann::json;
+
+namespace tool {
+
+namespace {
+
+/// A program's own ones first.
+[[nodiscard]] std::vector<known_bench>& all_benches() {
+  static std::vector<known_bench> all = [] {
+    std::vector<known_bench> out;
+    sy::operators::built_in::for_each([&out]<class Operator>() { out.push_back(bench_of<Operator>()); });
+    return out;
+  }();
+  return all;
+}
+
+}  // namespace
+
+void add_benches(std::span<const sy::tool::own_operator> own) {
+  auto& all = all_benches();
+  for (const sy::tool::own_operator& each : own) {
+    const auto name = each.description->name;
+    std::erase_if(all, [name](const known_bench& other) { return other.operator_name == name; });
+    if (each.make_bench != nullptr) all.insert(all.begin(), {name, each.make_bench});
+  }
+}
+
+const known_bench* find_bench(std::string_view operator_name) {
+  for (const known_bench& each : all_benches()) {
+    if (each.operator_name == operator_name) return &each;
+  }
+  return nullptr;
+}
+
+std::vector<std::string_view> bench_names() {
+  std::vector<std::string_view> out;
+  for (const known_bench& each : all_benches()) out.push_back(each.operator_name);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+namespace {
+
+struct worker_arguments {
+  std::string operator_name;
+  std::string device;
+  int requests = -1;
+  int answers = -1;
+};
+
+/// Lines in, lines out.
+class line_channel {
+ public:
+  line_channel(int in, int out) : in_{in}, out_{out} {}
+
+  /// False at the end of input.
+  bool read(std::string& line) {
+    for (;;) {
+      if (const std::size_t end = pending_.find('\n'); end != std::string::npos) {
+        line = pending_.substr(0, end);
+        pending_.erase(0, end + 1);
+        return true;
+      }
+      char buffer[4096];  // NOLINT(modernize-avoid-c-arrays): for read
+      const ssize_t got = ::read(in_, buffer, sizeof buffer);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      pending_.append(buffer, static_cast<std::size_t>(got));
+    }
+  }
+
+  void write(const json& answer) {
+    const std::string line = answer.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    std::string_view rest = line;
+    while (!rest.empty()) {
+      const ssize_t written = ::write(out_, rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) std::_Exit(status_error);  // nobody listens any more
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
+ private:
+  int in_;
+  int out_;
+  std::string pending_;
+};
+
+[[nodiscard]] json describe_device(const sy::device& device) {
+  const sy::device_properties& properties = device.properties();
+  json out{{"backend", properties.backend}, {"arch", properties.arch}, {"name", properties.name}};
+  for (const std::string_view name : sy::attribute_names) {
+    if (properties.attribute(name) != 0) out[std::string{name}] = properties.attribute(name);
+  }
+  return out;
+}
+
+[[nodiscard]] sy::tune::cache_state cache_named(const std::string& name) {
+  return name == "cold"   ? sy::tune::cache_state::cold
+         : name == "warm" ? sy::tune::cache_state::warm
+                          : sy::tune::cache_state::rotating;
+}
+
+[[nodiscard]] json set_up(sy::tune::bench& bench, const json& request) {
+  sy::tune::request want;
+  for (const auto& [axis, value] : request.at("set_up").items()) want.set(axis, value.get<std::int64_t>());
+  const auto made = bench.set_up(want, cache_named(request.at("cache").get<std::string>()),
+                                 request.at("seed").get<std::uint64_t>());
+  json variants = json::array();
+  for (const auto& each : made.variants) {
+    json type = json::array();
+    for (const sy::axis_value& axis : each.type) type.push_back({axis.axis, axis.value});
+    variants.push_back({{"id", each.id}, {"blob", each.blob}, {"type", type}});
+  }
+  json added = json::array();
+  const sy::operator_description& op = bench.description();
+  for (const sy::axis_description& each : op.axes.subspan(op.own_axes()))
+    added.push_back(std::string{each.name});
+  return {{"problem", made.problem}, {"added", added},      {"variants", variants},
+          {"bytes", made.bytes},     {"flops", made.flops}, {"checked", extent_to_json(made.checked)}};
+}
+
+[[nodiscard]] json time(sy::tune::bench& bench, const json& request, const sy::tune::state_reader& state) {
+  sy::tune::timing_options options;
+  options.samples = request.at("samples").get<std::size_t>();
+  options.most_samples = request.at("most_samples").get<std::size_t>();
+  options.precision = request.at("precision").get<double>();
+  options.sample_us = request.at("sample_us").get<double>();
+  options.warm_up_us = request.at("warm_up_us").get<double>();
+  options.cache = cache_named(request.at("cache").get<std::string>());
+  const auto found =
+      bench.time(request.at("time").get<std::string>(), options, request.at("best").get<double>());
+  json out{{"us", found.microseconds},
+           {"low", found.low},
+           {"high", found.high},
+           {"spread", found.spread},
+           {"samples", found.samples}};
+  if (const auto now = state.read()) {
+    out["clock_mhz"] = now->clock_mhz;
+    out["memory_clock_mhz"] = now->memory_clock_mhz;
+    out["celsius"] = now->celsius;
+    out["slowdowns"] = now->slowdowns;
+  }
+  return out;
+}
+
+void run(const worker_arguments& arguments, const session& session) {
+  split_off_worker(arguments.requests, arguments.answers);
+  // The tuner answers for interruptions, and a kernel that dies leaves no core behind.
+  std::signal(SIGINT, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
+  // A signal is what it died of, whatever handlers a library or a sanitizer brings.
+  for (const int each : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    std::signal(each, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for these signals
+  }
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  line_channel channel{arguments.requests, arguments.answers};
+  const device_place place = parse_device_place(arguments.device);
+  sy::catalog catalog{session.options()};
+  const sy::device device = open_device(place);
+  if (arguments.operator_name.empty()) {  // asked only what the device is
+    channel.write({{"device", describe_device(device)}, {"pid", ::getpid()}});
+    return;
+  }
+  const known_bench* const known = find_bench(arguments.operator_name);
+  if (known == nullptr) throw usage_error{unknown_operator_text(arguments.operator_name)};
+  const auto bench = known->make(catalog, device);
+  const sy::tune::state_reader state{place.backend == "cuda" ? place.ordinal : -1};
+  channel.write({{"device", describe_device(device)}, {"pid", ::getpid()}});
+  for (std::string line; channel.read(line);) {
+    json answer;
+    const process_state before = process_state::now();
+    try {
+      const json request = json::parse(line);
+      if (request.contains("set_up")) {
+        answer = set_up(*bench, request);
+      } else if (request.contains("check")) {
+        answer = {{"wrong", bench->check(request.at("check").get<std::string>(),
+                                         request.at("runs").get<std::size_t>())}};
+      } else if (request.contains("outlive")) {
+        std::this_thread::sleep_for(std::chrono::duration<double>{request.at("outlive").get<double>()});
+        answer = json::object();
+      } else {
+        answer = time(*bench, request, state);
+      }
+    } catch (const sy::error& problem) {
+      answer = {{"error", problem.what()}, {"code", static_cast<int>(problem.code())}};
+    } catch (const std::bad_alloc&) {
+      answer = {{"error", "the host has not enough memory for this problem"},
+                {"code", static_cast<int>(sy::error_code::out_of_memory)}};
+    }
+    // A driver of a GPU starts threads and may set limits of its own, and no kernel there can.
+    if (place.backend == "host") {
+      const process_state after = process_state::now();
+      if (const std::string changed = after.changed_since(before); !changed.empty())
+        answer = {{"changed", changed}};
+      if (after.has_more_threads_than(before)) answer["threads"] = true;
+    }
+    channel.write(answer);
+  }
+  // Modules of kernels that misbehaved are not unloaded: the process ends here.
+  std::_Exit(status_ok);
+}
+
+}  // namespace
+
+void add_tune_worker(CLI::App& app, session& session) {
+  const auto arguments = std::make_shared<worker_arguments>();
+  CLI::App* const command = app.add_subcommand(worker_command, "Internal: measures for `tune`");
+  command->group("");  // not listed
+  command->add_option("--operator", arguments->operator_name);
+  command->add_option("--device", arguments->device)->required();
+  command->add_option("--requests", arguments->requests)->required();
+  command->add_option("--answers", arguments->answers)->required();
+  command->callback([arguments, &session] { run(*arguments, session); });
+}
+
+}  // namespace tool

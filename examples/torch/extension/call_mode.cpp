@@ -1,0 +1,61 @@
+#include "call_mode.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/choosing/explain.hpp>
+
+namespace switchyard_torch {
+
+namespace {
+
+thread_local std::string explanations;  // JSON objects, one a line
+
+[[nodiscard]] nlohmann::ordered_json to_json(const switchyard::candidate_report& each) {
+  return {{"variant", each.variant},       {"target", each.target},     {"config", each.config},
+          {"admissible", each.admissible}, {"obstacle", each.obstacle}, {"microseconds", each.microseconds}};
+}
+
+}  // namespace
+
+purpose& current_purpose() noexcept {
+  thread_local purpose now = purpose::launch;
+  return now;
+}
+
+void keep_explanation(const switchyard::explanation& why) {
+  nlohmann::ordered_json out;
+  out["operator"] = why.operator_name;
+  out["problem"] = why.problem;
+  out["device"] = why.device;
+  out["variant"] = why.variant;
+  out["config"] = why.config;
+  out["target"] = why.target;
+  out["reason"] = to_string(why.chosen.why);
+  out["sentence"] = to_string(why);
+  out["microseconds"] = why.chosen.microseconds;
+  out["stale"] = why.chosen.stale;
+  out["manifest"] = why.manifest;
+  out["table"] = why.table;
+  out["row"] = why.row_at;
+  out["launches"] = why.launches;
+  out["candidates"] = nlohmann::ordered_json::array();
+  for (const auto& each : why.candidates) out["candidates"].push_back(to_json(each));
+  explanations += out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace switchyard_torch
+
+extern "C" {
+
+/// Sets what the calling thread's calls do: 0 launch, 1 explain, 2 prepare.
+__attribute__((visibility("default"))) void switchyard_torch_set_purpose(int value) {
+  switchyard_torch::current_purpose() = static_cast<switchyard_torch::purpose>(value);
+  switchyard_torch::explanations.clear();
+}
+
+/// The calling thread's explanations since its purpose was set, one JSON object a line. Valid until the next
+/// call of either function on this thread.
+__attribute__((visibility("default"))) const char* switchyard_torch_explanations() {
+  return switchyard_torch::explanations.c_str();
+}
+}

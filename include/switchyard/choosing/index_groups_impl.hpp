@@ -1,0 +1,308 @@
+// The bodies of bind_groups.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/build_row_index.hpp>
+#include <switchyard/choosing/candidate_ids.hpp>
+#include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/find_uncompared.hpp>
+#include <switchyard/choosing/index_groups.hpp>
+#include <switchyard/choosing/indexed_group.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
+#include <switchyard/expression/build_joint_program.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/expression/joint_program.hpp>
+#include <switchyard/files/add_measured.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace detail {
+
+SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
+  std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
+  for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
+    const ranked_table& ranked = ranked_[t];
+    for (const row_group& rows : ranked.source->groups) {
+      if (rows.axes.size() > max_dimensions) {
+        warned_.push_back(ranked.source->path + ": /groups/" + std::to_string(rows.source_group) +
+                          ": a group has at most " + std::to_string(max_dimensions) +
+                          " axes; it is not used");
+        continue;
+      }
+      if (!knows(rows)) continue;
+      bound_group* into = nullptr;
+      std::size_t number = groups_.size();
+      if (ranked.rank == table_rank::this_device)
+        number = here.try_emplace(kind_of(rows), groups_.size()).first->second;
+      if (number < groups_.size()) {
+        into = &groups_[number];
+      } else {
+        known_.emplace_back();
+        programs_.emplace_back();
+        into = &groups_.emplace_back();
+        into->type = rows.type;
+        into->axes = rows.axes;
+        into->rank = ranked.rank;
+        into->timed = rows.timed;
+        into->first = {t, rows.source_group, 0};
+        into->neighbours = ranked.source->match.neighbours;
+        into->envelope = ranked.source->match.envelope;
+        add_dimensions(*into, ranked.source->match, programs_.back());
+      }
+      for (const measured_values& each : rows.measured_with) {
+        // A condition that was added after these rules excludes none of their variants.
+        if (each.axis < set_.op->axes.size()) add_measured(into->measured_with, each.axis, each.values);
+      }
+      add_rows(*into, number, rows, *ranked.source, t);
+    }
+  }
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].program = programs_[i].build();
+    if (groups_[i].row_count() == 0) silent_.push_back({groups_[i].type, groups_[i].first});
+  }
+  std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
+  // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
+  // specific type come first.
+  std::stable_sort(groups_.begin(), groups_.end(), [this](const bound_group& a, const bound_group& b) {
+    const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
+    const std::uint32_t table_b = b.rank == table_rank::this_device ? 0 : b.origins.front().table;
+    const bool overlay_a = ranked_[a.origins.front().table].overlay;
+    const bool overlay_b = ranked_[b.origins.front().table].overlay;
+    if (overlay_a != overlay_b) return overlay_a;
+    if (a.rank != b.rank) return a.rank < b.rank;
+    if (table_a != table_b) return table_a < table_b;
+    if (a.type.size() != b.type.size()) return a.type.size() > b.type.size();
+    if (adds_axes(a) != adds_axes(b)) return adds_axes(a);
+    return a.timed && !b.timed;
+  });
+  for (bound_group& each : groups_) {
+    index(each);
+    std::vector<std::uint32_t> listed;
+    for (const named_candidates& named : each.named)
+      listed.insert(listed.end(), named.candidates.begin(), named.candidates.end());
+    each.uncompared = find_uncompared(set_, each.type, each.measured_with, listed);
+  }
+  return std::move(groups_);
+}
+
+SWITCHYARD_FUNCTION bool group_binder::knows(const row_group& rows) const noexcept {
+  const std::size_t count = set_.op->axes.size();
+  return has_axes(*set_.op, rows.type) && std::all_of(rows.axes.begin(), rows.axes.end(),
+                                                      [count](std::uint32_t each) { return each < count; });
+}
+
+SWITCHYARD_FUNCTION bool group_binder::adds_axes(const bound_group& group) const noexcept {
+  const std::size_t own = set_.op->own_axes();
+  return std::any_of(group.axes.begin(), group.axes.end(), [own](std::uint32_t each) { return each >= own; });
+}
+
+SWITCHYARD_FUNCTION void group_binder::add_dimensions(bound_group& into, const match_rule& match,
+                                                      joint_program_builder& program) {
+  for (const std::uint32_t axis : into.axes) {
+    if (rule_of(match, axis).metric != axis_metric::ignore)
+      into.dimensions.push_back({rule_of(match, axis), axis, 0, {}});
+  }
+  for (const match_feature& each : match.features) {
+    if (into.dimensions.size() == max_dimensions) break;
+    if (each.rule.metric != axis_metric::ignore && has_axes(*set_.op, each.value) &&
+        is_said(into.type, into.axes, each.value))
+      into.dimensions.push_back({each.rule, no_index, program.add(folded(into, each.value)), {}});
+  }
+  // If all are ignored, every row is equally near; an index still needs one dimension.
+  if (into.dimensions.empty() && !into.axes.empty())
+    into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), 0, {}});
+}
+
+SWITCHYARD_FUNCTION std::string group_binder::kind_of(const row_group& rows) {
+  std::string out{rows.timed ? "" : "winners "};
+  for (const axis_value& value : rows.type)
+    out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
+  for (const std::uint32_t axis : rows.axes) out += std::to_string(axis) + ' ';
+  return out;
+}
+
+SWITCHYARD_FUNCTION void group_binder::add_rows(bound_group& into, std::size_t number, const row_group& rows,
+                                                const table& from, std::uint32_t table_number) {
+  std::unordered_map<std::string_view, std::uint32_t>& known = known_[number];
+  std::vector<std::uint32_t> ids(rows.ids.size());
+  for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+    const auto [found, is_new] = known.try_emplace(rows.ids[i], static_cast<std::uint32_t>(into.ids.size()));
+    ids[i] = found->second;
+    if (!is_new) continue;
+    into.ids.push_back(rows.ids[i]);
+    into.named.push_back(name_candidates(rows, i, from));
+    add_cost(into, into.named.back(), programs_[number]);
+    into.serving.push_back(make_serving_rule(into, into.named.back().candidates, programs_[number]));
+  }
+  for (std::size_t row = 0; row < rows.row_count(); ++row) {
+    const auto at = rows.coordinates(row);
+    const auto times = rows.row_times(row);
+    // A row without an installed variant would only hide others, of its sizes or farther away.
+    const bool says_something = std::any_of(times.begin(), times.end(), [&](const measured_time& time) {
+      return !into.named[ids[time.variant]].candidates.empty();
+    });
+    if (!says_something) continue;
+    const bound_group::origin origin{table_number, rows.source_group, rows.source_row[row]};
+    if (!into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data())) {
+      into.repeated.push_back({into.slots.find(at, into.at.data()), origin});
+      continue;
+    }
+    into.at.insert(into.at.end(), at.begin(), at.end());
+    const auto first = static_cast<std::uint32_t>(into.times.size());
+    for (const measured_time& time : times) {
+      if (!into.named[ids[time.variant]].candidates.empty()) {
+        into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds), -1});
+      }
+    }
+    into.ranges.push_back({first, static_cast<std::uint32_t>(into.times.size()) - first});
+    add_costs(into, into.row_count() - 1, from);
+    into.origins.push_back(origin);
+  }
+}
+
+SWITCHYARD_FUNCTION named_candidates group_binder::name_candidates(const row_group& rows, std::size_t id,
+                                                                   const table& from) {
+  named_candidates out;
+  const auto* const found = ids_.find(rows.ids[id]);
+  if (found == nullptr) {
+    if (from.device.backend.empty() || has_arch(set_.device, from.device))
+      ids_.warn_unknown(from.path, rows.ids[id], "a row");
+    return out;
+  }
+  for (const std::uint32_t index : *found) {
+    const variant& variant = *set_.candidates[index].variant;
+    if (contradict(variant.type, rows.type)) continue;
+    const std::string fingerprint = blob_fingerprint(variant);  // none where nothing is installed
+    out.candidates.push_back(index);
+    out.stale.push_back(!rows.blobs[id].empty() && !fingerprint.empty() && rows.blobs[id] != fingerprint);
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION void group_binder::add_cost(const bound_group& group, named_candidates& named,
+                                                joint_program_builder& program) const {
+  if (named.candidates.empty()) return;
+  const variant& variant = *set_.candidates[named.candidates.front()].variant;
+  if (variant.cost.text.empty() || !is_said(group.type, group.axes, variant.cost.value)) return;
+  named.cost = program.add(folded(group, variant.cost.value));
+}
+
+SWITCHYARD_FUNCTION serving_rule group_binder::make_serving_rule(bound_group& group,
+                                                                 std::span<const std::uint32_t> meant,
+                                                                 joint_program_builder& program) const {
+  if (meant.empty()) return {};
+  const candidate& first = set_.candidates[meant.front()];
+  serving_rule out{meant.front(), meant.size() > 1, 0};
+  if (!first.fits || !first.shared.empty() || !first.denials.empty() ||
+      !includes(group.type, first.variant->type))
+    return {};
+  for (const condition& each : first.variant->conditions) {
+    expression value = folded(group, each.value);
+    if (value.is_constant() && value.evaluate({}).value != 0) continue;
+    const std::uint32_t number = program.add(std::move(value));
+    const auto known = std::find(group.conditions.begin(), group.conditions.end(), number);
+    const std::ptrdiff_t bit = known - group.conditions.begin();
+    if (bit == max_conditions) return {};
+    if (known == group.conditions.end()) group.conditions.push_back(number);
+    out.conditions |= std::uint64_t{1} << bit;
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION bool group_binder::includes(const std::vector<axis_value>& type,
+                                                const std::vector<axis_value>& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& each) {
+    return std::any_of(type.begin(), type.end(), [&each](const axis_value& has) {
+      return has.axis == each.axis && has.value == each.value;
+    });
+  });
+}
+
+SWITCHYARD_FUNCTION bool group_binder::is_said(const std::vector<axis_value>& type,
+                                               const std::vector<std::uint32_t>& axes,
+                                               const expression& value) const {
+  for (std::uint32_t axis = 0; axis < set_.op->axes.size(); ++axis) {
+    if (!value.reads_axis(axis)) continue;
+    const bool known =
+        std::find(axes.begin(), axes.end(), axis) != axes.end() ||
+        std::any_of(type.begin(), type.end(), [axis](const axis_value& has) { return has.axis == axis; });
+    if (!known) return false;
+  }
+  return true;
+}
+
+SWITCHYARD_FUNCTION void group_binder::add_costs(bound_group& into, std::size_t row,
+                                                 const table& from) const {
+  // A table names a few attributes of its device; of this device all are known.
+  const attribute_values& attributes =
+      into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
+  std::vector<std::int64_t> problem(set_.op->axes.size());
+  for (const axis_value& each : into.type) problem[each.axis] = each.value;
+  for (std::size_t i = 0; i < into.axes.size(); ++i)
+    problem[into.axes[i]] = into.at[row * into.axes.size() + i];
+  const auto [first, count] = into.ranges[row];
+  for (bound_time& time : std::span{into.times}.subspan(first, count)) {
+    const named_candidates& named = into.named[time.variant];
+    if (named.cost == no_index) continue;
+    const expression& cost = set_.candidates[named.candidates.front()].variant->cost.value;
+    time.cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
+  }
+}
+
+SWITCHYARD_FUNCTION void group_binder::index(bound_group& group) const {
+  const std::size_t dimensions = group.dimensions.size();
+  std::vector<std::int64_t> problem(set_.op->axes.size());
+  for (const axis_value& each : group.type) problem[each.axis] = each.value;
+  const auto go_to = [&](std::size_t row) {
+    for (std::size_t i = 0; i < group.axes.size(); ++i)
+      problem[group.axes[i]] = group.at[row * group.axes.size() + i];
+  };
+  for (bound_dimension& along : group.dimensions) {
+    if (along.rule.metric != axis_metric::exact) continue;
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      go_to(row);
+      joint_program::values computed{group.program, problem};
+      along.levels.push_back(along.value(problem, computed));
+    }
+    std::sort(along.levels.begin(), along.levels.end());
+    along.levels.erase(std::unique(along.levels.begin(), along.levels.end()), along.levels.end());
+  }
+  std::vector<float> points(group.row_count() * dimensions);
+  for (std::size_t row = 0; row < group.row_count(); ++row) {
+    go_to(row);
+    joint_program::values computed{group.program, problem};
+    (void)group.place(problem, computed, std::span{points}.subspan(row * dimensions, dimensions));
+  }
+  group.index = row_index_builder::build(points, dimensions);
+  order_times(group);
+}
+
+SWITCHYARD_FUNCTION void group_binder::order_times(bound_group& group) {
+  if (group.dimensions.empty()) return;  // a group without axes has one row
+  std::vector<bound_time> ordered;
+  ordered.reserve(group.times.size());
+  for (const std::uint32_t row : group.index.rows()) {
+    const auto times = group.row_times(row);
+    group.ranges[row].first = static_cast<std::uint32_t>(ordered.size());
+    ordered.insert(ordered.end(), times.begin(), times.end());
+  }
+  group.times = std::move(ordered);
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace switchyard

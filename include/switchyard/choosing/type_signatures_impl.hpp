@@ -1,0 +1,75 @@
+// The bodies of problem_kinds.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/type_signatures.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_FUNCTION void problem_kinds::add(const std::vector<axis_value>& type) {
+  for (const axis_value& each : type) {
+    std::size_t at = 0;
+    while (at < axes_.size() && axes_[at].axis != each.axis) ++at;
+    if (at == axes_.size()) axes_.push_back({each.axis, {}});
+    std::vector<std::int64_t>& values = axes_[at].values;
+    const std::size_t place = count_below(values, each.value);
+    if (place == values.size() || values[place] != each.value)
+      values.insert(values.begin() + static_cast<std::ptrdiff_t>(place), each.value);
+  }
+}
+
+SWITCHYARD_FUNCTION problem_kind problem_kinds::of(problem_view problem) const noexcept {
+  problem_kind out;
+  for (const named_axis& each : axes_) {
+    if (each.axis < own_axes_) {
+      out.values[each.axis] = number_of(each, problem[each.axis]);
+    } else if (problem[each.axis] != 0) {
+      out.conditions |= bit_of(each.axis);
+    }
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION bool problem_kinds::holds(const std::vector<axis_value>& type,
+                                              const problem_kind& kind) const noexcept {
+  for (const axis_value& wanted : type) {
+    if (wanted.axis >= own_axes_) {
+      if (((kind.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
+      continue;
+    }
+    for (const named_axis& each : axes_) {
+      if (each.axis == wanted.axis && number_of(each, wanted.value) != kind.values[each.axis]) return false;
+    }
+  }
+  return true;
+}
+
+SWITCHYARD_FUNCTION std::size_t problem_kinds::count_below(const std::vector<std::int64_t>& values,
+                                                           std::int64_t limit) noexcept {
+  std::size_t first = 0;
+  for (std::size_t left = values.size(); left > 0;) {
+    const std::size_t half = left / 2;
+    if (values[first + half] < limit) {
+      first += half + 1;
+      left -= half + 1;
+    } else {
+      left = half;
+    }
+  }
+  return first;
+}
+
+SWITCHYARD_FUNCTION std::uint32_t problem_kinds::number_of(const named_axis& axis,
+                                                           std::int64_t value) noexcept {
+  const std::size_t place = count_below(axis.values, value);
+  const bool is_named = place < axis.values.size() && axis.values[place] == value;
+  return is_named ? static_cast<std::uint32_t>(place) + 1 : 0;
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,250 @@
+// The launch path without an operator's type: find or make the plan, and launch it.
+//
+// Any thread may call. A call of a problem that was met before takes no lock and allocates nothing; one of a
+// new problem never waits for the thread that replaces files, which loads and frees on its own account.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/launching/plan_launcher.hpp>
+#include <switchyard/plans/bind_parameters.hpp>
+#include <switchyard/plans/call_errors.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/plan_cache.hpp>
+#include <switchyard/plans/workspace.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/kept_ranges.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/serving/prepare_ranges.hpp>
+#include <switchyard/serving/replaced_states.hpp>
+#include <switchyard/serving/state_source.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/reclaimer.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+class dispatcher_core final : public binding_user, private plan_launcher {
+ public:
+  /// Throws error when the operator's files cannot be read, or the device has none that run.
+  dispatcher_core(const operator_description& op, binding_source& source, device target);
+  dispatcher_core(const dispatcher_core&) = delete;
+  dispatcher_core& operator=(const dispatcher_core&) = delete;
+  /// No call may be under way.
+  ~dispatcher_core() override;
+
+  /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
+  /// says what is wrong with the arguments, are asked for new problems only. The operator's
+  /// check_memory(), which says the same of what their addresses lead to, is asked at every call of a CPU.
+  // Always inline: the key stays in registers. So does the call, which has one address: it is copied.
+  template <class Call>
+  [[gnu::always_inline]] inline void launch(stream launch_stream, const workspace& given, const Call call) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    const auto key = call.key();  // behind what may call a function, else it would be kept in memory
+    const std::uint64_t key_hash = hash(key);
+    plan* const found = now->plans_by_key().first_of(key_hash);
+    if (found == nullptr) [[unlikely]]
+      return launch_unplanned(*now, key_hash, launch_stream, given, call);
+    if (!plan_cache::is_of(*found, key)) [[unlikely]]
+      return launch_behind(*now, launch_stream, given, call);
+    if (found->direct == nullptr) return launch_found(*now, *found, call.arguments(), launch_stream, given);
+    detail::pointer_array
+        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
+    detail::bind_parameters(*found->direct, call.arguments(), found->direct->image, pointers);
+    // Loaded again: to keep it over the call would take one instruction more.
+    const planned_launch& only = *found->direct;
+    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      launch_again(*found, *found->direct, result, pointers, launch_stream);
+  }
+
+  /// Makes sure that everything a call needs is loaded, and keeps its plan. `own` are the values of the
+  /// operator's own axes, here as below.
+  template <class Check>
+  void prepare(problem_view own, const void* arguments, const Check& check) {
+    bool is_new = true;
+    for (;;) {
+      const reclaimer::guard guard{reclaimer_};
+      binding* const now = current_.load(std::memory_order_seq_cst);
+      const packed_problem problem = now->pack(own, arguments);
+      const std::uint64_t key = now->hash_of(problem);
+      const plan* const found = now->plans().find(key, problem);
+      if (found == nullptr || (found->is_provisional && found->kind->may_decide_again())) {
+        if (std::exchange(is_new, false)) require_legal(own, check);
+        std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
+        (void)publish(*now, fresh);
+      }
+      const locked lock{mutex_};
+      if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
+    }
+  }
+
+  /// Loads every kernel that may be chosen when axes run over ranges, now and, for the first 256 ranges that
+  /// do not cover each other, after each replacement of files.
+  void prepare(problem_view own, const void* arguments, std::span<const axis_span> ranges);
+
+  [[nodiscard]] explanation explain(problem_view own, const void* arguments);
+
+  /// Bytes of workspace that a call takes. What the call needs is loaded, and its plan kept, so that a caller
+  /// who asks before each call pays for a new problem once. Inside a capture nothing is loaded.
+  template <class Check>
+  [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments, stream launch_stream,
+                                            const Check& check) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    const packed_problem problem = now->pack(own, arguments);
+    const std::uint64_t key = now->hash_of(problem);
+    if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
+    require_legal(own, check);
+    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
+    std::unique_ptr<plan> fresh = now->make_plan(problem, key, may_load);
+    const plan* const published = publish(*now, fresh);
+    return (published != nullptr ? published : fresh.get())->workspace_bytes;
+  }
+
+  [[nodiscard]] const device& target() const noexcept { return device_; }
+
+  /// Takes a new binding into use. What the old one served is decided and loaded first, here, so that no call
+  /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
+  [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override;
+
+  [[nodiscard]] const binding* in_use() const noexcept override {
+    return current_.load(std::memory_order_acquire);
+  }
+
+  void free_replaced() override { displaced_.free(reclaimer_); }
+
+ private:
+  static constexpr int most_rounds = 4;
+
+  /// Loads what was prepared; returns the changes of the kept ranges up to then.
+  std::size_t prepare_again(binding& fresh);
+
+  // The functions of a call take no more parameters than registers pass: with others on the stack, it would
+  // need a frame pointer.
+
+  /// A call whose plan is not the first one of its bucket. It makes the key again, so that the way of the
+  /// other calls need not keep it.
+  template <class Call>
+  [[gnu::noinline]] void launch_behind(binding& now, stream launch_stream, const workspace& given,
+                                       const Call call) {
+    const auto key = call.key();
+    const std::uint64_t key_hash = hash(key);
+    plan* const found = now.plans_by_key().find(key_hash, key);
+    if (found == nullptr) return launch_unplanned(now, key_hash, launch_stream, given, call);
+    launch_found(now, *found, call.arguments(), launch_stream, given);
+  }
+
+  /// A call that its key finds no plan of: its problem is new, or files added axes to the operator's.
+  template <class Call>
+  [[gnu::noinline]] void launch_unplanned(binding& now, std::uint64_t key_hash, stream launch_stream,
+                                          const workspace& given, const Call call) {
+    const void* const arguments = call.arguments();
+    const auto own = call.problem();
+    if (!now.reads_arguments()) {
+      require_legal_call(now, own, call);
+      return launch_new(now, own, key_hash, arguments, launch_stream, given);
+    }
+    if (plan* const found = find_packed(now, own, key_hash, arguments))
+      return launch_found(now, *found, arguments, launch_stream, given);
+    require_legal_call(now, own, call);
+    const packed_problem packed = now.pack(own, arguments);
+    launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+  }
+
+  /// Throws where a call of a new problem is illegal.
+  template <class Call>
+  void require_legal_call(const binding& now, problem_view own, const Call& call) const {
+    require_legal(own, [&call] { return call.check(); });
+    if (op_.check_memory != nullptr && now.device().backend == "host") require_memory(own, call.arguments());
+  }
+
+  void require_memory(problem_view own, const void* arguments) const {
+    if (const std::string wrong = op_.check_memory(arguments); !wrong.empty())
+      detail::fail_illegal(op_, own, wrong);
+  }
+
+  /// The plan of a call of an operator with axes that files added, or null.
+  [[nodiscard, gnu::noinline]] static plan* find_packed(binding& now, problem_view own,
+                                                        std::uint64_t key_hash, const void* arguments) {
+    added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
+    const problem_view added = now.read_arguments(own, arguments, values);
+    return now.plans().find(binding::hash_of(key_hash, added), own, added);
+  }
+
+  /// Launches a plan.
+  [[gnu::noinline]] void launch_found(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                      const workspace& given) {
+    if (found.way == launch_way::kept) return launch_kept(now, found, arguments, launch_stream);
+    if (found.way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
+    if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
+    if (found.way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
+    if (found.checks_memory) {
+      require_memory(problem_view{found.problem}.first(op_.own_axes()), arguments);
+      if (found.single != nullptr) return launch_direct(found, arguments, launch_stream);
+    }
+    launch_known(now, found, arguments, launch_stream, given);
+  }
+
+  template <class Check>
+  void require_legal(problem_view own, const Check& check) const {
+    if (const std::string wrong = check(); !wrong.empty()) detail::fail_illegal(op_, own, wrong);
+  }
+
+  [[gnu::noinline]] void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream,
+                                      const workspace& given) {
+    if (found.is_provisional && found.kind->may_decide_again() &&
+        launch_decided_again(now, found, arguments, launch_stream, given)) {
+      return;
+    }
+    if (found.is_counted) {
+      found.count.fetch_add(1, std::memory_order_relaxed);
+      found.kind->trace(found);
+    }
+    run(now, found, arguments, launch_stream, given);
+  }
+
+  /// Decides a provisional plan again and launches the better one. False where the plan at hand is to be
+  /// used.
+  [[nodiscard, gnu::cold]] bool launch_decided_again(binding& now, const plan& found, const void* arguments,
+                                                     stream launch_stream, const workspace& given);
+
+  void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments,
+                  stream launch_stream, const workspace& given);
+
+  void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
+                 const workspace& given);
+
+  /// Puts a plan into the cache, or drops it for one that another thread put there. A provisional plan gives
+  /// way. Null, with the plan left to the caller, when too many plans wait for a reader that stays long:
+  /// memory stays bounded.
+  [[nodiscard]] plan* publish(binding& now, std::unique_ptr<plan>& fresh);
+
+  void retire(binding& now, plan* displaced);
+
+  binding_source& source_;
+  device device_;
+  std::atomic<binding*> current_{nullptr};  // which every call reads, as what is above
+  reclaimer reclaimer_;
+  // What writers contend for, on a cache line of its own.
+  alignas(64) mutex mutex_;
+  std::atomic<std::size_t> waiting_{0};   // retired plans that readers held when last looked at
+  detail::kept_ranges prepared_;          // guarded by mutex_
+  detail::displaced_bindings displaced_;  // for the source's calls alone
+};
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/launching/device_dispatcher_impl.hpp>
+#endif

@@ -1,0 +1,169 @@
+// The bodies of dispatcher_core.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/launching/device_dispatcher.hpp>
+#include <switchyard/launching/plan_launcher.hpp>
+#include <switchyard/plans/call_errors.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/plan_cache.hpp>
+#include <switchyard/plans/workspace.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/carry_plans.hpp>
+#include <switchyard/serving/kept_ranges.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/serving/prepare_ranges.hpp>
+#include <switchyard/serving/replaced_states.hpp>
+#include <switchyard/serving/state_source.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/reclaimer.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_FUNCTION dispatcher_core::dispatcher_core(const operator_description& op, binding_source& source,
+                                                     device target)
+    : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
+  source_.attach(op, device_, *this);
+}
+
+SWITCHYARD_FUNCTION dispatcher_core::~dispatcher_core() {
+  source_.detach(*this);
+  delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
+}
+
+SWITCHYARD_FUNCTION void dispatcher_core::prepare(problem_view own, const void* arguments,
+                                                  std::span<const axis_span> ranges) {
+  const auto fresh =
+      std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
+  for (;;) {
+    const reclaimer::guard guard{reclaimer_};
+    binding* const now = current_.load(std::memory_order_seq_cst);
+    (void)detail::load_ranges(*now, *fresh);
+    const locked lock{mutex_};
+    prepared_.add(op_, fresh);
+    if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
+  }
+}
+
+SWITCHYARD_FUNCTION explanation dispatcher_core::explain(problem_view own, const void* arguments) {
+  const reclaimer::guard guard{reclaimer_};
+  binding* const now = current_.load(std::memory_order_seq_cst);
+  return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
+                      static_cast<const std::byte*>(arguments));
+}
+
+SWITCHYARD_FUNCTION bool dispatcher_core::adopt(std::unique_ptr<binding>&& fresh) {
+  binding* old = nullptr;
+  displaced_.make_room();  // nothing fails once calls use the fresh one
+  for (int round = 0;; ++round) {
+    const std::size_t prepared = prepare_again(*fresh);
+    if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
+    const locked lock{mutex_};
+    if (prepared_.changes() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
+    fresh->begin_service();
+    old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
+    break;
+  }
+  if (old == nullptr) return true;
+  displaced_.add(old);
+  free_replaced();
+  return true;
+}
+
+SWITCHYARD_FUNCTION std::size_t dispatcher_core::prepare_again(binding& fresh) {
+  detail::kept_ranges::list all;
+  std::size_t changes = 0;
+  {
+    const locked lock{mutex_};
+    all = prepared_.all();
+    changes = prepared_.changes();
+  }
+  const std::size_t share = detail::kept_ranges::share_of_each(all);
+  for (const auto& each : all) {
+    try {
+      (void)detail::load_ranges(fresh, *each, share);
+    } catch (const error&) {
+      // A call in the range meets the error itself.
+    }
+  }
+  return changes;
+}
+
+SWITCHYARD_FUNCTION bool dispatcher_core::launch_decided_again(binding& now, const plan& found,
+                                                               const void* arguments, stream launch_stream,
+                                                               const workspace& given) {
+  std::unique_ptr<plan> fresh;
+  try {
+    if (driver_->capturing(launch_stream)) {
+      fresh = now.make_plan(found.problem, found.hash, loading::refused);
+    } else if (const kind_binding::deciding_again mine{*found.kind}) {
+      fresh = now.make_plan(found.problem, found.hash, loading::allowed);
+    }
+  } catch (const driver_error& problem) {
+    if (problem.kind() == failure_kind::context) throw;  // else the plan at hand still works
+  }
+  if (fresh == nullptr) return false;
+  run_fresh(now, fresh, arguments, launch_stream, given);
+  return true;
+}
+
+SWITCHYARD_FUNCTION void dispatcher_core::launch_new(binding& now, problem_view problem, std::uint64_t key,
+                                                     const void* arguments, stream launch_stream,
+                                                     const workspace& given) {
+  if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
+  const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
+  std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
+  run_fresh(now, fresh, arguments, launch_stream, given);
+}
+
+SWITCHYARD_FUNCTION void dispatcher_core::run_fresh(binding& now, std::unique_ptr<plan>& fresh,
+                                                    const void* arguments, stream launch_stream,
+                                                    const workspace& given) {
+  now.note(*fresh, 1);
+  if (fresh->is_counted) fresh->kind->trace(*fresh);
+  plan* const published = publish(now, fresh);
+  run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
+}
+
+SWITCHYARD_FUNCTION plan* dispatcher_core::publish(binding& now, std::unique_ptr<plan>& fresh) {
+  if (waiting_.load(std::memory_order_relaxed) > detail::most_waiting) {
+    const std::size_t left = reclaimer_.collect();
+    waiting_.store(left, std::memory_order_relaxed);
+    if (left > detail::most_waiting) return nullptr;
+  }
+  plan* displaced = nullptr;
+  plan* published = nullptr;
+  {
+    const locked lock{mutex_};
+    published = now.plans().find(fresh->hash, fresh->problem);
+    if (published == nullptr) {
+      displaced = now.plans().insert(fresh.get());
+      published = fresh.release();
+    } else if (published->is_provisional) {
+      now.plans().replace(published, fresh.get());
+      displaced = std::exchange(published, fresh.release());
+    }
+  }
+  if (displaced != nullptr) retire(now, displaced);
+  return published;
+}
+
+SWITCHYARD_FUNCTION void dispatcher_core::retire(binding& now, plan* displaced) {
+  now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
+  const std::size_t left =
+      reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });
+  waiting_.store(left, std::memory_order_relaxed);
+}
+
+}  // namespace v0
+}  // namespace switchyard

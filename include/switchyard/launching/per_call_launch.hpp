@@ -1,0 +1,269 @@
+// Launches whose parameters depend on the single call: expressions over arguments, workspace addresses,
+// tensor maps, grids. Their values are written into a copy of the plan's image, which is kept for later calls
+// with the same arguments where that is faster.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/operator.hpp>
+#include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/parameters/parameter_block.hpp>
+#include <switchyard/parameters/parameter_block_cache.hpp>
+#include <switchyard/plans/bind_parameters.hpp>
+#include <switchyard/plans/call_errors.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/planner.hpp>
+#include <switchyard/plans/workspace.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/threads/reclaimer.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+/// Most objects that may wait for a reader before nothing more is cached: memory stays bounded.
+inline constexpr std::size_t most_waiting = 512;
+
+/// One call of one plan. The caller holds a guard of the reclaimer.
+class late_call {
+ public:
+  late_call(binding& now, device_driver& driver, reclaimer& owner, const plan& of, const void* arguments,
+            stream launch_stream, const scratch* memory)
+      : driver_{driver},
+        reclaimer_{owner},
+        binding_{now},
+        plan_{of},
+        arguments_{static_cast<const std::byte*>(arguments)},
+        stream_{launch_stream},
+        memory_{memory} {}
+
+  /// A plan's launches are started in their order. `local` takes an image that is made for this call; `image`
+  /// is the last one that was made or found, for launches that share it. Throws call_error evaluation_failed
+  /// for a value that does not fit.
+  [[nodiscard, gnu::always_inline]] inline status start(const planned_launch& of, local_image& local,
+                                                        const image_line*& image) const {
+    pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): binding writes what is read
+    if (of.makes_image) {
+      image_line* const made = local.data();
+      finish(of, nullptr, made, pointers);
+      image = made;
+      return launch(of, pointers);
+    }
+    if (of.key != nullptr) {
+      const kept_image* const found =
+          of.bind_kept(binding_.images(), of, arguments_, workspace_of(of), pointers.data());
+      if (found == nullptr) return apart().start_keeping(of, local, image, pointers);
+      image = found->image;
+      if (of.late_grid != nullptr) [[unlikely]]
+        return apart().launch_on(of, found->grid, pointers);
+      return start_launch(driver_, of, pointers, stream_);
+    }
+    if (of.has_maps()) return apart().start_keeping(of, local, image, pointers);
+    if (of.late != nullptr) return apart().start_large(of, nullptr, pointers);
+    bind_parameters(of, arguments_, of.shares_image ? image : of.image, pointers);
+    return launch(of, pointers);
+  }
+
+ private:
+  /// A copy, for functions that are not inlined: what calls them has this one in registers.
+  [[nodiscard, gnu::always_inline]] inline late_call apart() const noexcept { return *this; }
+
+  /// The workspace, where an image has addresses of it.
+  [[nodiscard, gnu::always_inline]] inline const void* workspace_of(const planned_launch& of) const noexcept {
+    return of.layout->has_workspace ? memory_->address() : nullptr;
+  }
+  [[nodiscard]] image_query map_query(const planned_launch& of) const noexcept {
+    return {of.owner + 1, &of.layout->map_key, arguments_, nullptr};
+  }
+
+  /// Starts a launch whose maps and image were not kept together, and keeps what was asked for before.
+  [[nodiscard, gnu::noinline]] status start_keeping(const planned_launch& of, local_image& local,
+                                                    const image_line*& image, pointer_array& pointers) const {
+    std::vector<image_line> own;
+    const image_line* maps = nullptr;
+    if (of.has_maps()) {
+      maps = find_maps(of);
+      if (maps == nullptr) {
+        if (const status result = encode(of, own); result != 0) return result;
+        maps = own.data();
+      }
+    }
+    std::span<const image_line> finished{of.image, of.layout->image.size()};
+    if (of.late == nullptr) {
+      bind_parameters(of, arguments_, of.shares_image ? image : of.image, pointers);
+    } else if (of.has_large_image) {
+      keep_maps(of, own);
+      return start_large(of, maps, pointers);
+    } else {
+      image_line* const made = local.data();
+      finish(of, maps, made, pointers);
+      finished = {made, finished.size()};
+      image = made;
+    }
+    bind_maps(of, maps, pointers);
+    const dim3 grid = of.late_grid != nullptr ? late_grid(of) : of.geometry.grid;
+    const image_query whole{of.owner, of.key, arguments_, workspace_of(of)};
+    if (of.key == nullptr || !keep(whole, finished, {maps, of.maps.size() * map_lines}, grid))
+      keep_maps(of, own);
+    return launch_on(of, grid, pointers);
+  }
+
+  /// Makes the image with its late values, and binds the parameters to it.
+  [[gnu::always_inline]] inline void finish(const planned_launch& of, const image_line* maps,
+                                            image_line* image, pointer_array& pointers) const {
+    of.bind_copy(*of.layout, reinterpret_cast<std::uintptr_t>(arguments_), of.image, image, pointers.data());
+    auto* const bytes = reinterpret_cast<std::byte*>(image);
+    // Read here: behind each write into the image it would be loaded again.
+    const workspace_buffer* const buffers = plan_.workspace.data();
+    const scratch* const memory = memory_;
+    run_late(
+        *of.late, arguments_, bytes,
+        [buffers, memory](std::uint32_t buffer) { return memory->at(buffers[buffer]); },
+        [&](std::uint32_t index)
+            __attribute__((always_inline)) { apart().interpret(of, index, bytes, maps); });
+  }
+
+  [[nodiscard, gnu::noinline]] status start_large(const planned_launch& of, const image_line* maps,
+                                                  pointer_array& pointers) const {
+    std::vector<image_line> image(of.layout->image.size());
+    finish(of, maps, image.data(), pointers);
+    bind_maps(of, maps, pointers);
+    return launch(of, pointers);
+  }
+
+  [[nodiscard, gnu::always_inline]] inline status launch(const planned_launch& of,
+                                                         pointer_array& pointers) const {
+    if (of.late_grid != nullptr) [[unlikely]]
+      return apart().launch_late_grid(of, pointers);
+    return start_launch(driver_, of, pointers, stream_);
+  }
+
+  [[nodiscard, gnu::noinline]] status launch_late_grid(const planned_launch& of,
+                                                       pointer_array& pointers) const {
+    return launch_on(of, late_grid(of), pointers);
+  }
+
+  [[nodiscard, gnu::noinline]] status launch_on(const planned_launch& of, const dim3& grid,
+                                                pointer_array& pointers) const {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
+    launch_geometry geometry = of.geometry;
+    geometry.grid = grid;
+    return driver_.launch(of.function, geometry, pointers.data(), stream_);
+  }
+
+  [[nodiscard]] dim3 late_grid(const planned_launch& of) const {
+    const evaluation values = all_values();
+    dim3 out;
+    const std::array<std::uint32_t*, 3> extents{&out.x, &out.y, &out.z};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::int64_t extent = value_of((*of.late_grid)[i], values);
+      if (!planner::to_extent(extent, *extents[i]))
+        fail_value(op(), plan_, "the grid would be " + std::to_string(extent));
+    }
+    return out;
+  }
+
+  [[nodiscard]] const operator_description& op() const noexcept { return binding_.op(); }
+  [[nodiscard]] evaluation all_values() const noexcept {
+    return {plan_.problem, binding_.device().attributes, op().fields, arguments_};
+  }
+
+  [[gnu::noinline]] void interpret(const planned_launch& of, std::uint32_t index, std::byte* image,
+                                   const image_line* maps) const {
+    const late_value& each = of.layout->late[index];
+    std::byte* const to = image + each.offset;
+    switch (each.from) {
+      case late_value::source::field:  // these need no interpreter
+      case late_value::source::workspace:
+        return;
+      case late_value::source::integer: {
+        const std::int64_t value = value_of(of.late->values[index], all_values());
+        if (!fits(each.kind, value)) {
+          fail_value(op(), plan_,
+                     "a parameter would be " + std::to_string(value) + ", which does not fit its type");
+        }
+        store_integer(to, each.kind, value);
+        return;
+      }
+      case late_value::source::real:
+        store_real(to, each.kind, each.value->evaluate_real(all_values()));
+        return;
+      case late_value::source::tensor_map:
+        __builtin_memcpy(to, maps + each.index * map_lines, tensor_map_bytes);
+    }
+  }
+
+  /// Whether maps depend on fewer arguments than the image that is kept with them.
+  [[nodiscard]] static bool keeps_maps_apart(const planned_launch& of) noexcept {
+    return of.key != &of.layout->map_key && !of.layout->map_key.is_empty();
+  }
+
+  /// The maps of a launch that were kept without an image, or null.
+  [[nodiscard]] const image_line* find_maps(const planned_launch& of) const {
+    if (!keeps_maps_apart(of)) return nullptr;
+    const image_query query = map_query(of);
+    const kept_image* const found = binding_.images().find(image_cache::hash(query), query);
+    return found != nullptr ? found->maps : nullptr;
+  }
+
+  /// Keeps maps that were encoded for this call without the image, which other arguments decide as well.
+  void keep_maps(const planned_launch& of, std::span<const image_line> fresh) const {
+    if (!fresh.empty() && keeps_maps_apart(of)) (void)keep(map_query(of), {}, fresh, {});
+  }
+
+  /// Keeps an image and maps where the same were asked for before. False: they were not.
+  [[nodiscard]] bool keep(const image_query& of, std::span<const image_line> image,
+                          std::span<const image_line> maps, const dim3& grid) const {
+    image_cache& cache = binding_.images();
+    const std::uint64_t hash = image_cache::hash(of);
+    if (!cache.seen_before(hash, of)) return false;
+    if (reclaimer_.collect() > most_waiting) return true;
+    if (kept_image* const displaced = cache.insert(hash, image_cache::make(of, image, maps, grid)))
+      reclaimer_.retire(displaced, [](void* each) { delete static_cast<kept_image*>(each); });
+    return true;
+  }
+
+  [[nodiscard]] status encode(const planned_launch& of, std::vector<image_line>& own) const {
+    const evaluation values = all_values();
+    own.resize(of.maps.size() * map_lines);
+    for (std::size_t i = 0; i < of.maps.size(); ++i) {
+      tensor_map_request request = of.maps[i].known;
+      planner::visit_map(*of.maps[i].recipe, request, [&](const expression& value, auto& to) {
+        if (value.reads_fields()) planner::store(to, value_of(value, values));
+      });
+      const status result = driver_.encode(request, &own[i * map_lines]);
+      if (result != 0) return result;
+    }
+    return 0;
+  }
+
+  [[nodiscard]] std::int64_t value_of(const expression& value, const evaluation& values) const {
+    const integer_result result = value.evaluate(values);
+    if (result.why != fault::none)
+      fail_value(op(), plan_, "an expression " + std::string{to_string(result.why)});
+    return result.value;
+  }
+
+  device_driver& driver_;
+  reclaimer& reclaimer_;
+  binding& binding_;
+  const plan& plan_;
+  const std::byte* arguments_;
+  stream stream_;
+  const scratch* memory_;  // null where the plan has no workspace
+};
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,179 @@
+// What all plans of one launch have in common, made once when its kernel is loaded: where each parameter
+// lies, the constants of its image, and what is left to evaluate for a problem and for a call.
+//
+// Immutable once made, but for the late programs of the problems met so far (see late_program.hpp), which any
+// thread may add to.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/parameters/argument_key.hpp>
+#include <switchyard/parameters/per_call_compiler.hpp>
+#include <switchyard/parameters/per_call_program.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// A piece of a parameter image: parameters may ask for alignment up to its own.
+struct alignas(64) image_line {
+  std::array<std::byte, 64> bytes;
+};
+
+/// Stands for the parameter that a tensor map inside a struct is not.
+inline constexpr std::size_t no_parameter = ~std::size_t{0};
+
+struct launch_layout {
+  /// Parameters are bound in groups of four.
+  static constexpr std::size_t group = 4;
+
+  /// A value of the image that each plan computes.
+  struct problem_value {
+    expression value;
+    value_kind kind = value_kind::i64;
+    bool is_real = false;
+    std::uint32_t axis = no_index;  ///< the value is this axis
+    std::uint32_t offset = 0;       ///< in the image
+  };
+
+  // Parameter i is at arguments + offsets[i] where masks[i] is all ones, else at image + offsets[i]. Padded
+  // to a multiple of four.
+  std::vector<std::uintptr_t> offsets;
+  std::vector<std::uintptr_t> masks;  ///< empty: all are in the arguments
+  std::uint32_t parameter_count = 0;
+  std::uint32_t groups = 0;
+
+  std::vector<image_line> image;  ///< with its constants
+  std::vector<problem_value> values;
+  std::vector<late_value> late;
+  /// The image is that of the launch before, constant by constant and value by value.
+  bool shares_image = false;
+  std::span<const axis_value> type;  ///< of the variant
+
+  launch_geometry geometry;         ///< its constants
+  std::array<expression, 3> block;  ///< folded, as the next three
+  std::array<expression, 3> cluster;
+  expression shared_bytes;
+  std::array<expression, 3> grid;
+  bool has_late_grid = false;   ///< the grid reads arguments of the single call
+  bool is_block_known = false;  ///< and so are cluster and shared_bytes
+
+  std::vector<const tensor_map_recipe*> maps;
+  std::vector<std::size_t> map_parameters;  ///< which each map is, or no_parameter for a member of one
+  argument_key map_key;                     ///< all arguments that the maps depend on
+  argument_key image_key;      ///< all that maps, late values and a late grid depend on; empty: not kept
+  bool has_workspace = false;  ///< the image has addresses of the workspace
+
+  detail::late_programs programs;
+};
+
+namespace detail {
+
+/// Images of at most so many lines are written where the call is made, without an allocation.
+inline constexpr std::size_t local_image_lines = 64;
+
+/// Room for one, aligned by hand: a function with over-aligned variables takes a dozen instructions more.
+class local_image {
+ public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): written before it is read
+  local_image() noexcept {}
+  local_image(const local_image&) = delete;
+  local_image& operator=(const local_image&) = delete;
+
+  [[nodiscard, gnu::always_inline]] inline image_line* data() noexcept {
+    std::byte* const end = bytes_.data() + sizeof(image_line) - 1;
+    return reinterpret_cast<image_line*>(end - reinterpret_cast<std::uintptr_t>(end) % sizeof(image_line));
+  }
+
+ private:
+  std::array<std::byte, (local_image_lines + 1) * sizeof(image_line)> bytes_;
+};
+
+/// Whether two launches' images are the same for every call. False for images with tensor maps, which are
+/// numbered by launch, and for large ones, which are not kept from launch to launch.
+[[nodiscard]] bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept;
+
+class layout_maker {
+ public:
+  /// `before` is the layout of the variant's kernel launch before this one, or null.
+  layout_maker(const selector& rules, const variant& chosen, const launch& each,
+               const launch_layout* before = nullptr);
+
+  [[nodiscard]] std::unique_ptr<launch_layout> make();
+
+ private:
+  [[nodiscard]] expression folded(const expression& from) const {
+    return from.fold(variant_.type, rules_.device.attributes);
+  }
+
+  /// The value of an expression that needs no problem; false where it needs one, or has none.
+  [[nodiscard]] static bool is_known(const expression& folded, std::int64_t& value) noexcept;
+
+  [[nodiscard]] static bool to_extent(const expression& folded, std::uint32_t& out) noexcept;
+
+  [[nodiscard]] static bool to_extents(const std::array<expression, 3>& folded, dim3& out) noexcept {
+    return to_extent(folded[0], out.x) && to_extent(folded[1], out.y) && to_extent(folded[2], out.z);
+  }
+
+  void lay_out_geometry();
+
+  void lay_out_parameters();
+
+  /// The argument whose bytes an integer parameter has, whatever they are; else null.
+  [[nodiscard]] const field_description* passed_whole(const parameter& formal) const;
+
+  /// Lays a parameter out at or behind `end`; returns its offset.
+  [[nodiscard]] std::size_t place(const parameter& formal, std::size_t end);
+
+  void place_value(const parameter& formal, std::uint32_t at);
+
+  [[nodiscard]] std::byte* at_image(std::size_t offset) const noexcept {
+    return reinterpret_cast<std::byte*>(out_->image.data()) + offset;
+  }
+
+  void add_map(const tensor_map_recipe& recipe, std::size_t parameter);
+
+  void lay_out_late_axes();
+
+  /// Which arguments decide the maps, and which the image.
+  void lay_out_keys();
+
+ public:
+  /// Calls `visit(expression, member of the request)` for each part of a recipe.
+  template <class Visitor>
+  static void visit_map(const tensor_map_recipe& recipe, tensor_map_request& request, const Visitor& visit) {
+    visit(recipe.address, request.address);
+    for (std::size_t i = 0; i < recipe.extents.size(); ++i) {
+      visit(recipe.extents[i], request.extents[i]);
+      visit(recipe.box[i], request.box[i]);
+      if (!recipe.element_strides.empty()) visit(recipe.element_strides[i], request.element_strides[i]);
+    }
+    for (std::size_t i = 0; i < recipe.stride_bytes.size(); ++i)
+      visit(recipe.stride_bytes[i], request.stride_bytes[i]);
+  }
+
+ private:
+  const selector& rules_;
+  const variant& variant_;
+  const launch& launch_;
+  const launch_layout* before_;
+  std::unique_ptr<launch_layout> out_;
+};
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/parameters/launch_layout_impl.hpp>
+#endif

@@ -1,0 +1,252 @@
+// The bodies of launch_layout.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/expression/expression.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/parameters/argument_key.hpp>
+#include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/parameters/parameter_block.hpp>
+#include <switchyard/parameters/per_call_compiler.hpp>
+#include <switchyard/parameters/per_call_program.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace detail {
+
+SWITCHYARD_FUNCTION bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept {
+  const auto same = [](const auto& left, const auto& right, const auto& equal) {
+    if (left.size() != right.size()) return false;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!equal(left[i], right[i])) return false;
+    }
+    return true;
+  };
+  return a.image.size() <= local_image_lines && a.maps.empty() && b.maps.empty() &&
+         same(a.image, b.image,
+              [](const image_line& x, const image_line& y) { return x.bytes == y.bytes; }) &&
+         same(a.values, b.values,
+              [](const launch_layout::problem_value& x, const launch_layout::problem_value& y) {
+                return x.value == y.value && x.kind == y.kind && x.is_real == y.is_real &&
+                       x.offset == y.offset;
+              }) &&
+         same(a.late, b.late, [](const late_value& x, const late_value& y) {
+           return x.from == y.from && x.kind == y.kind && x.offset == y.offset && x.index == y.index &&
+                  (x.value == nullptr || *x.value == *y.value);
+         });
+}
+
+SWITCHYARD_FUNCTION layout_maker::layout_maker(const selector& rules, const variant& chosen,
+                                               const launch& each, const launch_layout* before)
+    : rules_{rules},
+      variant_{chosen},
+      launch_{each},
+      before_{before},
+      out_{std::make_unique<launch_layout>()} {}
+
+SWITCHYARD_FUNCTION std::unique_ptr<launch_layout> layout_maker::make() {
+  out_->type = variant_.type;
+  lay_out_geometry();
+  lay_out_parameters();
+  lay_out_late_axes();
+  lay_out_keys();
+  out_->shares_image = before_ != nullptr && have_same_image(*before_, *out_);
+  return std::move(out_);
+}
+
+SWITCHYARD_FUNCTION bool layout_maker::is_known(const expression& folded, std::int64_t& value) noexcept {
+  if (!folded.is_constant()) return false;
+  value = folded.evaluate({}).value;
+  return true;
+}
+
+SWITCHYARD_FUNCTION bool layout_maker::to_extent(const expression& folded, std::uint32_t& out) noexcept {
+  std::int64_t value = 0;
+  if (!is_known(folded, value) || value < 0 || value > 0xffffffff) return false;
+  out = static_cast<std::uint32_t>(value);
+  return true;
+}
+
+SWITCHYARD_FUNCTION void layout_maker::lay_out_geometry() {
+  launch_layout& out = *out_;
+  for (std::size_t i = 0; i < 3; ++i) {
+    out.block[i] = folded(launch_.block[i]);
+    out.cluster[i] = folded(launch_.cluster[i]);
+    out.grid[i] = folded(launch_.grid[i]);
+    out.has_late_grid = out.has_late_grid || launch_.grid[i].reads_fields();
+  }
+  out.shared_bytes = folded(launch_.shared_bytes);
+  out.is_block_known = to_extents(out.block, out.geometry.block) &&
+                       to_extents(out.cluster, out.geometry.cluster) &&
+                       to_extent(out.shared_bytes, out.geometry.shared_bytes);
+  out.geometry.cooperative = launch_.cooperative;
+  out.geometry.programmatic_dependent_launch = launch_.programmatic_dependent_launch;
+}
+
+SWITCHYARD_FUNCTION void layout_maker::lay_out_parameters() {
+  launch_layout& out = *out_;
+  const std::size_t count = launch_.parameters.size();
+  const std::size_t padded = (count + launch_layout::group - 1) / launch_layout::group * launch_layout::group;
+  out.parameter_count = static_cast<std::uint32_t>(count);
+  out.groups = static_cast<std::uint32_t>(padded / launch_layout::group);
+  out.offsets.assign(padded, 0);
+  out.masks.assign(padded, ~std::uintptr_t{0});
+  std::size_t end = 0;
+  bool all_in_place = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const parameter& formal = launch_.parameters[i];
+    if (formal.from == parameter::source::field) {
+      out.offsets[i] = rules_.op->fields[formal.index].offset;
+    } else if (formal.from == parameter::source::tensor_map) {
+      add_map(formal.map.front(), i);
+    } else if (const field_description* const field = passed_whole(formal)) {
+      out.offsets[i] = field->offset;
+    } else {
+      const std::size_t at = place(formal, end);
+      out.offsets[i] = at;
+      out.masks[i] = 0;
+      all_in_place = false;
+      end = at + formal.bytes;
+    }
+  }
+  // Kept maps lie behind the image.
+  const std::size_t behind = out.image.size() * sizeof(image_line);
+  for (std::size_t i = 0; i < out.maps.size(); ++i) {
+    if (out.map_parameters[i] == no_parameter) continue;
+    out.offsets[out.map_parameters[i]] = behind + i * tensor_map_bytes;
+    out.masks[out.map_parameters[i]] = 0;
+    all_in_place = false;
+  }
+  if (all_in_place) out.masks.clear();
+}
+
+SWITCHYARD_FUNCTION const field_description* layout_maker::passed_whole(const parameter& formal) const {
+  if (formal.from != parameter::source::integer || !formal.value.reads_fields()) return nullptr;
+  const std::uint32_t index = late_compiler::field_alone(folded(formal.value));
+  if (index == no_index) return nullptr;
+  const field_description& field = rules_.op->fields[index];
+  return late_compiler::same_bytes(field.kind, formal.kind) ? &field : nullptr;
+}
+
+SWITCHYARD_FUNCTION std::size_t layout_maker::place(const parameter& formal, std::size_t end) {
+  launch_layout& out = *out_;
+  const std::size_t offset = (end + formal.align - 1) / formal.align * formal.align;
+  const std::size_t lines = (offset + formal.bytes + sizeof(image_line) - 1) / sizeof(image_line);
+  if (out.image.size() < lines) out.image.resize(lines);
+  const auto at = static_cast<std::uint32_t>(offset);
+  switch (formal.from) {
+    case parameter::source::field:
+      out.late.push_back({late_value::source::field, formal.kind, at, formal.index, nullptr});
+      break;
+    case parameter::source::workspace:
+      out.late.push_back({late_value::source::workspace, formal.kind, at, formal.index, nullptr});
+      break;
+    case parameter::source::integer:
+    case parameter::source::real:
+      place_value(formal, at);
+      break;
+    case parameter::source::structure: {
+      std::size_t inside = offset;
+      for (const parameter& member : formal.members) inside = place(member, inside) + member.bytes;
+      break;
+    }
+    case parameter::source::tensor_map:
+      out.late.push_back({late_value::source::tensor_map, formal.kind, at,
+                          static_cast<std::uint32_t>(out.maps.size()), nullptr});
+      add_map(formal.map.front(), no_parameter);
+      break;
+    case parameter::source::zeros:
+      break;
+  }
+  return offset;
+}
+
+SWITCHYARD_FUNCTION void layout_maker::place_value(const parameter& formal, std::uint32_t at) {
+  launch_layout& out = *out_;
+  const bool is_real = formal.from == parameter::source::real;
+  if (formal.value.reads_fields()) {
+    out.late.push_back({is_real ? late_value::source::real : late_value::source::integer, formal.kind, at, 0,
+                        &formal.value});
+    return;
+  }
+  if (is_real) {
+    if (formal.value.is_constant()) {
+      store_real(at_image(at), formal.kind, formal.value.evaluate_real({}));
+    } else {
+      out.values.push_back({formal.value, formal.kind, true, no_index, at});
+    }
+    return;
+  }
+  expression value = folded(formal.value);
+  std::int64_t constant = 0;
+  if (is_known(value, constant) && fits(formal.kind, constant)) {
+    store_integer(at_image(at), formal.kind, constant);
+    return;
+  }
+  const std::uint32_t axis = late_compiler::axis_alone(value);
+  out.values.push_back({std::move(value), formal.kind, false, axis, at});
+}
+
+SWITCHYARD_FUNCTION void layout_maker::add_map(const tensor_map_recipe& recipe, std::size_t parameter) {
+  out_->maps.push_back(&recipe);
+  out_->map_parameters.push_back(parameter);
+}
+
+SWITCHYARD_FUNCTION void layout_maker::lay_out_late_axes() {
+  std::vector<bool> is_read(rules_.op->axes.size());
+  for (const late_value& each : out_->late) {
+    if (each.from != late_value::source::integer) continue;
+    const expression value = folded(*each.value);
+    for (std::uint32_t axis = 0; axis < is_read.size(); ++axis)
+      is_read[axis] = is_read[axis] || value.reads_axis(axis);
+  }
+  std::vector<std::uint32_t> axes;
+  for (std::uint32_t axis = 0; axis < is_read.size(); ++axis) {
+    if (is_read[axis]) axes.push_back(axis);
+  }
+  out_->programs.set_axes(std::move(axes));
+}
+
+SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
+  launch_layout& out = *out_;
+  std::vector<bool> is_read(rules_.op->fields.size());
+  const auto add = [&](std::uint32_t field) { is_read[field] = true; };
+  for (const tensor_map_recipe* const each : out.maps) {
+    tensor_map_request unused;
+    visit_map(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
+  }
+  out.map_key = make_argument_key(*rules_.op, is_read);
+  bool has_address = false;
+  for (const late_value& each : out.late) {
+    out.has_workspace = out.has_workspace || each.from == late_value::source::workspace;
+    std::uint32_t alone = no_index;
+    if (each.from == late_value::source::field) {
+      alone = each.index;
+      add(alone);
+    } else if (each.value != nullptr) {
+      const expression value = folded(*each.value);
+      alone = late_compiler::field_alone(value);
+      value.for_each_field(add);
+    }
+    has_address = has_address || (alone != no_index && rules_.op->fields[alone].kind == value_kind::pointer);
+  }
+  if (out.has_late_grid) {
+    for (const expression& each : out.grid) each.for_each_field(add);
+  }
+  if (out.masks.empty()) return;  // nothing is in the image
+  // Without maps an image with addresses is made as fast as it is found, and addresses are many.
+  const bool is_kept = (!out.late.empty() || out.has_late_grid) && out.image.size() <= local_image_lines &&
+                       (!out.maps.empty() || !has_address);
+  if (is_kept) out.image_key = make_argument_key(*rules_.op, is_read);
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,38 @@
+// Before a binding replaces another one: the plans of the problems that the old one has met, so that no call
+// pays for making them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/threads/reclaimer.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+/// A problem that a binding has met.
+struct met_problem {
+  kept_problem problem;
+  std::uint64_t hash = 0;
+};
+
+/// Whether tables keep variants from a problem: it is not served because somebody wants it so.
+[[nodiscard]] bool is_denied(binding& by, const met_problem& of);
+
+/// Makes the plans that the binding in use has and `fresh` lacks. False where `fresh` cannot serve one of
+/// them because kernels cannot be loaded, and where it serves none of them although no table denies that.
+[[nodiscard]] bool carry_plans(reclaimer& readers, const std::atomic<binding*>& current, binding& fresh);
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/serving/carry_plans_impl.hpp>
+#endif

@@ -1,0 +1,168 @@
+// The bodies of file_rules.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/type_signatures.hpp>
+#include <switchyard/files/entry_cache.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/manifest_file.hpp>
+#include <switchyard/files/outlined_file.hpp>
+#include <switchyard/files/read_manifest.hpp>
+#include <switchyard/files/table_file.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
+#include <switchyard/serving/file_selectors.hpp>
+#include <switchyard/serving/operator_selectors.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_FUNCTION file_rules::file_rules(const operator_description& op, device_properties running,
+                                           const operator_files& files, std::string force, listener told)
+    : rule_book{files.described != nullptr ? *files.described : op, std::move(running)},
+      files_{files},
+      force_{std::move(force)},
+      told_{std::move(told)},
+      kinds_{op.own_axes()} {
+  for (const auto& each : files_.manifests) {
+    if (!each->is_read() || !target_fit(device(), each->target().backend, each->target().arch)) continue;
+    fitting_.push_back(each);
+    variant_count_ += each->outline().entries().size();
+    add_types(each->outline());
+  }
+  const auto is_foreign = [this](const auto& each) {
+    const std::string& backend = each->head().device.backend;
+    return !each->is_read() || (!backend.empty() && backend != device().backend);
+  };
+  std::erase_if(files_.overlays, is_foreign);
+  std::erase_if(files_.tables, is_foreign);
+  for (const auto* const list : {&files_.overlays, &files_.tables}) {
+    for (const auto& each : *list) {
+      add_types(each->outline());
+      for (const denial& denied : each->head().denials) kinds_.add(denied.type);
+      for (const pin& pinned : each->head().pins) kinds_.add(pinned.type);
+    }
+  }
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::read(const problem_kind& kind) const {
+  return build([&](const outlined_file& file) { return entries_of(file, kind); }, kind);
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::read_nearest(problem_view problem) const {
+  const problem_kind kind = kind_of(problem);
+  // A configuration may be any variant's.
+  const bool is_config = force_.find('=') != std::string::npos;
+  std::size_t found = 0;
+  auto out = build(
+      [&](const outlined_file& file) {
+        entry_list picked;
+        for (std::uint32_t i = 0; i < file.entries().size(); ++i) {
+          const outlined_file::entry& each = file.entries()[i];
+          const bool is_forced = !force_.empty() && (is_config || file.id_of(each) == force_);
+          if (is_forced || kinds_.holds(file.types()[each.type], kind)) picked.push_back(i);
+        }
+        found += picked.size();
+        return picked;
+      },
+      kind);
+  return found > 0 ? out : build(nearest_to(problem), kind);
+}
+
+SWITCHYARD_FUNCTION std::string file_rules::explain_failure(problem_view problem, const selector& rules,
+                                                            unusable_flags unusable) const {
+  failure_context context{variant_count_, targets(), {}, {}, {}};
+  if (told_.of_failing) told_.of_failing(context);
+  if (!(rules.is_forced ? rules.forced.empty() : rules.candidates.empty()))
+    return switchyard::explain_failure(rules, problem, unusable, context);
+  const auto nearest = read_nearest(problem);
+  if (nearest->candidates.empty()) context.fault = first_fault();
+  return switchyard::explain_failure(*nearest, problem, {}, context);
+}
+
+SWITCHYARD_FUNCTION std::string file_rules::first_fault() const {
+  for (const auto& each : fitting_) {
+    warnings found;  // said when the file was read, but not kept
+    try {
+      (void)read_manifest(each->path(), op(), found);
+    } catch (const error& problem) {
+      return problem.what();
+    }
+    if (!found.messages.empty()) return found.messages.front();
+  }
+  return {};
+}
+
+SWITCHYARD_FUNCTION entry_list file_rules::entries_of(const outlined_file& file,
+                                                      const problem_kind& kind) const {
+  std::vector<bool> holds(file.types().size());
+  for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = kinds_.holds(file.types()[i], kind);
+  entry_list out;
+  for (std::uint32_t i = 0; i < file.entries().size(); ++i) {
+    if (holds[file.entries()[i].type]) out.push_back(i);
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION file_rules::picker file_rules::nearest_to(problem_view problem) const {
+  const auto differing = [problem](const std::vector<axis_value>& type) {
+    return static_cast<std::size_t>(std::count_if(
+        type.begin(), type.end(), [&](const axis_value& each) { return problem[each.axis] != each.value; }));
+  };
+  std::size_t fewest = max_axes;
+  for (const auto& each : fitting_) {
+    for (const std::vector<axis_value>& type : each->outline().types())
+      fewest = std::min(fewest, differing(type));
+  }
+  return [differing, fewest, left = most_near](const outlined_file& file) mutable {
+    entry_list out;
+    for (std::uint32_t i = 0; i < file.entries().size() && left > 0; ++i) {
+      if (differing(file.types()[file.entries()[i].type]) != fewest) continue;
+      out.push_back(i);
+      --left;
+    }
+    return out;
+  };
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::build(const picker& pick,
+                                                                      const problem_kind& kind) const {
+  selector_sources sources{
+      &op(), device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); }};
+  for (const auto& each : fitting_) sources.manifests.push_back(parse(*each, pick(each->outline())));
+  for (const auto& each : files_.overlays)
+    sources.overlays.push_back(parse(*each, entries_of(each->outline(), kind)));
+  for (const auto& each : files_.tables)
+    sources.tables.push_back(parse(*each, entries_of(each->outline(), kind)));
+  std::vector<std::string> warned;
+  auto out = build_selector(sources, warned);
+  told_.of_building(warned);
+  return out;
+}
+
+SWITCHYARD_FUNCTION bool file_rules::is_installed(const std::string& id) const {
+  for (const auto& each : files_.manifests) {
+    if (each->has_variant(id)) return true;
+  }
+  return false;
+}
+
+SWITCHYARD_FUNCTION std::vector<std::string> file_rules::targets() const {
+  std::vector<std::string> out;
+  for (const auto& each : files_.manifests) out.push_back(each->target().backend + " " + each->target().arch);
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard

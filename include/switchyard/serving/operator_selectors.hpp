@@ -1,0 +1,66 @@
+// The rules of one operator on one device, given kind by kind: whoever asks for one kind of problem pays for
+// no other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/type_signatures.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/operator.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Any thread may enter.
+class rule_book {
+ public:
+  rule_book(const operator_description& op, device_properties device) : op_{op}, device_{std::move(device)} {}
+  rule_book(const rule_book&) = delete;
+  rule_book& operator=(const rule_book&) = delete;
+  virtual ~rule_book() = default;
+
+  [[nodiscard]] const operator_description& op() const noexcept { return op_; }
+  [[nodiscard]] const device_properties& device() const noexcept { return device_; }
+
+  [[nodiscard]] virtual problem_kind kind_of(problem_view problem) const noexcept = 0;
+
+  /// The variants that may serve problems of a kind, and what decides among them. Makes them anew at each
+  /// call.
+  [[nodiscard]] virtual std::shared_ptr<const selector> read(const problem_kind& kind) const = 0;
+
+  /// The variants that come nearest to serving a problem for whose kind there is none.
+  [[nodiscard]] virtual std::shared_ptr<const selector> read_nearest(problem_view problem) const = 0;
+
+  /// Why nothing serves a problem. `rules` are those of its kind; `unusable` is about their candidates.
+  [[nodiscard]] virtual std::string explain_failure(problem_view problem, const selector& rules,
+                                                    unusable_flags unusable) const = 0;
+
+ private:
+  const operator_description& op_;
+  device_properties device_;
+};
+
+/// Rules that are made already, for problems of every kind.
+class fixed_rules final : public rule_book {
+ public:
+  explicit fixed_rules(std::shared_ptr<const selector> rules)
+      : rule_book{*rules->op, rules->device}, rules_{std::move(rules)} {}
+
+  [[nodiscard]] problem_kind kind_of(problem_view) const noexcept override { return {}; }
+  [[nodiscard]] std::shared_ptr<const selector> read(const problem_kind&) const override { return rules_; }
+  [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view) const override { return rules_; }
+  [[nodiscard]] std::string explain_failure(problem_view problem, const selector& rules,
+                                            unusable_flags unusable) const override {
+    return switchyard::explain_failure(rules, problem, unusable);
+  }
+
+ private:
+  std::shared_ptr<const selector> rules_;
+};
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,145 @@
+// One operator on one device under one snapshot of the disk: its rules, kind by kind as problems of them are
+// met, and the plans made so far.
+//
+// Any thread may enter. A thread that meets a new kind waits for another one that reads the rules of one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/type_signatures.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/observing/log.hpp>
+#include <switchyard/observing/record.hpp>
+#include <switchyard/plans/kernel_loader.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/plan_cache.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/problem.hpp>
+#include <switchyard/problem/problem_key.hpp>
+#include <switchyard/serving/operator_selectors.hpp>
+#include <switchyard/serving/type_kernels.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/monotonic_time.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+class binding {
+ public:
+  /// `generation` may be null; else it grows when a variant leaves service or returns to it. `clock` is the
+  /// one that variants wait by which are loaded again later.
+  binding(std::shared_ptr<const rule_book> rules, std::shared_ptr<kernel_loader> loader,
+          std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
+          std::shared_ptr<generation_counter> generation = nullptr,
+          nanosecond_clock clock = monotonic_nanoseconds);
+  binding(const binding&) = delete;
+  binding& operator=(const binding&) = delete;
+  /// No launch may be under way.
+  ~binding();
+
+  [[nodiscard]] const operator_description& op() const noexcept { return shared_.rules->op(); }
+  [[nodiscard]] const device_properties& device() const noexcept { return shared_.rules->device(); }
+  [[nodiscard]] device_driver& driver() const noexcept { return shared_.loader->driver(); }
+  /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
+  [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
+  /// The plans by packed problems.
+  [[nodiscard]] plan_cache& plans() noexcept { return reads_arguments() ? packed_plans_ : plans_; }
+  /// The plans by calls' keys; none where plans depend on more.
+  [[nodiscard]] plan_cache& plans_by_key() noexcept { return plans_; }
+  /// A call's problem. `own` has the operator's own axes.
+  [[nodiscard]] packed_problem pack(problem_view own, const void* arguments) const noexcept {
+    return {op(), own, device().attributes, arguments};
+  }
+  /// What a packed problem's plan is found by.
+  [[nodiscard]] std::uint64_t hash_of(problem_view packed) const noexcept {
+    return hash_of(hash(make_key(op(), packed)), packed.subspan(op().own_axes()));
+  }
+  /// The same of a call's key, by its hash, and of what a packed problem has behind the operator's own axes.
+  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t key_hash, problem_view added) noexcept {
+    return key_hash + hash(added);
+  }
+  /// What a call's packed problem has behind the operator's own axes.
+  [[nodiscard]] problem_view read_arguments(problem_view own, const void* arguments,
+                                            added_values& out) const noexcept {
+    op().arguments->evaluate(
+        op().added_axes, {own, device().attributes, op().fields, static_cast<const std::byte*>(arguments)},
+        out.data());
+    return {out.data(), 1 + op().added_sizes};
+  }
+  /// For plans of whose launches something is kept.
+  [[nodiscard]] image_cache& images() noexcept { return *shared_.images; }
+  [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
+
+  /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
+  /// does.
+  [[nodiscard]] kind_binding& kind_of(problem_view problem);
+
+  /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
+  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr);
+
+  /// Chooses, loads and lays out for a packed problem; throws as kind_binding::make_plan() and kind_of() do.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
+    return kind_of(expanded_problem{op(), packed}.view()).make_plan(packed, hash, may_load);
+  }
+
+  /// Called before calls use it. Until then what cannot be loaded changes no call's choice.
+  void begin_service() noexcept { shared_.is_in_service.store(true, std::memory_order_relaxed); }
+
+  /// Whether a variant is out of service, for good or for now.
+  [[nodiscard]] bool has_failures() const noexcept;
+
+  /// The variants that are out of service since a blob was missing or not the pinned one.
+  [[nodiscard]] std::vector<const variant*> without_blob() const;
+
+  /// Frees a plan, recording the calls that were counted.
+  void discard(plan* each) const noexcept;
+
+  void note(const plan& each, std::uint64_t count) const noexcept;
+
+ private:
+  struct known_kind {
+    problem_kind kind;
+    kind_binding kernels;
+    known_kind* next = nullptr;
+  };
+
+  [[nodiscard]] static std::size_t bucket_of(const problem_kind& kind) noexcept {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < kind.values.size(); ++i) sum += kind.values[i] * detail::hash_factors[i];
+    sum += kind.conditions * detail::hash_factors[max_axes];
+    return (sum >> 32U) % buckets;
+  }
+
+  [[nodiscard]] kind_binding* find(const problem_kind& kind) const noexcept {
+    known_kind* each = kinds_[bucket_of(kind)].load(std::memory_order_acquire);
+    while (each != nullptr && each->kind != kind) each = each->next;
+    return each != nullptr ? &each->kernels : nullptr;
+  }
+
+  /// Reads the rules of a kind. Null, and nothing is kept, where no variant is of it.
+  [[nodiscard]] kind_binding* make(const problem_kind& kind);
+
+  static constexpr std::size_t buckets = 64;
+
+  binding_context shared_;
+  plan_cache plans_;
+  plan_cache packed_plans_;
+  std::array<std::atomic<known_kind*>, buckets> kinds_{};  // lists that only grow; owned
+  mutex kinds_mutex_;
+};
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/serving/operator_state_impl.hpp>
+#endif

@@ -1,0 +1,116 @@
+// The bodies of binding.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/type_signatures.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/observing/log.hpp>
+#include <switchyard/observing/record.hpp>
+#include <switchyard/plans/kernel_loader.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/plan_cache.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/operator_selectors.hpp>
+#include <switchyard/serving/operator_state.hpp>
+#include <switchyard/serving/type_kernels.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/monotonic_time.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_FUNCTION binding::binding(std::shared_ptr<const rule_book> rules,
+                                     std::shared_ptr<kernel_loader> loader, std::shared_ptr<log> messages,
+                                     std::shared_ptr<recorder> record, std::size_t plan_capacity,
+                                     std::shared_ptr<generation_counter> generation, nanosecond_clock clock)
+    : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
+              std::move(generation)},
+      plans_{reads_arguments() ? 1 : plan_capacity},
+      packed_plans_{reads_arguments() ? plan_capacity : 1} {
+  shared_.clock = clock;
+}
+
+SWITCHYARD_FUNCTION binding::~binding() {
+  plans().for_each([this](plan& each) { discard(&each); });
+  for (std::atomic<known_kind*>& bucket : kinds_) {
+    for (known_kind* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
+      delete std::exchange(each, each->next);  // NOLINT(cppcoreguidelines-owning-memory): see kinds_
+  }
+}
+
+SWITCHYARD_FUNCTION kind_binding& binding::kind_of(problem_view problem) {
+  const problem_kind kind = shared_.rules->kind_of(problem);
+  if (kind_binding* const found = find(kind)) return *found;
+  if (kind_binding* const made = make(kind)) return *made;
+  const auto rules = shared_.rules->read(kind);
+  shared_.messages->count(choice{});
+  throw call_error{rules->is_forced ? error_code::nothing_forced : error_code::no_variant,
+                   shared_.rules->explain_failure(problem, *rules, {})};
+}
+
+SWITCHYARD_FUNCTION explanation binding::explain(problem_view problem, const std::byte* arguments) {
+  const problem_kind kind = shared_.rules->kind_of(problem);
+  const kind_binding* known = find(kind);
+  if (known == nullptr) known = make(kind);
+  if (known != nullptr) return known->explain(problem, arguments);
+  const auto rules = shared_.rules->read_nearest(problem);
+  return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {}, arguments);
+}
+
+SWITCHYARD_FUNCTION bool binding::has_failures() const noexcept {
+  for (const std::atomic<known_kind*>& bucket : kinds_) {
+    for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
+         each = each->next) {
+      if (each->kernels.has_failures()) return true;
+    }
+  }
+  return false;
+}
+
+SWITCHYARD_FUNCTION std::vector<const variant*> binding::without_blob() const {
+  std::vector<const variant*> out;
+  for (const std::atomic<known_kind*>& bucket : kinds_) {
+    for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
+         each = each->next) {
+      each->kernels.for_each_without_blob([&out](const variant& found) { out.push_back(&found); });
+    }
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION void binding::discard(plan* each) const noexcept {
+  note(*each, each->count.load(std::memory_order_relaxed));
+  delete each;  // NOLINT(cppcoreguidelines-owning-memory): plans are published as plain pointers
+}
+
+SWITCHYARD_FUNCTION void binding::note(const plan& each, std::uint64_t count) const noexcept {
+  if (shared_.record != nullptr)
+    shared_.record->note(op(), device(), expanded_problem{op(), each.problem}.view(), count);
+}
+
+SWITCHYARD_FUNCTION kind_binding* binding::make(const problem_kind& kind) {
+  const locked lock{kinds_mutex_};
+  if (kind_binding* const found = find(kind)) return found;
+  auto rules = shared_.rules->read(kind);
+  if (rules->candidates.empty()) return nullptr;
+  std::atomic<known_kind*>& bucket = kinds_[bucket_of(kind)];
+  auto fresh = std::unique_ptr<known_kind>{
+      new known_kind{kind, {shared_, std::move(rules)}, bucket.load(std::memory_order_relaxed)}};
+  bucket.store(fresh.get(), std::memory_order_release);
+  return &fresh.release()->kernels;
+}
+
+}  // namespace v0
+}  // namespace switchyard

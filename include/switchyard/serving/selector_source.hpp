@@ -1,0 +1,185 @@
+// The rules that the files of a search path make: what would run for a problem, on any device, present or
+// not. Nothing is loaded and no driver is asked. A catalog adds devices and bindings to it.
+//
+// Files of an operator are read when it is first asked for, and again only when they change; of files for
+// devices that nobody asked for, only the beginning. Any thread may enter.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/known_files.hpp>
+#include <switchyard/files/manifest_file.hpp>
+#include <switchyard/files/search_path.hpp>
+#include <switchyard/files/table_file.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/file_selectors.hpp>
+#include <switchyard/serving/operator_contents.hpp>
+#include <switchyard/serving/operator_selectors.hpp>
+#include <switchyard/threads/lock.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+class rule_catalog {
+ public:
+  /// Why the backend of a target ("cuda sm_90a") cannot be used; empty: it can.
+  using backend_probe = std::function<std::string(std::string_view target)>;
+
+  /// `forced_for` gives SWITCHYARD_FORCE's part for an operator; `warn` takes warnings, from any thread.
+  /// `why_absent` is asked when nothing serves a call on the CPU.
+  rule_catalog(search_path path, std::function<std::string(std::string_view)> forced_for, warning_sink warn,
+               backend_probe why_absent = {});
+
+  [[nodiscard]] const search_path& path() const noexcept { return path_; }
+
+  /// Reads what is new on disk and may serve a device, or any device; what cannot be read leaves its previous
+  /// version in use, with a warning.
+  [[nodiscard]] operator_files refresh(const operator_description& op, const device_properties* device,
+                                       reload_report& report);
+
+  /// All that the files say.
+  [[nodiscard]] operator_contents read_all(const operator_files& from) const;
+
+  /// The rules that files make on a device, given kind by kind.
+  [[nodiscard]] std::shared_ptr<const rule_book> make_rules(const operator_description& op,
+                                                            const device_properties& device,
+                                                            const operator_files& from) const;
+
+  /// The rules for problems of all kinds.
+  [[nodiscard]] std::shared_ptr<const selector> make_selector(const operator_description& op,
+                                                              const device_properties& device,
+                                                              const operator_contents& from) const;
+
+ private:
+  /// Passes warnings on. Rules that are read later than their catalog was asked for them use it too.
+  class said_messages {
+   public:
+    explicit said_messages(warning_sink warn) : warn_{std::move(warn)} {}
+
+    void warn(const std::string& message) const { warn_(message); }
+    /// A new version of a file is about to be read: whatever is wrong with it is said.
+    void forget(const std::string& path);
+    /// What was found while a file, or some of its entries, was read. One mistake of many entries is said
+    /// once for each version of the file.
+    void add(const warnings& warned, const std::string& path);
+    /// What was found while rules were built, which happens again and again.
+    void add_once(const std::vector<std::string>& warned);
+
+    /// What is wrong with a file or folder. Overlays and roots are read again for every operator and kind of
+    /// file: the first reader says it for all, and what goes wrong again is said again.
+    void add_shared(const std::string& reader, const std::string& message);
+
+   private:
+    static constexpr std::size_t most_known = 10'000;
+
+    struct said_times {
+      std::size_t in_all = 0;
+      std::map<std::string, std::size_t> by_reader;  // how often it found this
+    };
+
+    warning_sink warn_;
+    switchyard::mutex mutex_;
+    std::set<std::string> known_;
+    std::map<std::string, said_times> shared_;
+    std::map<std::string, std::set<std::string>> of_files_;  // what was said, by file
+  };
+
+  [[nodiscard]] static std::string describe_root(const std::string& folder);
+
+  struct known_of_operator {
+    known_files<manifest_file> manifests;
+    known_files<table_file> overlays;
+    known_files<table_file> tables;
+    operator_files serving;
+    bool lost_manifests = false;
+    argument_axes* arguments = nullptr;            // what all files were read with
+    std::unique_ptr<argument_axes> own_arguments;  // where no describer keeps them
+    std::vector<device_properties> devices;        // that were asked for
+    bool for_all_devices = false;
+
+    /// Where axes that files add are kept: by whoever described the operator, or here.
+    [[nodiscard]] argument_axes& arguments_of(const operator_description& op);
+
+    void ask_for(const device_properties* device);
+    /// Whether a file may say something of a device that was asked for.
+    template <class Test>
+    [[nodiscard]] bool concerns(const Test& test) const {
+      return for_all_devices || std::any_of(devices.begin(), devices.end(), test);
+    }
+  };
+
+  /// How much of a file is looked at first: what it is for stands at its beginning.
+  static constexpr std::size_t head_bytes = std::size_t{64} << 10U;
+
+  /// A member of an object in the text of a file's beginning; empty: it is not there.
+  [[nodiscard]] static std::string peek(const std::string& text, std::string_view object, const char* key);
+
+  [[nodiscard]] static std::string read_rest(std::string beginning, const std::string& path) {
+    return beginning.size() < head_bytes ? std::move(beginning) : read_file(path, max_json_bytes);
+  }
+
+  [[nodiscard]] std::shared_ptr<const manifest_file> read_manifest(
+      const std::string& path, const operator_description& op, const known_of_operator& known,
+      const std::shared_ptr<const manifest_file>& same) const;
+
+  /// The version of a manifest that serves now; null: none does.
+  [[nodiscard]] static const manifest_file* serving_manifest(const std::string& path,
+                                                             const known_of_operator& known) noexcept;
+
+  /// A manifest of which no variant can be used must not take the place of one that serves. Throws
+  /// file_error.
+  static void require_variants(const std::string& text, const std::string& path,
+                               const operator_description& op);
+
+  [[noreturn]] static void fail_useless(const std::string& path, const std::string& why);
+
+  [[nodiscard]] std::shared_ptr<const table_file> read_table(
+      const std::string& path, const operator_description& op, const known_of_operator& known,
+      const std::shared_ptr<const table_file>& same) const;
+
+  /// Null for an overlay of another operator.
+  [[nodiscard]] std::shared_ptr<const table_file> read_overlay(
+      const std::string& path, const operator_description& op, const known_of_operator& known,
+      const std::shared_ptr<const table_file>& same) const;
+
+  /// Whether files serve that did not. One of which only the beginning was read served nobody; whoever asks
+  /// for it now is served by it from the start.
+  template <class File>
+  [[nodiscard]] static bool differ(const std::vector<std::shared_ptr<const File>>& fresh,
+                                   const std::vector<std::shared_ptr<const File>>& served) {
+    return !std::equal(
+        fresh.begin(), fresh.end(), served.begin(), served.end(),
+        [](const auto& a, const auto& b) { return a == b || (a->path() == b->path() && !b->is_read()); });
+  }
+
+  /// An engine that runs keeps what it runs: the manifests that were there last stay when all are gone.
+  void keep_last_manifests(const operator_description& op, known_of_operator& known,
+                           operator_files& fresh) const;
+
+  search_path path_;
+  std::function<std::string(std::string_view)> forced_for_;
+  backend_probe why_absent_;
+  std::shared_ptr<said_messages> said_;
+  switchyard::mutex mutex_;
+  std::map<std::string, known_of_operator, std::less<>> files_;
+};
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/serving/selector_source_impl.hpp>
+#endif

@@ -1,0 +1,299 @@
+// The bodies of rule_catalog.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/files/json.hpp>
+#include <switchyard/files/json_document.hpp>
+#include <switchyard/files/known_files.hpp>
+#include <switchyard/files/manifest_file.hpp>
+#include <switchyard/files/outline_json.hpp>
+#include <switchyard/files/search_path.hpp>
+#include <switchyard/files/table_file.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/file_selectors.hpp>
+#include <switchyard/serving/operator_selectors.hpp>
+#include <switchyard/serving/selector_source.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_FUNCTION rule_catalog::rule_catalog(search_path path,
+                                               std::function<std::string(std::string_view)> forced_for,
+                                               warning_sink warn, backend_probe why_absent)
+    : path_{std::move(path)},
+      forced_for_{std::move(forced_for)},
+      why_absent_{std::move(why_absent)},
+      said_{std::make_shared<said_messages>(std::move(warn))} {}
+
+SWITCHYARD_FUNCTION operator_files rule_catalog::refresh(const operator_description& op,
+                                                         const device_properties* device,
+                                                         reload_report& report) {
+  const std::scoped_lock lock{mutex_};
+  known_of_operator& known = files_[std::string{op.name}];
+  known.ask_for(device);
+  argument_axes& arguments = known.arguments_of(op);
+  const operator_description& reading = arguments.reading();
+  const auto warn_of = [this, &op](const char* kind) {
+    return [this, who = std::string{op.name} + kind](const std::string& message) {
+      said_->add_shared(who, message);
+    };
+  };
+  operator_files fresh;
+  fresh.manifests = known.manifests.refresh(
+      list_manifests(path_, op.name),
+      [&](const std::string& path, const std::shared_ptr<const manifest_file>& same) {
+        return read_manifest(path, reading, known, same);
+      },
+      report, warn_of(" manifests"));
+  fresh.tables = known.tables.refresh(
+      list_tables(path_, op.name),
+      [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
+        return read_table(path, reading, known, same);
+      },
+      report, warn_of(" tables"));
+  fresh.overlays = known.overlays.refresh(
+      list_overlays(path_, op.name),
+      [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
+        return read_overlay(path, reading, known, same);
+      },
+      report, warn_of(" overlays"));
+  keep_last_manifests(op, known, fresh);
+  // Compared by what is served: a change that was read before an exception stopped a refresh is not lost.
+  const operator_files& served = known.serving;
+  const bool differs = differ(fresh.manifests, served.manifests) || differ(fresh.tables, served.tables) ||
+                       differ(fresh.overlays, served.overlays);
+  fresh.version = served.version + (differs ? 1 : 0);
+  fresh.described = &arguments.now();
+  operator_files serving = fresh;  // whole, before anything is replaced
+  known.serving = std::move(serving);
+  return fresh;
+}
+
+SWITCHYARD_FUNCTION operator_contents rule_catalog::read_all(const operator_files& from) const {
+  operator_contents out;
+  const auto add = [this](const auto& list, auto& to) {
+    for (const auto& each : list) {
+      if (!each->is_read()) continue;  // it could not be
+      warnings warned;
+      to.push_back(each->read_all(warned));
+      said_->add(warned, each->path());
+    }
+  };
+  add(from.manifests, out.manifests);
+  add(from.overlays, out.overlays);
+  add(from.tables, out.tables);
+  out.described = from.described;
+  if (out.described != nullptr && out.described->arguments != nullptr)
+    out.described = &out.described->arguments->now();  // with what only groups of rows name
+  return out;
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const rule_book> rule_catalog::make_rules(
+    const operator_description& op, const device_properties& device, const operator_files& from) const {
+  return std::make_shared<const file_rules>(
+      op, device, from, forced_for_(op.name),
+      file_rules::listener{
+          [said = said_](const warnings& warned, const std::string& path) { said->add(warned, path); },
+          [said = said_](const std::vector<std::string>& warned) { said->add_once(warned); },
+          [roots = path_.roots,
+           probe = device.backend == "host" ? why_absent_ : backend_probe{}](failure_context& context) {
+            context.searched = roots;
+            for (std::string& each : context.searched) each += describe_root(each);
+            for (const std::string& each : context.targets) {
+              if (probe && context.absent.empty()) context.absent = probe(each);
+            }
+          }});
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> rule_catalog::make_selector(
+    const operator_description& op, const device_properties& device, const operator_contents& from) const {
+  std::vector<std::string> warned;
+  const operator_description& described = from.described != nullptr ? *from.described : op;
+  auto out = build_selector(
+      {&described, device, from.manifests, from.overlays, from.tables, forced_for_(op.name)}, warned);
+  said_->add_once(warned);
+  return out;
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::forget(const std::string& path) {
+  const std::scoped_lock lock{mutex_};
+  of_files_.erase(path);
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::add(const warnings& warned, const std::string& path) {
+  const std::scoped_lock lock{mutex_};
+  std::set<std::string>& said = of_files_[path];
+  for (const group_of_same& each : group_same(warned.messages, path)) {
+    if (said.size() >= most_known || !said.insert(each.kind).second) continue;
+    warn_(each.first + (each.more == 0 ? std::string{}
+                                       : " (the same in " + std::to_string(each.more) +
+                                             (each.more == 1 ? " more entry)" : " more entries)")));
+  }
+  if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_once(const std::vector<std::string>& warned) {
+  const std::scoped_lock lock{mutex_};
+  for (const std::string& each : warned) {
+    if (known_.size() < most_known && known_.insert(each).second) warn_(each);
+  }
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_shared(const std::string& reader,
+                                                                 const std::string& message) {
+  const std::scoped_lock lock{mutex_};
+  if (shared_.size() == most_known && !shared_.contains(message)) return warn_(message);
+  said_times& times = shared_[message];
+  const std::size_t mine = ++times.by_reader[reader];
+  if (mine <= times.in_all) return;
+  warn_(message);
+  times.in_all = mine;
+}
+
+SWITCHYARD_FUNCTION std::string rule_catalog::describe_root(const std::string& folder) {
+  std::error_code problem;
+  const bool is_there = std::filesystem::is_directory(folder, problem);
+  if (problem && !detail::is_absent(problem)) return " (" + problem.message() + ")";
+  return is_there ? "" : " (does not exist)";
+}
+
+SWITCHYARD_FUNCTION argument_axes& rule_catalog::known_of_operator::arguments_of(
+    const operator_description& op) {
+  if (arguments == nullptr && op.arguments == nullptr) own_arguments = std::make_unique<argument_axes>(op);
+  if (arguments == nullptr) arguments = op.arguments != nullptr ? op.arguments : own_arguments.get();
+  return *arguments;
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::known_of_operator::ask_for(const device_properties* device) {
+  if (device == nullptr) {
+    for_all_devices = true;
+  } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& each) {
+               return each.backend == device->backend && each.arch == device->arch;
+             })) {
+    devices.push_back(*device);
+  }
+}
+
+SWITCHYARD_FUNCTION std::string rule_catalog::peek(const std::string& text, std::string_view object,
+                                                   const char* key) {
+  const json_document parsed = json_document::try_parse(find_member(text, object));
+  const nlohmann::json& found = parsed.value();
+  if (!found.is_object()) return {};
+  const auto member = found.find(key);
+  return member != found.end() && member->is_string() ? member->get<std::string>() : std::string{};
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> rule_catalog::read_manifest(
+    const std::string& path, const operator_description& op, const known_of_operator& known,
+    const std::shared_ptr<const manifest_file>& same) const {
+  const auto is_wanted = [&](const target& of) {
+    return known.concerns(
+        [&of](const device_properties& each) { return target_fit(each, of.backend, of.arch).has_value(); });
+  };
+  if (same != nullptr && (same->is_read() || !is_wanted(same->target()))) return same;
+  std::string text = read_file(path, max_json_bytes, head_bytes);
+  const target of{peek(text, "target", "backend"), peek(text, "target", "arch")};
+  const manifest_file* const before = serving_manifest(path, known);
+  if (!of.backend.empty() && !of.arch.empty() && !is_wanted(of)) {
+    if (before != nullptr)
+      fail_useless(path, "it is for " + of.backend + " " + of.arch + ", and was for " +
+                             before->target().backend + " " + before->target().arch);
+    return std::make_shared<const manifest_file>(path, of);
+  }
+  warnings warned;
+  text = read_rest(std::move(text), path);
+  if (before != nullptr) require_variants(text, path, op);
+  said_->forget(path);
+  auto out = std::make_shared<const manifest_file>(std::move(text), path, op, warned);
+  said_->add(warned, path);
+  return out;
+}
+
+SWITCHYARD_FUNCTION const manifest_file* rule_catalog::serving_manifest(
+    const std::string& path, const known_of_operator& known) noexcept {
+  for (const auto& each : known.serving.manifests) {
+    if (each->path() == path && each->is_read()) return each.get();
+  }
+  return nullptr;
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::require_variants(const std::string& text, const std::string& path,
+                                                        const operator_description& op) {
+  warnings warned;
+  const manifest_file fresh{text, path, op, warned};
+  if (!fresh.read_all(warned)->variants.empty()) return;
+  fail_useless(path, warned.messages.empty() ? "it has no variants"
+                                             : "none of its variants is valid: " + warned.messages.front());
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::fail_useless(const std::string& path, const std::string& why) {
+  throw file_error{error_code::invalid_entry, path + ": nothing of it can be used: " + why};
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_table(
+    const std::string& path, const operator_description& op, const known_of_operator& known,
+    const std::shared_ptr<const table_file>& same) const {
+  const auto is_wanted = [&](const std::string& backend) {
+    return known.concerns([&backend](const device_properties& each) { return each.backend == backend; });
+  };
+  if (same != nullptr && (same->is_read() || !is_wanted(same->head().device.backend))) return same;
+  std::string text = read_file(path, max_json_bytes, head_bytes);
+  std::string backend = peek(text, "device", "backend");
+  if (!backend.empty() && !is_wanted(backend))
+    return std::make_shared<const table_file>(path, std::move(backend));
+  warnings warned;
+  said_->forget(path);
+  auto out = std::make_shared<const table_file>(read_rest(std::move(text), path), path, op, warned);
+  said_->add(warned, path);
+  return out;
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_overlay(
+    const std::string& path, const operator_description& op, const known_of_operator& known,
+    const std::shared_ptr<const table_file>& same) const {
+  try {
+    return read_table(path, op, known, same);
+  } catch (const file_error& problem) {
+    if (problem.code() == error_code::unknown_operator) return nullptr;
+    throw;
+  }
+}
+
+SWITCHYARD_FUNCTION void rule_catalog::keep_last_manifests(const operator_description& op,
+                                                           known_of_operator& known,
+                                                           operator_files& fresh) const {
+  if (!fresh.manifests.empty()) {
+    known.lost_manifests = false;
+    return;
+  }
+  if (known.serving.manifests.empty()) return;
+  fresh.manifests = known.serving.manifests;
+  if (known.lost_manifests) return;
+  said_->warn("[switchyard.302] " + std::string{op.name} +
+              ": its last manifest was removed; its variants stay in use. Install manifests again, or "
+              "restart the program to remove them");
+  known.lost_manifests = true;
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,140 @@
+// Problems of one kind under one snapshot of the disk: the variants that may serve them, and the plans that
+// are made of the best.
+//
+// Any thread may enter. variant_kernels.hpp says who waits for whom.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/observing/log.hpp>
+#include <switchyard/plans/format_plan.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/serving/operator_context.hpp>
+#include <switchyard/serving/variant_kernels.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+class kind_binding {
+ public:
+  /// The context outlives it.
+  kind_binding(binding_context& shared, std::shared_ptr<const selector> rules)
+      : shared_{shared}, rules_{std::move(rules)}, kernels_{shared_, *rules_} {}
+  kind_binding(const kind_binding&) = delete;
+  kind_binding& operator=(const kind_binding&) = delete;
+
+  [[nodiscard]] const selector& rules() const noexcept { return *rules_; }
+
+  [[nodiscard]] choice select(problem_view problem) const noexcept {
+    return rules_->select(problem, kernels_.unusable());
+  }
+
+  /// The choice that a call comes to: a variant that cannot be computed for it gives way. What single
+  /// arguments rule out is passed over as well, where they are given.
+  [[nodiscard]] choice select_fitting(problem_view problem, const std::byte* arguments = nullptr) const {
+    return switchyard::select_fitting(*rules_, problem, kernels_.unusable(), arguments);
+  }
+
+  /// That choice with its grounds.
+  [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr) const;
+
+  /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
+  /// warning; one whose load failed for want of memory and the like is tried again later, at once where
+  /// nothing else serves; one whose grid, memory or parameters cannot be computed for this problem, or are
+  /// more than the device takes, still serves other problems. Throws what refuse() does when nothing is left,
+  /// else the error of such a variant, the load's own driver_error where that may pass or where the context
+  /// is broken, and driver_error load_during_capture when a blob would have to be loaded and may not be. The
+  /// problem is a packed one. `passed_over`: variants that are known not to serve this call.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load,
+                                                std::vector<std::uint32_t> passed_over = {});
+
+  /// Makes a plan without the variants that an argument of the single call rules out. Throws as make_plan().
+  [[nodiscard]] std::unique_ptr<plan> make_plan_without(std::vector<std::uint32_t> passed_over,
+                                                        const plan& unfit, const error& problem,
+                                                        loading may_load);
+
+  /// Whether an error says that a variant does not fit one problem or call, though it may fit others.
+  [[nodiscard]] static bool is_unfit(const error& problem) noexcept;
+
+  /// Whether a provisional plan may be decided again: a variant that was waited for is due, or none is waited
+  /// for any more.
+  [[nodiscard]] bool may_decide_again() const noexcept { return kernels_.may_decide_again(); }
+
+  /// Lets one thread at a time decide provisional plans again: the others keep the plans that they have
+  /// instead of waiting for its load.
+  class deciding_again {
+   public:
+    explicit deciding_again(kind_binding& owner) noexcept
+        : owner_{owner},
+          is_mine_{owner.may_decide_again() &&
+                   !owner.is_deciding_again_.exchange(true, std::memory_order_acquire)} {}
+    deciding_again(const deciding_again&) = delete;
+    deciding_again& operator=(const deciding_again&) = delete;
+    ~deciding_again() {
+      if (is_mine_) owner_.is_deciding_again_.store(false, std::memory_order_release);
+    }
+    explicit operator bool() const noexcept { return is_mine_; }
+
+   private:
+    kind_binding& owner_;
+    bool is_mine_;
+  };
+
+  /// Throws why nothing serves a problem: call_error no_variant or nothing_forced.
+  [[noreturn, gnu::cold]] void refuse(problem_view problem) const;
+
+  /// Loads every kernel of a variant's launches. False when one cannot be loaded; `passing` is then set where
+  /// the failure may pass.
+  bool prepare(std::uint32_t variant, std::unique_ptr<const driver_error>& passing) {
+    return kernels_.load(variant, loading::allowed, passing) != nullptr;
+  }
+
+  /// Whether a variant is out of service, for good or for now.
+  [[nodiscard]] bool has_failures() const noexcept;
+
+  /// Visits the variants that are out of service since a blob was missing or not the pinned one.
+  template <class Visitor>
+  void for_each_without_blob(const Visitor& visit) const {
+    kernels_.for_each_without_blob(visit);
+  }
+
+  /// A line for one launch, where they were asked for.
+  void trace(const plan& each) const {
+    if (shared_.messages->level() == debug_level::launches) report(each, {});
+  }
+
+ private:
+  /// The choice among the variants that are in service and not passed over.
+  [[nodiscard, gnu::cold]] choice select_without(const std::vector<std::uint32_t>& passed_over,
+                                                 problem_view problem) const;
+
+  /// An error with the variant that it is of, which drivers do not know.
+  [[nodiscard, gnu::cold]] call_error named(std::uint32_t index, const error& problem) const;
+
+  void make_room_for_images(const plan& out);
+
+  void report(const plan& made, const detail::plan_cost& cost) const;
+
+  binding_context& shared_;
+  std::shared_ptr<const selector> rules_;
+  detail::variant_kernels kernels_;
+  std::atomic<bool> is_deciding_again_{false};
+};
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/serving/type_kernels_impl.hpp>
+#endif

@@ -1,0 +1,147 @@
+// The bodies of kind_binding.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/explain.hpp>
+#include <switchyard/choosing/explain_rows.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/choosing/select.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/observing/log.hpp>
+#include <switchyard/plans/format_plan.hpp>
+#include <switchyard/plans/kernel_loader.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/plans/planner.hpp>
+#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/operator_context.hpp>
+#include <switchyard/serving/operator_selectors.hpp>
+#include <switchyard/serving/type_kernels.hpp>
+#include <switchyard/serving/variant_kernels.hpp>
+#include <switchyard/threads/lock.hpp>
+#include <switchyard/threads/monotonic_time.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+SWITCHYARD_FUNCTION explanation kind_binding::explain(problem_view problem,
+                                                      const std::byte* arguments) const {
+  return switchyard::explain(*rules_, problem, select_fitting(problem, arguments), kernels_.unusable(),
+                             arguments);
+}
+
+SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan(problem_view packed, std::uint64_t hash,
+                                                                  loading may_load,
+                                                                  std::vector<std::uint32_t> passed_over) {
+  const expanded_problem expanded{*rules_->op, packed};
+  const problem_view problem = expanded.view();
+  if (may_load == loading::allowed) kernels_.return_to_service(kernels_.retry_due_now());
+  std::unique_ptr<const driver_error> passing;  // the last failure that may pass
+  std::exception_ptr unfit;                     // why the first variant was passed over
+  bool retried = false;
+  for (;;) {
+    const bool timed = shared_.messages->level() != debug_level::silent;
+    const std::int64_t begin = timed ? monotonic_nanoseconds() : 0;
+    const std::uint64_t changes = kernels_.service_changes();
+    const choice chosen = passed_over.empty() ? select(problem) : select_without(passed_over, problem);
+    const std::int64_t selected = timed ? monotonic_nanoseconds() : 0;
+    if (chosen.variant == no_index) {
+      if (!retried && may_load == loading::allowed && kernels_.is_waiting()) {
+        retried = true;
+        kernels_.return_to_service(detail::variant_kernels::at_any_time);
+        continue;
+      }
+      shared_.messages->count(chosen);
+      if (passing) throw driver_error{*passing};
+      if (unfit != nullptr) std::rethrow_exception(unfit);
+      refuse(problem);
+    }
+    const std::vector<loaded_kernel>* kernels = kernels_.load(chosen.variant, may_load, passing);
+    if (kernels == nullptr) continue;
+    auto out = std::make_unique<plan>();
+    out->problem.assign(packed);
+    out->hash = hash;
+    out->chosen = chosen;
+    out->kind = this;
+    out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches;
+    out->is_provisional = kernels_.is_waiting() || kernels_.service_changes() != changes;
+    try {
+      detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
+      kernels_.configure(*out, chosen.variant);
+    } catch (const error& problem_of_variant) {
+      if (!is_unfit(problem_of_variant)) throw;
+      kernels_.warn_unfit(chosen.variant, problem_of_variant);
+      if (unfit == nullptr) unfit = std::make_exception_ptr(named(chosen.variant, problem_of_variant));
+      passed_over.push_back(chosen.variant);
+      continue;
+    }
+    make_room_for_images(*out);
+    shared_.messages->count(chosen);
+    if (timed) report(*out, {selected - begin, monotonic_nanoseconds() - selected});
+    return out;
+  }
+}
+
+SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan_without(
+    std::vector<std::uint32_t> passed_over, const plan& unfit, const error& problem, loading may_load) {
+  kernels_.warn_unfit(unfit.chosen.variant, problem);
+  return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
+}
+
+SWITCHYARD_FUNCTION bool kind_binding::is_unfit(const error& problem) noexcept {
+  return problem.code() == error_code::evaluation_failed || problem.code() == error_code::launch_failed;
+}
+
+SWITCHYARD_FUNCTION void kind_binding::refuse(problem_view problem) const {
+  throw call_error{rules_->is_forced ? error_code::nothing_forced : error_code::no_variant,
+                   shared_.rules->explain_failure(problem, *rules_, kernels_.unusable())};
+}
+
+SWITCHYARD_FUNCTION bool kind_binding::has_failures() const noexcept {
+  return kernels_.has_failures();
+}
+
+SWITCHYARD_FUNCTION choice kind_binding::select_without(const std::vector<std::uint32_t>& passed_over,
+                                                        problem_view problem) const {
+  std::vector<std::atomic<bool>> unusable(kernels_.unusable().size());
+  for (std::size_t i = 0; i < unusable.size(); ++i)
+    unusable[i].store(kernels_.unusable()[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  for (const std::uint32_t index : passed_over) unusable[index].store(true, std::memory_order_relaxed);
+  return rules_->select(problem, unusable);
+}
+
+SWITCHYARD_FUNCTION call_error kind_binding::named(std::uint32_t index, const error& problem) const {
+  std::string message{problem.message()};
+  if (problem.code() == error_code::launch_failed) message = kernels_.name_of(index) + ": " + message;
+  return call_error{error_code::evaluation_failed, message};
+}
+
+SWITCHYARD_FUNCTION void kind_binding::make_room_for_images(const plan& out) {
+  for (const planned_launch& each : out.launches) {
+    if (each.owner == 0) continue;
+    const locked lock{shared_.images_mutex};
+    if (shared_.images == nullptr) shared_.images = std::make_unique<image_cache>();
+  }
+}
+
+SWITCHYARD_FUNCTION void kind_binding::report(const plan& made, const detail::plan_cost& cost) const {
+  const expanded_problem problem{*rules_->op, made.problem};
+  explanation why = switchyard::explain(*rules_, problem.view(), made.chosen, kernels_.unusable());
+  if (why.chosen.why == reason::heuristic)
+    shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, problem.view()));
+  detail::add_geometry(made, why);
+  shared_.messages->line(shared_.messages->json() ? detail::format_json(why, cost)
+                                                  : detail::format_line(why, cost));
+}
+
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,191 @@
+// The bodies of variant_kernels.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/files/manifest.hpp>
+#include <switchyard/observing/log.hpp>
+#include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/plans/kernel_loader.hpp>
+#include <switchyard/plans/plan.hpp>
+#include <switchyard/serving/operator_context.hpp>
+#include <switchyard/serving/variant_kernels.hpp>
+#include <switchyard/threads/lock.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace detail {
+
+SWITCHYARD_FUNCTION bool variant_kernels::may_decide_again() const noexcept {
+  return waiting_.load(std::memory_order_relaxed) == 0 ||
+         shared_.clock() >= next_retry_.load(std::memory_order_relaxed);
+}
+
+SWITCHYARD_FUNCTION std::string variant_kernels::name_of(std::uint32_t index) const {
+  return "variant '" + rules_.candidates[index].variant->id + "' of " + std::string{rules_.op->name};
+}
+
+SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
+    std::uint32_t index, loading may_load, std::unique_ptr<const driver_error>& passing) {
+  loaded_variant& slot = variants_[index];
+  if (const auto* ready = slot.ready.load(std::memory_order_acquire)) return ready;
+  const locked lock{slot.load_mutex};
+  if (const auto* ready = slot.ready.load(std::memory_order_relaxed)) return ready;
+  if (unusable_[index].load(std::memory_order_relaxed)) {  // by a thread that was here first
+    if (slot.last_failure != nullptr) passing = std::make_unique<const driver_error>(*slot.last_failure);
+    return nullptr;
+  }
+  const variant& chosen = *rules_.candidates[index].variant;
+  try {
+    std::vector<loaded_kernel> kernels(chosen.launches.size());
+    const launch_layout* before = nullptr;  // fills do not count
+    for (std::size_t i = 0; i < chosen.launches.size(); ++i) {
+      const launch& each = chosen.launches[i];
+      if (each.is_fill) continue;
+      kernels[i] =
+          may_load == loading::allowed ? shared_.loader->load(each) : shared_.loader->find_loaded(each);
+      if (kernels[i].function == nullptr) fail_in_capture(chosen);
+      kernels[i].layout = detail::layout_maker{rules_, chosen, each, before}.make();
+      before = kernels[i].layout.get();
+      // What no problem changes is refused once, and not at each launch.
+      if (before->is_block_known) shared_.loader->driver().configure(kernels[i].function, before->geometry);
+    }
+    slot.kernels = std::move(kernels);
+    slot.configured.resize(slot.kernels.size());
+    slot.ready.store(&slot.kernels, std::memory_order_release);
+    // Only now: a graph captured before holds the variant that served meanwhile.
+    if (slot.failures > 0) count_generation();
+    slot.last_failure = nullptr;
+    const unsigned failures = std::exchange(slot.failures, 0U);
+    if (failures > 0 && shared_.messages->level() != debug_level::silent) {
+      shared_.messages->line("switchyard: " + name_of(index) + " was loaded after " +
+                             std::to_string(failures) + " failures and serves again");
+    }
+    return &slot.kernels;
+  } catch (const driver_error& problem) {
+    if (problem.kind() == failure_kind::context || problem.code() == error_code::load_during_capture) throw;
+    if (problem.kind() == failure_kind::transient) {
+      passing = std::make_unique<const driver_error>(problem);
+      slot.last_failure = std::make_unique<const driver_error>(problem);
+      suspend(index, slot, problem);
+    } else {
+      retire(index, problem);
+    }
+  } catch (const error& problem) {
+    retire(index, problem);
+  }
+  return nullptr;
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::warn_unfit(std::uint32_t index, const error& problem) {
+  if (variants_[index].has_warned.exchange(true, std::memory_order_relaxed)) return;
+  shared_.messages->warn(std::string{problem.what()} + " (" + name_of(index) +
+                         " is passed over for such calls; the next candidate is used)");
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::return_to_service(std::int64_t by_then) noexcept {
+  if (by_then == 0) return;
+  const locked lock{waits_mutex_};
+  std::int64_t next = at_any_time;
+  for (std::size_t index = 0; index < variants_.size(); ++index) {
+    std::int64_t& retry_at = variants_[index].retry_at;
+    if (retry_at == 0) continue;
+    if (retry_at > by_then) {
+      if (retry_at < next) next = retry_at;
+      continue;
+    }
+    retry_at = 0;
+    unusable_[index].store(false, std::memory_order_relaxed);
+    service_changes_.fetch_add(1, std::memory_order_acq_rel);
+    waiting_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  next_retry_.store(next, std::memory_order_relaxed);
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32_t index) {
+  loaded_variant& slot = variants_[index];
+  for (std::size_t i = 0; i < out.launches.size(); ++i) {
+    const planned_launch& each = out.launches[i];
+    if (each.is_fill || each.is_empty) continue;
+    if (each.late_grid == nullptr && !shared_.loader->driver().accepts_grid(each.geometry)) [[unlikely]]
+      fail_grid(*rules_.candidates[index].variant, i, each.geometry.grid);
+    if (each.layout->is_block_known && each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})
+      continue;
+    const locked lock{slot.configure_mutex};
+    launch_geometry& before = slot.configured[i];
+    if (each.geometry.shared_bytes <= before.shared_bytes && each.geometry.cluster == before.cluster &&
+        each.geometry.block == before.block)
+      continue;
+    shared_.loader->driver().configure(each.function, each.geometry);
+    before = each.geometry;
+  }
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::fail_in_capture(const variant& chosen) const {
+  throw driver_error{
+      error_code::load_during_capture,
+      std::string{rules_.op->name} + ": variant '" + chosen.id +
+          "' is not loaded yet, and nothing can be loaded while the stream is being captured. Call "
+          "prepare() with this problem before the capture"};
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::retire(std::uint32_t index, const error& problem) {
+  if (problem.code() == error_code::blob_missing || problem.code() == error_code::blob_hash_differs)
+    variants_[index].lacks_blob.store(true, std::memory_order_relaxed);
+  unusable_[index].store(true, std::memory_order_relaxed);
+  count_generation();
+  shared_.messages->warn(std::string{problem.what()} + " (" + name_of(index) +
+                         " is out of service; the next candidate is used)");
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::suspend(std::uint32_t index, loaded_variant& slot,
+                                                  const error& problem) {
+  const std::int64_t wait = first_wait_ns
+                            << (slot.failures < most_doublings ? slot.failures : most_doublings);
+  const std::int64_t retry_at = shared_.clock() + wait;
+  slot.failures += 1;
+  {
+    const locked lock{waits_mutex_};
+    slot.retry_at = retry_at;
+    // The counts first: who does not see the variant sees that something changed.
+    const bool is_first = waiting_.fetch_add(1, std::memory_order_acq_rel) == 0;
+    service_changes_.fetch_add(1, std::memory_order_acq_rel);
+    unusable_[index].store(true, std::memory_order_release);
+    if (is_first || retry_at < next_retry_.load(std::memory_order_relaxed))
+      next_retry_.store(retry_at, std::memory_order_relaxed);
+  }
+  if (slot.failures == 1) count_generation();  // a retry that fails again changes nothing
+  const std::string message = std::string{problem.what()} + " (" + name_of(index) + " is tried again in " +
+                              std::to_string(wait / first_wait_ns) +
+                              " s; until then the next candidate is used)";
+  if (slot.failures == 1) {
+    shared_.messages->warn(message);
+  } else if (shared_.messages->level() != debug_level::silent) {
+    shared_.messages->line("switchyard: " + message);
+  }
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::count_generation() noexcept {
+  if (shared_.generation != nullptr && shared_.is_in_service.load(std::memory_order_relaxed))
+    shared_.generation->fetch_add(1, std::memory_order_release);
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::fail_grid(const variant& of, std::size_t index,
+                                                    const dim3& grid) const {
+  throw driver_error{
+      error_code::launch_failed,
+      detail::explain_grid(of.launches[index].kernel, grid, shared_.loader->driver().properties().name)};
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace switchyard

@@ -1,0 +1,404 @@
+// A workbench for one operator on one device: sets up a problem, says which variants may serve it, checks and
+// times each of them. It throws whatever a driver throws; a kernel that destroys the process destroys the
+// bench, which is why the tuner runs it in a process of its own.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/catalog.hpp>
+#include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/dispatcher.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/serving/module_store.hpp>
+#include <switchyard/tune/check.hpp>
+#include <switchyard/tune/checked_extent.hpp>
+#include <switchyard/tune/measuring/cache_bytes.hpp>
+#include <switchyard/tune/measuring/measure.hpp>
+#include <switchyard/tune/measuring/statistics.hpp>
+#include <switchyard/tune/workload.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+namespace tune {
+
+/// How much of a problem is checked, and on how much memory.
+struct check_options {
+  double most_work = 1e8;  ///< multiplications and additions of the reference; beyond it rows are sampled
+  std::int64_t least_rows = 24;                      ///< sampled whatever they cost
+  double most_bytes = 4 * 1024.0 * 1024.0 * 1024.0;  ///< of tensors that are copied to the host
+  double most_row_work = 1.5e9;  ///< where the least rows cost more, a smaller problem is checked
+};
+
+/// A variant that may serve the problem that is set up.
+struct serving_variant {
+  std::string id;
+  std::string blob;              ///< blob_fingerprint
+  std::vector<axis_value> type;  ///< as its manifest states it
+};
+
+/// What a bench says of a problem that it has set up.
+struct bench_problem {
+  std::vector<std::int64_t> problem;
+  std::vector<serving_variant> variants;  ///< in the manifest's order
+  double bytes = 0;
+  double flops = 0;
+  checked_extent checked;
+};
+
+/// A bench without its operator's type.
+class bench {
+ public:
+  bench() = default;
+  bench(const bench&) = delete;
+  bench& operator=(const bench&) = delete;
+  virtual ~bench() = default;
+
+  [[nodiscard]] virtual const operator_description& description() const noexcept = 0;
+
+  /// Allocates and fills the tensors of a problem, and computes what belongs into its results.
+  virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) = 0;
+
+  /// Runs a variant. What is wrong with the first wrong run; empty when all are right. One run, on results
+  /// full of NaN, says whether a variant can be right. Several, after it was timed, say whether it stays so:
+  /// races and kernels that keep state are right at first. These end early when `judging_seconds` are over;
+  /// results hold NaN, numbers and an earlier result in turn, and the workload's variations are run too.
+  [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
+
+  [[nodiscard]] virtual timed time(const std::string& variant, const timing_options& options,
+                                   double best) = 0;
+};
+
+template <operator_type Operator>
+class operator_bench final : public bench {
+ public:
+  operator_bench(catalog& files, switchyard::device device, check_options options = {})
+      : files_{files.files(describe<Operator>())},
+        device_{std::move(device)},
+        options_{options},
+        modules_{std::make_shared<module_store>(device_.driver())} {
+    std::vector<std::string> ignored;
+    // Tables take no part: what they deny is measured like the rest, and left to whoever denied it.
+    rules_ = build_selector({&described(), device_.properties(), files_.manifests, {}, {}, {}}, ignored);
+  }
+
+  [[nodiscard]] const operator_description& description() const noexcept override { return described(); }
+
+  bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
+    judge_.reset();
+    varied_.clear();
+    asked_.reset();
+    reduced_.reset();
+    calls_.clear();
+    calls_.reserve(most_copies);
+    calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
+    const double size = calls_[0].bytes;
+    if (const std::string wrong = illegal(calls_[0].arguments); !wrong.empty())
+      throw call_error{error_code::invalid_argument, wrong};
+    bench_problem out;
+    const auto problem = problem_of_call(calls_[0].arguments);
+    out.problem = problem;
+    out.bytes = size;
+    out.flops = calls_[0].flops;
+    std::vector<std::string> seen;
+    for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
+      if (!rules_->admissible(i, problem, {})) continue;
+      const switchyard::variant& variant = *rules_->candidates[i].variant;
+      // The same id for a less specific target is never chosen over the first.
+      if (std::find(seen.begin(), seen.end(), variant.id) != seen.end()) continue;
+      seen.push_back(variant.id);
+      out.variants.push_back({variant.id, blob_fingerprint(variant), variant.type});
+    }
+    out.checked = prepare_check(want, seed);
+    asked_ = {want, seed};
+    const double cached = cache_bytes(device_.properties());
+    const double copies = cache == cache_state::rotating && size > 0 ? std::ceil(cached / size) : 1;
+    while (static_cast<double>(calls_.size()) < copies && calls_.size() < most_copies)
+      calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
+    flush_ = cache == cache_state::cold && cached > 0
+                 ? device_buffer{device_.driver(), static_cast<std::size_t>(cached)}
+                 : device_buffer{};
+    return out;
+  }
+
+  [[nodiscard]] std::string check(const std::string& variant, std::size_t runs) override {
+    if (!judge_) return "no problem is set up";
+    auto& call = reduced_ ? *reduced_ : calls_[0];
+    if (reduced_ && !serves(variant, call.arguments)) {
+      return "cannot be checked: the problem is too large for the reference, and the variant does not serve "
+             "the smaller one, " +
+             format_problem(described(), problem_of_call(call.arguments));
+    }
+    dispatcher<Operator>& run = forced(variant);
+    if (runs == 1) return run_once(run, call.arguments, *judge_, old_content::nan);
+    if (std::string wrong = run_often(run, call.arguments, *judge_, runs); !wrong.empty()) return wrong;
+    if (asked_) prepare_variations(asked_->first, asked_->second);
+    asked_.reset();
+    for (const std::unique_ptr<varied_call>& each : varied_) {
+      if (!serves(variant, each->call.arguments)) continue;
+      if (std::string wrong = run_often(run, each->call.arguments, *each->wanted, least_runs); !wrong.empty())
+        return each->text + ": " + wrong;
+    }
+    return {};
+  }
+
+  [[nodiscard]] timed time(const std::string& variant, const timing_options& options, double best) override {
+    dispatcher<Operator>& run = forced(variant);
+    // Workspace that is kept: the driver gives its own back whenever the host waits, and takes long to make
+    // it anew, which is no property of the variant.
+    const std::size_t bytes = run.workspace_bytes(calls_[0].arguments);
+    const device_buffer memory = bytes > 0 ? device_buffer{device_.driver(), bytes} : device_buffer{};
+    const workspace kept = bytes > 0 ? workspace{memory.data(), bytes} : workspace{};
+    std::size_t next = 0;
+    return time_call(
+        device_.driver(), options, [&] { run(stream{}, calls_[next++ % calls_.size()].arguments, kept); },
+        best, [&] { flush_.fill(static_cast<std::uint8_t>(next)); });
+  }
+
+ private:
+  static constexpr std::size_t most_copies = 16;
+  static constexpr double most_varied_bytes = 16 * 1024.0 * 1024.0;
+  static constexpr double most_varied_work = 2e7;  ///< of the reference, for each variation
+  static constexpr std::size_t least_runs = 6;     // each old content twice
+  static constexpr double judging_seconds = 0.5;
+  using arguments = typename Operator::arguments;
+
+  /// A call as a variation has it, and its judge.
+  struct varied_call {
+    prepared_call<Operator> call;
+    std::unique_ptr<judge> wanted;
+    std::string text;
+  };
+
+  [[nodiscard]] std::string run_once(dispatcher<Operator>& run, const arguments& call, judge& by,
+                                     old_content old) {
+    by.reset(old);
+    run(stream{}, call);
+    if (const status result = device_.driver()->synchronize({}); result != 0) {
+      throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
+    }
+    return by.verdict();
+  }
+
+  [[nodiscard]] std::string run_often(dispatcher<Operator>& run, const arguments& call, judge& by,
+                                      std::size_t runs) {
+    using clock = std::chrono::steady_clock;
+    const auto begin = clock::now();
+    const auto spent = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };
+    for (std::size_t i = 0; i < runs && (i < least_runs || spent() < judging_seconds); ++i) {
+      const auto old = static_cast<old_content>(i % 3);
+      if (std::string wrong = run_once(run, call, by, old); !wrong.empty()) {
+        return wrong + (old == old_content::nan      ? ""
+                        : old == old_content::finite ? " (results held finite numbers before the run)"
+                                                     : " (results held those of an earlier run)");
+      }
+      if (i == 0) by.keep_results();
+    }
+    return {};
+  }
+
+  /// The calls that the workload's variations make of a problem, or of a smaller one where it is large. Most
+  /// variants come to them, so that they are made when the first one does.
+  void prepare_variations(const request& want, std::uint64_t seed) {
+    if constexpr (requires { workload<Operator>::variations; }) {
+      check_options less = options_;
+      less.most_work = most_varied_work;
+      less.most_bytes = most_varied_bytes;
+      less.most_row_work = most_varied_work;
+      request smaller = want;
+      std::unique_ptr<varied_call> made;
+      // What the problem leaves no memory for is not judged.
+      const auto has_room = [](auto&& make) {
+        try {
+          make();
+        } catch (const error& problem) {
+          if (problem.code() != error_code::out_of_memory) throw;
+          return false;
+        }
+        return true;
+      };
+      if (!has_room([&] { static_cast<void>(reduce(calls_[0], smaller, less, seed)); })) return;
+      for (const variation& each : workload<Operator>::variations) {
+        smaller.vary(each);
+        if (!has_room([&] {
+              made = std::make_unique<varied_call>(
+                  varied_call{workload<Operator>::make(device_.driver(), smaller, seed + 100), nullptr, {}});
+              if (illegal(made->call.arguments).empty())
+                made->wanted = make_judge(made->call, seed, less).first;
+            }) ||
+            made->wanted == nullptr)
+          continue;
+        made->text = "with values up to " + text::number(static_cast<double>(each.spread)) +
+                     (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "") +
+                     (each.shifted ? ", unaligned" : "");
+        varied_.push_back(std::move(made));
+      }
+    }
+  }
+
+  /// A judge of a call, and the rows that it compares.
+  [[nodiscard]] std::pair<std::unique_ptr<judge>, checked_extent> make_judge(prepared_call<Operator>& call,
+                                                                             std::uint64_t seed,
+                                                                             const check_options& options) {
+    host_copies copies{call.memory};
+    const arguments on_host = copies.template translated<Operator>(call.arguments);
+    const std::int64_t rows = workload<Operator>::rows(on_host);
+    const double work = std::max(1.0, workload<Operator>::row_work(on_host));
+    const auto affordable = static_cast<std::int64_t>(options.most_work / work);
+    const row_sample sample{rows, std::max(options.least_rows, affordable), seed};
+    expectation wanted;
+    workload<Operator>::expect(on_host, sample, wanted);
+    return {std::make_unique<judge>(call.memory, std::move(copies), std::move(wanted)),
+            checked_extent{static_cast<std::int64_t>(sample.rows().size()), rows, {}}};
+  }
+
+  /// A dispatcher that runs one variant.
+  struct forced_variant {
+    forced_variant(const catalog::contents& files, const std::string& name,
+                   const std::shared_ptr<module_store>& modules, const switchyard::device& device)
+        : id{name}, source{files, name, modules}, run{source, device} {}
+
+    std::string id;
+    forced_source source;
+    dispatcher<Operator> run;
+  };
+
+  /// Kept from a variant's check to its timing.
+  [[nodiscard]] dispatcher<Operator>& forced(const std::string& variant) {
+    if (!forced_ || forced_->id != variant) {
+      forced_.reset();
+      forced_ = std::make_unique<forced_variant>(files_, variant, modules_, device_);
+    }
+    return forced_->run;
+  }
+
+  [[nodiscard]] static std::string illegal(const arguments& call) {
+    if constexpr (requires { Operator::check(call); }) {
+      return Operator::check(call);
+    } else {
+      return {};
+    }
+  }
+
+  /// The operator with the axes that its files add.
+  [[nodiscard]] const operator_description& described() const noexcept {
+    return files_.described != nullptr ? *files_.described : describe<Operator>();
+  }
+
+  /// A call's problem, with what files added.
+  [[nodiscard]] std::vector<std::int64_t> problem_of_call(const arguments& call) const {
+    const packed_problem packed{described(), make_problem<Operator>(call), device_.properties().attributes,
+                                &call};
+    const expanded_problem expanded{described(), packed};
+    return {expanded.view().begin(), expanded.view().end()};
+  }
+
+  [[nodiscard]] bool serves(const std::string& id, const arguments& call) const {
+    const auto problem = problem_of_call(call);
+    for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
+      if (rules_->candidates[i].variant->id == id && rules_->admissible(i, problem, {})) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] static double total_bytes(const tensors& of) {
+    double out = 0;
+    for (const tensors::tensor& each : of.all()) out += static_cast<double>(each.bytes);
+    return out;
+  }
+
+  /// A smaller problem of the same type where `call`, which `want` asked for, is too large, and what asks for
+  /// it; null where it is not. Rows are taken away first, then the workload has its say, and from there sizes
+  /// are halved, the largest first, until the reference can do it. The code that runs is the same: a
+  /// variant's kernels differ by type alone. What remains untested there are offsets beyond the smaller
+  /// tensors.
+  [[nodiscard]] std::unique_ptr<prepared_call<Operator>> reduce(const prepared_call<Operator>& call,
+                                                                request& want, const check_options& options,
+                                                                std::uint64_t seed) const {
+    const auto too_large = [&](const prepared_call<Operator>& each) {
+      const auto rows = std::min(workload<Operator>::rows(each.arguments), options.least_rows);
+      return total_bytes(each.memory) > options.most_bytes ||
+             static_cast<double>(rows) * workload<Operator>::row_work(each.arguments) > options.most_row_work;
+    };
+    std::unique_ptr<prepared_call<Operator>> out;
+    if (!too_large(call)) return out;
+    const operator_description& op = describe<Operator>();
+    auto problem = make_problem<Operator>(call.arguments);
+    std::vector<bool> fixed(op.axes.size());
+    for (std::size_t i = 0; i < op.axes.size(); ++i) fixed[i] = op.axes[i].kind != axis_kind::size;
+    const auto attempt = [&](const request& smaller) {
+      auto made = std::make_unique<prepared_call<Operator>>(
+          workload<Operator>::make(device_.driver(), smaller, seed));
+      if (!illegal(made->arguments).empty()) return false;
+      want = smaller;
+      out = std::move(made);
+      problem = make_problem<Operator>(out->arguments);
+      return true;
+    };
+    if constexpr (requires(request & smaller) { workload<Operator>::shrink(call.arguments, smaller); }) {
+      request smaller = want;
+      workload<Operator>::shrink(call.arguments, smaller);
+      static_cast<void>(attempt(smaller));
+    }
+    const std::size_t rows = find_axis(op, "rows");
+    if (rows < op.axes.size() && !fixed[rows] && problem[rows] > options.least_rows) {
+      const double share = options.most_bytes / total_bytes(call.memory);
+      request smaller = want;
+      smaller.set("rows", std::clamp(static_cast<std::int64_t>(static_cast<double>(problem[rows]) * share),
+                                     options.least_rows, problem[rows]));
+      static_cast<void>(attempt(smaller));
+    }
+    while (!out || too_large(*out)) {
+      std::size_t largest = op.axes.size();
+      for (std::size_t i = 0; i < op.axes.size(); ++i) {
+        if (fixed[i] || problem[i] < 2) continue;
+        if (largest == op.axes.size() || problem[i] > problem[largest]) largest = i;
+      }
+      if (largest == op.axes.size()) break;
+      request smaller = want;
+      smaller.set(op.axes[largest].name, problem[largest] - problem[largest] / 2);
+      // Heads that no longer share their keys evenly, say.
+      if (!attempt(smaller)) fixed[largest] = true;
+    }
+    return out;
+  }
+
+  /// Computes what belongs into the results of the first call, or of a smaller problem of the same type.
+  checked_extent prepare_check(const request& want, std::uint64_t seed) {
+    request smaller = want;
+    reduced_ = reduce(calls_[0], smaller, options_, seed);
+    auto& call = reduced_ ? *reduced_ : calls_[0];
+    auto [made, out] = make_judge(call, seed, options_);
+    judge_ = std::move(made);
+    if (reduced_) out.smaller = format_problem(described(), problem_of_call(call.arguments));
+    return out;
+  }
+
+  catalog::contents files_;
+  device device_;
+  check_options options_;
+  std::shared_ptr<module_store> modules_;
+  std::shared_ptr<const selector> rules_;
+  std::vector<prepared_call<Operator>> calls_;
+  std::unique_ptr<prepared_call<Operator>> reduced_;
+  std::unique_ptr<judge> judge_;
+  std::vector<std::unique_ptr<varied_call>> varied_;
+  std::optional<std::pair<request, std::uint64_t>> asked_;  ///< whose variations are not made yet
+  device_buffer flush_;
+  std::unique_ptr<forced_variant> forced_;
+};
+
+}  // namespace tune
+}  // namespace v0
+}  // namespace switchyard

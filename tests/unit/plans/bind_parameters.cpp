@@ -1,0 +1,139 @@
+// The addresses that a driver is given, parameter by parameter.
+#include <array>
+#include <catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <switchyard/plans/bind_parameters.hpp>
+
+using namespace switchyard;
+
+namespace bound_parameters {
+
+constexpr std::uintptr_t arguments = 0x10'0000;
+constexpr std::uintptr_t image = 0x7fff'0000'0000;
+
+/// Parameter i lies 24 i + 8 bytes into the arguments; of mixed ones every seventh, 16 i bytes into the
+/// image.
+std::unique_ptr<launch_layout> layout_of(std::size_t count, bool mixed) {
+  auto made = std::make_unique<launch_layout>();
+  launch_layout& out = *made;
+  const std::size_t padded = (count + 3) / 4 * 4;
+  out.parameter_count = static_cast<std::uint32_t>(count);
+  out.groups = static_cast<std::uint32_t>(padded / 4);
+  out.offsets.assign(padded, 0);
+  if (mixed) out.masks.assign(padded, ~std::uintptr_t{0});
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool in_image = mixed && i % 7 == 1;
+    out.offsets[i] = in_image ? 16 * i : 24 * i + 8;
+    if (in_image) out.masks[i] = 0;
+  }
+  return made;
+}
+
+std::uintptr_t address_of(std::size_t i, bool mixed, std::uintptr_t image_at) {
+  return mixed && i % 7 == 1 ? image_at + 16 * i : arguments + 24 * i + 8;
+}
+
+/// What `bind` writes for each parameter. Nothing may be written behind the last group of four.
+template <class Binder>
+void check(const launch_layout& layout, bool mixed, std::uintptr_t image_at, const Binder& bind) {
+  const std::size_t count = layout.parameter_count;
+  INFO(count << " parameters" << (mixed ? ", some in the image" : ""));
+  std::vector<void*> to(layout.offsets.size() + 8, nullptr);
+  bind(to.data());
+  for (std::size_t i = 0; i < count; ++i)
+    REQUIRE(reinterpret_cast<std::uintptr_t>(to[i]) == address_of(i, mixed, image_at));
+  for (std::size_t i = layout.offsets.size(); i < to.size(); ++i) REQUIRE(to[i] == nullptr);
+}
+
+const std::vector<std::size_t> counts = [] {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i <= 90; ++i) out.push_back(i);  // each group of four has code of its own
+  for (const std::size_t each : {127U, 128U, 129U, 192U, 193U, 255U, 256U}) out.push_back(each);
+  return out;
+}();
+
+}  // namespace bound_parameters
+
+TEST_CASE("each parameter's address is its place among the arguments or in the image") {
+  using namespace bound_parameters;
+  struct way {
+    parameter_binder bind;
+    bool mixed;
+  };
+  std::vector<way> ways{{detail::bind_plain, false}, {detail::bind_mixed, true}};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") != 0) {
+    ways.push_back({detail::bind_plain_wide, false});
+    ways.push_back({detail::bind_mixed_wide, true});
+  }
+#endif
+  for (const way& each : ways) {
+    for (const std::size_t count : counts) {
+      const auto layout = layout_of(count, each.mixed);
+      check(*layout, each.mixed, image, [&](void** to) { each.bind(*layout, arguments, image, to); });
+    }
+  }
+}
+
+TEST_CASE("parameters of a copied image lie in the copy, which is whole") {
+  using namespace bound_parameters;
+  std::vector<copying_binder> ways{detail::bind_copy};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") != 0) ways.push_back(detail::bind_copy_wide);
+#endif
+  for (const copying_binder bind : ways) {
+    for (const bool mixed : {false, true}) {
+      for (const std::size_t lines : {1U, 2U, 5U}) {
+        std::vector<image_line> from(lines);
+        for (std::size_t line = 0; line < lines; ++line) {
+          for (std::size_t at = 0; at < from[line].bytes.size(); ++at)
+            from[line].bytes[at] = static_cast<std::byte>(31 * line + at + 1);
+        }
+        std::vector<image_line> copy(lines + 1);
+        const auto at = reinterpret_cast<std::uintptr_t>(copy.data());
+        const auto layout = layout_of(30, mixed);
+        layout->image = from;
+        check(*layout, mixed, at, [&](void** to) { bind(*layout, arguments, from.data(), copy.data(), to); });
+        for (std::size_t line = 0; line < lines; ++line) REQUIRE(copy[line].bytes == from[line].bytes);
+        REQUIRE(copy[lines].bytes == image_line{}.bytes);  // nothing behind it
+      }
+    }
+  }
+}
+
+TEST_CASE("a launch is bound as its layout needs") {
+  using namespace bound_parameters;
+  for (const bool mixed : {false, true}) {
+    const auto layout = layout_of(9, mixed);
+    planned_launch planned;
+    planned.layout = layout.get();
+    detail::find_binders(*layout, planned);
+    detail::pointer_array to{};
+    detail::bind_parameters(planned, reinterpret_cast<const void*>(arguments),
+                            reinterpret_cast<const void*>(image), to);
+    for (std::size_t i = 0; i < 9; ++i)
+      CHECK(reinterpret_cast<std::uintptr_t>(to[i]) == address_of(i, mixed, image));
+    std::vector<image_line> copy(1);
+    planned.bind_copy(*layout, arguments, nullptr, copy.data(), to.data());
+    CHECK(reinterpret_cast<std::uintptr_t>(to[1]) ==
+          address_of(1, mixed, reinterpret_cast<std::uintptr_t>(copy.data())));
+  }
+}
+
+TEST_CASE("a tensor map that is a parameter is passed by its address, one in a struct is not") {
+  launch_layout layout;
+  layout.map_parameters = {2, no_parameter, 0};
+  planned_launch planned;
+  planned.layout = &layout;
+  const std::vector<image_line> maps(6);
+  detail::pointer_array to{};
+  detail::bind_maps(planned, maps.data(), to);
+  CHECK(to[2] == maps.data());
+  CHECK(to[0] == maps.data() + 4);  // two lines each
+  CHECK(to[1] == nullptr);
+  CHECK(to[3] == nullptr);
+}

@@ -1,0 +1,35 @@
+#include <catch.hpp>
+#include <thread>
+#include <vector>
+
+#include <switchyard/threads/lock.hpp>
+
+using namespace switchyard;
+
+TEST_CASE("a mutex lets one thread in at a time") {
+  mutex guarded;
+  long counter = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20'000; ++i) {
+        const locked lock{guarded};
+        counter = counter + 1;
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  CHECK(counter == 160'000);
+}
+
+TEST_CASE("locked frees the mutex when it goes out of scope") {
+  mutex guarded;
+  { const locked lock{guarded}; }
+  bool entered = false;
+  std::thread other{[&] {
+    const locked lock{guarded};
+    entered = true;
+  }};
+  other.join();
+  CHECK(entered);
+}
