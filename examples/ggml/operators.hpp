@@ -38,7 +38,7 @@ class served_operator {
     const auto problem = switchyard::make_problem<Operator>(call);
     const std::scoped_lock lock{mutex_};
     if (const auto known = known_.find(problem); known != known_.end()) return known->second;
-    if (known_.size() >= most_known) known_.clear();
+    if (known_.size() >= max_known) known_.clear();
     const bool is_served = Operator::check(call).empty() && !calls_.explain(call).variant.empty();
     known_.emplace(problem, is_served);
     return is_served;
@@ -51,7 +51,7 @@ class served_operator {
   }
 
  private:
-  static constexpr std::size_t most_known = 4096;
+  static constexpr std::size_t max_known = 4096;
 
   switchyard::dispatcher<Operator> calls_;
   std::mutex mutex_;

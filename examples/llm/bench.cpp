@@ -18,7 +18,7 @@ namespace {
   return points.contexts.empty() ? std::vector{points.prompts.front()} : points.contexts;
 }
 
-[[nodiscard]] std::int64_t most_of(const std::vector<std::int64_t>& values) {
+[[nodiscard]] std::int64_t largest_of(const std::vector<std::int64_t>& values) {
   return *std::max_element(values.begin(), values.end());
 }
 
@@ -144,9 +144,9 @@ void bench_memory(loaded_model& model, report& to) {
 }  // namespace
 
 void fit_limits(const bench_options& points, bool sets_context, load_options& load) {
-  const std::int64_t prompt = most_of(points.prompts);
-  const std::int64_t decode = most_of(contexts_of(points)) + points.tokens;
-  load.sequences = most_of(points.sequences);
+  const std::int64_t prompt = largest_of(points.prompts);
+  const std::int64_t decode = largest_of(contexts_of(points)) + points.tokens;
+  load.sequences = largest_of(points.sequences);
   if (!sets_context) load.context = std::max({prompt, decode, std::int64_t{1}});
   if (load.cache_tokens > 0) return;
   const auto whole = [](std::int64_t tokens) { return kv_cache::pages_for(tokens) * kv_cache::page_size; };

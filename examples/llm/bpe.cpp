@@ -6,7 +6,7 @@ namespace llm {
 namespace {
 
 /// Up to this many symbols, looking at all of them for each merge is faster than a queue.
-constexpr std::size_t most_short = 32;
+constexpr std::size_t max_short = 32;
 
 constexpr token_id merged_away = -1;
 
@@ -18,7 +18,7 @@ void bpe::encode(std::string_view word, std::vector<token_id>& out) {
     const token_id token = tokens_->of_byte(byte);
     if (token >= 0) symbols_.push_back({token, {}, 0, 0});
   }
-  if (symbols_.size() <= most_short) {
+  if (symbols_.size() <= max_short) {
     merge_short();
   } else {
     merge_long();

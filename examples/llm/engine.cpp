@@ -11,8 +11,8 @@ engine::engine(forward& model, kv_cache& cache, const tokenizer& text, step_limi
     : model_{model}, cache_{cache}, text_{text}, limits_{limits}, context_{context} {}
 
 /// Tokens that a sequence may come to hold. The last one that is generated is not run.
-std::int64_t engine::most_cached(const generation_request& request) const {
-  return std::min(static_cast<std::int64_t>(request.prompt.size()) + request.most_tokens - 1, context_);
+std::int64_t engine::max_cached(const generation_request& request) const {
+  return std::min(static_cast<std::int64_t>(request.prompt.size()) + request.max_tokens - 1, context_);
 }
 
 void engine::add(generation_request request) {
@@ -23,8 +23,8 @@ void engine::add(generation_request request) {
                                 " tokens, but the context holds " + std::to_string(context_) +
                                 " and an answer needs some: a larger context is needed"};
   }
-  if (kv_cache::pages_for(most_cached(request)) > cache_.pages()) {
-    throw std::invalid_argument{"the prompt and its answer may have " + std::to_string(most_cached(request)) +
+  if (kv_cache::pages_for(max_cached(request)) > cache_.pages()) {
+    throw std::invalid_argument{"the prompt and its answer may have " + std::to_string(max_cached(request)) +
                                 " tokens, but the cache holds " +
                                 std::to_string(cache_.pages() * kv_cache::page_size) +
                                 "; a larger cache or a shorter answer is needed"};
@@ -37,7 +37,7 @@ void engine::admit() {
   std::size_t admitted = 0;
   while (admitted < waiting_.size() && static_cast<std::int64_t>(running_.size()) < limits_.sequences) {
     generation_request& next = waiting_[admitted];
-    const std::int64_t pages = kv_cache::pages_for(most_cached(next));
+    const std::int64_t pages = kv_cache::pages_for(max_cached(next));
     if (pages > cache_.free_pages()) break;
     sampler pick{next.sampling};
     running_.push_back({std::move(next), std::move(pick), cache_.take(pages)});
@@ -97,7 +97,7 @@ void engine::accept(sequence& of, std::span<const float> logits) {
   ++of.generated;
   ++totals_.generated_tokens;
   if (of.request.on_token) of.request.on_token(of.last);
-  if (of.generated >= of.request.most_tokens) return finish(of, finish_reason::most_tokens);
+  if (of.generated >= of.request.max_tokens) return finish(of, finish_reason::max_tokens);
   if (of.cached >= context_) return finish(of, finish_reason::context_full);
 }
 

@@ -17,12 +17,12 @@
 namespace llm {
 
 /// Why a sequence ended.
-enum class finish_reason { end_token, most_tokens, context_full };
+enum class finish_reason { end_token, max_tokens, context_full };
 
 struct generation_request {
   std::vector<token_id> prompt;  ///< one token or more
   sampling_options sampling;
-  std::int64_t most_tokens = 256;
+  std::int64_t max_tokens = 256;
   /// Receives each token that was generated, the one that ends the sequence left out.
   std::function<void(token_id)> on_token;
   std::function<void(finish_reason)> on_finish;
@@ -68,7 +68,7 @@ class engine {
     std::int64_t tokens;
   };
 
-  [[nodiscard]] std::int64_t most_cached(const generation_request& request) const;
+  [[nodiscard]] std::int64_t max_cached(const generation_request& request) const;
   void admit();
   [[nodiscard]] std::vector<share> plan();
   [[nodiscard]] batch make_batch(const std::vector<share>& shares) const;

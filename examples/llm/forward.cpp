@@ -22,7 +22,7 @@ namespace {
   return first;
 }
 
-[[nodiscard]] std::int64_t most_tokens(const batch& step) {
+[[nodiscard]] std::int64_t max_tokens(const batch& step) {
   std::int32_t out = 0;
   for (std::size_t i = 0; i + 1 < step.starts.size(); ++i)
     out = std::max(out, step.starts[i + 1] - step.starts[i]);
@@ -55,8 +55,8 @@ forward::forward(sy::catalog& catalog, const sy::device& device, const model_con
       stream_{device, api_},
       calls_{device, stream_.get()},
       graphs_{catalog, with.graphs ? api_ : nullptr},
-      products_{catalog,      device, api_, weights, calls_, numbers.hidden, numbers.int8_activations,
-                with.cublaslt},
+      linear_layers_{catalog,      device, api_, weights, calls_, numbers.hidden, numbers.int8_activations,
+                     with.cublaslt},
       embedding_{catalog, device},
       rms_norm_{catalog, device},
       rotary_cache_{catalog, device},
@@ -153,7 +153,7 @@ void forward::run_attention(std::size_t index, const batch& step) {
   const ops::paged cached{cache_.keys(index), cache_.values(index), inputs_.pages, inputs_.used,
                           longest_of(step)};
   const std::int64_t each = tokens_of_each(step);
-  if (each >= 1 && each <= ops::attention_decode::most_queries) {
+  if (each >= 1 && each <= ops::attention_decode::max_queries) {
     const std::int64_t heads = config_.heads;
     const std::int64_t dim = config_.head_dim;
     const sy::const_tensor q{
@@ -170,7 +170,7 @@ void forward::run_attention(std::size_t index, const batch& step) {
   ops::attention_forward::options with;
   with.mask = ops::attention_mask::causal_bottom_right;
   with.cu_seqlens_q = inputs_.starts;
-  with.longest_q = most_tokens(step);
+  with.longest_q = max_tokens(step);
   calls_.launch(attention_, ops::attention_forward::call(q, cached, out, with));
 }
 
@@ -180,8 +180,8 @@ void forward::run_layer(std::size_t index, const batch& step) {
   const std::int64_t heads = config_.heads + 2 * config_.heads_kv;
   normalise(layer.attention_norm, tokens, index > 0);
   if (probe_) probe_(index, hidden_rows(residual_, tokens));
-  products_.multiply(hidden_rows(normed_, tokens), layer.qkv,
-                     {qkv_.data(), numbers_.attention, {tokens, heads * config_.head_dim}});
+  linear_layers_.multiply(hidden_rows(normed_, tokens), layer.qkv,
+                          {qkv_.data(), numbers_.attention, {tokens, heads * config_.head_dim}});
   const std::int64_t pairs = config_.rotary_dim / 2;
   const std::int64_t positions = limits_.pages * kv_cache::page_size;
   ops::rotary_cache::options with;
@@ -199,14 +199,14 @@ void forward::run_layer(std::size_t index, const batch& step) {
                                     inputs_.slots},
                                    with));
   run_attention(index, step);
-  products_.multiply({attended_.data(), numbers_.attention, {tokens, config_.heads * config_.head_dim}},
-                     layer.attention_output, hidden_rows(added_, tokens));
+  linear_layers_.multiply({attended_.data(), numbers_.attention, {tokens, config_.heads * config_.head_dim}},
+                          layer.attention_output, hidden_rows(added_, tokens));
   normalise(layer.inner_norm, tokens, true);
   const sy::tensor inner{inner_.data(), numbers_.hidden, {tokens, 2 * config_.inner_width}};
   const sy::tensor activated{activated_.data(), numbers_.hidden, {tokens, config_.inner_width}};
-  products_.multiply(hidden_rows(normed_, tokens), layer.gate_and_up, inner);
+  linear_layers_.multiply(hidden_rows(normed_, tokens), layer.gate_and_up, inner);
   calls_.launch(gated_, ops::gated_activation::call_packed(activated, inner));
-  products_.multiply(activated, layer.down, hidden_rows(added_, tokens));
+  linear_layers_.multiply(activated, layer.down, hidden_rows(added_, tokens));
 }
 
 /// Everything between the copies: what a graph has.
@@ -229,7 +229,8 @@ void forward::run_output(const batch& step) {
   const sy::tensor rows = hidden_rows(gathered_, count);
   calls_.launch(embedding_, ops::embedding::call({normed_.data(), plain, step.tokens(), config_.width},
                                                  inputs_.wanted, rows));
-  products_.multiply(rows, weights_.output(), {logits_.data(), sy::dtype::f32, {count, config_.vocabulary}});
+  linear_layers_.multiply(rows, weights_.output(),
+                          {logits_.data(), sy::dtype::f32, {count, config_.vocabulary}});
 }
 
 std::span<const float> forward::run(const batch& step) {

@@ -70,7 +70,9 @@ class forward {
 
   [[nodiscard]] const step_graphs::counts& graphs() const noexcept { return graphs_.totals(); }
   /// Why products of many rows are not cuBLASLt's; empty: they are.
-  [[nodiscard]] const std::string& why_no_cublaslt() const noexcept { return products_.why_no_cublaslt(); }
+  [[nodiscard]] const std::string& why_no_cublaslt() const noexcept {
+    return linear_layers_.why_no_cublaslt();
+  }
   /// Null on the CPU.
   [[nodiscard]] const std::shared_ptr<const device_api>& api() const noexcept { return api_; }
 
@@ -95,7 +97,7 @@ class forward {
   step_graphs graphs_;
   probe probe_;
 
-  products products_;
+  linear_layers linear_layers_;
   switchyard::dispatcher<switchyard::operators::embedding> embedding_;
   switchyard::dispatcher<switchyard::operators::rms_norm> rms_norm_;
   switchyard::dispatcher<switchyard::operators::rotary_cache> rotary_cache_;

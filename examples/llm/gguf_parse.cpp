@@ -252,9 +252,9 @@ void gguf_file::parse(std::span<const std::byte> bytes) {
   const std::size_t tensor_count = read_count(*this, from, "tensors", least_tensor);
   const std::size_t pair_count = read_count(*this, from, "metadata keys", least_pair);
 
-  constexpr std::size_t most_reserved = 65536;  // a damaged count costs no more
-  keys_.reserve(std::min(pair_count, most_reserved));
-  values_.reserve(std::min(pair_count, most_reserved));
+  constexpr std::size_t max_reserved = 65536;  // a damaged count costs no more
+  keys_.reserve(std::min(pair_count, max_reserved));
+  values_.reserve(std::min(pair_count, max_reserved));
   for (std::size_t i = 0; i < pair_count; ++i) {
     const std::string_view key = from.string("the metadata");
     const std::string part = "the metadata key " + quote(key);
@@ -271,7 +271,7 @@ void gguf_file::parse(std::span<const std::byte> bytes) {
   }
 
   std::vector<tensor_entry> entries;
-  entries.reserve(std::min(tensor_count, most_reserved));
+  entries.reserve(std::min(tensor_count, max_reserved));
   for (std::size_t i = 0; i < tensor_count; ++i) entries.push_back(read_tensor(*this, from));
   const std::uint64_t data_start = (from.position() + alignment_ - 1) / alignment_ * alignment_;
   tensors_.reserve(entries.size());

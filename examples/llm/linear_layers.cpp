@@ -30,9 +30,10 @@ void for_each_part(const model_weights& weights, Visit&& visit) {
 
 }  // namespace
 
-products::products(sy::catalog& catalog, const sy::device& device,
-                   const std::shared_ptr<const device_api>& api, const model_weights& weights,
-                   step_workspace& calls, sy::dtype hidden, bool int8_activations, bool uses_cublaslt)
+linear_layers::linear_layers(sy::catalog& catalog, const sy::device& device,
+                             const std::shared_ptr<const device_api>& api, const model_weights& weights,
+                             step_workspace& calls, sy::dtype hidden, bool int8_activations,
+                             bool uses_cublaslt)
     : calls_{calls}, int8_activations_{int8_activations}, matmul_{catalog, device}, rows_{catalog, device} {
   if (!uses_cublaslt) {
     why_no_cublaslt_ = "it was not wanted";
@@ -55,7 +56,7 @@ products::products(sy::catalog& catalog, const sy::device& device,
   row_numbers_.upload(numbers.data(), numbers.size() * sizeof(std::int32_t));
 }
 
-void products::multiply(const sy::const_tensor& x, const projection& with, const sy::tensor& out) {
+void linear_layers::multiply(const sy::const_tensor& x, const projection& with, const sy::tensor& out) {
   for (const projection::part& each : with.parts) {
     auto* const first = static_cast<std::byte*>(out.data()) + each.first * sy::size_of(out.dtype());
     const sy::tensor columns{first, out.dtype(), {out.extent(0), each.weights.rows}, {out.stride(0), 1}};
@@ -69,8 +70,8 @@ void products::multiply(const sy::const_tensor& x, const projection& with, const
 
 /// False where matmul_quantized is to serve: few rows, a bias (in f32, which cuBLASLt does not add to 16
 /// bits), the logits (in f32, too).
-bool products::multiply_with_cublaslt(const sy::const_tensor& x, const projection::part& with,
-                                      const sy::tensor& out) {
+bool linear_layers::multiply_with_cublaslt(const sy::const_tensor& x, const projection::part& with,
+                                           const sy::tensor& out) {
   if (cublaslt_ == nullptr || x.extent(0) < least_rows || x.dtype() != out.dtype() ||
       with.bias.data() != nullptr)
     return false;
@@ -90,7 +91,7 @@ bool products::multiply_with_cublaslt(const sy::const_tensor& x, const projectio
 
 /// The matrix itself if it is of this type, else a copy that lives until the next call. Null where there is
 /// no room for it, as for the output matrix.
-const void* products::dequantised(const ops::weight_matrix& of, sy::dtype type) {
+const void* linear_layers::dequantised(const ops::weight_matrix& of, sy::dtype type) {
   if (is_plain(of.format, type) && of.stride() == of.columns * sy::size_of(type)) return of.data;
   if (static_cast<std::size_t>(of.rows * of.columns * sy::size_of(type)) > plain_.bytes()) return nullptr;
   if (static_cast<std::size_t>(of.rows) * sizeof(std::int32_t) > row_numbers_.bytes()) return nullptr;

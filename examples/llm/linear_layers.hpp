@@ -18,13 +18,13 @@
 
 namespace llm {
 
-class products {
+class linear_layers {
  public:
   /// `hidden` is the type of what is multiplied. cuBLASLt serves if `uses_cublaslt` and if it is there. All
   /// references must outlive the object.
-  products(switchyard::catalog& catalog, const switchyard::device& device,
-           const std::shared_ptr<const device_api>& api, const model_weights& weights, step_workspace& calls,
-           switchyard::dtype hidden, bool int8_activations, bool uses_cublaslt);
+  linear_layers(switchyard::catalog& catalog, const switchyard::device& device,
+                const std::shared_ptr<const device_api>& api, const model_weights& weights,
+                step_workspace& calls, switchyard::dtype hidden, bool int8_activations, bool uses_cublaslt);
 
   /// Each part of a projection writes its columns of `out`.
   void multiply(const switchyard::const_tensor& x, const projection& with, const switchyard::tensor& out);

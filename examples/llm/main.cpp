@@ -89,7 +89,7 @@ class writer {
     request.prompt = std::move(prompt);
     request.sampling = settings_.sampling;
     request.sampling.seed += outputs_.size() - 1;  // prompts that are alike get answers of their own
-    request.most_tokens = settings_.tokens;
+    request.max_tokens = settings_.tokens;
     request.on_token = [&mine, streams](llm::token_id token) {
       const std::string text = mine.text.push(token);
       mine.written += text;

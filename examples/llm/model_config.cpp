@@ -59,11 +59,11 @@ void read_stretch(const gguf_file& file, const keys& read, model_config& out) {
 }  // namespace
 
 model_config read_config(const gguf_file& file) {
-  constexpr std::int64_t most_layers = 1024;
-  constexpr std::int64_t most_width = std::int64_t{1} << 20;
-  constexpr std::int64_t most_heads = 4096;
-  constexpr std::int64_t most_head_dim = 1024;
-  constexpr std::int64_t most_context = std::int64_t{1} << 24;
+  constexpr std::int64_t max_layers = 1024;
+  constexpr std::int64_t max_width = std::int64_t{1} << 20;
+  constexpr std::int64_t max_heads = 4096;
+  constexpr std::int64_t max_head_dim = 1024;
+  constexpr std::int64_t max_context = std::int64_t{1} << 24;
   model_config out;
   out.architecture = file.string("general.architecture");
   if (out.architecture != "llama" && out.architecture != "qwen2" && out.architecture != "qwen3") {
@@ -73,15 +73,15 @@ model_config read_config(const gguf_file& file) {
   const keys read{file, out.architecture};
   if (file.find_integer<std::int64_t>(read.key("expert_count")).value_or(0) > 0)
     throw file.error("the model is a mixture of experts, which this engine does not run");
-  out.layers = read.size("block_count", most_layers);
-  out.width = read.size("embedding_length", most_width);
-  out.inner_width = read.size("feed_forward_length", most_width);
-  out.heads = read.size("attention.head_count", most_heads);
-  out.heads_kv = read.size_or("attention.head_count_kv", out.heads, most_heads);
+  out.layers = read.size("block_count", max_layers);
+  out.width = read.size("embedding_length", max_width);
+  out.inner_width = read.size("feed_forward_length", max_width);
+  out.heads = read.size("attention.head_count", max_heads);
+  out.heads_kv = read.size_or("attention.head_count_kv", out.heads, max_heads);
   out.head_dim =
-      read.size_or("attention.key_length", std::max<std::int64_t>(out.width / out.heads, 1), most_head_dim);
-  out.rotary_dim = read.size_or("rope.dimension_count", out.head_dim, most_head_dim);
-  out.context = read.size("context_length", most_context);
+      read.size_or("attention.key_length", std::max<std::int64_t>(out.width / out.heads, 1), max_head_dim);
+  out.rotary_dim = read.size_or("rope.dimension_count", out.head_dim, max_head_dim);
+  out.context = read.size("context_length", max_context);
   out.epsilon = static_cast<float>(read.positive("attention.layer_norm_rms_epsilon"));
   out.rotary_base = read.positive("rope.freq_base", 10000.0);
   out.pairs = out.architecture == "llama" ? rotary_pairs::neighbours : rotary_pairs::halves;

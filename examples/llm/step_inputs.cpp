@@ -15,7 +15,7 @@ namespace {
 }
 
 /// Bytes of a batch of this size, packed.
-[[nodiscard]] std::size_t most_bytes(const step_limits& limits) {
+[[nodiscard]] std::size_t max_bytes(const step_limits& limits) {
   const auto elements = [](std::int64_t count, std::size_t bytes) {
     return aligned(static_cast<std::size_t>(count) * bytes);
   };
@@ -29,8 +29,8 @@ namespace {
 
 step_inputs::step_inputs(const sy::device& device, const std::shared_ptr<const device_api>& api,
                          const step_limits& limits)
-    : packed_{api, most_bytes(limits)} {
-  if (api != nullptr) copied_ = device_memory{device, most_bytes(limits)};
+    : packed_{api, max_bytes(limits)} {
+  if (api != nullptr) copied_ = device_memory{device, max_bytes(limits)};
 }
 
 void step_inputs::upload(const batch& step, const device_stream& on) {

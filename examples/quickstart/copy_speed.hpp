@@ -37,7 +37,7 @@ class copy_speed {
     const double microseconds = sy::tune::time_call(driver_, options, [&] { copy(half); }).microseconds;
     return 2 * static_cast<double>(half) / microseconds / 1e3;
   }
-  [[nodiscard]] double most_bytes() const { return 2 * static_cast<double>(most_); }
+  [[nodiscard]] double max_bytes() const { return 2 * static_cast<double>(most_); }
 
  private:
   /// On the CPU one thread does not reach the memory's speed: large copies are shared among all.

@@ -246,7 +246,7 @@ void write_tables(const std::filesystem::path& root, const sy::device_properties
   layer calls{device};
   const copy_speed copies{device};
   std::printf("A copy of %.1f GB moves %.1f GB/s, counting what is read and what is written.\n",
-              copies.most_bytes() / 2e9, copies.of(copies.most_bytes()));
+              copies.max_bytes() / 2e9, copies.of(copies.max_bytes()));
 
   std::printf("\n1. Time variants of each call.\n\n");
   std::printf("%-26s %8s  %-24s %12s  %-24s %12s\n", "call", "variants", "fastest", "median time", "slowest",

@@ -89,7 +89,7 @@ void complete_properties(sy::device_properties& device) {
     device.set("warp_size", sy::tool::usual_warp_size({device.backend, device.arch}));
   }
   if (device.attribute("shared_bytes_per_block") == 0)
-    device.set("shared_bytes_per_block", sy::tool::most_shared_bytes({device.backend, device.arch}));
+    device.set("shared_bytes_per_block", sy::tool::max_shared_bytes({device.backend, device.arch}));
   if (device.backend == "host" && device.arch == "aarch64") device.set("neon", 1);
 }
 

@@ -126,7 +126,7 @@ struct applied_rule {
 };
 
 /// "row 3", with its place where that is not the group's first one: tables of one device form one group.
-[[nodiscard]] std::string name_row(const sy::selector& rules, const sy::bound_group& group,
+[[nodiscard]] std::string name_row(const sy::selector& rules, const sy::indexed_group& group,
                                    std::uint32_t row) {
   const auto& here = group.origins[row];
   const auto& first = group.origins.front();
@@ -136,20 +136,20 @@ struct applied_rule {
 }
 
 /// Whether one of a row's variants may serve.
-[[nodiscard]] bool has_serving(const explained_call& of, const sy::bound_group& group, std::uint32_t row) {
+[[nodiscard]] bool has_serving(const explained_call& of, const sy::indexed_group& group, std::uint32_t row) {
   const auto times = group.row_times(row);
-  return std::any_of(times.begin(), times.end(), [&](const sy::bound_time& time) {
+  return std::any_of(times.begin(), times.end(), [&](const sy::candidate_time& time) {
     return of.rules->first_admissible(group.named[time.variant].candidates, of.values(), of.unusable) !=
            sy::no_index;
   });
 }
 
 /// Where a row names a variant first whose time is not the least of those that may serve.
-[[nodiscard]] std::string describe_tie(const explained_call& of, const sy::bound_group& group,
+[[nodiscard]] std::string describe_tie(const explained_call& of, const sy::indexed_group& group,
                                        std::uint32_t row) {
   std::uint32_t first = sy::no_index;
   float of_first = 0;
-  for (const sy::bound_time& time : group.row_times(row)) {
+  for (const sy::candidate_time& time : group.row_times(row)) {
     const std::uint32_t serving =
         of.rules->first_admissible(group.named[time.variant].candidates, of.values(), of.unusable);
     if (serving == sy::no_index) continue;
@@ -165,7 +165,7 @@ struct applied_rule {
 }
 
 /// What a group of rows says to a problem, in words.
-[[nodiscard]] std::string ask_group(const explained_call& of, const sy::bound_group& group) {
+[[nodiscard]] std::string ask_group(const explained_call& of, const sy::indexed_group& group) {
   const sy::selector& rules = *of.rules;
   const sy::problem_view problem = of.values();
   if (const std::uint32_t other = rules.left_out(group, problem, of.unusable); other != sy::no_index) {
@@ -177,7 +177,7 @@ struct applied_rule {
     if (has_serving(of, group, row)) return "has " + name + describe_tie(of, group, row);
     out = "has no variant that may serve in " + name + "; ";
   }
-  constexpr float exact_step = sy::bound_dimension::exact_spacing / 2;
+  constexpr float exact_step = sy::metric_dimension::exact_spacing / 2;
   std::array<float, sy::max_dimensions> point{};
   sy::joint_program::values computed{group.program, problem};
   sy::neighbour_list near;
@@ -203,7 +203,7 @@ struct applied_rule {
 }
 
 /// ", 34 of its 35 variants are not installed for this device"; empty: all are.
-[[nodiscard]] std::string describe_uninstalled(const sy::bound_group& group) {
+[[nodiscard]] std::string describe_uninstalled(const sy::indexed_group& group) {
   const auto missing =
       std::count_if(group.named.begin(), group.named.end(),
                     [](const sy::named_candidates& each) { return each.candidates.empty(); });
@@ -219,7 +219,7 @@ void trace_rows(const explained_call& of, std::vector<applied_rule>& out) {
   bool decided = false;
   std::size_t other_types = 0;
   for (std::size_t i = 0; i < rules.groups.size(); ++i) {
-    const sy::bound_group& group = rules.groups[i];
+    const sy::indexed_group& group = rules.groups[i];
     if (!sy::matches(group.type, of.values())) {
       ++other_types;
       continue;
@@ -286,7 +286,7 @@ void trace_rows(const explained_call& of, std::vector<applied_rule>& out) {
                                                            : forced + " decides"});
   if (rules.is_forced) return out;
   std::size_t applying = 0;
-  for (const sy::bound_pin& each : rules.pins) applying += each.applies(of.values()) ? 1U : 0U;
+  for (const sy::candidate_pin& each : rules.pins) applying += each.applies(of.values()) ? 1U : 0U;
   out.push_back({"pins", std::to_string(applying) + " of " + std::to_string(rules.pins.size()) + " apply" +
                              (chosen.why == sy::reason::pinned ? ": " + of.why.table + " decides"
                               : applying > 0                   ? ", to variants that may not serve"

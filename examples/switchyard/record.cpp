@@ -61,7 +61,7 @@ class collector {
   [[nodiscard]] std::size_t bad() const noexcept { return bad_; }
 
  private:
-  static constexpr std::size_t most_messages = 8;
+  static constexpr std::size_t max_messages = 8;
 
   void take(const std::string& path, std::size_t number, std::string_view text, bool unfinished) {
     if (text.empty()) return;
@@ -84,7 +84,7 @@ class collector {
         ++torn_;
         return;
       }
-      if (++bad_ <= most_messages) {
+      if (++bad_ <= max_messages) {
         std::fprintf(stderr, "switchyard: %s:%zu: skipped: %s\n", path.c_str(), number, problem.what());
       }
     }

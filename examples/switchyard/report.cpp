@@ -101,10 +101,10 @@ struct prediction {
 /// of: others may not be admissible there.
 [[nodiscard]] prediction leave_one_out(const table_file& table, std::size_t group,
                                        const std::shared_ptr<const sy::manifest>& variants) {
-  constexpr std::size_t most_rows = 256;
+  constexpr std::size_t max_rows = 256;
   prediction out;
   const sy::row_group& rows = table.content.groups[group];
-  const std::size_t step = (rows.row_count() + most_rows - 1) / most_rows;
+  const std::size_t step = (rows.row_count() + max_rows - 1) / max_rows;
   for (std::size_t row = 0; row < rows.row_count() && rows.row_count() > 1; row += step) {
     const auto rules = rules_of(without(table, group, row), variants);
     std::vector<std::atomic<bool>> unusable(rules->candidates.size());
@@ -213,7 +213,7 @@ class group_pages {
 
   /// Winners over the two axes with the most values, a map for each combination of the others.
   [[nodiscard]] std::string heat_maps() const {
-    constexpr std::size_t most_maps = 16;
+    constexpr std::size_t max_maps = 16;
     const std::size_t count = rows_.axes.size();
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -233,7 +233,7 @@ class group_pages {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
     std::string out = "<div class=\"maps\">";
-    for (std::size_t i = 0; i < sorted.size() && i < most_maps; ++i) {
+    for (std::size_t i = 0; i < sorted.size() && i < max_maps; ++i) {
       std::string title;
       for (std::size_t axis = 0; axis < count; ++axis) {
         if (axis == x || axis == y) continue;
@@ -245,7 +245,7 @@ class group_pages {
     out +=
         "</div>\n<p class=\"note\">Fastest variant by size. Pale: no row, predicted from those near; white: "
         "outside the envelope.";
-    if (sorted.size() > most_maps) out += format(" %zu more maps are left out.", sorted.size() - most_maps);
+    if (sorted.size() > max_maps) out += format(" %zu more maps are left out.", sorted.size() - max_maps);
     return out + "</p>\n";
   }
 
@@ -481,14 +481,14 @@ class group_pages {
   }
 
   [[nodiscard]] std::string shape_table() const {
-    constexpr std::size_t most_rows = 1000;
+    constexpr std::size_t max_rows = 1000;
     const double bandwidth = static_cast<double>(table_.content.device.attribute("memory_bandwidth"));
     std::string out = "<details><summary>Shapes</summary><table><thead><tr>";
     for (const std::uint32_t axis : rows_.axes) out += "<th>" + escaped(op_.axes[axis].name) + "</th>";
     out +=
         "<th>&micro;s</th><th>variant</th><th>next</th><th>TB/s</th><th>of the memory's</th>"
         "<th>TFLOP/s</th></tr></thead><tbody>\n";
-    for (std::size_t row = 0; row < rows_.row_count() && row < most_rows; ++row) {
+    for (std::size_t row = 0; row < rows_.row_count() && row < max_rows; ++row) {
       const auto times = rows_.row_times(row);
       const cost least = cost_of(op_, problem_of_row(op_, rows_, row));
       out += "<tr>";
@@ -504,7 +504,7 @@ class group_pages {
              "</td></tr>\n";
     }
     out += "</tbody></table>";
-    if (rows_.row_count() > most_rows) out += format("<p>and %zu more</p>", rows_.row_count() - most_rows);
+    if (rows_.row_count() > max_rows) out += format("<p>and %zu more</p>", rows_.row_count() - max_rows);
     return out + "</details>\n";
   }
 

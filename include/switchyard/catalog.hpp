@@ -31,7 +31,7 @@ namespace switchyard {
 inline namespace v0 {
 
 class module_store;
-class rule_catalog;
+class selector_source;
 class selector;
 struct operator_files;
 struct search_path;
@@ -51,7 +51,7 @@ struct catalog_options {
   nanosecond_clock clock = monotonic_nanoseconds;
 };
 
-class catalog final : public binding_source {
+class catalog final : public state_source {
  public:
   using contents = operator_contents;
 
@@ -74,11 +74,11 @@ class catalog final : public binding_source {
   /// What the files of an operator that serve now say, for whatever device. Reads all of it.
   [[nodiscard]] contents files(const operator_description& op);
 
-  /// Reads what has changed on disk and gives every dispatcher concerned a new binding. A file that cannot be
-  /// used leaves its previous version in use, with a warning. Replacing costs the calling thread alone: it
-  /// loads what the dispatchers' known problems will need, and frees what nobody uses.
-  /// Where new files need kernels that cannot be loaded, and calls that are served now would not be, the old
-  /// ones stay in use, with a warning; a watching catalog tries again.
+  /// Reads what has changed on disk and gives every dispatcher concerned a new operator state. A file that
+  /// cannot be used leaves its previous version in use, with a warning. Replacing costs the calling thread
+  /// alone: it loads what the dispatchers' known problems will need, and frees what nobody uses. Where new
+  /// files need kernels that cannot be loaded, and calls that are served now would not be, the old ones stay
+  /// in use, with a warning; a watching catalog tries again.
   reload_report reload() { return reload(steady_clock::time_point::max()); }
 
   /// Changes whenever calls may be served by other kernels than before: after a replacement, and when a
@@ -102,9 +102,9 @@ class catalog final : public binding_source {
 
   void stop_watching() noexcept { watcher_.stop(); }
 
-  void attach(const operator_description& op, const device& target, binding_user& user) override;
+  void attach(const operator_description& op, const device& target, state_user& user) override;
 
-  void detach(binding_user& user) noexcept override;
+  void detach(state_user& user) noexcept override;
 
   [[nodiscard]] std::shared_ptr<stream_router> streams() override;
 
@@ -125,23 +125,23 @@ class catalog final : public binding_source {
   /// Replaces what has changed; what failed before only where its next try is due by `now`.
   reload_report reload(steady_clock::time_point now);
 
-  /// Gives one user a binding of newer contents. The caller holds the use's mutex.
+  /// Gives one user an operator state of newer contents. The caller holds the use's mutex.
   void replace(use& each, const operator_files& newer, steady_clock::time_point now, reload_report& report);
 
   /// Whether a blob that was missing or cut off is there now, so that a variant can serve which could not: in
-  /// the binding in use, or in one that was refused. The caller holds the use's mutex.
+  /// the operator state in use, or in one that was refused. The caller holds the use's mutex.
   [[nodiscard]] static bool have_blobs_come(use& each, reload_report& report);
 
   [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses();
 
-  std::shared_ptr<use> remove(const binding_user& user) noexcept;
+  std::shared_ptr<use> remove(const state_user& user) noexcept;
 
-  [[nodiscard]] std::unique_ptr<binding> make_binding(const use& mine, const operator_files& from);
+  [[nodiscard]] std::unique_ptr<operator_state> make_state(const use& mine, const operator_files& from);
 
   catalog_options options_;
   std::shared_ptr<log> messages_;
   std::shared_ptr<recorder> record_;
-  std::unique_ptr<rule_catalog> rules_;  // behind a pointer: its header reads JSON
+  std::unique_ptr<selector_source> rules_;  // behind a pointer: its header reads JSON
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);
 
   switchyard::mutex replace_mutex_;  // one replacement at a time; held while modules are loaded and unloaded
@@ -155,11 +155,11 @@ class catalog final : public binding_source {
 namespace detail {
 
 template <class Catalog>
-binding_source& source_of(Catalog& from) {
+state_source& source_of(Catalog& from) {
   return from;
 }
 // Each file that includes this header has it, like an inline function.
-template binding_source& source_of<catalog>(catalog& from);
+template state_source& source_of<catalog>(catalog& from);
 
 }  // namespace detail
 

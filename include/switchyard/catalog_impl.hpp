@@ -38,20 +38,20 @@ namespace switchyard {
 inline namespace v0 {
 
 struct catalog::use {
-  use(const operator_description& op_, device target_, binding_user& user_)
+  use(const operator_description& op_, device target_, state_user& user_)
       : op{&op_}, target{std::move(target_)}, user{&user_} {}
 
   const operator_description* op;
   device target;
-  switchyard::mutex mutex;    // held while the user is given a binding
-  binding_user* user;         // null once it is detached; guarded by mutex
-  std::uint64_t version = 0;  // of the contents that its binding was made from; guarded by mutex
+  switchyard::mutex mutex;    // held while the user is given an operator state
+  state_user* user;           // null once it is detached; guarded by mutex
+  std::uint64_t version = 0;  // of the contents that its operator state was made from; guarded by mutex
   // While newer contents cannot be taken, guarded by mutex:
   std::uint64_t refused = 0;  // the version that was warned of
   steady_clock::time_point try_at = steady_clock::time_point::min();
   std::chrono::seconds wait{1};
-  std::unique_ptr<binding> untaken;  // of the refused version, where it lacks a blob; else null
-  late_blobs blobs;                  // that variants wait for
+  std::unique_ptr<operator_state> untaken;  // of the refused version, where it lacks a blob; else null
+  awaited_blobs blobs;                      // that variants wait for
 };
 
 SWITCHYARD_COLD catalog::~catalog() {
@@ -75,7 +75,7 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
     : options_{std::move(options)},
       messages_{options_.settings.open_log()},
       record_{options_.settings.open_recorder()},
-      rules_{std::make_unique<rule_catalog>(
+      rules_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent)} {
   report_settings();
@@ -115,8 +115,7 @@ SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {
   });
 }
 
-SWITCHYARD_COLD void catalog::attach(const operator_description& op, const device& target,
-                                     binding_user& user) {
+SWITCHYARD_COLD void catalog::attach(const operator_description& op, const device& target, state_user& user) {
   const auto mine = std::make_shared<use>(op, target, user);
   const std::scoped_lock lock{mine->mutex};  // a reload meanwhile waits, and then compares versions
   {
@@ -126,7 +125,7 @@ SWITCHYARD_COLD void catalog::attach(const operator_description& op, const devic
   try {
     reload_report ignored;
     const operator_files now = rules_->refresh(op, &target.driver()->properties(), ignored);
-    (void)user.adopt(make_binding(*mine, now));  // the first one is always taken
+    (void)user.adopt(make_state(*mine, now));  // the first one is always taken
     mine->version = now.version;
   } catch (...) {
     remove(user);
@@ -135,10 +134,10 @@ SWITCHYARD_COLD void catalog::attach(const operator_description& op, const devic
   }
 }
 
-SWITCHYARD_COLD void catalog::detach(binding_user& user) noexcept {
+SWITCHYARD_COLD void catalog::detach(state_user& user) noexcept {
   const std::shared_ptr<use> mine = remove(user);
   if (mine == nullptr) return;
-  const std::scoped_lock lock{mine->mutex};  // a reload may be giving it a binding
+  const std::scoped_lock lock{mine->mutex};  // a reload may be giving it an operator state
   mine->user = nullptr;
 }
 
@@ -230,7 +229,7 @@ SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, st
     }
   } counts{*generation_};
   each.untaken = nullptr;
-  std::unique_ptr<binding> fresh = make_binding(each, newer);
+  std::unique_ptr<operator_state> fresh = make_state(each, newer);
   if (each.user->adopt(std::move(fresh))) {
     each.version = newer.version;
     each.wait = std::chrono::seconds{1};
@@ -249,7 +248,8 @@ SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, st
 
 SWITCHYARD_COLD bool catalog::have_blobs_come(use& each, reload_report& report) {
   std::vector<const variant*> waiting;
-  for (const binding* const of : {each.user->in_use(), static_cast<const binding*>(each.untaken.get())}) {
+  for (const operator_state* const of :
+       {each.user->in_use(), static_cast<const operator_state*>(each.untaken.get())}) {
     if (of == nullptr) continue;
     const std::vector<const variant*> found = of->without_blob();
     waiting.insert(waiting.end(), found.begin(), found.end());
@@ -262,7 +262,7 @@ SWITCHYARD_COLD std::vector<std::shared_ptr<catalog::use>> catalog::all_uses() {
   return uses_;
 }
 
-SWITCHYARD_COLD std::shared_ptr<catalog::use> catalog::remove(const binding_user& user) noexcept {
+SWITCHYARD_COLD std::shared_ptr<catalog::use> catalog::remove(const state_user& user) noexcept {
   const std::scoped_lock lock{mutex_};
   const auto found =
       std::find_if(uses_.begin(), uses_.end(), [&user](const auto& each) { return each->user == &user; });
@@ -272,15 +272,17 @@ SWITCHYARD_COLD std::shared_ptr<catalog::use> catalog::remove(const binding_user
   return out;
 }
 
-SWITCHYARD_COLD std::unique_ptr<binding> catalog::make_binding(const use& mine, const operator_files& from) {
+SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& mine,
+                                                                    const operator_files& from) {
   const std::shared_ptr<device_driver>& driver = mine.target.driver();
   std::shared_ptr<module_store> store = module_store::of(driver);
   {
     const std::scoped_lock lock{mutex_};
     stores_.insert(store);
   }
-  return std::make_unique<binding>(rules_->make_rules(*mine.op, driver->properties(), from), std::move(store),
-                                   messages_, record_, options_.plan_capacity, generation_, options_.clock);
+  return std::make_unique<operator_state>(rules_->make_selectors(*mine.op, driver->properties(), from),
+                                          std::move(store), messages_, record_, options_.plan_capacity,
+                                          generation_, options_.clock);
 }
 
 }  // namespace v0

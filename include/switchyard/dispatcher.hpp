@@ -37,15 +37,15 @@ class dispatcher {
 
   /// For every device: a call goes to the device of its stream, a default stream's to the calling thread's
   /// current device. The CPU is served where there is no GPU. Throws driver_error.
-  explicit dispatcher(binding_source& source)
-      : router_{std::make_unique<detail::core_router>(describe<Operator>(), source)} {}
+  explicit dispatcher(state_source& source)
+      : router_{std::make_unique<detail::multi_device_dispatcher>(describe<Operator>(), source)} {}
 
   /// The same of a catalog, whose header need not be included.
   explicit dispatcher(catalog& source) : dispatcher{detail::source_of(source)} {}
 
   /// For one device. Finds the operator's manifests and tables; throws error when none can be used.
-  dispatcher(binding_source& source, device target)
-      : core_{std::make_unique<dispatcher_core>(describe<Operator>(), source, std::move(target))} {}
+  dispatcher(state_source& source, device target)
+      : core_{std::make_unique<device_dispatcher>(describe<Operator>(), source, std::move(target))} {}
 
   dispatcher(catalog& source, device target) : dispatcher{detail::source_of(source), std::move(target)} {}
 
@@ -116,26 +116,26 @@ class dispatcher {
 
   // Not inlined, like the next: where a dispatcher is known to have a device, GCC warns of the router that it
   // has not.
-  [[nodiscard, gnu::noinline]] dispatcher_core& core_of(stream launch_stream) const {
+  [[nodiscard, gnu::noinline]] device_dispatcher& core_of(stream launch_stream) const {
     return core_ != nullptr ? *core_ : router_->find(launch_stream);
   }
 
   [[gnu::noinline]] void launch_routed(stream launch_stream, const arguments& call, workspace given) {
-    dispatcher_core& core = router_->find(launch_stream);
+    device_dispatcher& core = router_->find(launch_stream);
     const typed_call typed{&call};
     try {
       core.launch(launch_stream, given, typed);
     } catch (const error&) {
       // A stream that was met may be gone and its handle another's, of another device. The driver has refused
       // to start anything then.
-      dispatcher_core& now = router_->find_uncached(launch_stream);
+      device_dispatcher& now = router_->find_uncached(launch_stream);
       if (&now == &core) throw;
       now.launch(launch_stream, given, typed);
     }
   }
 
-  std::unique_ptr<dispatcher_core> core_;  // null where each call is routed
-  std::unique_ptr<detail::core_router> router_;
+  std::unique_ptr<device_dispatcher> core_;  // null where each call is routed
+  std::unique_ptr<detail::multi_device_dispatcher> router_;
 };
 
 }  // namespace v0

@@ -40,7 +40,7 @@ using steady = std::chrono::steady_clock;
 
 constexpr int thread_count = 8;
 constexpr std::int64_t columns = 256;
-constexpr std::int64_t most_rows = 4096;
+constexpr std::int64_t max_rows = 4096;
 constexpr int new_every = 16;
 constexpr int wait_every = 64;
 
@@ -193,14 +193,14 @@ int main(int argc, char** argv) {
       has_cuda() ? sy::device{sy::cuda::current()} : sy::device{std::make_shared<sy::host::driver>(1)};
   sy::dispatcher<rms_norm> norm{catalog, device};
 
-  const std::size_t elements = static_cast<std::size_t>(thread_count * most_rows * columns);
+  const std::size_t elements = static_cast<std::size_t>(thread_count * max_rows * columns);
   zeros x{elements};
   zeros gamma{static_cast<std::size_t>(columns)};
   zeros out{elements};
   const auto call_of = [&](int thread, std::int64_t number) {
-    const std::int64_t first = thread * most_rows * columns;
+    const std::int64_t first = thread * max_rows * columns;
     const std::int64_t rows =
-        number % new_every == 0 ? 1 + (number / new_every + thread * 512) % most_rows : 1 + number % 4;
+        number % new_every == 0 ? 1 + (number / new_every + thread * 512) % max_rows : 1 + number % 4;
     const auto view = [&](void* address) { return sy::tensor{address, sy::dtype::bf16, {rows, columns}}; };
     return rms_norm::call(view(x.get() + first), view(out.get() + first),
                           {.gamma = sy::const_tensor{gamma.get(), sy::dtype::bf16, {columns}}});

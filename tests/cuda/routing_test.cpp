@@ -318,10 +318,10 @@ TEST_CASE("threads meet devices, streams and problems at once") {
 }
 
 TEST_CASE("files without a router serve dispatchers of one device only") {
-  class one_device final : public sy::binding_source {
+  class one_device final : public sy::state_source {
    public:
-    void attach(const sy::operator_description&, const sy::device&, sy::binding_user&) override {}
-    void detach(sy::binding_user&) noexcept override {}
+    void attach(const sy::operator_description&, const sy::device&, sy::state_user&) override {}
+    void detach(sy::state_user&) noexcept override {}
   };
   one_device source;
   CHECK_THROWS_WITH(sy::dispatcher<touch>{source}, has_text("switchyard.204") && has_text("that device"));

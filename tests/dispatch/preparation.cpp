@@ -79,13 +79,13 @@ TEST_CASE("what a replacement tries of prepared ranges is bounded, with the prob
   sy::catalog catalog{files.options()};
   const auto driver = std::make_shared<faulty_driver>();
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
-  struct holder final : sy::binding_user {
-    std::unique_ptr<sy::binding> taken;
-    bool adopt(std::unique_ptr<sy::binding>&& fresh) override {
+  struct holder final : sy::state_user {
+    std::unique_ptr<sy::operator_state> taken;
+    bool adopt(std::unique_ptr<sy::operator_state>&& fresh) override {
       taken = std::move(fresh);
       return true;
     }
-    [[nodiscard]] const sy::binding* in_use() const noexcept override { return taken.get(); }
+    [[nodiscard]] const sy::operator_state* in_use() const noexcept override { return taken.get(); }
     void free_replaced() override {}
   } user;
   const auto& op = sy::describe<stamp>();

@@ -108,7 +108,7 @@ inline void choose(const std::shared_ptr<const sy::manifest>& kernels,
     ask(problem);
   }
   // The problems that the rows themselves name.
-  for (const sy::bound_group& group : rules->groups) {
+  for (const sy::indexed_group& group : rules->groups) {
     for (std::size_t row = 0; row < group.row_count() && row < 4; ++row) {
       std::vector<std::int64_t> problem(rotary().axes.size());
       for (const sy::axis_value& value : group.type) problem[value.axis] = value.value;

@@ -116,7 +116,7 @@ SWITCHYARD_SAME(module_launch_cooperative_kernel, hipModuleLaunchCooperativeKern
 static_assert(offsetof(hipDeviceProp_t, gcnArchName) == hip::property_layout::architecture_before_6);
 #endif
 static_assert(sizeof(hipDeviceProp_t::gcnArchName) == hip::property_layout::architecture_bytes);
-static_assert(sizeof(hipDeviceProp_t) <= hip::property_layout::most_bytes);
+static_assert(sizeof(hipDeviceProp_t) <= hip::property_layout::max_bytes);
 
 }  // namespace
 

@@ -128,7 +128,7 @@ TEST_CASE("a table that is replaced during a generation changes the variant, not
   llm::engine run = model.make_engine();
   llm::generation_request request;
   request.prompt = prompt;
-  request.most_tokens = 20;
+  request.max_tokens = 20;
   std::uint64_t generation = catalog.generation();
   request.on_token = [&](llm::token_id token) {
     during.push_back(token);

@@ -239,7 +239,7 @@ TEST_CASE("a table that is replaced leads to new graphs, and to the same answer"
   llm::engine run = model.make_engine();
   llm::generation_request request;
   request.prompt = prompt_of(9, 3);
-  request.most_tokens = 24;
+  request.max_tokens = 24;
   request.on_token = [&](llm::token_id token) {
     during.push_back(token);
     if (during.size() != 8) return;

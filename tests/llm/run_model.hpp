@@ -70,7 +70,7 @@ struct model_on_disk {
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     llm::generation_request request;
     request.prompt = prompts[i];
-    request.most_tokens = tokens;
+    request.max_tokens = tokens;
     request.on_token = [&out, i](llm::token_id token) { out[i].push_back(token); };
     run.add(std::move(request));
   }

@@ -261,7 +261,7 @@ class wrong_calls {
         *const_cast<const void**>(each.address) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     }
     std::string refused = Operator::check(given.a);
-    if (refused.empty() && (!is_placed || work > most_work)) {
+    if (refused.empty() && (!is_placed || work > max_work)) {
       // No test can have this memory, or this time. What no program can have is refused.
       if (!is_possible && has_numbers) {
         refused = Operator::check_memory(given.a);
@@ -333,7 +333,7 @@ class wrong_calls {
   }
 
   static constexpr std::int64_t largest = std::int64_t{1} << 36U;
-  static constexpr std::int64_t most_work = std::int64_t{1} << 20U;
+  static constexpr std::int64_t max_work = std::int64_t{1} << 20U;
   static constexpr unsigned seconds = 20;
 
   dispatcher<Operator> on_;

@@ -65,7 +65,7 @@ def main():
                     with cudnn():
                         ms, least, most = run_point(run, point, given.runs)
                     tokens = point.get("tokens", point.get("sequences"))
-                    row |= {"tokens_per_second": 1000 * tokens / ms, "ms": ms, "least_ms": least, "most_ms": most}
+                    row |= {"tokens_per_second": 1000 * tokens / ms, "ms": ms, "least_ms": least, "max_ms": most}
                 except torch.OutOfMemoryError:
                     row["failed"] = "out of memory"
                 except Exception as problem:  # a point that fails must not end the run

@@ -36,12 +36,12 @@ class key_checker {
       // "$schema" is for editors; a key that begins with an underscore is a comment.
       if (known.contains(key) || key.starts_with('$') || key.starts_with('_')) continue;
       // Suggestions take time, and a thousand unknown keys are no misspelling.
-      constexpr std::size_t most_told = 100;
-      if (told_.insert(key).second && told_.size() > most_told) {
+      constexpr std::size_t max_told = 100;
+      if (told_.insert(key).second && told_.size() > max_told) {
         ++left_out_;
         continue;
       }
-      if (told_.size() > most_told) continue;
+      if (told_.size() > max_told) continue;
       const std::string shown = sy::text::shortened(key, 80);
       found_.add(key, std::string{pointer}
                           .append("/")

@@ -83,9 +83,9 @@ class library_finder {
   }
 
   [[nodiscard]] static std::optional<library> read(const std::string& path) {
-    constexpr std::size_t most_bytes = std::size_t{1} << 28U;
+    constexpr std::size_t max_bytes = std::size_t{1} << 28U;
     try {
-      const std::string text = sy::read_file(path, most_bytes);
+      const std::string text = sy::read_file(path, max_bytes);
       const auto image = std::as_bytes(std::span{text});
       const sy::host::shared_object content{image};
       if (!content.problem().empty()) return std::nullopt;

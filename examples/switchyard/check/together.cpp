@@ -466,11 +466,11 @@ class together {
     }
     std::set<std::string> denied_ids;
     for (const sy::denial& each : from.denials) denied_ids.insert(each.variant);
-    constexpr std::size_t most_told = 6;
+    constexpr std::size_t max_told = 6;
     std::set<std::string> refused;
     std::set<std::string> seen;
     for (const sy::variant* const variant : here) {
-      if (refused.size() == most_told) break;  // one tells of a mistake; each costs a look at every variant
+      if (refused.size() == max_told) break;  // one tells of a mistake; each costs a look at every variant
       if (!denied_ids.contains(variant->id) || !seen.insert(format_type(op_, variant->type)).second) continue;
       const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
         return !compatible(other->type, variant->type) || is_denied(from, *other);
@@ -479,7 +479,7 @@ class together {
     }
     if (refused.empty()) return;
     out_.add(severity::error, sy::error_code::no_variant, from.path,
-             "every variant that serves " + sy::text::join(refused, most_told) +
+             "every variant that serves " + sy::text::join(refused, max_told) +
                  " is denied, so their calls are refused: remove a denial, or install another variant");
   }
 

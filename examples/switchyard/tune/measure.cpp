@@ -164,7 +164,7 @@ measured_variant measuring_worker::time_once(const serving& variant, const round
     check(variant);
     const json answer = require_answer(variant, {{"time", variant.id},
                                                  {"samples", options.samples},
-                                                 {"most_samples", options.most_samples},
+                                                 {"max_samples", options.max_samples},
                                                  {"precision", settings_.confidence},
                                                  {"sample_us", options.sample_us},
                                                  {"warm_up_us", options.warm_up_us},

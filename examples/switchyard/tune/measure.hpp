@@ -85,7 +85,7 @@ struct serving {
 /// How thoroughly a round of halving times.
 struct round_options {
   std::size_t samples;
-  std::size_t most_samples;
+  std::size_t max_samples;
   double sample_us;
   double warm_up_us;
   bool final;
@@ -100,7 +100,7 @@ template <class TimeAll>
 [[nodiscard]] std::vector<serving> halve(std::vector<serving> alive, std::size_t least,
                                          const TimeAll& time_all) {
   for (round_options quick{3, 3, 200, 300, false}; alive.size() > least && quick.samples <= 12;
-       quick.samples = quick.most_samples *= 2, quick.sample_us *= 1.5) {
+       quick.samples = quick.max_samples *= 2, quick.sample_us *= 1.5) {
     std::vector<serving> measured;
     const std::vector<switchyard::tune::timed> times = time_all(alive, quick, measured);
     std::vector<serving> kept;

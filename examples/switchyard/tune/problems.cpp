@@ -25,7 +25,7 @@ namespace tool {
 
 namespace {
 
-constexpr std::size_t most_problems = 20'000;
+constexpr std::size_t max_problems = 20'000;
 constexpr std::size_t longest_recording = std::size_t{256} << 20U;
 
 [[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word) {
@@ -54,7 +54,7 @@ void add_range(const std::string& text, const std::string& word, std::vector<std
   if (text[sign] == '+') {
     const std::int64_t step = require_integer(by, word);
     if (step < 1) throw usage_error{"in '" + word + "', the step must be at least 1"};
-    for (std::int64_t at = first; at < last && values.size() <= most_problems; at += step)
+    for (std::int64_t at = first; at < last && values.size() <= max_problems; at += step)
       values.push_back(at);
   } else {
     char* stop = nullptr;
@@ -67,7 +67,7 @@ void add_range(const std::string& text, const std::string& word, std::vector<std
     while (at < static_cast<double>(last) - 0.5) {
       const auto value = static_cast<std::int64_t>(std::llround(at));
       if (values.empty() || value != values.back()) values.push_back(value);
-      if (values.size() > most_problems) break;
+      if (values.size() > max_problems) break;
       at *= factor;
     }
   }
@@ -141,8 +141,8 @@ void problem_list::add(tuning_problem each) {
     problems_[found->second].weight += each.weight;
     return;
   }
-  if (problems_.size() == most_problems) {
-    throw usage_error{"more than " + std::to_string(most_problems) +
+  if (problems_.size() == max_problems) {
+    throw usage_error{"more than " + std::to_string(max_problems) +
                       " problems; measure fewer, or use several tables"};
   }
   problems_.push_back(std::move(each));

@@ -280,7 +280,7 @@ class shared_run {
     out.rows = static_cast<std::int64_t>(rows_.size());
     out.statistic = "median";
     const round_options last = final_round(settings.how);
-    out.samples = {static_cast<std::int64_t>(last.samples), static_cast<std::int64_t>(last.most_samples)};
+    out.samples = {static_cast<std::int64_t>(last.samples), static_cast<std::int64_t>(last.max_samples)};
     out.precision = settings.how.confidence;
     out.drift = settings.how.drift;
     out.cache = settings.how.cache;
@@ -445,7 +445,7 @@ class problem_tuner {
                                         [&id](const serving& each) { return each.id == id; });
       round_options more = final_round(run_.settings.how);
       more.samples = wanted;
-      more.most_samples = std::max(more.most_samples, wanted);
+      more.max_samples = std::max(more.max_samples, wanted);
       best_ = 0;  // nothing is given up
       const auto again = measure(*variant, more, false);
       if (!again) {

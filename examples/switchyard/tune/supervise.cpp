@@ -61,8 +61,8 @@ namespace {
 
 /// Children of what is killed become this process's own, as their nearest subreaper, and are next.
 void end_descendants() {
-  constexpr int most_generations = 1000;  // something that multiplies faster cannot be caught
-  for (int i = 0; i < most_generations; ++i) {
+  constexpr int max_generations = 1000;  // something that multiplies faster cannot be caught
+  for (int i = 0; i < max_generations; ++i) {
     const std::vector<pid_t> all = children();
     if (all.empty()) return;
     for (const pid_t each : all) ::kill(each, SIGKILL);

@@ -160,7 +160,7 @@ class line_channel {
 [[nodiscard]] json time(sy::tune::bench& bench, const json& request, const sy::tune::state_reader& state) {
   sy::tune::timing_options options;
   options.samples = request.at("samples").get<std::size_t>();
-  options.most_samples = request.at("most_samples").get<std::size_t>();
+  options.max_samples = request.at("max_samples").get<std::size_t>();
   options.precision = request.at("precision").get<double>();
   options.sample_us = request.at("sample_us").get<double>();
   options.warm_up_us = request.at("warm_up_us").get<double>();

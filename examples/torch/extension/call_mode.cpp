@@ -17,8 +17,8 @@ thread_local std::string explanations;  // JSON objects, one a line
 
 }  // namespace
 
-purpose& current_purpose() noexcept {
-  thread_local purpose now = purpose::launch;
+call_mode& current_call_mode() noexcept {
+  thread_local call_mode now = call_mode::launch;
   return now;
 }
 
@@ -49,12 +49,12 @@ extern "C" {
 
 /// Sets what the calling thread's calls do: 0 launch, 1 explain, 2 prepare.
 __attribute__((visibility("default"))) void switchyard_torch_set_purpose(int value) {
-  switchyard_torch::current_purpose() = static_cast<switchyard_torch::purpose>(value);
+  switchyard_torch::current_call_mode() = static_cast<switchyard_torch::call_mode>(value);
   switchyard_torch::explanations.clear();
 }
 
-/// The calling thread's explanations since its purpose was set, one JSON object a line. Valid until the next
-/// call of either function on this thread.
+/// The calling thread's explanations since its call mode was set, one JSON object a line. Valid until the
+/// next call of either function on this thread.
 __attribute__((visibility("default"))) const char* switchyard_torch_explanations() {
   return switchyard_torch::explanations.c_str();
 }

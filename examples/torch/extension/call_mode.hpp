@@ -7,10 +7,10 @@
 
 namespace switchyard_torch {
 
-enum class purpose : int { launch = 0, explain = 1, prepare = 2 };
+enum class call_mode : int { launch = 0, explain = 1, prepare = 2 };
 
-/// The calling thread's purpose.
-[[nodiscard]] purpose& current_purpose() noexcept;
+/// The calling thread's call mode.
+[[nodiscard]] call_mode& current_call_mode() noexcept;
 
 /// Keeps an explanation, as JSON, until the calling thread asks for it.
 void keep_explanation(const switchyard::explanation& why);

@@ -32,10 +32,10 @@ using current_stream_function = AOTITorchError (*)(std::int32_t device_index, vo
 
 }  // namespace
 
-place place::of(const Tensor& tensor) {
+device_stream device_stream::of(const Tensor& tensor) {
   static const std::int32_t cpu = aoti_torch_device_type_cpu();
   static const std::int32_t cuda = aoti_torch_device_type_cuda();
-  place out;
+  device_stream out;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &out.type));
   if (out.type == cpu) return out;
   if (out.type != cuda) throw std::runtime_error{"switchyard: tensors must be on the CPU or on a GPU"};

@@ -9,14 +9,14 @@
 
 namespace switchyard_torch {
 
-struct place {
+struct device_stream {
   std::int32_t type = 0;   ///< as torch numbers device types
   std::int32_t index = 0;  ///< of a GPU
   bool is_cpu = true;
   switchyard::stream stream{};
 
   /// Throws std::runtime_error for a device type that Switchyard has no backend for.
-  [[nodiscard]] static place of(const Tensor& tensor);
+  [[nodiscard]] static device_stream of(const Tensor& tensor);
 };
 
 }  // namespace switchyard_torch

@@ -19,7 +19,7 @@ template <class Operator>
 class dispatchers {
  public:
   /// Throws error where the device or the operator's files cannot be used; the next call tries again.
-  [[nodiscard]] static switchyard::dispatcher<Operator>& at(const place& where) {
+  [[nodiscard]] static switchyard::dispatcher<Operator>& at(const device_stream& where) {
     static dispatchers all;
     const std::size_t index = where.is_cpu ? 0 : static_cast<std::size_t>(where.index) + 1;
     if (index >= all.known_.size()) throw std::runtime_error{"switchyard: more than 64 devices"};
@@ -33,7 +33,7 @@ class dispatchers {
   // The catalog is made before any dispatcher, hence destroyed after them.
   dispatchers() : kernels_{kernels()} {}
 
-  [[nodiscard]] dispatcher& make(const place& where, std::size_t index) {
+  [[nodiscard]] dispatcher& make(const device_stream& where, std::size_t index) {
     const std::scoped_lock lock{mutex_};
     if (owned_[index] == nullptr) {
       owned_[index] = std::make_unique<dispatcher>(kernels_, device_of(where));
@@ -42,7 +42,7 @@ class dispatchers {
     return *owned_[index];
   }
 
-  switchyard::binding_source& kernels_;
+  switchyard::state_source& kernels_;
   std::mutex mutex_;
   std::array<std::unique_ptr<dispatcher>, 65> owned_;
   std::array<std::atomic<dispatcher*>, 65> known_{};

@@ -42,7 +42,7 @@ class invocation {
  public:
   /// Throws where the tensor's device has no backend.
   invocation(const char* op, const Tensor& first)
-      : op_{op}, where_{place::of(first)}, of_empty_{first.data_ptr()} {}
+      : op_{op}, where_{device_stream::of(first)}, of_empty_{first.data_ptr()} {}
 
   /// Views. `order` lists the tensor's dimensions as the operator has them; empty: as they are. Throws
   /// call_error where the tensor is on another device than the call, or has another number of dimensions.
@@ -64,12 +64,12 @@ class invocation {
     return empty(std::span{sizes.begin(), sizes.size()}, dtype);
   }
 
-  /// Launches, explains or prepares, as the thread's purpose is. Loads what it needs, also inside a capture
+  /// Launches, explains or prepares, as the thread's call mode is. Loads what it needs, also inside a capture
   /// where the device can.
   template <class Operator>
   void run(const typename Operator::arguments& call) const {
     auto& to = dispatchers<Operator>::at(where_);
-    if (current_purpose() != purpose::launch) [[unlikely]]
+    if (current_call_mode() != call_mode::launch) [[unlikely]]
       return run_otherwise(to, call);
     try {
       launch_in_capture(
@@ -98,7 +98,7 @@ class invocation {
 
   template <class Dispatcher>
   void run_otherwise(Dispatcher& to, const typename Dispatcher::arguments& call) const {
-    if (current_purpose() == purpose::prepare) return to.prepare(where_.stream, call);
+    if (current_call_mode() == call_mode::prepare) return to.prepare(where_.stream, call);
     keep_explanation(to.explain(where_.stream, call));
   }
 
@@ -106,7 +106,7 @@ class invocation {
   void explain_failure(const switchyard::error& problem) const;
 
   const char* op_;
-  place where_;
+  device_stream where_;
   void* of_empty_;  // the address of views of empty tensors: theirs is null, which operators take for absent
 };
 

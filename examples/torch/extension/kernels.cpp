@@ -31,11 +31,11 @@ std::vector<std::string> wheel_roots;  // guarded by roots_mutex
 
 }  // namespace
 
-sy::binding_source& kernels() {
+sy::state_source& kernels() {
   return open_catalog();
 }
 
-sy::device device_of(const place& where) {
+sy::device device_of(const device_stream& where) {
   if (where.is_cpu) return sy::device::host();
   try {
     return sy::device{sy::cuda::open(where.index)};

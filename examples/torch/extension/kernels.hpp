@@ -11,9 +11,9 @@
 namespace switchyard_torch {
 
 /// Opens the catalog once; its roots are SWITCHYARD_PATH, those of the installed wheels, then the usual ones.
-[[nodiscard]] switchyard::binding_source& kernels();
+[[nodiscard]] switchyard::state_source& kernels();
 
-/// The device of a place. Throws driver_error.
-[[nodiscard]] switchyard::device device_of(const place& where);
+/// The device of a device stream. Throws driver_error.
+[[nodiscard]] switchyard::device device_of(const device_stream& where);
 
 }  // namespace switchyard_torch

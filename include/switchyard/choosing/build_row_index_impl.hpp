@@ -26,8 +26,8 @@ SWITCHYARD_FUNCTION row_index row_index_builder::build(std::span<const float> po
   out.nodes_.resize((std::size_t{1} << out.depth_) - 1);
   split(out, points, 0, 0, 0);
   const std::size_t leaves = count == 0 ? 0 : std::size_t{1} << out.depth_;
-  const std::size_t most_rows = (count >> out.depth_) + 1;
-  const std::size_t lanes = (most_rows + row_index::block - 1) / row_index::block * row_index::block;
+  const std::size_t max_rows = (count >> out.depth_) + 1;
+  const std::size_t lanes = (max_rows + row_index::block - 1) / row_index::block * row_index::block;
   out.lanes_ = lanes;
   out.leaves_.resize(leaves * out.leaf_size());
   for (std::size_t leaf = 0; leaf < leaves; ++leaf) {

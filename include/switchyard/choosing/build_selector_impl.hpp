@@ -47,7 +47,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_builder::build() {
     if (each.overlay) ++out_->overlay_count;
   }
   add_denials_and_pins(ids, ranked);
-  group_binder binder{*out_, ids, ranked, warned_};
+  group_indexer binder{*out_, ids, ranked, warned_};
   out_->groups = binder.bind();
   out_->silent = binder.take_silent();
   ids.count_unknown();
@@ -102,13 +102,13 @@ SWITCHYARD_FUNCTION candidate selector_builder::make_candidate(const variant& se
   candidate out;
   out.variant = &served;
   out.from = &from;
-  out.most_shared = sources_.device.attribute("shared_bytes_per_block");
-  if (out.most_shared == 0) return out;  // not known
+  out.max_shared = sources_.device.attribute("shared_bytes_per_block");
+  if (out.max_shared == 0) return out;  // not known
   for (const launch& each : served.launches) {
     if (each.is_fill) continue;
     if (!each.shared_bytes.is_constant()) {
       out.shared.push_back(&each.shared_bytes);
-    } else if (each.shared_bytes.evaluate({}).value > out.most_shared) {
+    } else if (each.shared_bytes.evaluate({}).value > out.max_shared) {
       out.fits = false;
     }
   }

@@ -35,7 +35,7 @@ class candidate_ids {
   void count_unknown() const;
 
  private:
-  static constexpr std::size_t most_unknown = 2;  ///< ids of one table that are named one by one
+  static constexpr std::size_t max_unknown = 2;  ///< ids of one table that are named one by one
 
   [[nodiscard]] static std::string prefix_of(const std::string& table);
 

@@ -33,7 +33,7 @@ SWITCHYARD_FUNCTION const std::vector<std::uint32_t>* candidate_ids::find(const 
 SWITCHYARD_FUNCTION void candidate_ids::warn_unknown(const std::string& table, const std::string& id,
                                                      const char* entry) {
   if (set_.candidates.empty() || is_installed_(id)) return;
-  if (++unknown_[table] > most_unknown) return;
+  if (++unknown_[table] > max_unknown) return;
   std::vector<std::string_view> known;
   for (const candidate& each : set_.candidates) known.emplace_back(each.variant->id);
   warned_.push_back(prefix_of(table) + entry + " names variant '" + id +
@@ -44,8 +44,8 @@ SWITCHYARD_FUNCTION void candidate_ids::warn_unknown(const std::string& table, c
 
 SWITCHYARD_FUNCTION void candidate_ids::count_unknown() const {
   for (const auto& [table, count] : unknown_) {
-    if (count <= most_unknown) continue;
-    warned_.push_back(prefix_of(table) + "names " + std::to_string(count - most_unknown) +
+    if (count <= max_unknown) continue;
+    warned_.push_back(prefix_of(table) + "names " + std::to_string(count - max_unknown) +
                       " more variants that no manifest of operator '" + std::string{set_.op->name} + "' has");
   }
 }

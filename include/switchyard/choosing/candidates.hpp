@@ -28,7 +28,7 @@ struct candidate {
   const manifest* from = nullptr;
   std::vector<std::uint32_t> denials;     ///< indices into candidate_set::denials
   std::vector<const expression*> shared;  ///< bytes a block needs, if the problem decides them
-  std::int64_t most_shared = 0;           ///< bytes a block can have
+  std::int64_t max_shared = 0;            ///< bytes a block can have
   bool fits = true;                       ///< false: it needs more than that for every problem
 
   /// Whether a block's shared memory fits the device for a problem.
@@ -42,14 +42,14 @@ struct candidate_class {
 };
 
 /// A table's denial. Candidates hold indices to it.
-struct bound_denial {
+struct candidate_denial {
   std::vector<axis_value> type;
   std::string reason;
   std::string table;  ///< path
 };
 
 /// A table's pin, with the candidates that its variant names.
-struct bound_pin {
+struct candidate_pin {
   std::vector<std::uint32_t> candidates;
   std::vector<axis_value> type;
   std::vector<axis_range> at;
@@ -66,7 +66,7 @@ struct candidate_set {
   device_properties device;
   std::vector<candidate> candidates;  ///< in heuristic order
   std::vector<candidate_class> classes;
-  std::vector<bound_denial> denials;
+  std::vector<candidate_denial> denials;
 
   /// Whether a candidate may serve a problem: its type and conditions hold, no table denies it, and it works.
   [[nodiscard]] bool admissible(std::uint32_t index, problem_view problem,

@@ -19,12 +19,12 @@ inline namespace v0 {
 SWITCHYARD_FUNCTION bool candidate::fits_problem(const evaluation& values) const noexcept {
   for (const expression* each : shared) {
     const integer_result bytes = each->evaluate(values);
-    if (bytes.why != fault::none || bytes.value > most_shared) return false;
+    if (bytes.why != fault::none || bytes.value > max_shared) return false;
   }
   return true;
 }
 
-SWITCHYARD_FUNCTION bool bound_pin::applies(problem_view problem) const noexcept {
+SWITCHYARD_FUNCTION bool candidate_pin::applies(problem_view problem) const noexcept {
   if (!matches(type, problem)) return false;
   for (const axis_range& range : at) {
     if (problem[range.axis] < range.first || problem[range.axis] > range.last) return false;

@@ -43,8 +43,7 @@ SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t in
       const fault why = shared->evaluate(values).why;
       if (why != fault::none && why != fault::overflow) return "shared_bytes " + std::string{to_string(why)};
     }
-    return "needs more shared memory than the " + std::to_string(each.most_shared) +
-           " bytes a block can have";
+    return "needs more shared memory than the " + std::to_string(each.max_shared) + " bytes a block can have";
   }
   for (const condition& condition : each.variant->conditions) {
     const integer_result holds = condition.value.evaluate(values);
@@ -53,7 +52,7 @@ SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t in
     if (holds.value == 0) return "requires " + condition.text;
   }
   for (const std::uint32_t denied : each.denials) {
-    const bound_denial& denial = from.denials[denied];
+    const candidate_denial& denial = from.denials[denied];
     if (matches(denial.type, problem)) {
       return "denied by " + denial.table + (denial.reason.empty() ? "" : ": " + denial.reason);
     }
@@ -75,9 +74,9 @@ SWITCHYARD_COLD std::string find_reason(const selector& from, std::uint32_t inde
 }
 
 /// Time of a candidate in a row, carried to the problem as selection does, or 0.
-[[nodiscard]] inline double find_time(const bound_group& group, std::uint32_t row, const row_growth& growth,
+[[nodiscard]] inline double find_time(const indexed_group& group, std::uint32_t row, const row_growth& growth,
                                       std::uint32_t candidate_index, problem_view problem) {
-  for (const bound_time& time : group.row_times(row)) {
+  for (const candidate_time& time : group.row_times(row)) {
     for (const std::uint32_t index : group.named[time.variant].candidates) {
       if (index != candidate_index) continue;
       joint_program::values computed{group.program, problem};
@@ -111,8 +110,8 @@ SWITCHYARD_COLD explanation explain(const selector& from, problem_view asked, co
     }
   }
   if (chosen.group != no_index && chosen.row != no_index) {
-    const bound_group& group = from.groups[chosen.group];
-    const bound_group::origin& origin = group.origins[chosen.row];
+    const indexed_group& group = from.groups[chosen.group];
+    const indexed_group::origin& origin = group.origins[chosen.row];
     out.table = from.tables[origin.table]->path;
     out.table_group = origin.group;
     out.table_row = origin.row;

@@ -28,7 +28,7 @@ SWITCHYARD_COLD std::string format_type_of(const operator_description& op, probl
 }
 
 /// "group 3 of tables/rotary/x.json"
-[[nodiscard]] inline std::string format_group(const selector& from, const bound_group::origin& of) {
+[[nodiscard]] inline std::string format_group(const selector& from, const indexed_group::origin& of) {
   return "group " + std::to_string(of.group) + " of " + from.tables[of.table]->path;
 }
 
@@ -58,7 +58,7 @@ SWITCHYARD_COLD std::string format_unmeasured(const operator_description& op,
 
 SWITCHYARD_COLD std::string explain_silence(const selector& from, problem_view problem,
                                             unusable_flags unusable) {
-  for (const bound_group& group : from.groups) {
+  for (const indexed_group& group : from.groups) {
     if (!matches(group.type, problem)) continue;
     const std::string name = format_group(from, group.first);
     const std::uint32_t other = from.left_out(group, problem, unusable);

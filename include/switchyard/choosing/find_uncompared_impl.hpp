@@ -44,7 +44,7 @@ class measured_types {
   }
 
  private:
-  static constexpr std::size_t most_combinations = 1024;
+  static constexpr std::size_t max_combinations = 1024;
 
   /// Whether a condition holds for some combination of the values, or cannot be decided by them.
   [[nodiscard]] bool may_hold(const expression& asked, const attribute_values& attributes) const {
@@ -56,7 +56,7 @@ class measured_types {
       if ((axes >> axis & 1U) == 0) continue;
       read.push_back(axis);
       combinations *= values_[axis].size();
-      if (combinations > most_combinations) return true;
+      if (combinations > max_combinations) return true;
     }
     std::vector<std::int64_t> problem(op_.axes.size());
     for (std::size_t i = 0; i < combinations; ++i) {

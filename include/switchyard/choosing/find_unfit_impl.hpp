@@ -50,7 +50,7 @@ SWITCHYARD_COLD bool unfit_finder::check_workspace() {
     const std::string_view text = buffer.text;
     const integer_result bytes = buffer.value.evaluate(values_);
     if (bytes.why != fault::none) return refuse_fault("workspace '" + buffer.name + "'", text, bytes.why);
-    if (bytes.value < 0 || bytes.value > most_buffer_bytes) {
+    if (bytes.value < 0 || bytes.value > max_buffer_bytes) {
       return refuse("workspace '" + buffer.name + "' would take " + std::to_string(bytes.value) + " bytes" +
                     in_brackets(text));
     }
@@ -81,7 +81,7 @@ SWITCHYARD_COLD bool unfit_finder::check_limits(const launch& each, const launch
   if (size.grid.x == 0 || size.grid.y == 0 || size.grid.z == 0) return true;
   if (knows_grid && !fits_backend(device_.backend, size.grid, size.block))
     return refuse(explain_grid(each.kernel, size.grid, device_.name));
-  const std::uint64_t most = most_block_threads(device_.backend);
+  const std::uint64_t most = max_block_threads(device_.backend);
   std::uint64_t threads = std::uint64_t{size.block.x} * size.block.y;
   if (most != 0 &&
       (__builtin_mul_overflow(threads, std::uint64_t{size.block.z}, &threads) || threads > most)) {
@@ -89,7 +89,7 @@ SWITCHYARD_COLD bool unfit_finder::check_limits(const launch& each, const launch
                   std::to_string(size.block.y) + "x" + std::to_string(size.block.z) +
                   " threads; a device takes at most " + std::to_string(most));
   }
-  if (device_.backend != "host" || size.shared_bytes <= most_host_scratch_bytes) return true;
+  if (device_.backend != "host" || size.shared_bytes <= max_host_scratch_bytes) return true;
   return refuse(explain_scratch(size.shared_bytes));
 }
 

@@ -23,7 +23,7 @@ inline namespace v0 {
 
 class group_query {
  public:
-  group_query(const candidate_set& candidates, const bound_group& group, problem_view problem,
+  group_query(const candidate_set& candidates, const indexed_group& group, problem_view problem,
               unusable_flags unusable) noexcept
       : candidates_{candidates},
         group_{group},
@@ -48,7 +48,7 @@ class group_query {
     const bool has_place = group_.place(problem_, computed_, point);
     if (has_place) group_.index.prefetch_nearest(point.data());
     if (const std::uint32_t row = group_.slots.find(at, group_.at.data()); row != no_index) {
-      for (const bound_time& time : group_.row_times(row)) {
+      for (const candidate_time& time : group_.row_times(row)) {
         const std::uint32_t index = serving(time.variant);
         if (index == no_index) continue;
         if constexpr (!is_no_visit<Visitor>) {
@@ -66,13 +66,13 @@ class group_query {
     }
     if (!has_place) return out;
     neighbour_list near;
-    static_assert(sizeof(bound_group::time_range) == 8);  // as the search expects
+    static_assert(sizeof(indexed_group::time_range) == 8);  // as the search expects
     group_.index.nearest({point.data(), group_.dimensions.size()}, group_.neighbours, near,
                          group_.ranges.data());
     // A large table is not in the cache: prefetch all rows before the first is read.
     for (std::uint32_t n = 0; n < near.count; ++n) __builtin_prefetch(&group_.ranges[near.entries[n].row]);
     for (std::uint32_t n = 0; n < near.count; ++n) {
-      const bound_group::time_range& times = group_.ranges[near.entries[n].row];
+      const indexed_group::time_range& times = group_.ranges[near.entries[n].row];
       __builtin_prefetch(group_.times.data() + times.first);
       __builtin_prefetch(group_.times.data() + times.first + times.count - 1);
     }
@@ -130,16 +130,16 @@ class group_query {
   /// Whether the group's conditions of these bits hold. Each is evaluated once.
   [[nodiscard]] bool all_hold(std::uint64_t wanted) noexcept;
 
-  [[gnu::always_inline]] inline void carry(std::span<const bound_time> times, tally_list& tallies,
+  [[gnu::always_inline]] inline void carry(std::span<const candidate_time> times, tally_list& tallies,
                                            carried_times& out) noexcept {
     out.growth = {};
     out.count = 0;
     std::size_t count = 0;
     std::uint32_t without_cost = 0;  // a bit each
-    const bound_time* each = times.data();
-    const bound_time* const end = each + (times.size() < scanned_times ? times.size() : scanned_times);
-    const bound_time* first = nullptr;
-    const bound_time* last = nullptr;
+    const candidate_time* each = times.data();
+    const candidate_time* const end = each + (times.size() < scanned_times ? times.size() : scanned_times);
+    const candidate_time* first = nullptr;
+    const candidate_time* last = nullptr;
     for (; each != end && count < counted_times; ++each) {
       const std::size_t at = find_tally(tallies, each->variant);
       if (at == max_tallies || tallies.entries[at].candidate == no_index) continue;
@@ -181,7 +181,8 @@ class group_query {
     float total_log = 0;
     for (std::uint32_t n = 0; n < near.count; ++n) {
       const neighbour& row = near.entries[n];
-      if (row.squared_distance >= bound_dimension::exact_spacing * bound_dimension::exact_spacing / 4) break;
+      if (row.squared_distance >= metric_dimension::exact_spacing * metric_dimension::exact_spacing / 4)
+        break;
       const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
       carry(group_.row_times(row.row), tallies, times);
       if (times.count == 0) continue;
@@ -253,7 +254,7 @@ class group_query {
   [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept;
 
   const candidate_set& candidates_;
-  const bound_group& group_;
+  const indexed_group& group_;
   problem_view problem_;
   unusable_flags unusable_;
   std::uint64_t known_conditions_ = 0;  // those that were evaluated, a bit each

@@ -47,7 +47,7 @@ SWITCHYARD_FUNCTION bool group_query::all_hold(std::uint64_t wanted) noexcept {
 
 SWITCHYARD_FUNCTION float group_query::growth_from(std::uint32_t row, std::uint32_t id,
                                                    float cost) const noexcept {
-  for (const bound_time& time : group_.row_times(row)) {
+  for (const candidate_time& time : group_.row_times(row)) {
     if (time.variant == id && time.cost >= 0 && cost >= 0) return __builtin_exp2f(cost - time.cost);
   }
   return 0;

@@ -25,16 +25,16 @@ inline namespace v0 {
 namespace detail {
 
 /// Binds the groups of all ranked tables, once. Rows and entries that cannot be used become warnings.
-class group_binder {
+class group_indexer {
  public:
-  group_binder(const candidate_set& set, candidate_ids& ids, std::span<const ranked_table> ranked,
-               std::vector<std::string>& warned)
+  group_indexer(const candidate_set& set, candidate_ids& ids, std::span<const ranked_table> ranked,
+                std::vector<std::string>& warned)
       : set_{set}, ids_{ids}, ranked_{ranked}, warned_{warned} {}
 
   // Rows of all tables of this device form one group if type and axes are the same. An overlay thus adds rows
   // without repeating the table under it, and its rows replace those of the same sizes. Times of other
   // devices are not comparable with these or with each other, so their tables are asked one after the other.
-  [[nodiscard]] std::vector<bound_group> bind();
+  [[nodiscard]] std::vector<indexed_group> bind();
 
   /// Groups of whose variants none is installed for what is asked for; after bind.
   [[nodiscard]] std::vector<silent_group> take_silent() { return std::move(silent_); }
@@ -45,7 +45,7 @@ class group_binder {
   [[nodiscard]] bool knows(const row_group& rows) const noexcept;
 
   /// Whether a group's rows tell arguments apart: then they say more than rows that do not.
-  [[nodiscard]] bool adds_axes(const bound_group& group) const noexcept;
+  [[nodiscard]] bool adds_axes(const indexed_group& group) const noexcept;
 
   /// How a table compares values of an axis. It may not know an axis that files added.
   [[nodiscard]] static axis_rule rule_of(const match_rule& match, std::uint32_t axis) {
@@ -53,9 +53,9 @@ class group_binder {
   }
 
   /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
-  void add_dimensions(bound_group& into, const match_rule& match, joint_program_builder& program);
+  void add_dimensions(indexed_group& into, const match_rule& match, joint_program_builder& program);
 
-  [[nodiscard]] expression folded(const bound_group& group, const expression& value) const {
+  [[nodiscard]] expression folded(const indexed_group& group, const expression& value) const {
     return value.fold(group.type, set_.device.attributes);
   }
 
@@ -63,14 +63,14 @@ class group_binder {
   [[nodiscard]] static std::string kind_of(const row_group& rows);
 
   /// `number`: of the group.
-  void add_rows(bound_group& into, std::size_t number, const row_group& rows, const table& from,
+  void add_rows(indexed_group& into, std::size_t number, const row_group& rows, const table& from,
                 std::uint32_t table_number);
 
   [[nodiscard]] named_candidates name_candidates(const row_group& rows, std::size_t id, const table& from);
 
-  void add_cost(const bound_group& group, named_candidates& named, joint_program_builder& program) const;
+  void add_cost(const indexed_group& group, named_candidates& named, joint_program_builder& program) const;
 
-  [[nodiscard]] serving_rule make_serving_rule(bound_group& group, std::span<const std::uint32_t> meant,
+  [[nodiscard]] serving_rule make_serving_rule(indexed_group& group, std::span<const std::uint32_t> meant,
                                                joint_program_builder& program) const;
 
   /// Whether a type has all values of another one.
@@ -82,12 +82,12 @@ class group_binder {
                              const expression& value) const;
 
   /// The costs of a row's variants on the device it was measured on.
-  void add_costs(bound_group& into, std::size_t row, const table& from) const;
+  void add_costs(indexed_group& into, std::size_t row, const table& from) const;
 
-  void index(bound_group& group) const;
+  void index(indexed_group& group) const;
 
   /// Lays the times out as the index lays out the rows: a search finds its neighbours in few leaves.
-  static void order_times(bound_group& group);
+  static void order_times(indexed_group& group);
 
   static constexpr std::ptrdiff_t max_conditions = 64;  // a bit each
 
@@ -95,7 +95,7 @@ class group_binder {
   candidate_ids& ids_;
   std::span<const ranked_table> ranked_;
   std::vector<std::string>& warned_;
-  std::vector<bound_group> groups_;
+  std::vector<indexed_group> groups_;
   std::vector<silent_group> silent_;
   std::vector<std::unordered_map<std::string_view, std::uint32_t>> known_;  // of each group, its tables' ids
   std::vector<joint_program_builder> programs_;                             // likewise

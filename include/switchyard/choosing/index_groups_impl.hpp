@@ -1,4 +1,4 @@
-// The bodies of bind_groups.hpp.
+// The bodies of index_groups.hpp.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
+SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
   std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
   for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
     const ranked_table& ranked = ranked_[t];
@@ -44,7 +44,7 @@ SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
         continue;
       }
       if (!knows(rows)) continue;
-      bound_group* into = nullptr;
+      indexed_group* into = nullptr;
       std::size_t number = groups_.size();
       if (ranked.rank == table_rank::this_device)
         number = here.try_emplace(kind_of(rows), groups_.size()).first->second;
@@ -74,10 +74,10 @@ SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
     groups_[i].program = programs_[i].build();
     if (groups_[i].row_count() == 0) silent_.push_back({groups_[i].type, groups_[i].first});
   }
-  std::erase_if(groups_, [](const bound_group& each) { return each.row_count() == 0; });
+  std::erase_if(groups_, [](const indexed_group& each) { return each.row_count() == 0; });
   // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
   // specific type come first.
-  std::stable_sort(groups_.begin(), groups_.end(), [this](const bound_group& a, const bound_group& b) {
+  std::stable_sort(groups_.begin(), groups_.end(), [this](const indexed_group& a, const indexed_group& b) {
     const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
     const std::uint32_t table_b = b.rank == table_rank::this_device ? 0 : b.origins.front().table;
     const bool overlay_a = ranked_[a.origins.front().table].overlay;
@@ -89,7 +89,7 @@ SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
     if (adds_axes(a) != adds_axes(b)) return adds_axes(a);
     return a.timed && !b.timed;
   });
-  for (bound_group& each : groups_) {
+  for (indexed_group& each : groups_) {
     index(each);
     std::vector<std::uint32_t> listed;
     for (const named_candidates& named : each.named)
@@ -99,19 +99,19 @@ SWITCHYARD_FUNCTION std::vector<bound_group> group_binder::bind() {
   return std::move(groups_);
 }
 
-SWITCHYARD_FUNCTION bool group_binder::knows(const row_group& rows) const noexcept {
+SWITCHYARD_FUNCTION bool group_indexer::knows(const row_group& rows) const noexcept {
   const std::size_t count = set_.op->axes.size();
   return has_axes(*set_.op, rows.type) && std::all_of(rows.axes.begin(), rows.axes.end(),
                                                       [count](std::uint32_t each) { return each < count; });
 }
 
-SWITCHYARD_FUNCTION bool group_binder::adds_axes(const bound_group& group) const noexcept {
+SWITCHYARD_FUNCTION bool group_indexer::adds_axes(const indexed_group& group) const noexcept {
   const std::size_t own = set_.op->own_axes();
   return std::any_of(group.axes.begin(), group.axes.end(), [own](std::uint32_t each) { return each >= own; });
 }
 
-SWITCHYARD_FUNCTION void group_binder::add_dimensions(bound_group& into, const match_rule& match,
-                                                      joint_program_builder& program) {
+SWITCHYARD_FUNCTION void group_indexer::add_dimensions(indexed_group& into, const match_rule& match,
+                                                       joint_program_builder& program) {
   for (const std::uint32_t axis : into.axes) {
     if (rule_of(match, axis).metric != axis_metric::ignore)
       into.dimensions.push_back({rule_of(match, axis), axis, 0, {}});
@@ -127,7 +127,7 @@ SWITCHYARD_FUNCTION void group_binder::add_dimensions(bound_group& into, const m
     into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), 0, {}});
 }
 
-SWITCHYARD_FUNCTION std::string group_binder::kind_of(const row_group& rows) {
+SWITCHYARD_FUNCTION std::string group_indexer::kind_of(const row_group& rows) {
   std::string out{rows.timed ? "" : "winners "};
   for (const axis_value& value : rows.type)
     out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';
@@ -135,8 +135,9 @@ SWITCHYARD_FUNCTION std::string group_binder::kind_of(const row_group& rows) {
   return out;
 }
 
-SWITCHYARD_FUNCTION void group_binder::add_rows(bound_group& into, std::size_t number, const row_group& rows,
-                                                const table& from, std::uint32_t table_number) {
+SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_t number,
+                                                 const row_group& rows, const table& from,
+                                                 std::uint32_t table_number) {
   std::unordered_map<std::string_view, std::uint32_t>& known = known_[number];
   std::vector<std::uint32_t> ids(rows.ids.size());
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
@@ -156,7 +157,7 @@ SWITCHYARD_FUNCTION void group_binder::add_rows(bound_group& into, std::size_t n
       return !into.named[ids[time.variant]].candidates.empty();
     });
     if (!says_something) continue;
-    const bound_group::origin origin{table_number, rows.source_group, rows.source_row[row]};
+    const indexed_group::origin origin{table_number, rows.source_group, rows.source_row[row]};
     if (!into.slots.insert(at, static_cast<std::uint32_t>(into.row_count()), into.at.data())) {
       into.repeated.push_back({into.slots.find(at, into.at.data()), origin});
       continue;
@@ -174,8 +175,8 @@ SWITCHYARD_FUNCTION void group_binder::add_rows(bound_group& into, std::size_t n
   }
 }
 
-SWITCHYARD_FUNCTION named_candidates group_binder::name_candidates(const row_group& rows, std::size_t id,
-                                                                   const table& from) {
+SWITCHYARD_FUNCTION named_candidates group_indexer::name_candidates(const row_group& rows, std::size_t id,
+                                                                    const table& from) {
   named_candidates out;
   const auto* const found = ids_.find(rows.ids[id]);
   if (found == nullptr) {
@@ -193,17 +194,17 @@ SWITCHYARD_FUNCTION named_candidates group_binder::name_candidates(const row_gro
   return out;
 }
 
-SWITCHYARD_FUNCTION void group_binder::add_cost(const bound_group& group, named_candidates& named,
-                                                joint_program_builder& program) const {
+SWITCHYARD_FUNCTION void group_indexer::add_cost(const indexed_group& group, named_candidates& named,
+                                                 joint_program_builder& program) const {
   if (named.candidates.empty()) return;
   const variant& variant = *set_.candidates[named.candidates.front()].variant;
   if (variant.cost.text.empty() || !is_said(group.type, group.axes, variant.cost.value)) return;
   named.cost = program.add(folded(group, variant.cost.value));
 }
 
-SWITCHYARD_FUNCTION serving_rule group_binder::make_serving_rule(bound_group& group,
-                                                                 std::span<const std::uint32_t> meant,
-                                                                 joint_program_builder& program) const {
+SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group& group,
+                                                                  std::span<const std::uint32_t> meant,
+                                                                  joint_program_builder& program) const {
   if (meant.empty()) return {};
   const candidate& first = set_.candidates[meant.front()];
   serving_rule out{meant.front(), meant.size() > 1, 0};
@@ -223,8 +224,8 @@ SWITCHYARD_FUNCTION serving_rule group_binder::make_serving_rule(bound_group& gr
   return out;
 }
 
-SWITCHYARD_FUNCTION bool group_binder::includes(const std::vector<axis_value>& type,
-                                                const std::vector<axis_value>& wanted) {
+SWITCHYARD_FUNCTION bool group_indexer::includes(const std::vector<axis_value>& type,
+                                                 const std::vector<axis_value>& wanted) {
   return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& each) {
     return std::any_of(type.begin(), type.end(), [&each](const axis_value& has) {
       return has.axis == each.axis && has.value == each.value;
@@ -232,9 +233,9 @@ SWITCHYARD_FUNCTION bool group_binder::includes(const std::vector<axis_value>& t
   });
 }
 
-SWITCHYARD_FUNCTION bool group_binder::is_said(const std::vector<axis_value>& type,
-                                               const std::vector<std::uint32_t>& axes,
-                                               const expression& value) const {
+SWITCHYARD_FUNCTION bool group_indexer::is_said(const std::vector<axis_value>& type,
+                                                const std::vector<std::uint32_t>& axes,
+                                                const expression& value) const {
   for (std::uint32_t axis = 0; axis < set_.op->axes.size(); ++axis) {
     if (!value.reads_axis(axis)) continue;
     const bool known =
@@ -245,8 +246,8 @@ SWITCHYARD_FUNCTION bool group_binder::is_said(const std::vector<axis_value>& ty
   return true;
 }
 
-SWITCHYARD_FUNCTION void group_binder::add_costs(bound_group& into, std::size_t row,
-                                                 const table& from) const {
+SWITCHYARD_FUNCTION void group_indexer::add_costs(indexed_group& into, std::size_t row,
+                                                  const table& from) const {
   // A table names a few attributes of its device; of this device all are known.
   const attribute_values& attributes =
       into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
@@ -255,7 +256,7 @@ SWITCHYARD_FUNCTION void group_binder::add_costs(bound_group& into, std::size_t 
   for (std::size_t i = 0; i < into.axes.size(); ++i)
     problem[into.axes[i]] = into.at[row * into.axes.size() + i];
   const auto [first, count] = into.ranges[row];
-  for (bound_time& time : std::span{into.times}.subspan(first, count)) {
+  for (candidate_time& time : std::span{into.times}.subspan(first, count)) {
     const named_candidates& named = into.named[time.variant];
     if (named.cost == no_index) continue;
     const expression& cost = set_.candidates[named.candidates.front()].variant->cost.value;
@@ -263,7 +264,7 @@ SWITCHYARD_FUNCTION void group_binder::add_costs(bound_group& into, std::size_t 
   }
 }
 
-SWITCHYARD_FUNCTION void group_binder::index(bound_group& group) const {
+SWITCHYARD_FUNCTION void group_indexer::index(indexed_group& group) const {
   const std::size_t dimensions = group.dimensions.size();
   std::vector<std::int64_t> problem(set_.op->axes.size());
   for (const axis_value& each : group.type) problem[each.axis] = each.value;
@@ -271,7 +272,7 @@ SWITCHYARD_FUNCTION void group_binder::index(bound_group& group) const {
     for (std::size_t i = 0; i < group.axes.size(); ++i)
       problem[group.axes[i]] = group.at[row * group.axes.size() + i];
   };
-  for (bound_dimension& along : group.dimensions) {
+  for (metric_dimension& along : group.dimensions) {
     if (along.rule.metric != axis_metric::exact) continue;
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       go_to(row);
@@ -291,9 +292,9 @@ SWITCHYARD_FUNCTION void group_binder::index(bound_group& group) const {
   order_times(group);
 }
 
-SWITCHYARD_FUNCTION void group_binder::order_times(bound_group& group) {
+SWITCHYARD_FUNCTION void group_indexer::order_times(indexed_group& group) {
   if (group.dimensions.empty()) return;  // a group without axes has one row
-  std::vector<bound_time> ordered;
+  std::vector<candidate_time> ordered;
   ordered.reserve(group.times.size());
   for (const std::uint32_t row : group.index.rows()) {
     const auto times = group.row_times(row);

@@ -43,7 +43,7 @@ struct serving_rule {
 };
 
 /// A row's time of one variant.
-struct bound_time {
+struct candidate_time {
   std::uint32_t variant = 0;  ///< index into the group's ids
   float microseconds = 0;
   float logarithm = 0;  ///< binary, of the microseconds
@@ -56,10 +56,10 @@ struct bound_time {
 class row_growth {
  public:
   /// Adds the row's next slower variant that may serve, whose cost at the problem is `cost`.
-  void add(const bound_time& time, float cost) noexcept;
+  void add(const candidate_time& time, float cost) noexcept;
 
   /// Binary logarithm of what a time of the row is multiplied by.
-  [[nodiscard]] float of(const bound_time& time, float cost) const noexcept {
+  [[nodiscard]] float of(const candidate_time& time, float cost) const noexcept {
     return time.cost >= 0 && cost >= 0 ? cost - time.cost : others_;
   }
 
@@ -72,7 +72,7 @@ class row_growth {
 };
 
 /// A dimension of the distance between problems: an axis, or a quantity of several.
-struct bound_dimension {
+struct metric_dimension {
   /// Spacing of an exact axis's values in the index, larger than every distance that counts.
   static constexpr float exact_spacing = 0x1p32F;
 
@@ -92,10 +92,10 @@ struct bound_dimension {
 };
 
 /// Rows made ready for a device: those of one table, or of all tables that were measured on it.
-struct bound_group {
+struct indexed_group {
   std::vector<axis_value> type;
   std::vector<std::uint32_t> axes;
-  std::vector<bound_dimension> dimensions;  ///< without ignored axes
+  std::vector<metric_dimension> dimensions;  ///< without ignored axes
   std::vector<std::string> ids;
   std::vector<named_candidates> named;  ///< by id
   std::vector<serving_rule> serving;    ///< by id
@@ -109,7 +109,8 @@ struct bound_group {
     std::uint32_t count = 0;
   };
   std::vector<time_range> ranges;  ///< by row
-  std::vector<bound_time> times;   ///< rows that are near each other stand together, once there is an index
+  std::vector<candidate_time>
+      times;  ///< rows that are near each other stand together, once there is an index
   struct origin {
     std::uint32_t table = 0;
     std::uint32_t group = 0;
@@ -135,7 +136,7 @@ struct bound_group {
   row_slots slots;  ///< finds rows by their coordinates
 
   [[nodiscard]] std::size_t row_count() const noexcept { return ranges.size(); }
-  [[nodiscard]] std::span<const bound_time> row_times(std::size_t row) const noexcept {
+  [[nodiscard]] std::span<const candidate_time> row_times(std::size_t row) const noexcept {
     return std::span{times}.subspan(ranges[row].first, ranges[row].count);
   }
 
@@ -160,7 +161,7 @@ struct bound_group {
 /// A group that decides nothing, because its rows have times of no candidate.
 struct silent_group {
   std::vector<axis_value> type;
-  bound_group::origin first;  ///< its table, and its index there
+  indexed_group::origin first;  ///< its table, and its index there
 };
 
 }  // namespace v0

@@ -1,4 +1,4 @@
-// The bodies of bound_group.hpp.
+// The bodies of indexed_group.hpp.
 #pragma once
 
 #include <array>
@@ -22,21 +22,21 @@ SWITCHYARD_FUNCTION float log_cost(integer_result cost) noexcept {
   return cost.why == fault::none && cost.value >= 1 ? __builtin_log2f(static_cast<float>(cost.value)) : -1;
 }
 
-SWITCHYARD_FUNCTION void row_growth::add(const bound_time& time, float cost) noexcept {
+SWITCHYARD_FUNCTION void row_growth::add(const candidate_time& time, float cost) noexcept {
   if (is_known_ || time.cost < 0 || cost < 0) return;
   is_known_ = true;
   others_ = cost - time.cost;
 }
 
-SWITCHYARD_FUNCTION std::int64_t bound_dimension::value(problem_view problem,
-                                                        joint_program::values& computed) const noexcept {
+SWITCHYARD_FUNCTION std::int64_t metric_dimension::value(problem_view problem,
+                                                         joint_program::values& computed) const noexcept {
   if (axis != no_index) return problem[axis];
   const integer_result out = computed.of(quantity);
   return out.why == fault::none ? out.value : 0;
 }
 
-SWITCHYARD_FUNCTION bool bound_dimension::place(problem_view problem, joint_program::values& computed,
-                                                float& out) const noexcept {
+SWITCHYARD_FUNCTION bool metric_dimension::place(problem_view problem, joint_program::values& computed,
+                                                 float& out) const noexcept {
   const std::int64_t here = value(problem, computed);
   switch (rule.metric) {
     case axis_metric::log:
@@ -68,34 +68,34 @@ SWITCHYARD_FUNCTION bool bound_dimension::place(problem_view problem, joint_prog
   return true;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t bound_group::find_row(problem_view problem) const noexcept {
+SWITCHYARD_FUNCTION std::uint32_t indexed_group::find_row(problem_view problem) const noexcept {
   std::array<std::int64_t, max_dimensions>
       sizes;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_sizes writes it
   return slots.find(read_sizes(problem, sizes), at.data());
 }
 
-SWITCHYARD_FUNCTION problem_view
-bound_group::read_sizes(problem_view problem, std::array<std::int64_t, max_dimensions>& out) const noexcept {
+SWITCHYARD_FUNCTION problem_view indexed_group::read_sizes(
+    problem_view problem, std::array<std::int64_t, max_dimensions>& out) const noexcept {
   const std::size_t count = axes.size();
   for (std::size_t i = 0; i < count; ++i) out[i] = problem[axes[i]];
   return {out.data(), count};
 }
 
-SWITCHYARD_FUNCTION bool bound_group::place(problem_view problem, joint_program::values& computed,
-                                            std::span<float> out) const noexcept {
+SWITCHYARD_FUNCTION bool indexed_group::place(problem_view problem, joint_program::values& computed,
+                                              std::span<float> out) const noexcept {
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     if (!dimensions[i].place(problem, computed, out[i])) return false;
   }
   return true;
 }
 
-SWITCHYARD_FUNCTION float bound_group::cost_of(std::uint32_t id,
-                                               joint_program::values& computed) const noexcept {
+SWITCHYARD_FUNCTION float indexed_group::cost_of(std::uint32_t id,
+                                                 joint_program::values& computed) const noexcept {
   const std::uint32_t cost = named[id].cost;
   return cost == no_index ? -1 : log_cost(computed.of(cost));
 }
 
-SWITCHYARD_FUNCTION bool bound_group::is_stale(std::uint32_t id, std::uint32_t candidate) const noexcept {
+SWITCHYARD_FUNCTION bool indexed_group::is_stale(std::uint32_t id, std::uint32_t candidate) const noexcept {
   const named_candidates& meant = named[id];
   for (std::size_t i = 0; i < meant.candidates.size(); ++i) {
     if (meant.candidates[i] == candidate) return meant.stale[i];

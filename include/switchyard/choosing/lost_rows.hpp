@@ -24,7 +24,7 @@ struct lost_row {
 };
 
 /// The rows that a row of a group takes the place of, in the order of their tables.
-[[nodiscard]] std::vector<lost_row> find_lost_rows(const selector& from, const bound_group& group,
+[[nodiscard]] std::vector<lost_row> find_lost_rows(const selector& from, const indexed_group& group,
                                                    std::uint32_t row);
 
 /// "; also in b.json (measured 2026-11-20, older) and 2 more": the first of them, and how many there are.

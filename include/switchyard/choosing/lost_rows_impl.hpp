@@ -16,11 +16,11 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_COLD std::vector<lost_row> find_lost_rows(const selector& from, const bound_group& group,
+SWITCHYARD_COLD std::vector<lost_row> find_lost_rows(const selector& from, const indexed_group& group,
                                                      std::uint32_t row) {
   std::vector<lost_row> out;
   const std::uint32_t used = group.origins[row].table;
-  for (const bound_group::repeated_row& each : group.repeated) {
+  for (const indexed_group::repeated_row& each : group.repeated) {
     if (each.used != row) continue;
     const std::uint32_t number = each.lost.table;
     const table& lost = *from.tables[number];

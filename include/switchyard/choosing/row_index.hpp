@@ -63,7 +63,7 @@ class row_index {
     std::uint32_t axis = 0;
     float value = 0;
   };
-  static constexpr std::uint32_t most_leaves = 8;
+  static constexpr std::uint32_t max_leaf_rows = 8;
   static constexpr unsigned cached_depth = 8;  // leaves of deeper trees come from memory
   static constexpr std::uint32_t no_leaf = 0xffffffffU;
 
@@ -84,7 +84,7 @@ class row_index {
   struct part_list {
     // A visit adds at most one for each level.
     static constexpr std::size_t room = 96;
-    static_assert(room > most_leaves * (cached_depth + 2) && room > 3 * 31 && room % block == 0);
+    static_assert(room > max_leaf_rows * (cached_depth + 2) && room > 3 * 31 && room % block == 0);
 
     alignas(32) std::array<float, room> bounds;  // squared distance from the point; `far`: none, or visited
     std::array<std::uint32_t, room> nodes;       // numbered from the root, level after level
@@ -97,7 +97,7 @@ class row_index {
     std::uint32_t wanted;
     part_list parts;
     // From the point to the part of space of each visit.
-    std::array<std::array<float, max_dimensions>, most_leaves> offsets;
+    std::array<std::array<float, max_dimensions>, max_leaf_rows> offsets;
     alignas(32) std::array<double, max_neighbours> found;  // nearest first
   };
 

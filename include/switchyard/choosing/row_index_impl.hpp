@@ -31,9 +31,9 @@ SWITCHYARD_FUNCTION void row_index::prefetch_nearest(const float* point) const n
 }
 
 SWITCHYARD_FUNCTION std::uint32_t row_index::max_leaves() const noexcept {
-  if (depth_ <= cached_depth) return most_leaves;
+  if (depth_ <= cached_depth) return max_leaf_rows;
   const unsigned deeper = depth_ - cached_depth;
-  return deeper <= 2 ? most_leaves : deeper >= 7 ? 3 : most_leaves + 2 - deeper;
+  return deeper <= 2 ? max_leaf_rows : deeper >= 7 ? 3 : max_leaf_rows + 2 - deeper;
 }
 
 SWITCHYARD_FUNCTION double row_index::key_of(float squared_distance, std::uint32_t row) noexcept {

@@ -24,9 +24,9 @@ class selector : public candidate_set {
   std::vector<std::shared_ptr<const manifest>> manifests;  ///< own the variants that candidates point to
   std::vector<std::shared_ptr<const table>> tables;        ///< overlays, then most specific first
   std::size_t overlay_count = 0;                           ///< of the tables, the first ones
-  std::vector<bound_group> groups;                         ///< in the order in which they are asked
+  std::vector<indexed_group> groups;                       ///< in the order in which they are asked
   std::vector<silent_group> silent;                        ///< named where a choice is explained
-  std::vector<bound_pin> pins;
+  std::vector<candidate_pin> pins;
   std::vector<std::uint32_t> forced;  ///< candidates that SWITCHYARD_FORCE names
   bool is_forced = false;
   std::string force_text;
@@ -36,7 +36,7 @@ class selector : public candidate_set {
 
   /// A variant that serves a problem and that the rows of a group compare with no other; no_index: there is
   /// none, so the rows speak for the problem.
-  [[nodiscard]] std::uint32_t left_out(const bound_group& group, problem_view problem,
+  [[nodiscard]] std::uint32_t left_out(const indexed_group& group, problem_view problem,
                                        unusable_flags unusable) const noexcept {
     return first_admissible(group.uncompared, problem, unusable);
   }

@@ -14,26 +14,26 @@ namespace switchyard {
 inline namespace v0 {
 
 /// For each axis the number of its value among those that types name; 0: none of them.
-struct problem_kind {
+struct type_signature {
   std::array<std::uint32_t, max_axes> values{};
   std::uint64_t conditions = 0;  ///< those that types name and that hold, a bit each
 
-  friend bool operator==(const problem_kind&, const problem_kind&) = default;
+  friend bool operator==(const type_signature&, const type_signature&) = default;
 };
 
-class problem_kinds {
+class type_signatures {
  public:
   /// Of an operator with so many axes of its own.
-  explicit problem_kinds(std::size_t own_axes = max_axes) : own_axes_{own_axes} {}
+  explicit type_signatures(std::size_t own_axes = max_axes) : own_axes_{own_axes} {}
 
   /// Makes a type's values known.
   void add(const std::vector<axis_value>& type);
 
   /// The kind of a problem. All types are known before.
-  [[nodiscard]] problem_kind of(problem_view problem) const noexcept;
+  [[nodiscard]] type_signature of(problem_view problem) const noexcept;
 
   /// Whether a type that was added holds for a kind.
-  [[nodiscard]] bool holds(const std::vector<axis_value>& type, const problem_kind& kind) const noexcept;
+  [[nodiscard]] bool holds(const std::vector<axis_value>& type, const type_signature& kind) const noexcept;
 
  private:
   [[nodiscard]] std::uint64_t bit_of(std::uint32_t axis) const noexcept {

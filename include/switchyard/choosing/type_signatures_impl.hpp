@@ -1,4 +1,4 @@
-// The bodies of problem_kinds.hpp.
+// The bodies of type_signatures.hpp.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION void problem_kinds::add(const std::vector<axis_value>& type) {
+SWITCHYARD_FUNCTION void type_signatures::add(const std::vector<axis_value>& type) {
   for (const axis_value& each : type) {
     std::size_t at = 0;
     while (at < axes_.size() && axes_[at].axis != each.axis) ++at;
@@ -23,8 +23,8 @@ SWITCHYARD_FUNCTION void problem_kinds::add(const std::vector<axis_value>& type)
   }
 }
 
-SWITCHYARD_FUNCTION problem_kind problem_kinds::of(problem_view problem) const noexcept {
-  problem_kind out;
+SWITCHYARD_FUNCTION type_signature type_signatures::of(problem_view problem) const noexcept {
+  type_signature out;
   for (const named_axis& each : axes_) {
     if (each.axis < own_axes_) {
       out.values[each.axis] = number_of(each, problem[each.axis]);
@@ -35,8 +35,8 @@ SWITCHYARD_FUNCTION problem_kind problem_kinds::of(problem_view problem) const n
   return out;
 }
 
-SWITCHYARD_FUNCTION bool problem_kinds::holds(const std::vector<axis_value>& type,
-                                              const problem_kind& kind) const noexcept {
+SWITCHYARD_FUNCTION bool type_signatures::holds(const std::vector<axis_value>& type,
+                                                const type_signature& kind) const noexcept {
   for (const axis_value& wanted : type) {
     if (wanted.axis >= own_axes_) {
       if (((kind.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
@@ -49,8 +49,8 @@ SWITCHYARD_FUNCTION bool problem_kinds::holds(const std::vector<axis_value>& typ
   return true;
 }
 
-SWITCHYARD_FUNCTION std::size_t problem_kinds::count_below(const std::vector<std::int64_t>& values,
-                                                           std::int64_t limit) noexcept {
+SWITCHYARD_FUNCTION std::size_t type_signatures::count_below(const std::vector<std::int64_t>& values,
+                                                             std::int64_t limit) noexcept {
   std::size_t first = 0;
   for (std::size_t left = values.size(); left > 0;) {
     const std::size_t half = left / 2;
@@ -64,8 +64,8 @@ SWITCHYARD_FUNCTION std::size_t problem_kinds::count_below(const std::vector<std
   return first;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t problem_kinds::number_of(const named_axis& axis,
-                                                           std::int64_t value) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t type_signatures::number_of(const named_axis& axis,
+                                                             std::int64_t value) noexcept {
   const std::size_t place = count_below(axis.values, value);
   const bool is_named = place < axis.values.size() && axis.values[place] == value;
   return is_named ? static_cast<std::uint32_t>(place) + 1 : 0;

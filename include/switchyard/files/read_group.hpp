@@ -49,7 +49,7 @@ class group_reader {
 
   void read_row(const json_place& place, std::size_t index, row_group& out);
 
-  static constexpr std::size_t most_winners = 64;  // more than selection reads of a row
+  static constexpr std::size_t max_winners = 64;  // more than selection reads of a row
 
   const operator_description& op_;
   warnings& warned_;

@@ -130,7 +130,7 @@ SWITCHYARD_FUNCTION void group_reader::read_winners(const json_place& row, row_g
   const auto list = row.at("winners");
   if (list.array_size() == 0) list.fail("a row names at least one variant");
   double made_up = 1;
-  for (std::size_t i = 0; i < list.array_size() && i < most_winners; ++i, made_up *= 1.1) {
+  for (std::size_t i = 0; i < list.array_size() && i < max_winners; ++i, made_up *= 1.1) {
     const auto entry = list.at(i);
     const std::uint32_t number = number_of(entry, entry.id(), out);
     const auto begin = out.times.begin() + out.first_time.back();

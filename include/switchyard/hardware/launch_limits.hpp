@@ -16,16 +16,16 @@ inline namespace v0 {
 /// Workspace buffers start at multiples of this.
 inline constexpr std::size_t workspace_alignment = 256;
 /// Bytes that one of them can have.
-inline constexpr std::int64_t most_buffer_bytes = std::int64_t{1} << 46U;
+inline constexpr std::int64_t max_buffer_bytes = std::int64_t{1} << 46U;
 
 /// Bytes of scratch memory that a block of the host backend can have.
-inline constexpr std::uint32_t most_host_scratch_bytes = std::uint32_t{1} << 30U;
+inline constexpr std::uint32_t max_host_scratch_bytes = std::uint32_t{1} << 30U;
 
 /// Blocks in each dimension of a CUDA grid, for every compute capability since 3.0.
-inline constexpr dim3 most_cuda_grid{0x7fffffff, 0xffff, 0xffff};
+inline constexpr dim3 max_cuda_grid{0x7fffffff, 0xffff, 0xffff};
 
 /// Threads that a block can have; 0: the backend sets no limit. A kernel may take fewer.
-[[nodiscard]] constexpr std::uint32_t most_block_threads(std::string_view backend) noexcept {
+[[nodiscard]] constexpr std::uint32_t max_block_threads(std::string_view backend) noexcept {
   return backend == "cuda" || backend == "hip" ? 1024 : 0;
 }
 
@@ -42,7 +42,7 @@ namespace detail {
 }
 
 [[nodiscard]] constexpr bool fits_cuda(const dim3& grid) noexcept {
-  return grid.x <= most_cuda_grid.x && grid.y <= most_cuda_grid.y && grid.z <= most_cuda_grid.z;
+  return grid.x <= max_cuda_grid.x && grid.y <= max_cuda_grid.y && grid.z <= max_cuda_grid.z;
 }
 
 /// HIP counts the threads of each dimension in 32 bits.

@@ -14,7 +14,7 @@ namespace detail {
 SWITCHYARD_FUNCTION std::string explain_scratch(std::uint32_t bytes) {
   return "a block would take " + std::to_string(bytes) +
          " bytes of scratch memory; the host backend gives a thread at most " +
-         std::to_string(most_host_scratch_bytes);
+         std::to_string(max_host_scratch_bytes);
 }
 
 }  // namespace detail

@@ -32,14 +32,14 @@
 namespace switchyard {
 inline namespace v0 {
 
-class dispatcher_core final : public binding_user, private plan_launcher {
+class device_dispatcher final : public state_user, private plan_launcher {
  public:
   /// Throws error when the operator's files cannot be read, or the device has none that run.
-  dispatcher_core(const operator_description& op, binding_source& source, device target);
-  dispatcher_core(const dispatcher_core&) = delete;
-  dispatcher_core& operator=(const dispatcher_core&) = delete;
+  device_dispatcher(const operator_description& op, state_source& source, device target);
+  device_dispatcher(const device_dispatcher&) = delete;
+  device_dispatcher& operator=(const device_dispatcher&) = delete;
   /// No call may be under way.
-  ~dispatcher_core() override;
+  ~device_dispatcher() override;
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
   /// says what is wrong with the arguments, are asked for new problems only. The operator's
@@ -48,7 +48,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   template <class Call>
   [[gnu::always_inline]] inline void launch(stream launch_stream, const workspace& given, const Call call) {
     const reclaimer::guard guard{reclaimer_};
-    binding* const now = current_.load(std::memory_order_seq_cst);
+    operator_state* const now = current_.load(std::memory_order_seq_cst);
     const auto key = call.key();  // behind what may call a function, else it would be kept in memory
     const std::uint64_t key_hash = hash(key);
     plan* const found = now->plans_by_key().first_of(key_hash);
@@ -59,7 +59,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
     if (found->direct == nullptr) return launch_found(*now, *found, call.arguments(), launch_stream, given);
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(*found->direct, call.arguments(), found->direct->image, pointers);
+    detail::bind_parameters(*found->direct, call.arguments(), found->direct->parameter_block, pointers);
     // Loaded again: to keep it over the call would take one instruction more.
     const planned_launch& only = *found->direct;
     const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
@@ -74,11 +74,11 @@ class dispatcher_core final : public binding_user, private plan_launcher {
     bool is_new = true;
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
-      binding* const now = current_.load(std::memory_order_seq_cst);
+      operator_state* const now = current_.load(std::memory_order_seq_cst);
       const packed_problem problem = now->pack(own, arguments);
       const std::uint64_t key = now->hash_of(problem);
       const plan* const found = now->plans().find(key, problem);
-      if (found == nullptr || (found->is_provisional && found->kind->may_decide_again())) {
+      if (found == nullptr || (found->is_fallback && found->kind->may_decide_again())) {
         if (std::exchange(is_new, false)) require_legal(own, check);
         std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
         (void)publish(*now, fresh);
@@ -100,7 +100,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments, stream launch_stream,
                                             const Check& check) {
     const reclaimer::guard guard{reclaimer_};
-    binding* const now = current_.load(std::memory_order_seq_cst);
+    operator_state* const now = current_.load(std::memory_order_seq_cst);
     const packed_problem problem = now->pack(own, arguments);
     const std::uint64_t key = now->hash_of(problem);
     if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
@@ -113,21 +113,22 @@ class dispatcher_core final : public binding_user, private plan_launcher {
 
   [[nodiscard]] const device& target() const noexcept { return device_; }
 
-  /// Takes a new binding into use. What the old one served is decided and loaded first, here, so that no call
-  /// pays for it. The old one is freed here as well, or by free_replaced() where a call still uses it.
-  [[nodiscard]] bool adopt(std::unique_ptr<binding>&& fresh) override;
+  /// Takes a new operator state into use. What the old one served is decided and loaded first, here, so that
+  /// no call pays for it. The old one is freed here as well, or by free_replaced() where a call still uses
+  /// it.
+  [[nodiscard]] bool adopt(std::unique_ptr<operator_state>&& fresh) override;
 
-  [[nodiscard]] const binding* in_use() const noexcept override {
+  [[nodiscard]] const operator_state* in_use() const noexcept override {
     return current_.load(std::memory_order_acquire);
   }
 
   void free_replaced() override { displaced_.free(reclaimer_); }
 
  private:
-  static constexpr int most_rounds = 4;
+  static constexpr int max_rounds = 4;
 
   /// Loads what was prepared; returns the changes of the kept ranges up to then.
-  std::size_t prepare_again(binding& fresh);
+  std::size_t prepare_again(operator_state& fresh);
 
   // The functions of a call take no more parameters than registers pass: with others on the stack, it would
   // need a frame pointer.
@@ -135,7 +136,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   /// A call whose plan is not the first one of its bucket. It makes the key again, so that the way of the
   /// other calls need not keep it.
   template <class Call>
-  [[gnu::noinline]] void launch_behind(binding& now, stream launch_stream, const workspace& given,
+  [[gnu::noinline]] void launch_behind(operator_state& now, stream launch_stream, const workspace& given,
                                        const Call call) {
     const auto key = call.key();
     const std::uint64_t key_hash = hash(key);
@@ -146,7 +147,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
 
   /// A call that its key finds no plan of: its problem is new, or files added axes to the operator's.
   template <class Call>
-  [[gnu::noinline]] void launch_unplanned(binding& now, std::uint64_t key_hash, stream launch_stream,
+  [[gnu::noinline]] void launch_unplanned(operator_state& now, std::uint64_t key_hash, stream launch_stream,
                                           const workspace& given, const Call call) {
     const void* const arguments = call.arguments();
     const auto own = call.problem();
@@ -163,7 +164,7 @@ class dispatcher_core final : public binding_user, private plan_launcher {
 
   /// Throws where a call of a new problem is illegal.
   template <class Call>
-  void require_legal_call(const binding& now, problem_view own, const Call& call) const {
+  void require_legal_call(const operator_state& now, problem_view own, const Call& call) const {
     require_legal(own, [&call] { return call.check(); });
     if (op_.check_memory != nullptr && now.device().backend == "host") require_memory(own, call.arguments());
   }
@@ -174,16 +175,16 @@ class dispatcher_core final : public binding_user, private plan_launcher {
   }
 
   /// The plan of a call of an operator with axes that files added, or null.
-  [[nodiscard, gnu::noinline]] static plan* find_packed(binding& now, problem_view own,
+  [[nodiscard, gnu::noinline]] static plan* find_packed(operator_state& now, problem_view own,
                                                         std::uint64_t key_hash, const void* arguments) {
     added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
     const problem_view added = now.read_arguments(own, arguments, values);
-    return now.plans().find(binding::hash_of(key_hash, added), own, added);
+    return now.plans().find(operator_state::hash_of(key_hash, added), own, added);
   }
 
   /// Launches a plan.
-  [[gnu::noinline]] void launch_found(binding& now, plan& found, const void* arguments, stream launch_stream,
-                                      const workspace& given) {
+  [[gnu::noinline]] void launch_found(operator_state& now, plan& found, const void* arguments,
+                                      stream launch_stream, const workspace& given) {
     if (found.way == launch_way::kept) return launch_kept(now, found, arguments, launch_stream);
     if (found.way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
     if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
@@ -200,9 +201,9 @@ class dispatcher_core final : public binding_user, private plan_launcher {
     if (const std::string wrong = check(); !wrong.empty()) detail::fail_illegal(op_, own, wrong);
   }
 
-  [[gnu::noinline]] void launch_known(binding& now, plan& found, const void* arguments, stream launch_stream,
-                                      const workspace& given) {
-    if (found.is_provisional && found.kind->may_decide_again() &&
+  [[gnu::noinline]] void launch_known(operator_state& now, plan& found, const void* arguments,
+                                      stream launch_stream, const workspace& given) {
+    if (found.is_fallback && found.kind->may_decide_again() &&
         launch_decided_again(now, found, arguments, launch_stream, given)) {
       return;
     }
@@ -213,33 +214,34 @@ class dispatcher_core final : public binding_user, private plan_launcher {
     run(now, found, arguments, launch_stream, given);
   }
 
-  /// Decides a provisional plan again and launches the better one. False where the plan at hand is to be
+  /// Decides a fallback plan again and launches the better one. False where the plan at hand is to be
   /// used.
-  [[nodiscard, gnu::cold]] bool launch_decided_again(binding& now, const plan& found, const void* arguments,
-                                                     stream launch_stream, const workspace& given);
+  [[nodiscard, gnu::cold]] bool launch_decided_again(operator_state& now, const plan& found,
+                                                     const void* arguments, stream launch_stream,
+                                                     const workspace& given);
 
-  void launch_new(binding& now, problem_view problem, std::uint64_t key, const void* arguments,
+  void launch_new(operator_state& now, problem_view problem, std::uint64_t key, const void* arguments,
                   stream launch_stream, const workspace& given);
 
-  void run_fresh(binding& now, std::unique_ptr<plan>& fresh, const void* arguments, stream launch_stream,
-                 const workspace& given);
+  void run_fresh(operator_state& now, std::unique_ptr<plan>& fresh, const void* arguments,
+                 stream launch_stream, const workspace& given);
 
-  /// Puts a plan into the cache, or drops it for one that another thread put there. A provisional plan gives
+  /// Puts a plan into the cache, or drops it for one that another thread put there. A fallback plan gives
   /// way. Null, with the plan left to the caller, when too many plans wait for a reader that stays long:
   /// memory stays bounded.
-  [[nodiscard]] plan* publish(binding& now, std::unique_ptr<plan>& fresh);
+  [[nodiscard]] plan* publish(operator_state& now, std::unique_ptr<plan>& fresh);
 
-  void retire(binding& now, plan* displaced);
+  void retire(operator_state& now, plan* displaced);
 
-  binding_source& source_;
+  state_source& source_;
   device device_;
-  std::atomic<binding*> current_{nullptr};  // which every call reads, as what is above
+  std::atomic<operator_state*> current_{nullptr};  // which every call reads, as what is above
   reclaimer reclaimer_;
   // What writers contend for, on a cache line of its own.
   alignas(64) mutex mutex_;
-  std::atomic<std::size_t> waiting_{0};   // retired plans that readers held when last looked at
-  detail::kept_ranges prepared_;          // guarded by mutex_
-  detail::displaced_bindings displaced_;  // for the source's calls alone
+  std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
+  detail::kept_ranges prepared_;         // guarded by mutex_
+  detail::replaced_states displaced_;    // for the source's calls alone
 };
 
 }  // namespace v0

@@ -1,4 +1,4 @@
-// The bodies of dispatcher_core.hpp.
+// The bodies of device_dispatcher.hpp.
 #pragma once
 
 #include <atomic>
@@ -30,24 +30,24 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION dispatcher_core::dispatcher_core(const operator_description& op, binding_source& source,
-                                                     device target)
+SWITCHYARD_FUNCTION device_dispatcher::device_dispatcher(const operator_description& op, state_source& source,
+                                                         device target)
     : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
   source_.attach(op, device_, *this);
 }
 
-SWITCHYARD_FUNCTION dispatcher_core::~dispatcher_core() {
+SWITCHYARD_FUNCTION device_dispatcher::~device_dispatcher() {
   source_.detach(*this);
   delete current_.load(std::memory_order_relaxed);  // NOLINT(cppcoreguidelines-owning-memory)
 }
 
-SWITCHYARD_FUNCTION void dispatcher_core::prepare(problem_view own, const void* arguments,
-                                                  std::span<const axis_span> ranges) {
+SWITCHYARD_FUNCTION void device_dispatcher::prepare(problem_view own, const void* arguments,
+                                                    std::span<const axis_span> ranges) {
   const auto fresh =
       std::make_shared<const detail::prepared_ranges>(detail::read_ranges(op_, own, arguments, ranges));
   for (;;) {
     const reclaimer::guard guard{reclaimer_};
-    binding* const now = current_.load(std::memory_order_seq_cst);
+    operator_state* const now = current_.load(std::memory_order_seq_cst);
     (void)detail::load_ranges(*now, *fresh);
     const locked lock{mutex_};
     prepared_.add(op_, fresh);
@@ -55,21 +55,21 @@ SWITCHYARD_FUNCTION void dispatcher_core::prepare(problem_view own, const void* 
   }
 }
 
-SWITCHYARD_FUNCTION explanation dispatcher_core::explain(problem_view own, const void* arguments) {
+SWITCHYARD_FUNCTION explanation device_dispatcher::explain(problem_view own, const void* arguments) {
   const reclaimer::guard guard{reclaimer_};
-  binding* const now = current_.load(std::memory_order_seq_cst);
+  operator_state* const now = current_.load(std::memory_order_seq_cst);
   return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
                       static_cast<const std::byte*>(arguments));
 }
 
-SWITCHYARD_FUNCTION bool dispatcher_core::adopt(std::unique_ptr<binding>&& fresh) {
-  binding* old = nullptr;
+SWITCHYARD_FUNCTION bool device_dispatcher::adopt(std::unique_ptr<operator_state>&& fresh) {
+  operator_state* old = nullptr;
   displaced_.make_room();  // nothing fails once calls use the fresh one
   for (int round = 0;; ++round) {
     const std::size_t prepared = prepare_again(*fresh);
     if (!detail::carry_plans(reclaimer_, current_, *fresh)) return false;
     const locked lock{mutex_};
-    if (prepared_.changes() != prepared && round < most_rounds) continue;  // more was prepared meanwhile
+    if (prepared_.changes() != prepared && round < max_rounds) continue;  // more was prepared meanwhile
     fresh->begin_service();
     old = current_.exchange(fresh.release(), std::memory_order_seq_cst);
     break;
@@ -80,7 +80,7 @@ SWITCHYARD_FUNCTION bool dispatcher_core::adopt(std::unique_ptr<binding>&& fresh
   return true;
 }
 
-SWITCHYARD_FUNCTION std::size_t dispatcher_core::prepare_again(binding& fresh) {
+SWITCHYARD_FUNCTION std::size_t device_dispatcher::prepare_again(operator_state& fresh) {
   detail::kept_ranges::list all;
   std::size_t changes = 0;
   {
@@ -99,14 +99,14 @@ SWITCHYARD_FUNCTION std::size_t dispatcher_core::prepare_again(binding& fresh) {
   return changes;
 }
 
-SWITCHYARD_FUNCTION bool dispatcher_core::launch_decided_again(binding& now, const plan& found,
-                                                               const void* arguments, stream launch_stream,
-                                                               const workspace& given) {
+SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state& now, const plan& found,
+                                                                 const void* arguments, stream launch_stream,
+                                                                 const workspace& given) {
   std::unique_ptr<plan> fresh;
   try {
     if (driver_->capturing(launch_stream)) {
       fresh = now.make_plan(found.problem, found.hash, loading::refused);
-    } else if (const kind_binding::deciding_again mine{*found.kind}) {
+    } else if (const type_kernels::deciding_again mine{*found.kind}) {
       fresh = now.make_plan(found.problem, found.hash, loading::allowed);
     }
   } catch (const driver_error& problem) {
@@ -117,29 +117,29 @@ SWITCHYARD_FUNCTION bool dispatcher_core::launch_decided_again(binding& now, con
   return true;
 }
 
-SWITCHYARD_FUNCTION void dispatcher_core::launch_new(binding& now, problem_view problem, std::uint64_t key,
-                                                     const void* arguments, stream launch_stream,
-                                                     const workspace& given) {
+SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, problem_view problem,
+                                                       std::uint64_t key, const void* arguments,
+                                                       stream launch_stream, const workspace& given) {
   if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
   const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
   std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
   run_fresh(now, fresh, arguments, launch_stream, given);
 }
 
-SWITCHYARD_FUNCTION void dispatcher_core::run_fresh(binding& now, std::unique_ptr<plan>& fresh,
-                                                    const void* arguments, stream launch_stream,
-                                                    const workspace& given) {
+SWITCHYARD_FUNCTION void device_dispatcher::run_fresh(operator_state& now, std::unique_ptr<plan>& fresh,
+                                                      const void* arguments, stream launch_stream,
+                                                      const workspace& given) {
   now.note(*fresh, 1);
   if (fresh->is_counted) fresh->kind->trace(*fresh);
   plan* const published = publish(now, fresh);
   run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
 }
 
-SWITCHYARD_FUNCTION plan* dispatcher_core::publish(binding& now, std::unique_ptr<plan>& fresh) {
-  if (waiting_.load(std::memory_order_relaxed) > detail::most_waiting) {
+SWITCHYARD_FUNCTION plan* device_dispatcher::publish(operator_state& now, std::unique_ptr<plan>& fresh) {
+  if (waiting_.load(std::memory_order_relaxed) > detail::max_waiting) {
     const std::size_t left = reclaimer_.collect();
     waiting_.store(left, std::memory_order_relaxed);
-    if (left > detail::most_waiting) return nullptr;
+    if (left > detail::max_waiting) return nullptr;
   }
   plan* displaced = nullptr;
   plan* published = nullptr;
@@ -149,7 +149,7 @@ SWITCHYARD_FUNCTION plan* dispatcher_core::publish(binding& now, std::unique_ptr
     if (published == nullptr) {
       displaced = now.plans().insert(fresh.get());
       published = fresh.release();
-    } else if (published->is_provisional) {
+    } else if (published->is_fallback) {
       now.plans().replace(published, fresh.get());
       displaced = std::exchange(published, fresh.release());
     }
@@ -158,7 +158,7 @@ SWITCHYARD_FUNCTION plan* dispatcher_core::publish(binding& now, std::unique_ptr
   return published;
 }
 
-SWITCHYARD_FUNCTION void dispatcher_core::retire(binding& now, plan* displaced) {
+SWITCHYARD_FUNCTION void device_dispatcher::retire(operator_state& now, plan* displaced) {
   now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
   const std::size_t left =
       reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });

@@ -25,16 +25,16 @@ namespace detail {
 
 /// One operator's cores, one for each device that was met, and the way from a stream to its core: without
 /// locks for a device that was met before.
-class core_router {
+class multi_device_dispatcher {
  public:
-  core_router(const operator_description& op, binding_source& source)
+  multi_device_dispatcher(const operator_description& op, state_source& source)
       : op_{op}, source_{source}, streams_{source.streams()}, keeps_{streams_->refuses_foreign_streams()} {}
-  core_router(const core_router&) = delete;
-  core_router& operator=(const core_router&) = delete;
-  ~core_router() = default;
+  multi_device_dispatcher(const multi_device_dispatcher&) = delete;
+  multi_device_dispatcher& operator=(const multi_device_dispatcher&) = delete;
+  ~multi_device_dispatcher() = default;
 
   /// The core of a stream's device. Throws error where the device cannot be found or used.
-  [[nodiscard]] dispatcher_core& find(stream launch_stream) {
+  [[nodiscard]] device_dispatcher& find(stream launch_stream) {
     const auto handle = reinterpret_cast<std::uintptr_t>(launch_stream.handle());
     const std::uint64_t met = slot_of(handle).load(std::memory_order_acquire);
     if (handle != 0 && (met & handle_bits) == handle) [[likely]]
@@ -43,7 +43,7 @@ class core_router {
   }
 
   /// Like find(), but ignores the cached route.
-  [[nodiscard]] dispatcher_core& find_uncached(stream launch_stream);
+  [[nodiscard]] device_dispatcher& find_uncached(stream launch_stream);
 
  private:
   // A slot holds the handle of a stream and the number of its route in one word, so that it is read whole.
@@ -56,14 +56,14 @@ class core_router {
 
   struct route {
     std::uintptr_t key = 0;
-    dispatcher_core* core = nullptr;
+    device_dispatcher* core = nullptr;
   };
 
   [[nodiscard]] std::atomic<std::uint64_t>& slot_of(std::uintptr_t handle) noexcept {
     return slots_[handle * 0x9e3779b97f4a7c15U >> (64 - slot_bits)];
   }
 
-  [[nodiscard, gnu::noinline]] dispatcher_core& find_by_device(stream launch_stream) {
+  [[nodiscard, gnu::noinline]] device_dispatcher& find_by_device(stream launch_stream) {
     const std::uintptr_t key = streams_->key(launch_stream);
     std::size_t index = find_route(key, count_.load(std::memory_order_acquire));
     if (index == max_routes) index = add_route(launch_stream, key);
@@ -78,14 +78,14 @@ class core_router {
   [[nodiscard]] std::size_t add_route(stream launch_stream, std::uintptr_t key);
 
   const operator_description& op_;
-  binding_source& source_;
+  state_source& source_;
   std::shared_ptr<stream_router> streams_;
   bool keeps_;
   std::array<std::atomic<std::uint64_t>, std::size_t{1} << slot_bits> slots_{};
   std::array<route, max_routes> routes_{};  // published by count_, and by slots
   std::atomic<std::size_t> count_{0};
   mutex mutex_;
-  std::vector<std::unique_ptr<dispatcher_core>> cores_;
+  std::vector<std::unique_ptr<device_dispatcher>> cores_;
 };
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// The bodies of core_router.hpp.
+// The bodies of multi_device_dispatcher.hpp.
 #pragma once
 
 #include <atomic>
@@ -19,26 +19,26 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION dispatcher_core& core_router::find_uncached(stream launch_stream) {
+SWITCHYARD_FUNCTION device_dispatcher& multi_device_dispatcher::find_uncached(stream launch_stream) {
   slot_of(reinterpret_cast<std::uintptr_t>(launch_stream.handle())).store(0, std::memory_order_relaxed);
   return find_by_device(launch_stream);
 }
 
-SWITCHYARD_FUNCTION std::size_t core_router::find_route(std::uintptr_t key,
-                                                        std::size_t count) const noexcept {
+SWITCHYARD_FUNCTION std::size_t multi_device_dispatcher::find_route(std::uintptr_t key,
+                                                                    std::size_t count) const noexcept {
   for (std::size_t i = 0; i < count && key != 0; ++i) {
     if (routes_[i].key == key) return i;
   }
   return max_routes;
 }
 
-SWITCHYARD_FUNCTION std::size_t core_router::add_route(stream launch_stream, std::uintptr_t key) {
+SWITCHYARD_FUNCTION std::size_t multi_device_dispatcher::add_route(stream launch_stream, std::uintptr_t key) {
   const locked lock{mutex_};
   const std::size_t count = count_.load(std::memory_order_relaxed);
   const std::size_t known = find_route(key, count);
   if (known != max_routes) return known;
   device found = streams_->of(launch_stream);
-  dispatcher_core* core = nullptr;
+  device_dispatcher* core = nullptr;
   for (const auto& each : cores_) {
     if (each->target().driver() == found.driver()) core = each.get();
   }
@@ -52,7 +52,7 @@ SWITCHYARD_FUNCTION std::size_t core_router::add_route(stream launch_stream, std
                            "dispatcher for each"};
   }
   if (core == nullptr) {
-    cores_.push_back(std::make_unique<dispatcher_core>(op_, source_, std::move(found)));
+    cores_.push_back(std::make_unique<device_dispatcher>(op_, source_, std::move(found)));
     core = cores_.back().get();
   }
   routes_[count] = {key, core};

@@ -1,5 +1,5 @@
-// The launches of a plan that was found or made: parameters are bound, images made or looked up, and the
-// driver called.
+// The launches of a plan that was found or made: parameters are bound, parameter blocks made or looked up,
+// and the driver called.
 //
 // Any thread may call, holding a guard of the reclaimer.
 #pragma once
@@ -36,19 +36,19 @@ class plan_launcher {
     const planned_launch& only = *of.single;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(only, arguments, only.image, pointers);
+    detail::bind_parameters(only, arguments, only.parameter_block, pointers);
     const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
     if (result != 0) [[unlikely]]
       launch_again(of, only, result, pointers, launch_stream);
   }
 
-  /// The one launch of a plan, whose image may have been kept.
-  [[gnu::noinline]] void launch_kept(binding& now, const plan& of, const void* arguments,
+  /// The one launch of a plan, whose parameter block may have been kept.
+  [[gnu::noinline]] void launch_kept(operator_state& now, const plan& of, const void* arguments,
                                      stream launch_stream) {
     const planned_launch& only = *of.single;
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    if (only.bind_kept(now.images(), only, static_cast<const std::byte*>(arguments), nullptr,
+    if (only.bind_kept(now.parameter_blocks(), only, static_cast<const std::byte*>(arguments), nullptr,
                        pointers.data()) == nullptr) [[unlikely]] {
       return launch_interpreted(now, of, arguments, launch_stream);
     }
@@ -57,19 +57,20 @@ class plan_launcher {
       launch_again(of, *of.single, result, pointers, launch_stream);
   }
 
-  /// The one launch of a plan, with late values that need no interpreter unless one does not fit.
-  [[gnu::noinline]] void launch_compiled(binding& now, const plan& of, const void* arguments,
+  /// The one launch of a plan, with per-call values that need no interpreter unless one does not fit.
+  [[gnu::noinline]] void launch_compiled(operator_state& now, const plan& of, const void* arguments,
                                          stream launch_stream) {
     const planned_launch& only = *of.single;
-    detail::local_image local;
-    image_line* const image = local.data();
+    detail::local_block local;
+    parameter_line* const parameter_block = local.data();
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    only.bind_copy(*only.layout, reinterpret_cast<std::uintptr_t>(arguments), only.image, image,
-                   pointers.data());
+    only.bind_copy(*only.layout, reinterpret_cast<std::uintptr_t>(arguments), only.parameter_block,
+                   parameter_block, pointers.data());
     bool all_fit = true;
-    detail::run_late(
-        *only.late, static_cast<const std::byte*>(arguments), reinterpret_cast<std::byte*>(image),
+    detail::run_per_call(
+        *only.per_call, static_cast<const std::byte*>(arguments),
+        reinterpret_cast<std::byte*>(parameter_block),
         [](std::uint32_t) -> const void* { return nullptr; },  // it has no workspace
         [&all_fit](std::uint32_t) { all_fit = false; });
     if (!all_fit) [[unlikely]]
@@ -79,14 +80,14 @@ class plan_launcher {
       launch_again(of, *of.single, result, pointers, launch_stream);
   }
 
-  /// The one launch of a plan, with any late values and tensor maps.
-  [[gnu::noinline]] void launch_interpreted(binding& now, const plan& of, const void* arguments,
+  /// The one launch of a plan, with any per-call values and tensor maps.
+  [[gnu::noinline]] void launch_interpreted(operator_state& now, const plan& of, const void* arguments,
                                             stream launch_stream) {
     try {
-      detail::local_image local;
-      const detail::late_call call{now, *driver_, owner_, of, arguments, launch_stream, nullptr};
-      const image_line* image = nullptr;
-      const status result = call.start(*of.single, local, image);
+      detail::local_block local;
+      const detail::per_call_launch call{now, *driver_, owner_, of, arguments, launch_stream, nullptr};
+      const parameter_line* parameter_block = nullptr;
+      const status result = call.start(*of.single, local, parameter_block);
       if (result != 0) [[unlikely]]
         detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
     } catch (const call_error& problem) {
@@ -105,13 +106,13 @@ class plan_launcher {
 
   /// Launches all launches of a plan, with a workspace where it has one.
   /// `passed_over`: the variants that were tried for this call before; null: none.
-  void run(binding& now, const plan& of, const void* arguments, stream launch_stream, const workspace& given,
-           const std::vector<std::uint32_t>* passed_over = nullptr) {
+  void run(operator_state& now, const plan& of, const void* arguments, stream launch_stream,
+           const workspace& given, const std::vector<std::uint32_t>* passed_over = nullptr) {
     const planned_launch* started = nullptr;
     try {
       const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
-      detail::local_image local;
-      const image_line* image = nullptr;
+      detail::local_block local;
+      const parameter_line* parameter_block = nullptr;
       for (std::size_t i = 0; i < of.launches.size(); ++i) {
         const planned_launch& each = of.launches[i];
         if (each.is_empty) continue;
@@ -119,8 +120,8 @@ class plan_launcher {
             each.is_fill
                 ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
                                 of.workspace[each.fill_workspace].bytes, launch_stream)
-                : detail::late_call{now, *driver_, owner_, of, arguments, launch_stream, &memory}.start(
-                      each, local, image);
+                : detail::per_call_launch{now, *driver_, owner_, of, arguments, launch_stream, &memory}.start(
+                      each, local, parameter_block);
         if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
         if (!each.is_fill) started = &each;
       }
@@ -134,9 +135,9 @@ class plan_launcher {
  private:
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
-  [[gnu::cold, gnu::noinline]] void run_without(binding& now, const plan& unfit, const call_error& problem,
-                                                const void* arguments, stream launch_stream,
-                                                const workspace& given,
+  [[gnu::cold, gnu::noinline]] void run_without(operator_state& now, const plan& unfit,
+                                                const call_error& problem, const void* arguments,
+                                                stream launch_stream, const workspace& given,
                                                 const std::vector<std::uint32_t>* before = nullptr) {
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
     std::vector<std::uint32_t> passed_over;

@@ -66,7 +66,7 @@ class log {
 
   [[nodiscard]] std::string joined_types(std::string_view between) const;
 
-  static constexpr std::size_t most_types = 32;
+  static constexpr std::size_t max_types = 32;
 
   debug_level level_ = debug_level::silent;
   bool json_ = false;

@@ -34,7 +34,7 @@ SWITCHYARD_COLD void log::note_without_rows(std::string type) {
   for (const std::string& known : types_) {
     if (known == type) return;
   }
-  if (types_.size() < most_types) {
+  if (types_.size() < max_types) {
     types_.push_back(std::move(type));
   } else {
     more_types_ = true;

@@ -40,7 +40,7 @@ struct attention_decode {
   static constexpr std::string_view name = "attention_decode";
 
   /// Most queries of a sequence.
-  static constexpr std::int64_t most_queries = 16;
+  static constexpr std::int64_t max_queries = 16;
 
   /// Strides are in elements of their tensor; the innermost dimension is contiguous.
   struct arguments {
@@ -158,7 +158,7 @@ struct attention_decode {
   /// What is wrong with a call; empty when it is legal.
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention_sizes<attention_decode>(a); !wrong.empty()) return wrong;
-    if (a.seqlen_q < 1 || a.seqlen_q > most_queries) {
+    if (a.seqlen_q < 1 || a.seqlen_q > max_queries) {
       return "seqlen_q must be 1 to 16, not " + std::to_string(a.seqlen_q) + "; attention_forward takes more";
     }
     if (a.dtype != dtype::f16 && a.dtype != dtype::bf16) return "dtype must be f16 or bf16";

@@ -80,7 +80,7 @@ template <class Integer>
 
 /// The longest sequence may be a bound. One that is above this, and above the tokens of all sequences, is
 /// none: kernels would count out as many blocks.
-inline constexpr std::int64_t most_bound = std::int64_t{1} << 24U;
+inline constexpr std::int64_t max_bound = std::int64_t{1} << 24U;
 
 /// Where sequences begin in packed tensors: from 0, rising, no sequence longer than `longest`, and the last
 /// number at most the tokens of the tensor.
@@ -103,7 +103,7 @@ inline constexpr std::int64_t most_bound = std::int64_t{1} << 24U;
     return entry(name, batch, data[batch]) + ", but " + std::string{tokens.what} + " has " +
            std::to_string(tokens.count) + " tokens";
   }
-  if (longest.count > most_bound && longest.count > data[batch]) {
+  if (longest.count > max_bound && longest.count > data[batch]) {
     return std::string{longest.what} + ", the longest sequence, is " + std::to_string(longest.count) +
            ", but all have " + std::to_string(data[batch]) + " tokens together";
   }

@@ -24,7 +24,7 @@ struct argument_key {
   /// The hash reads four parts from this one on: those with most pointers. 0: it reads all parts.
   std::size_t hashed = 0;
 
-  static constexpr std::size_t most_hashed = 4;
+  static constexpr std::size_t max_hashed = 4;
 
   [[nodiscard]] bool is_empty() const noexcept { return masks.empty(); }
 };
@@ -66,12 +66,12 @@ namespace detail {
     for (std::uint64_t& each : out.masks[i]) each = masks[word++];
   }
   for (; word < end; ++word) out.masks[0][word - last] = masks[word];
-  if (parts > argument_key::most_hashed) {
+  if (parts > argument_key::max_hashed) {
     std::size_t most = 0;
-    for (std::size_t i = 1; i + argument_key::most_hashed <= parts; ++i) {
+    for (std::size_t i = 1; i + argument_key::max_hashed <= parts; ++i) {
       const std::size_t from = begin + (i - 1) * part;
       std::size_t count = 0;
-      for (std::size_t at = from; at < from + argument_key::most_hashed * part; ++at) count += pointers[at];
+      for (std::size_t at = from; at < from + argument_key::max_hashed * part; ++at) count += pointers[at];
       if (out.hashed == 0 || count > most) {
         out.hashed = i;
         most = count;

@@ -1,8 +1,8 @@
 // What all plans of one launch have in common, made once when its kernel is loaded: where each parameter
-// lies, the constants of its image, and what is left to evaluate for a problem and for a call.
+// lies, the constants of its parameter block, and what is left to evaluate for a problem and for a call.
 //
-// Immutable once made, but for the late programs of the problems met so far (see late_program.hpp), which any
-// thread may add to.
+// Immutable once made, but for the per-call programs of the problems met so far (see per_call_program.hpp),
+// which any thread may add to.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// A piece of a parameter image: parameters may ask for alignment up to its own.
-struct alignas(64) image_line {
+/// A piece of a parameter block: parameters may ask for alignment up to its own.
+struct alignas(64) parameter_line {
   std::array<std::byte, 64> bytes;
 };
 
@@ -36,27 +36,27 @@ struct launch_layout {
   /// Parameters are bound in groups of four.
   static constexpr std::size_t group = 4;
 
-  /// A value of the image that each plan computes.
+  /// A value of the parameter block that each plan computes.
   struct problem_value {
     expression value;
     value_kind kind = value_kind::i64;
     bool is_real = false;
     std::uint32_t axis = no_index;  ///< the value is this axis
-    std::uint32_t offset = 0;       ///< in the image
+    std::uint32_t offset = 0;       ///< in the parameter block
   };
 
-  // Parameter i is at arguments + offsets[i] where masks[i] is all ones, else at image + offsets[i]. Padded
-  // to a multiple of four.
+  // Parameter i is at arguments + offsets[i] where masks[i] is all ones, else at parameter_block +
+  // offsets[i]. Padded to a multiple of four.
   std::vector<std::uintptr_t> offsets;
   std::vector<std::uintptr_t> masks;  ///< empty: all are in the arguments
   std::uint32_t parameter_count = 0;
   std::uint32_t groups = 0;
 
-  std::vector<image_line> image;  ///< with its constants
+  std::vector<parameter_line> parameter_block;  ///< with its constants
   std::vector<problem_value> values;
-  std::vector<late_value> late;
-  /// The image is that of the launch before, constant by constant and value by value.
-  bool shares_image = false;
+  std::vector<per_call_value> per_call;
+  /// The parameter block is that of the launch before, constant by constant and value by value.
+  bool shares_block = false;
   std::span<const axis_value> type;  ///< of the variant
 
   launch_geometry geometry;         ///< its constants
@@ -64,43 +64,44 @@ struct launch_layout {
   std::array<expression, 3> cluster;
   expression shared_bytes;
   std::array<expression, 3> grid;
-  bool has_late_grid = false;   ///< the grid reads arguments of the single call
-  bool is_block_known = false;  ///< and so are cluster and shared_bytes
+  bool has_per_call_grid = false;  ///< the grid reads arguments of the single call
+  bool is_block_known = false;     ///< and so are cluster and shared_bytes
 
   std::vector<const tensor_map_recipe*> maps;
   std::vector<std::size_t> map_parameters;  ///< which each map is, or no_parameter for a member of one
   argument_key map_key;                     ///< all arguments that the maps depend on
-  argument_key image_key;      ///< all that maps, late values and a late grid depend on; empty: not kept
-  bool has_workspace = false;  ///< the image has addresses of the workspace
+  argument_key block_key;  ///< all that maps, per-call values and a per-call grid depend on; empty: not kept
+  bool has_workspace = false;  ///< the parameter block has addresses of the workspace
 
-  detail::late_programs programs;
+  detail::per_call_programs programs;
 };
 
 namespace detail {
 
 /// Images of at most so many lines are written where the call is made, without an allocation.
-inline constexpr std::size_t local_image_lines = 64;
+inline constexpr std::size_t local_block_lines = 64;
 
 /// Room for one, aligned by hand: a function with over-aligned variables takes a dozen instructions more.
-class local_image {
+class local_block {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): written before it is read
-  local_image() noexcept {}
-  local_image(const local_image&) = delete;
-  local_image& operator=(const local_image&) = delete;
+  local_block() noexcept {}
+  local_block(const local_block&) = delete;
+  local_block& operator=(const local_block&) = delete;
 
-  [[nodiscard, gnu::always_inline]] inline image_line* data() noexcept {
-    std::byte* const end = bytes_.data() + sizeof(image_line) - 1;
-    return reinterpret_cast<image_line*>(end - reinterpret_cast<std::uintptr_t>(end) % sizeof(image_line));
+  [[nodiscard, gnu::always_inline]] inline parameter_line* data() noexcept {
+    std::byte* const end = bytes_.data() + sizeof(parameter_line) - 1;
+    return reinterpret_cast<parameter_line*>(end -
+                                             reinterpret_cast<std::uintptr_t>(end) % sizeof(parameter_line));
   }
 
  private:
-  std::array<std::byte, (local_image_lines + 1) * sizeof(image_line)> bytes_;
+  std::array<std::byte, (local_block_lines + 1) * sizeof(parameter_line)> bytes_;
 };
 
-/// Whether two launches' images are the same for every call. False for images with tensor maps, which are
-/// numbered by launch, and for large ones, which are not kept from launch to launch.
-[[nodiscard]] bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept;
+/// Whether two launches' parameter blocks are the same for every call. False for parameter blocks with tensor
+/// maps, which are numbered by launch, and for large ones, which are not kept from launch to launch.
+[[nodiscard]] bool have_same_block(const launch_layout& a, const launch_layout& b) noexcept;
 
 class layout_maker {
  public:
@@ -136,15 +137,15 @@ class layout_maker {
 
   void place_value(const parameter& formal, std::uint32_t at);
 
-  [[nodiscard]] std::byte* at_image(std::size_t offset) const noexcept {
-    return reinterpret_cast<std::byte*>(out_->image.data()) + offset;
+  [[nodiscard]] std::byte* at_block(std::size_t offset) const noexcept {
+    return reinterpret_cast<std::byte*>(out_->parameter_block.data()) + offset;
   }
 
   void add_map(const tensor_map_recipe& recipe, std::size_t parameter);
 
   void lay_out_late_axes();
 
-  /// Which arguments decide the maps, and which the image.
+  /// Which arguments decide the maps, and which the parameter block.
   void lay_out_keys();
 
  public:

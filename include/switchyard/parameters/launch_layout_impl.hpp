@@ -21,7 +21,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION bool have_same_image(const launch_layout& a, const launch_layout& b) noexcept {
+SWITCHYARD_FUNCTION bool have_same_block(const launch_layout& a, const launch_layout& b) noexcept {
   const auto same = [](const auto& left, const auto& right, const auto& equal) {
     if (left.size() != right.size()) return false;
     for (std::size_t i = 0; i < left.size(); ++i) {
@@ -29,15 +29,15 @@ SWITCHYARD_FUNCTION bool have_same_image(const launch_layout& a, const launch_la
     }
     return true;
   };
-  return a.image.size() <= local_image_lines && a.maps.empty() && b.maps.empty() &&
-         same(a.image, b.image,
-              [](const image_line& x, const image_line& y) { return x.bytes == y.bytes; }) &&
+  return a.parameter_block.size() <= local_block_lines && a.maps.empty() && b.maps.empty() &&
+         same(a.parameter_block, b.parameter_block,
+              [](const parameter_line& x, const parameter_line& y) { return x.bytes == y.bytes; }) &&
          same(a.values, b.values,
               [](const launch_layout::problem_value& x, const launch_layout::problem_value& y) {
                 return x.value == y.value && x.kind == y.kind && x.is_real == y.is_real &&
                        x.offset == y.offset;
               }) &&
-         same(a.late, b.late, [](const late_value& x, const late_value& y) {
+         same(a.per_call, b.per_call, [](const per_call_value& x, const per_call_value& y) {
            return x.from == y.from && x.kind == y.kind && x.offset == y.offset && x.index == y.index &&
                   (x.value == nullptr || *x.value == *y.value);
          });
@@ -57,7 +57,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<launch_layout> layout_maker::make() {
   lay_out_parameters();
   lay_out_late_axes();
   lay_out_keys();
-  out_->shares_image = before_ != nullptr && have_same_image(*before_, *out_);
+  out_->shares_block = before_ != nullptr && have_same_block(*before_, *out_);
   return std::move(out_);
 }
 
@@ -80,7 +80,7 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_geometry() {
     out.block[i] = folded(launch_.block[i]);
     out.cluster[i] = folded(launch_.cluster[i]);
     out.grid[i] = folded(launch_.grid[i]);
-    out.has_late_grid = out.has_late_grid || launch_.grid[i].reads_fields();
+    out.has_per_call_grid = out.has_per_call_grid || launch_.grid[i].reads_fields();
   }
   out.shared_bytes = folded(launch_.shared_bytes);
   out.is_block_known = to_extents(out.block, out.geometry.block) &&
@@ -116,8 +116,8 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_parameters() {
       end = at + formal.bytes;
     }
   }
-  // Kept maps lie behind the image.
-  const std::size_t behind = out.image.size() * sizeof(image_line);
+  // Kept maps lie behind the parameter block.
+  const std::size_t behind = out.parameter_block.size() * sizeof(parameter_line);
   for (std::size_t i = 0; i < out.maps.size(); ++i) {
     if (out.map_parameters[i] == no_parameter) continue;
     out.offsets[out.map_parameters[i]] = behind + i * tensor_map_bytes;
@@ -129,24 +129,24 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_parameters() {
 
 SWITCHYARD_FUNCTION const field_description* layout_maker::passed_whole(const parameter& formal) const {
   if (formal.from != parameter::source::integer || !formal.value.reads_fields()) return nullptr;
-  const std::uint32_t index = late_compiler::field_alone(folded(formal.value));
+  const std::uint32_t index = per_call_compiler::field_alone(folded(formal.value));
   if (index == no_index) return nullptr;
   const field_description& field = rules_.op->fields[index];
-  return late_compiler::same_bytes(field.kind, formal.kind) ? &field : nullptr;
+  return per_call_compiler::same_bytes(field.kind, formal.kind) ? &field : nullptr;
 }
 
 SWITCHYARD_FUNCTION std::size_t layout_maker::place(const parameter& formal, std::size_t end) {
   launch_layout& out = *out_;
   const std::size_t offset = (end + formal.align - 1) / formal.align * formal.align;
-  const std::size_t lines = (offset + formal.bytes + sizeof(image_line) - 1) / sizeof(image_line);
-  if (out.image.size() < lines) out.image.resize(lines);
+  const std::size_t lines = (offset + formal.bytes + sizeof(parameter_line) - 1) / sizeof(parameter_line);
+  if (out.parameter_block.size() < lines) out.parameter_block.resize(lines);
   const auto at = static_cast<std::uint32_t>(offset);
   switch (formal.from) {
     case parameter::source::field:
-      out.late.push_back({late_value::source::field, formal.kind, at, formal.index, nullptr});
+      out.per_call.push_back({per_call_value::source::field, formal.kind, at, formal.index, nullptr});
       break;
     case parameter::source::workspace:
-      out.late.push_back({late_value::source::workspace, formal.kind, at, formal.index, nullptr});
+      out.per_call.push_back({per_call_value::source::workspace, formal.kind, at, formal.index, nullptr});
       break;
     case parameter::source::integer:
     case parameter::source::real:
@@ -158,8 +158,8 @@ SWITCHYARD_FUNCTION std::size_t layout_maker::place(const parameter& formal, std
       break;
     }
     case parameter::source::tensor_map:
-      out.late.push_back({late_value::source::tensor_map, formal.kind, at,
-                          static_cast<std::uint32_t>(out.maps.size()), nullptr});
+      out.per_call.push_back({per_call_value::source::tensor_map, formal.kind, at,
+                              static_cast<std::uint32_t>(out.maps.size()), nullptr});
       add_map(formal.map.front(), no_parameter);
       break;
     case parameter::source::zeros:
@@ -172,13 +172,13 @@ SWITCHYARD_FUNCTION void layout_maker::place_value(const parameter& formal, std:
   launch_layout& out = *out_;
   const bool is_real = formal.from == parameter::source::real;
   if (formal.value.reads_fields()) {
-    out.late.push_back({is_real ? late_value::source::real : late_value::source::integer, formal.kind, at, 0,
-                        &formal.value});
+    out.per_call.push_back({is_real ? per_call_value::source::real : per_call_value::source::integer,
+                            formal.kind, at, 0, &formal.value});
     return;
   }
   if (is_real) {
     if (formal.value.is_constant()) {
-      store_real(at_image(at), formal.kind, formal.value.evaluate_real({}));
+      store_real(at_block(at), formal.kind, formal.value.evaluate_real({}));
     } else {
       out.values.push_back({formal.value, formal.kind, true, no_index, at});
     }
@@ -187,10 +187,10 @@ SWITCHYARD_FUNCTION void layout_maker::place_value(const parameter& formal, std:
   expression value = folded(formal.value);
   std::int64_t constant = 0;
   if (is_known(value, constant) && fits(formal.kind, constant)) {
-    store_integer(at_image(at), formal.kind, constant);
+    store_integer(at_block(at), formal.kind, constant);
     return;
   }
-  const std::uint32_t axis = late_compiler::axis_alone(value);
+  const std::uint32_t axis = per_call_compiler::axis_alone(value);
   out.values.push_back({std::move(value), formal.kind, false, axis, at});
 }
 
@@ -201,8 +201,8 @@ SWITCHYARD_FUNCTION void layout_maker::add_map(const tensor_map_recipe& recipe, 
 
 SWITCHYARD_FUNCTION void layout_maker::lay_out_late_axes() {
   std::vector<bool> is_read(rules_.op->axes.size());
-  for (const late_value& each : out_->late) {
-    if (each.from != late_value::source::integer) continue;
+  for (const per_call_value& each : out_->per_call) {
+    if (each.from != per_call_value::source::integer) continue;
     const expression value = folded(*each.value);
     for (std::uint32_t axis = 0; axis < is_read.size(); ++axis)
       is_read[axis] = is_read[axis] || value.reads_axis(axis);
@@ -224,27 +224,27 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
   }
   out.map_key = make_argument_key(*rules_.op, is_read);
   bool has_address = false;
-  for (const late_value& each : out.late) {
-    out.has_workspace = out.has_workspace || each.from == late_value::source::workspace;
+  for (const per_call_value& each : out.per_call) {
+    out.has_workspace = out.has_workspace || each.from == per_call_value::source::workspace;
     std::uint32_t alone = no_index;
-    if (each.from == late_value::source::field) {
+    if (each.from == per_call_value::source::field) {
       alone = each.index;
       add(alone);
     } else if (each.value != nullptr) {
       const expression value = folded(*each.value);
-      alone = late_compiler::field_alone(value);
+      alone = per_call_compiler::field_alone(value);
       value.for_each_field(add);
     }
     has_address = has_address || (alone != no_index && rules_.op->fields[alone].kind == value_kind::pointer);
   }
-  if (out.has_late_grid) {
+  if (out.has_per_call_grid) {
     for (const expression& each : out.grid) each.for_each_field(add);
   }
-  if (out.masks.empty()) return;  // nothing is in the image
-  // Without maps an image with addresses is made as fast as it is found, and addresses are many.
-  const bool is_kept = (!out.late.empty() || out.has_late_grid) && out.image.size() <= local_image_lines &&
-                       (!out.maps.empty() || !has_address);
-  if (is_kept) out.image_key = make_argument_key(*rules_.op, is_read);
+  if (out.masks.empty()) return;  // nothing is in the parameter block
+  // Without maps a parameter block with addresses is made as fast as it is found, and addresses are many.
+  const bool is_kept = (!out.per_call.empty() || out.has_per_call_grid) &&
+                       out.parameter_block.size() <= local_block_lines && (!out.maps.empty() || !has_address);
+  if (is_kept) out.block_key = make_argument_key(*rules_.op, is_read);
 }
 
 }  // namespace detail

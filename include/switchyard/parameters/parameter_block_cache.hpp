@@ -1,4 +1,4 @@
-// Parameter images and tensor maps that were made for earlier calls, in a set-associative table that readers
+// Parameter blocks and tensor maps that were made for earlier calls, in a set-associative table that readers
 // search without locks.
 #pragma once
 
@@ -17,43 +17,44 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// What was made of one launch for certain arguments. Its launch's parameters are bound to `image` as to one
-/// that was made for the call; the tensor maps follow it.
-struct kept_image {
-  std::uint64_t hash = 0;             ///< of the query that it is found by
-  std::uint64_t owner = 0;            ///< the launch's number
-  const void* workspace = nullptr;    ///< null where the image has no address of it
-  dim3 grid;                          ///< where the launch's grid reads arguments
-  const image_line* image = nullptr;  ///< in `lines`
-  const image_line* maps = nullptr;   ///< in `lines`
-  std::vector<image_line> lines;      ///< the arguments under the key's masks, the image, the maps
+/// What was made of one launch for certain arguments. Its launch's parameters are bound to `parameter_block`
+/// as to one that was made for the call; the tensor maps follow it.
+struct kept_block {
+  std::uint64_t hash = 0;                           ///< of the query that it is found by
+  std::uint64_t owner = 0;                          ///< the launch's number
+  const void* workspace = nullptr;                  ///< null where the parameter block has no address of it
+  dim3 grid;                                        ///< where the launch's grid reads arguments
+  const parameter_line* parameter_block = nullptr;  ///< in `lines`
+  const parameter_line* maps = nullptr;             ///< in `lines`
+  std::vector<parameter_line> lines;  ///< the arguments under the key's masks, the parameter block, the maps
 };
 
-/// What a call looks a kept image up by.
-struct image_query {
+/// What a call looks a kept parameter block up by.
+struct block_query {
   std::uint64_t owner = 0;
   const argument_key* key = nullptr;
   const std::byte* arguments = nullptr;
   const void* workspace = nullptr;
 };
 
-/// Kept images, by launch and by the arguments that they depend on besides the problem: base pointers,
-/// strides and what else no axis holds. Bounded, and nothing is kept for arguments that come but once. Any
-/// thread may enter, holding a guard of the owner's reclaimer; who displaces an entry retires it there.
-class image_cache {
+/// Kept parameter blocks, by launch and by the arguments that they depend on besides the problem: base
+/// pointers, strides and what else no axis holds. Bounded, and nothing is kept for arguments that come but
+/// once. Any thread may enter, holding a guard of the owner's reclaimer; who displaces an entry retires it
+/// there.
+class parameter_block_cache {
  public:
   static constexpr std::size_t ways = 4;
   static constexpr unsigned set_bits = 8;
   static constexpr unsigned seen_bits = 10;
 
-  image_cache() = default;
-  image_cache(const image_cache&) = delete;
-  image_cache& operator=(const image_cache&) = delete;
-  ~image_cache() {
+  parameter_block_cache() = default;
+  parameter_block_cache(const parameter_block_cache&) = delete;
+  parameter_block_cache& operator=(const parameter_block_cache&) = delete;
+  ~parameter_block_cache() {
     for (auto& slot : slots_) delete slot.load(std::memory_order_relaxed);
   }
 
-  [[nodiscard, gnu::always_inline]] static inline std::uint64_t hash(const image_query& of) noexcept {
+  [[nodiscard, gnu::always_inline]] static inline std::uint64_t hash(const block_query& of) noexcept {
     vector sum{};
     const auto add = [&sum](const vector& part, std::size_t) __attribute__((always_inline)) {
       sum += part;
@@ -65,7 +66,7 @@ class image_cache {
       visit(parts + part_bytes, masks[1], 0, add);
       visit(parts + 2 * part_bytes, masks[2], 0, add);
       visit(parts + 3 * part_bytes, masks[3], 0, add);
-      static_assert(argument_key::most_hashed == 4);
+      static_assert(argument_key::max_hashed == 4);
     } else {
       for_each_part(of, add);
     }
@@ -76,13 +77,13 @@ class image_cache {
     return mixed * 0xd6e8feb86659fd93U;
   }
 
-  /// An image that was kept, by its query and the query's hash; or null.
-  [[nodiscard, gnu::always_inline]] inline const kept_image* find(std::uint64_t hash,
-                                                                  const image_query& of) const noexcept {
-    const std::atomic<kept_image*>* set = &slots_[(hash >> (64 - set_bits)) * ways];
+  /// A parameter block that was kept, by its query and the query's hash; or null.
+  [[nodiscard, gnu::always_inline]] inline const kept_block* find(std::uint64_t hash,
+                                                                  const block_query& of) const noexcept {
+    const std::atomic<kept_block*>* set = &slots_[(hash >> (64 - set_bits)) * ways];
     for (std::size_t way = 0; way < ways; ++way) {
       // Sequentially consistent, for the reclaimer's proof; on x86-64 it is an ordinary load.
-      const kept_image* const found = set[way].load(std::memory_order_seq_cst);
+      const kept_block* const found = set[way].load(std::memory_order_seq_cst);
       if (found == nullptr || found->hash != hash) continue;
       vector different{};
       const std::byte* const key = found->lines.front().bytes.data();
@@ -105,7 +106,7 @@ class image_cache {
 
   /// Whether arguments were asked about before, as far as it is remembered. The first time it is noted, and
   /// the oldest of its set forgotten.
-  [[nodiscard]] bool seen_before(std::uint64_t hash, const image_query& of) noexcept {
+  [[nodiscard]] bool seen_before(std::uint64_t hash, const block_query& of) noexcept {
     vector sum{};
     for_each_part(of, [&sum](const vector& part, std::size_t) { sum = (sum << 9U | sum >> 55U) + part; });
     for (std::size_t i = 0; i < sizeof sum / sizeof sum[0]; ++i)
@@ -122,35 +123,36 @@ class image_cache {
     return false;
   }
 
-  /// An entry for a query, of an image and of maps that fit its launch.
-  [[nodiscard]] static std::unique_ptr<kept_image> make(const image_query& of,
-                                                        std::span<const image_line> image,
-                                                        std::span<const image_line> maps, const dim3& grid) {
-    auto out = std::make_unique<kept_image>();
+  /// An entry for a query, of a parameter block and of maps that fit its launch.
+  [[nodiscard]] static std::unique_ptr<kept_block> make(const block_query& of,
+                                                        std::span<const parameter_line> parameter_block,
+                                                        std::span<const parameter_line> maps,
+                                                        const dim3& grid) {
+    auto out = std::make_unique<kept_block>();
     out->owner = of.owner;
     out->workspace = of.workspace;
     out->grid = grid;
     const std::size_t key_lines =
-        (of.key->masks.size() * part_bytes + sizeof(image_line) - 1) / sizeof(image_line);
-    out->lines.resize(key_lines + image.size() + maps.size());
-    image_line* const to = out->lines.data();
+        (of.key->masks.size() * part_bytes + sizeof(parameter_line) - 1) / sizeof(parameter_line);
+    out->lines.resize(key_lines + parameter_block.size() + maps.size());
+    parameter_line* const to = out->lines.data();
     std::byte* const key = to->bytes.data();
     for_each_part(
         of, [key](const vector& part, std::size_t at) { __builtin_memcpy(key + at, &part, sizeof part); });
-    out->image = to + key_lines;
-    out->maps = out->image + image.size();
-    for (std::size_t i = 0; i < image.size(); ++i) to[key_lines + i] = image[i];
-    for (std::size_t i = 0; i < maps.size(); ++i) to[key_lines + image.size() + i] = maps[i];
+    out->parameter_block = to + key_lines;
+    out->maps = out->parameter_block + parameter_block.size();
+    for (std::size_t i = 0; i < parameter_block.size(); ++i) to[key_lines + i] = parameter_block[i];
+    for (std::size_t i = 0; i < maps.size(); ++i) to[key_lines + parameter_block.size() + i] = maps[i];
     return out;
   }
 
   /// Publishes an entry; returns the one that had to make room, or null.
-  [[nodiscard]] kept_image* insert(std::uint64_t hash, std::unique_ptr<kept_image> entry) noexcept {
-    kept_image* const fresh = entry.release();
+  [[nodiscard]] kept_block* insert(std::uint64_t hash, std::unique_ptr<kept_block> entry) noexcept {
+    kept_block* const fresh = entry.release();
     fresh->hash = hash;
     const std::size_t set = hash >> (64 - set_bits);
     for (std::size_t way = 0; way < ways; ++way) {
-      kept_image* none = nullptr;
+      kept_block* none = nullptr;
       if (slots_[set * ways + way].compare_exchange_strong(none, fresh, std::memory_order_seq_cst))
         return nullptr;
     }
@@ -179,7 +181,7 @@ class image_cache {
 
   /// The same for each part. Straight code for up to 17 parts: a loop takes twice as many instructions.
   template <class Visitor>
-  [[gnu::always_inline]] static inline void for_each_part(const image_query& of,
+  [[gnu::always_inline]] static inline void for_each_part(const block_query& of,
                                                           const Visitor& take) noexcept {
     const argument_key::mask* const masks = of.key->masks.data();
     const std::byte* const parts = of.arguments + of.key->first;
@@ -242,7 +244,7 @@ class image_cache {
     // NOLINTEND(bugprone-branch-clone)
   }
 
-  std::array<std::atomic<kept_image*>, (std::size_t{1} << set_bits) * ways> slots_{};
+  std::array<std::atomic<kept_block*>, (std::size_t{1} << set_bits) * ways> slots_{};
   std::array<std::atomic<std::uint32_t>, (std::size_t{1} << seen_bits) * ways> seen_{};
   std::atomic<std::size_t> victim_{0};
 };

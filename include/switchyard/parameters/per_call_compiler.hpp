@@ -1,4 +1,4 @@
-// Compiles what is evaluated at each call: the late values of a launch into a late_program.
+// Compiles what is evaluated at each call: the per-call values of a launch into a per_call_program.
 #pragma once
 
 #include <array>
@@ -17,15 +17,17 @@ inline namespace v0 {
 
 namespace detail {
 
-/// Makes late programs. An expression is folded for a problem; what is left is compared with the forms above.
-class late_compiler {
+/// Makes per-call programs. An expression is folded for a problem; what is left is compared with the forms
+/// above.
+class per_call_compiler {
  public:
-  late_compiler(std::span<const late_value> late, std::span<const field_description> fields) noexcept
-      : late_{late}, fields_{fields} {}
+  per_call_compiler(std::span<const per_call_value> per_call,
+                    std::span<const field_description> fields) noexcept
+      : per_call_{per_call}, fields_{fields} {}
 
-  /// `axes` have what is known; the last `read` of them are those that late_programs tells programs by.
-  [[nodiscard]] std::unique_ptr<late_program> compile(std::span<const axis_value> axes, std::size_t read,
-                                                      std::span<const std::int64_t> attributes);
+  /// `axes` have what is known; the last `read` of them are those that per_call_programs tells programs by.
+  [[nodiscard]] std::unique_ptr<per_call_program> compile(std::span<const axis_value> axes, std::size_t read,
+                                                          std::span<const std::int64_t> attributes);
 
   /// The argument that an expression is, divided or multiplied by nothing but 1; no_index: it is something
   /// else.
@@ -38,7 +40,7 @@ class late_compiler {
   [[nodiscard]] static bool same_bytes(value_kind argument, value_kind parameter) noexcept;
 
  private:
-  using action = late_step::action;
+  using action = per_call_step::action;
 
   [[nodiscard]] static bool is_integer(value_kind kind) noexcept { return kind <= value_kind::u64; }
 
@@ -52,38 +54,39 @@ class late_compiler {
     return is_integer_field(step, code) && size_of(fields_[step.index].kind) == 8;
   }
 
-  void load(late_step& step, const instruction& from) const noexcept;
+  void load(per_call_step& step, const instruction& from) const noexcept;
 
   /// Sets what a step does; leaves it to the interpreter where the program has no such form. False where
   /// nothing is left to do.
-  [[nodiscard]] bool compile(std::span<const instruction> program, late_step& step, late_program& out) const;
+  [[nodiscard]] bool compile(std::span<const instruction> program, per_call_step& step,
+                             per_call_program& out) const;
 
-  void compile_field(const instruction& field, late_step& step) const noexcept;
+  void compile_field(const instruction& field, per_call_step& step) const noexcept;
 
   [[nodiscard]] bool compile_operation(const instruction& field, const instruction& operation,
-                                       late_step& step) const noexcept;
+                                       per_call_step& step) const noexcept;
 
   /// f < 0 ? c : min(f, c)
   [[nodiscard]] bool is_limit(std::span<const instruction> program) const noexcept;
 
   /// A sum of constants and of weights for 64-bit arguments that are not zero, none so large that a part of
   /// the sum could overflow.
-  void compile_flags(std::span<const instruction> program, late_step& step, late_program& out) const;
+  void compile_flags(std::span<const instruction> program, per_call_step& step, per_call_program& out) const;
 
   /// Fewer moves than this stay steps.
   static constexpr std::size_t least_moves = 3;
 
   /// Adds the moves or the limit that do a step. False where it is more than that.
-  [[nodiscard]] static bool add_moves(std::array<std::vector<late_move>, late_moves::kinds>& into,
-                                      std::vector<late_limit>& limits, const late_step& step);
+  [[nodiscard]] static bool add_moves(std::array<std::vector<per_call_move>, per_call_moves::kinds>& into,
+                                      std::vector<per_call_limit>& limits, const per_call_step& step);
 
   /// Makes moves and limits of the steps that are no more than that, where there are many.
-  static void take_moves(late_program& out);
+  static void take_moves(per_call_program& out);
 
   /// Lengthens the last step by one that goes on where it ends. False where it does not.
-  [[nodiscard]] static bool joined(std::vector<late_step>& steps, const late_step& next) noexcept;
+  [[nodiscard]] static bool joined(std::vector<per_call_step>& steps, const per_call_step& next) noexcept;
 
-  std::span<const late_value> late_;
+  std::span<const per_call_value> per_call_;
   std::span<const field_description> fields_;
 };
 

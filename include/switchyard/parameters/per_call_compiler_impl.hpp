@@ -1,4 +1,4 @@
-// The bodies of late_compiler.hpp.
+// The bodies of per_call_compiler.hpp.
 #pragma once
 
 #include <array>
@@ -20,26 +20,26 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION std::unique_ptr<late_program> late_compiler::compile(
+SWITCHYARD_FUNCTION std::unique_ptr<per_call_program> per_call_compiler::compile(
     std::span<const axis_value> axes, std::size_t read, std::span<const std::int64_t> attributes) {
-  auto out = std::make_unique<late_program>();
+  auto out = std::make_unique<per_call_program>();
   for (const axis_value& each : axes.last(read)) out->axes.push_back(each.value);
-  out->values.resize(late_.size());
-  for (std::size_t i = 0; i < late_.size(); ++i) {
-    const late_value& each = late_[i];
-    late_step step;
+  out->values.resize(per_call_.size());
+  for (std::size_t i = 0; i < per_call_.size(); ++i) {
+    const per_call_value& each = per_call_[i];
+    per_call_step step;
     step.kind = each.kind;
     step.to = each.offset;
     step.value = static_cast<std::uint32_t>(i);
-    if (each.from == late_value::source::field) {
-      step.does = late_step::action::copy;
+    if (each.from == per_call_value::source::field) {
+      step.does = per_call_step::action::copy;
       step.from = fields_[each.index].offset;
       step.count = size_of(each.kind);
-    } else if (each.from == late_value::source::integer) {
+    } else if (each.from == per_call_value::source::integer) {
       out->values[i] = each.value->fold(axes, attributes);
       if (!compile(out->values[i].program(), step, *out)) continue;
-    } else if (each.from == late_value::source::workspace) {
-      step.does = late_step::action::address;
+    } else if (each.from == per_call_value::source::workspace) {
+      step.does = per_call_step::action::address;
       step.from = each.index;
     }
     if (!joined(out->steps, step)) out->steps.push_back(step);
@@ -48,7 +48,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<late_program> late_compiler::compile(
   return out;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t late_compiler::field_alone(const expression& folded) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t per_call_compiler::field_alone(const expression& folded) noexcept {
   const auto program = folded.program();
   if (program[0].from != operand::field) return no_index;  // which it pushes, being the first
   for (const instruction& step : program.subspan(1)) {
@@ -58,24 +58,25 @@ SWITCHYARD_FUNCTION std::uint32_t late_compiler::field_alone(const expression& f
   return program[0].index;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t late_compiler::axis_alone(const expression& folded) noexcept {
+SWITCHYARD_FUNCTION std::uint32_t per_call_compiler::axis_alone(const expression& folded) noexcept {
   const auto program = folded.program();
   return program.size() == 1 && program[0].from == operand::axis ? program[0].index : no_index;
 }
 
-SWITCHYARD_FUNCTION bool late_compiler::same_bytes(value_kind argument, value_kind parameter) noexcept {
+SWITCHYARD_FUNCTION bool per_call_compiler::same_bytes(value_kind argument, value_kind parameter) noexcept {
   if (!is_integer(argument)) return false;
   if (argument == parameter) return parameter != value_kind::u64;  // large ones do not fit
   return size_of(argument) == 8 && (parameter == value_kind::i64 || parameter == value_kind::pointer);
 }
 
-SWITCHYARD_FUNCTION void late_compiler::load(late_step& step, const instruction& from) const noexcept {
+SWITCHYARD_FUNCTION void per_call_compiler::load(per_call_step& step,
+                                                 const instruction& from) const noexcept {
   step.from = fields_[from.index].offset;
   step.loaded = fields_[from.index].kind;
 }
 
-SWITCHYARD_FUNCTION bool late_compiler::compile(std::span<const instruction> program, late_step& step,
-                                                late_program& out) const {
+SWITCHYARD_FUNCTION bool per_call_compiler::compile(std::span<const instruction> program, per_call_step& step,
+                                                    per_call_program& out) const {
   if (program.size() == 1 && is_constant(program[0], opcode::push)) {
     if (!fits(step.kind, program[0].integer)) return true;
     out.constants.push_back({program[0].integer, step.kind, step.to});
@@ -96,8 +97,8 @@ SWITCHYARD_FUNCTION bool late_compiler::compile(std::span<const instruction> pro
   return true;
 }
 
-SWITCHYARD_FUNCTION void late_compiler::compile_field(const instruction& field,
-                                                      late_step& step) const noexcept {
+SWITCHYARD_FUNCTION void per_call_compiler::compile_field(const instruction& field,
+                                                          per_call_step& step) const noexcept {
   load(step, field);
   if (same_bytes(step.loaded, step.kind)) {
     step.does = action::copy;
@@ -110,9 +111,9 @@ SWITCHYARD_FUNCTION void late_compiler::compile_field(const instruction& field,
   }
 }
 
-SWITCHYARD_FUNCTION bool late_compiler::compile_operation(const instruction& field,
-                                                          const instruction& operation,
-                                                          late_step& step) const noexcept {
+SWITCHYARD_FUNCTION bool per_call_compiler::compile_operation(const instruction& field,
+                                                              const instruction& operation,
+                                                              per_call_step& step) const noexcept {
   if (operation.from != operand::constant) return false;
   const std::int64_t by = operation.integer;
   if (by == 1 && (operation.code == opcode::divide || operation.code == opcode::multiply)) {
@@ -134,7 +135,7 @@ SWITCHYARD_FUNCTION bool late_compiler::compile_operation(const instruction& fie
   return true;
 }
 
-SWITCHYARD_FUNCTION bool late_compiler::is_limit(std::span<const instruction> program) const noexcept {
+SWITCHYARD_FUNCTION bool per_call_compiler::is_limit(std::span<const instruction> program) const noexcept {
   return program.size() == 7 && is_integer_field(program[0], opcode::push) &&
          is_constant(program[1], opcode::less) && program[1].integer == 0 &&
          program[2].code == opcode::jump_if_zero && program[2].index == 5 &&
@@ -143,8 +144,8 @@ SWITCHYARD_FUNCTION bool late_compiler::is_limit(std::span<const instruction> pr
          is_constant(program[6], opcode::minimum) && program[6].integer == program[3].integer;
 }
 
-SWITCHYARD_FUNCTION void late_compiler::compile_flags(std::span<const instruction> program, late_step& step,
-                                                      late_program& out) const {
+SWITCHYARD_FUNCTION void per_call_compiler::compile_flags(std::span<const instruction> program,
+                                                          per_call_step& step, per_call_program& out) const {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   const auto is_small = [](const instruction& each) { return each.integer <= most && each.integer >= -most; };
   const auto is_flag = [&](std::size_t at) {
@@ -154,7 +155,7 @@ SWITCHYARD_FUNCTION void late_compiler::compile_flags(std::span<const instructio
   const auto is_stack = [&](std::size_t at, opcode code) {
     return at < program.size() && program[at].code == code && program[at].from == operand::stack;
   };
-  std::vector<late_term> terms;
+  std::vector<per_call_term> terms;
   std::int64_t sum = 0;
   for (std::size_t at = 0; at < program.size();) {
     const bool is_first = at == 0;
@@ -162,7 +163,7 @@ SWITCHYARD_FUNCTION void late_compiler::compile_flags(std::span<const instructio
       sum += program[at++].integer;
       continue;
     }
-    late_term term{0, 1};
+    per_call_term term{0, 1};
     if (is_constant(program[at], opcode::push) && is_small(program[at]) && is_flag(at + 1) &&
         is_stack(at + 3, opcode::multiply)) {
       term = {fields_[program[at + 1].index].offset, program[at].integer};
@@ -190,25 +191,26 @@ SWITCHYARD_FUNCTION void late_compiler::compile_flags(std::span<const instructio
   out.terms.insert(out.terms.end(), terms.begin(), terms.end());
 }
 
-SWITCHYARD_FUNCTION bool late_compiler::add_moves(std::array<std::vector<late_move>, late_moves::kinds>& into,
-                                                  std::vector<late_limit>& limits, const late_step& step) {
-  late_move next{step.from, step.to};
+SWITCHYARD_FUNCTION bool per_call_compiler::add_moves(
+    std::array<std::vector<per_call_move>, per_call_moves::kinds>& into, std::vector<per_call_limit>& limits,
+    const per_call_step& step) {
+  per_call_move next{step.from, step.to};
   switch (step.does) {
     case action::copy: {
       if (step.count % 4 != 0) return false;
       std::uint32_t left = step.count;
-      const auto add = [&](late_moves::kind kind, std::uint32_t bytes) {
+      const auto add = [&](per_call_moves::kind kind, std::uint32_t bytes) {
         for (; left >= bytes; left -= bytes, next.from += bytes, next.to += bytes) into[kind].push_back(next);
       };
-      add(late_moves::lines, 64);
-      add(late_moves::pairs, 16);
-      add(late_moves::words, 8);
-      add(late_moves::halves, 4);
+      add(per_call_moves::lines, 64);
+      add(per_call_moves::pairs, 16);
+      add(per_call_moves::words, 8);
+      add(per_call_moves::halves, 4);
       return true;
     }
     case action::narrow:
       if (step.kind != value_kind::i32 || step.loaded == value_kind::u64) return false;
-      into[late_moves::narrowed].push_back(next);
+      into[per_call_moves::narrowed].push_back(next);
       return true;
     case action::minimum:
     case action::limit: {
@@ -220,23 +222,23 @@ SWITCHYARD_FUNCTION bool late_compiler::add_moves(std::array<std::vector<late_mo
       return true;
     }
     case action::address:
-      into[late_moves::addresses].push_back(next);
+      into[per_call_moves::addresses].push_back(next);
       return true;
     default:
       return false;
   }
 }
 
-SWITCHYARD_FUNCTION void late_compiler::take_moves(late_program& out) {
-  std::array<std::vector<late_move>, late_moves::kinds> moves;
-  std::vector<late_limit> limits;
-  std::vector<late_step> others;
-  for (const late_step& each : out.steps) {
+SWITCHYARD_FUNCTION void per_call_compiler::take_moves(per_call_program& out) {
+  std::array<std::vector<per_call_move>, per_call_moves::kinds> moves;
+  std::vector<per_call_limit> limits;
+  std::vector<per_call_step> others;
+  for (const per_call_step& each : out.steps) {
     if (!add_moves(moves, limits, each)) others.push_back(each);
   }
-  std::vector<late_move> all;
-  std::array<std::uint32_t, late_moves::kinds> ends{};
-  for (std::size_t kind = 0; kind < late_moves::kinds; ++kind) {
+  std::vector<per_call_move> all;
+  std::array<std::uint32_t, per_call_moves::kinds> ends{};
+  for (std::size_t kind = 0; kind < per_call_moves::kinds; ++kind) {
     all.insert(all.end(), moves[kind].begin(), moves[kind].end());
     ends[kind] = static_cast<std::uint32_t>(all.size());
   }
@@ -245,10 +247,10 @@ SWITCHYARD_FUNCTION void late_compiler::take_moves(late_program& out) {
   out.steps = std::move(others);
 }
 
-SWITCHYARD_FUNCTION bool late_compiler::joined(std::vector<late_step>& steps,
-                                               const late_step& next) noexcept {
+SWITCHYARD_FUNCTION bool per_call_compiler::joined(std::vector<per_call_step>& steps,
+                                                   const per_call_step& next) noexcept {
   if (steps.empty() || steps.back().does != next.does) return false;
-  late_step& last = steps.back();
+  per_call_step& last = steps.back();
   const std::uint32_t unit = next.does == action::copy ? 1 : 8;
   if (next.does != action::copy && (next.does != action::shift || next.shift != last.shift)) return false;
   if (last.from + last.count * unit != next.from || last.to + last.count * unit != next.to) return false;

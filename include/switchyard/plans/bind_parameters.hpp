@@ -21,10 +21,10 @@ namespace detail {
 
 using pointer_array = std::array<void*, max_parameters>;
 
-/// Lines of an image that one tensor map takes.
-inline constexpr std::size_t map_lines = tensor_map_bytes / sizeof(image_line);
+/// Lines of a parameter block that one tensor map takes.
+inline constexpr std::size_t map_lines = tensor_map_bytes / sizeof(parameter_line);
 
-/// Binds groups of four parameters. Mixed: some lie in the image.
+/// Binds groups of four parameters. Mixed: some lie in the parameter block.
 template <class Vector, bool IsMixed>
 class binder {
  public:
@@ -32,14 +32,14 @@ class binder {
   /// loop.
   template <parameter_binder Many>
   [[gnu::always_inline]] static inline void bind(const launch_layout& of, std::uintptr_t arguments,
-                                                 std::uintptr_t image, void** to) noexcept {
-    if (of.groups > straight) return Many(of, arguments, image, to);
-    binder{of, arguments, image, to}.take(of.groups);
+                                                 std::uintptr_t parameter_block, void** to) noexcept {
+    if (of.groups > straight) return Many(of, arguments, parameter_block, to);
+    binder{of, arguments, parameter_block, to}.take(of.groups);
   }
 
   [[gnu::always_inline]] static inline void bind_many(const launch_layout& of, std::uintptr_t arguments,
-                                                      std::uintptr_t image, void** to) noexcept {
-    binder each{of, arguments, image, to};
+                                                      std::uintptr_t parameter_block, void** to) noexcept {
+    binder each{of, arguments, parameter_block, to};
     std::uint32_t groups = of.groups;
     for (; groups > straight; groups -= straight) {
       each.take(straight);
@@ -161,55 +161,57 @@ class binder {
 using two_addresses = std::uintptr_t __attribute__((vector_size(16)));
 
 template <bool IsMixed>
-[[gnu::noinline]] void bind_many(const launch_layout& of, std::uintptr_t arguments, std::uintptr_t image,
-                                 void** to) noexcept {
-  binder<two_addresses, IsMixed>::bind_many(of, arguments, image, to);
+[[gnu::noinline]] void bind_many(const launch_layout& of, std::uintptr_t arguments,
+                                 std::uintptr_t parameter_block, void** to) noexcept {
+  binder<two_addresses, IsMixed>::bind_many(of, arguments, parameter_block, to);
 }
 [[gnu::noinline]] inline void bind_plain(const launch_layout& of, std::uintptr_t arguments,
-                                         std::uintptr_t image, void** to) noexcept {
-  binder<two_addresses, false>::bind<bind_many<false>>(of, arguments, image, to);
+                                         std::uintptr_t parameter_block, void** to) noexcept {
+  binder<two_addresses, false>::bind<bind_many<false>>(of, arguments, parameter_block, to);
 }
 [[gnu::noinline]] inline void bind_mixed(const launch_layout& of, std::uintptr_t arguments,
-                                         std::uintptr_t image, void** to) noexcept {
-  binder<two_addresses, true>::bind<bind_many<true>>(of, arguments, image, to);
+                                         std::uintptr_t parameter_block, void** to) noexcept {
+  binder<two_addresses, true>::bind<bind_many<true>>(of, arguments, parameter_block, to);
 }
 
-/// Copies a layout's image.
+/// Copies a layout's parameter block.
 template <class Vector>
-[[gnu::always_inline]] inline void copy_image(const launch_layout& of, const image_line* from,
-                                              image_line* image) noexcept {
-  const std::size_t lines = of.image.size();
+[[gnu::always_inline]] inline void copy_block(const launch_layout& of, const parameter_line* from,
+                                              parameter_line* parameter_block) noexcept {
+  const std::size_t lines = of.parameter_block.size();
   for (std::size_t i = 0; i < lines; ++i) {
-    for (std::size_t at = 0; at < sizeof(image_line); at += sizeof(Vector)) {
+    for (std::size_t at = 0; at < sizeof(parameter_line); at += sizeof(Vector)) {
       Vector part;
       __builtin_memcpy(&part, from[i].bytes.data() + at, sizeof part);
-      __builtin_memcpy(image[i].bytes.data() + at, &part, sizeof part);
+      __builtin_memcpy(parameter_block[i].bytes.data() + at, &part, sizeof part);
     }
   }
 }
 
-/// Copies an image and binds parameters to the copy.
+/// Copies a parameter block and binds parameters to the copy.
 template <class Vector, parameter_binder ManyPlain, parameter_binder ManyMixed>
 [[gnu::always_inline]] inline void copy_and_bind(const launch_layout& of, std::uintptr_t arguments,
-                                                 const image_line* from, image_line* image,
+                                                 const parameter_line* from, parameter_line* parameter_block,
                                                  void** to) noexcept {
-  copy_image<Vector>(of, from, image);
+  copy_block<Vector>(of, from, parameter_block);
   if (of.masks.empty()) {
     binder<Vector, false>::template bind<ManyPlain>(of, arguments, 0, to);
   } else {
-    binder<Vector, true>::template bind<ManyMixed>(of, arguments, reinterpret_cast<std::uintptr_t>(image),
-                                                   to);
+    binder<Vector, true>::template bind<ManyMixed>(of, arguments,
+                                                   reinterpret_cast<std::uintptr_t>(parameter_block), to);
   }
 }
 [[gnu::noinline]] inline void bind_copy(const launch_layout& of, std::uintptr_t arguments,
-                                        const image_line* from, image_line* image, void** to) noexcept {
-  copy_and_bind<two_addresses, bind_many<false>, bind_many<true>>(of, arguments, from, image, to);
+                                        const parameter_line* from, parameter_line* parameter_block,
+                                        void** to) noexcept {
+  copy_and_bind<two_addresses, bind_many<false>, bind_many<true>>(of, arguments, from, parameter_block, to);
 }
-/// The same where the image is the only parameter.
+/// The same where the parameter block is the only parameter.
 [[gnu::noinline]] inline void bind_copy_alone(const launch_layout& of, std::uintptr_t /*arguments*/,
-                                              const image_line* from, image_line* image, void** to) noexcept {
-  copy_image<two_addresses>(of, from, image);
-  to[0] = image;
+                                              const parameter_line* from, parameter_line* parameter_block,
+                                              void** to) noexcept {
+  copy_block<two_addresses>(of, from, parameter_block);
+  to[0] = parameter_block;
 }
 
 #if defined(__x86_64__)
@@ -217,59 +219,64 @@ using four_addresses = std::uintptr_t __attribute__((vector_size(32)));
 
 template <bool IsMixed>
 [[gnu::noinline, gnu::target("avx2")]] void bind_many_wide(const launch_layout& of, std::uintptr_t arguments,
-                                                           std::uintptr_t image, void** to) noexcept {
-  binder<four_addresses, IsMixed>::bind_many(of, arguments, image, to);
+                                                           std::uintptr_t parameter_block,
+                                                           void** to) noexcept {
+  binder<four_addresses, IsMixed>::bind_many(of, arguments, parameter_block, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_plain_wide(const launch_layout& of,
                                                                    std::uintptr_t arguments,
-                                                                   std::uintptr_t image, void** to) noexcept {
-  binder<four_addresses, false>::bind<bind_many_wide<false>>(of, arguments, image, to);
+                                                                   std::uintptr_t parameter_block,
+                                                                   void** to) noexcept {
+  binder<four_addresses, false>::bind<bind_many_wide<false>>(of, arguments, parameter_block, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_mixed_wide(const launch_layout& of,
                                                                    std::uintptr_t arguments,
-                                                                   std::uintptr_t image, void** to) noexcept {
-  binder<four_addresses, true>::bind<bind_many_wide<true>>(of, arguments, image, to);
+                                                                   std::uintptr_t parameter_block,
+                                                                   void** to) noexcept {
+  binder<four_addresses, true>::bind<bind_many_wide<true>>(of, arguments, parameter_block, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_copy_wide(const launch_layout& of,
                                                                   std::uintptr_t arguments,
-                                                                  const image_line* from, image_line* image,
+                                                                  const parameter_line* from,
+                                                                  parameter_line* parameter_block,
                                                                   void** to) noexcept {
-  copy_and_bind<four_addresses, bind_many_wide<false>, bind_many_wide<true>>(of, arguments, from, image, to);
+  copy_and_bind<four_addresses, bind_many_wide<false>, bind_many_wide<true>>(of, arguments, from,
+                                                                             parameter_block, to);
 }
 [[gnu::noinline, gnu::target("avx2")]] inline void bind_copy_alone_wide(const launch_layout& of,
                                                                         std::uintptr_t /*arguments*/,
-                                                                        const image_line* from,
-                                                                        image_line* image,
+                                                                        const parameter_line* from,
+                                                                        parameter_line* parameter_block,
                                                                         void** to) noexcept {
-  copy_image<four_addresses>(of, from, image);
-  to[0] = image;
+  copy_block<four_addresses>(of, from, parameter_block);
+  to[0] = parameter_block;
 }
 #endif
 
-/// Finds a kept image and binds parameters to it.
+/// Finds a kept parameter block and binds parameters to it.
 template <class Vector, parameter_binder Many>
-[[nodiscard, gnu::always_inline]] inline const kept_image* find_and_bind(const image_cache& in,
+[[nodiscard, gnu::always_inline]] inline const kept_block* find_and_bind(const parameter_block_cache& in,
                                                                          const planned_launch& of,
                                                                          const std::byte* arguments,
                                                                          const void* workspace,
                                                                          void** to) noexcept {
-  const image_query query{of.owner, of.key, arguments, workspace};
-  const kept_image* const found = in.find(image_cache::hash(query), query);
+  const block_query query{of.owner, of.key, arguments, workspace};
+  const kept_block* const found = in.find(parameter_block_cache::hash(query), query);
   if (found == nullptr) return nullptr;
   binder<Vector, true>::template bind<Many>(*of.layout, reinterpret_cast<std::uintptr_t>(arguments),
-                                            reinterpret_cast<std::uintptr_t>(found->image), to);
+                                            reinterpret_cast<std::uintptr_t>(found->parameter_block), to);
   return found;
 }
-[[nodiscard, gnu::noinline]] inline const kept_image* bind_kept(const image_cache& in,
+[[nodiscard, gnu::noinline]] inline const kept_block* bind_kept(const parameter_block_cache& in,
                                                                 const planned_launch& of,
                                                                 const std::byte* arguments,
                                                                 const void* workspace, void** to) noexcept {
   return find_and_bind<two_addresses, bind_many<true>>(in, of, arguments, workspace, to);
 }
 #if defined(__x86_64__)
-[[nodiscard, gnu::noinline, gnu::target("avx2")]] inline const kept_image* bind_kept_wide(
-    const image_cache& in, const planned_launch& of, const std::byte* arguments, const void* workspace,
-    void** to) noexcept {
+[[nodiscard, gnu::noinline, gnu::target("avx2")]] inline const kept_block* bind_kept_wide(
+    const parameter_block_cache& in, const planned_launch& of, const std::byte* arguments,
+    const void* workspace, void** to) noexcept {
   return find_and_bind<four_addresses, bind_many_wide<true>>(in, of, arguments, workspace, to);
 }
 #endif
@@ -291,11 +298,11 @@ inline void find_binders(const launch_layout& of, planned_launch& out) noexcept 
   out.bind_kept = bind_kept;
 }
 
-/// Writes the address of every parameter; those in the image are in `image`.
+/// Writes the address of every parameter; those in the parameter block are in `parameter_block`.
 [[gnu::always_inline]] inline void bind_parameters(const planned_launch& of, const void* arguments,
-                                                   const void* image, pointer_array& out) noexcept {
-  of.bind(*of.layout, reinterpret_cast<std::uintptr_t>(arguments), reinterpret_cast<std::uintptr_t>(image),
-          out.data());
+                                                   const void* parameter_block, pointer_array& out) noexcept {
+  of.bind(*of.layout, reinterpret_cast<std::uintptr_t>(arguments),
+          reinterpret_cast<std::uintptr_t>(parameter_block), out.data());
 }
 
 /// Starts a launch whose parameters are bound.
@@ -308,10 +315,10 @@ inline void find_binders(const launch_layout& of, planned_launch& out) noexcept 
 }
 
 /// Writes the addresses of the tensor maps that are parameters of their own.
-inline void bind_maps(const planned_launch& of, const image_line* maps, pointer_array& out) noexcept {
+inline void bind_maps(const planned_launch& of, const parameter_line* maps, pointer_array& out) noexcept {
   for (const std::size_t parameter : of.layout->map_parameters) {
     // The driver reads through the pointers, though their type allows more.
-    if (parameter != no_parameter) out[parameter] = const_cast<image_line*>(maps);
+    if (parameter != no_parameter) out[parameter] = const_cast<parameter_line*>(maps);
     maps += map_lines;
   }
 }

@@ -23,7 +23,8 @@ SWITCHYARD_COLD void add_geometry(const plan& made, explanation& why) {
   for (std::size_t i = 0; i < made.launches.size(); ++i) {
     const planned_launch& each = made.launches[i];
     if (each.is_fill) continue;
-    why.launches[i] += ", grid " + (each.late_grid != nullptr ? "of the call" : extent(each.geometry.grid)) +
+    why.launches[i] += ", grid " +
+                       (each.per_call_grid != nullptr ? "of the call" : extent(each.geometry.grid)) +
                        ", block " + extent(each.geometry.block);
     if (each.geometry.shared_bytes > 0)
       why.launches[i] += ", shared " + std::to_string(each.geometry.shared_bytes);

@@ -2,11 +2,11 @@
 // nothing.
 //
 // Kernel parameters come from two places. An argument that a kernel takes as it is, is passed by its address
-// in the caller's argument struct: nothing is copied. Everything else lies in an image, filled when the plan
-// is made; values that only the call knows (expressions over arguments, workspace addresses) are written into
-// a copy of the image on the caller's stack: see late_program. Launches of one plan whose images are the same
-// share one copy. Tensor maps are encoded for the arguments they depend on; they and the images that are
-// costly to finish are kept: see image_cache.
+// in the caller's argument struct: nothing is copied. Everything else lies in a parameter block, filled when
+// the plan is made; values that only the call knows (expressions over arguments, workspace addresses) are
+// written into a copy of the parameter block on the caller's stack: see per_call_program. Launches of one
+// plan whose parameter blocks are the same share one copy. Tensor maps are encoded for the arguments they
+// depend on; they and the parameter blocks that are costly to finish are kept: see parameter_block_cache.
 #pragma once
 
 #include <array>
@@ -40,19 +40,20 @@ struct planned_map {
 };
 
 /// Writes the addresses of a launch's parameters: see bind_parameters.hpp.
-using parameter_binder = void (*)(const launch_layout& of, std::uintptr_t arguments, std::uintptr_t image,
-                                  void** to) noexcept;
+using parameter_binder = void (*)(const launch_layout& of, std::uintptr_t arguments,
+                                  std::uintptr_t parameter_block, void** to) noexcept;
 
-/// The same for a copy of the image, which it makes.
-using copying_binder = void (*)(const launch_layout& of, std::uintptr_t arguments, const image_line* from,
-                                image_line* image, void** to) noexcept;
+/// The same for a copy of the parameter block, which it makes.
+using copying_binder = void (*)(const launch_layout& of, std::uintptr_t arguments, const parameter_line* from,
+                                parameter_line* parameter_block, void** to) noexcept;
 
-class image_cache;
-struct kept_image;
+class parameter_block_cache;
+struct kept_block;
 struct planned_launch;
 
-/// Finds the image that was kept of a launch, and binds the launch's parameters to it. Null: none was.
-using kept_binder = const kept_image* (*)(const image_cache& in, const planned_launch& of,
+/// Finds the parameter block that was kept of a launch, and binds the launch's parameters to it. Null: none
+/// was.
+using kept_binder = const kept_block* (*)(const parameter_block_cache& in, const planned_launch& of,
                                           const std::byte* arguments, const void* workspace,
                                           void** to) noexcept;
 
@@ -63,20 +64,23 @@ struct planned_launch {
   parameter_binder bind = nullptr;
   copying_binder bind_copy = nullptr;
   kept_binder bind_kept = nullptr;
-  const image_line* image = nullptr;  ///< parameters that are not passed in place; as the layout's, filled
+  const parameter_line* parameter_block =
+      nullptr;  ///< parameters that are not passed in place; as the layout's, filled
   launch_geometry geometry;
-  const late_program* late = nullptr;                    ///< null: nothing is
-  const std::array<expression, 3>* late_grid = nullptr;  ///< a grid that reads arguments of the single call
+  const per_call_program* per_call = nullptr;  ///< null: nothing is
+  const std::array<expression, 3>* per_call_grid =
+      nullptr;  ///< a grid that reads arguments of the single call
   std::span<const planned_map> maps;
-  const argument_key* key = nullptr;  ///< of the image that is kept; null: at most the maps are
-  /// A number that no other launch has, for what is kept. The next one is for the maps without the image. 0:
-  /// nothing is kept.
+  const argument_key* key = nullptr;  ///< of the parameter block that is kept; null: at most the maps are
+  /// A number that no other launch has, for what is kept. The next one is for the maps without the parameter
+  /// block. 0: nothing is kept.
   std::uint64_t owner = 0;
 
   bool is_fill = false;
-  bool shares_image = false;     ///< it takes the copy with late values that the launch before has written
-  bool makes_image = false;      ///< each call makes an image with late values, of which nothing is kept
-  bool has_large_image = false;  ///< with more than local_image_lines
+  bool shares_block = false;  ///< it takes the copy with per-call values that the launch before has written
+  bool makes_block =
+      false;  ///< each call makes a parameter block with per-call values, of which nothing is kept
+  bool has_large_block = false;  ///< with more than local_block_lines
   bool is_empty = false;         ///< the grid has no blocks: nothing is started
   std::uint8_t fill_byte = 0;
   std::uint32_t fill_workspace = 0;
@@ -106,31 +110,32 @@ class kept_problem {
   std::size_t count_ = 0;
 };
 
-class kind_binding;
+class type_kernels;
 
 /// How a plan is launched.
 enum class launch_way : std::uint8_t {
-  any,          ///< launch by launch, perhaps with a workspace, or counted
-  direct,       ///< the only launch; nothing is left to compute
-  kept,         ///< the only launch, whose image is kept
-  compiled,     ///< the only launch, of which each call makes the image; no late value needs the interpreter
+  any,       ///< launch by launch, perhaps with a workspace, or counted
+  direct,    ///< the only launch; nothing is left to compute
+  kept,      ///< the only launch, whose parameter block is kept
+  compiled,  ///< the only launch, of which each call makes the parameter block; no per-call value needs the
+             ///< interpreter
   interpreted,  ///< any other only launch
 };
 
-/// Made with its launches and their images in two allocations.
+/// Made with its launches and their parameter blocks in two allocations.
 struct plan {
   plan() noexcept {}  // leaves the key and the problem to their makers
   plan(const plan&) = delete;
   plan& operator=(const plan&) = delete;
   ~plan() {
-    while (own_late != nullptr) {
-      const std::unique_ptr<const late_program> owned{own_late};
-      own_late = owned->next;
+    while (own_per_call != nullptr) {
+      const std::unique_ptr<const per_call_program> owned{own_per_call};
+      own_per_call = owned->next;
     }
   }
 
-  /// Set when it is the only launch, nothing is late, there is no workspace, and each call need not be looked
-  /// at: the shortest path to the driver.
+  /// Set when it is the only launch, nothing is per-call, there is no workspace, and each call need not be
+  /// looked at: the shortest path to the driver.
   const planned_launch* direct = nullptr;
   std::atomic<plan*> next{nullptr};                         ///< the next plan of its bucket in the plan_cache
   std::array<detail::key_part, detail::max_key_parts> key;  ///< as many parts as its operator's keys have
@@ -139,18 +144,18 @@ struct plan {
   std::size_t position = 0;  ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
-  kind_binding* kind = nullptr;       ///< what chose it
+  type_kernels* kind = nullptr;       ///< what chose it
   launch_way way = launch_way::any;
   const planned_launch* single = nullptr;  ///< the only launch: of a way that is not `any`, and where one
                                            ///< that would be `direct` is behind a check of memory
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
-  std::unique_ptr<std::byte[]> memory;     // NOLINT(modernize-avoid-c-arrays): has what the spans show
-  const late_program* own_late = nullptr;  ///< a list of those that layouts keep no more
+  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays): has what the spans show
+  const per_call_program* own_per_call = nullptr;  ///< a list of those that layouts keep no more
   std::size_t workspace_bytes = 0;
   bool checks_memory = false;           ///< each call's check_memory() is asked first: the CPU's
   bool is_counted = false;              ///< calls are counted, or printed one by one
-  bool is_provisional = false;          ///< chosen while a better variant waits to be loaded again
+  bool is_fallback = false;             ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet
 };
 

@@ -1,4 +1,4 @@
-// The plans of a binding, in a hash table that readers search without locks.
+// The plans of an operator state, in a hash table that readers search without locks.
 //
 // Writers hold their owner's lock; who takes a plan out retires it through a reclaimer, since readers may
 // still be using it. A plan that was taken out keeps its link, so that a reader standing on it goes on: the

@@ -1,4 +1,4 @@
-// Makes the plan of one variant for one problem: grids, parameter images, tensor maps.
+// Makes the plan of one variant for one problem: grids, parameter blocks, tensor maps.
 #pragma once
 
 #include <array>
@@ -80,9 +80,9 @@ class planner {
 
   void plan_map(const tensor_map_recipe& recipe, planned_map& out) const;
 
-  void plan_late(planned_launch& planned, plan& out) const;
+  void plan_per_call(planned_launch& planned, plan& out) const;
 
-  [[nodiscard]] const late_program* find_late(const launch_layout& layout, plan& out) const;
+  [[nodiscard]] const per_call_program* find_per_call(const launch_layout& layout, plan& out) const;
 
   const selector& from_;
   const variant& variant_;

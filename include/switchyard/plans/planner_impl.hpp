@@ -43,7 +43,7 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
   reserve(kernels, out);
   for (std::size_t i = 0; i < variant_.workspace.size(); ++i) {
     const std::int64_t bytes = value_of(variant_.workspace[i].value);
-    if (bytes < 0 || bytes > most_buffer_bytes) fail();
+    if (bytes < 0 || bytes > max_buffer_bytes) fail();
     out.workspace[i] = {out.workspace_bytes, static_cast<std::size_t>(bytes)};
     out.workspace_bytes += (static_cast<std::size_t>(bytes) + workspace_alignment - 1) / workspace_alignment *
                            workspace_alignment;
@@ -62,12 +62,12 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
     }
     planned.function = kernels[i].function;
     plan_geometry(each, planned);
-    if (planned.layout->shares_image && before != nullptr && !before->is_empty) {
-      planned.image = before->image;
-      planned.shares_image = before->late != nullptr || before->shares_image;
+    if (planned.layout->shares_block && before != nullptr && !before->is_empty) {
+      planned.parameter_block = before->parameter_block;
+      planned.shares_block = before->per_call != nullptr || before->shares_block;
     } else {
       plan_parameters(planned);
-      if (!planned.layout->late.empty()) plan_late(planned, out);
+      if (!planned.layout->per_call.empty()) plan_per_call(planned, out);
     }
     plan_maps(planned);
     plan_keeping(planned);
@@ -76,9 +76,9 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
   out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
   const planned_launch& first = out.launches.front();
   const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
-                         out.workspace.empty() && !out.is_counted && !out.is_provisional;
+                         out.workspace.empty() && !out.is_counted && !out.is_fallback;
   if (!is_single) return;
-  if (first.late == nullptr && first.late_grid == nullptr && first.maps.empty()) {
+  if (first.per_call == nullptr && first.per_call_grid == nullptr && first.maps.empty()) {
     out.single = &first;
     if (out.checks_memory) return;
     out.direct = &first;
@@ -116,9 +116,10 @@ SWITCHYARD_FUNCTION void planner::extent_of(const std::array<expression, 3>& fro
 }
 
 SWITCHYARD_FUNCTION launch_way planner::way_of(const planned_launch& single) {
-  if (single.late_grid != nullptr) return launch_way::interpreted;
+  if (single.per_call_grid != nullptr) return launch_way::interpreted;
   if (single.key != nullptr) return launch_way::kept;
-  return single.makes_image && !single.late->interprets() ? launch_way::compiled : launch_way::interpreted;
+  return single.makes_block && !single.per_call->interprets() ? launch_way::compiled
+                                                              : launch_way::interpreted;
 }
 
 SWITCHYARD_FUNCTION void planner::reserve(const std::vector<loaded_kernel>& kernels, plan& out) const {
@@ -127,18 +128,18 @@ SWITCHYARD_FUNCTION void planner::reserve(const std::vector<loaded_kernel>& kern
   std::size_t maps = 0;
   for (std::size_t i = 0; i < launches; ++i) {
     if (variant_.launches[i].is_fill) continue;
-    lines += kernels[i].layout->image.size();
+    lines += kernels[i].layout->parameter_block.size();
     maps += kernels[i].layout->maps.size();
   }
-  const std::size_t bytes = (lines + 1) * sizeof(image_line) + maps * sizeof(planned_map) +
+  const std::size_t bytes = (lines + 1) * sizeof(parameter_line) + maps * sizeof(planned_map) +
                             launches * sizeof(planned_launch) +
                             variant_.workspace.size() * sizeof(workspace_buffer);
   // Default alignment: over-aligned memory takes the allocator several times as long.
   out.memory.reset(new std::byte[bytes]);
   const auto address = reinterpret_cast<std::uintptr_t>(out.memory.get());
-  std::byte* at = out.memory.get() + (0 - address) % alignof(image_line);
-  auto* line = reinterpret_cast<image_line*>(at);
-  at += lines * sizeof(image_line);
+  std::byte* at = out.memory.get() + (0 - address) % alignof(parameter_line);
+  auto* line = reinterpret_cast<parameter_line*>(at);
+  at += lines * sizeof(parameter_line);
   planned_launch* const planned = take<planned_launch>(at, launches);
   planned_map* map = take<planned_map>(at, maps);
   out.launches = {planned, launches};
@@ -148,10 +149,10 @@ SWITCHYARD_FUNCTION void planner::reserve(const std::vector<loaded_kernel>& kern
     const launch_layout& layout = *kernels[i].layout;
     planned[i].layout = &layout;
     find_binders(layout, planned[i]);
-    planned[i].has_large_image = layout.image.size() > local_image_lines;
-    planned[i].image = line;
+    planned[i].has_large_block = layout.parameter_block.size() > local_block_lines;
+    planned[i].parameter_block = line;
     planned[i].maps = {map, layout.maps.size()};
-    for (const image_line& each : layout.image) __builtin_memcpy(line++, &each, sizeof each);
+    for (const parameter_line& each : layout.parameter_block) __builtin_memcpy(line++, &each, sizeof each);
     map += layout.maps.size();
   }
 }
@@ -164,8 +165,8 @@ SWITCHYARD_FUNCTION void planner::plan_geometry(const launch& each, planned_laun
     extent_of(layout.cluster, planned.geometry.cluster);
     if (!to_extent(value_of(layout.shared_bytes), planned.geometry.shared_bytes)) fail();
   }
-  if (layout.has_late_grid) {
-    planned.late_grid = &each.grid;
+  if (layout.has_per_call_grid) {
+    planned.per_call_grid = &each.grid;
     return;
   }
   extent_of(layout.grid, planned.geometry.grid);
@@ -176,15 +177,16 @@ SWITCHYARD_FUNCTION void planner::plan_geometry(const launch& each, planned_laun
 SWITCHYARD_FUNCTION void planner::plan_parameters(planned_launch& planned) const {
   const launch_layout& layout = *planned.layout;
   // Only this plan's own copy is written.
-  auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
+  auto* const parameter_block =
+      reinterpret_cast<std::byte*>(const_cast<parameter_line*>(planned.parameter_block));
   for (const launch_layout::problem_value& each : layout.values) {
     if (each.is_real) {
-      store_real(image + each.offset, each.kind, each.value.evaluate_real(values_));
+      store_real(parameter_block + each.offset, each.kind, each.value.evaluate_real(values_));
       continue;
     }
     const std::int64_t value = each.axis != no_index ? values_.axes[each.axis] : value_of(each.value);
     if (!fits(each.kind, value)) fail();
-    store_integer(image + each.offset, each.kind, value);
+    store_integer(parameter_block + each.offset, each.kind, value);
   }
 }
 
@@ -195,13 +197,13 @@ SWITCHYARD_FUNCTION void planner::plan_maps(planned_launch& planned) const {
 }
 
 SWITCHYARD_FUNCTION void planner::plan_keeping(planned_launch& planned) const {
-  if (planned.shares_image) return;  // it is kept with the launch before
+  if (planned.shares_block) return;  // it is kept with the launch before
   const launch_layout& layout = *planned.layout;
   const argument_key& key =
-      planned.late != nullptr || layout.has_late_grid ? layout.image_key : layout.map_key;
+      planned.per_call != nullptr || layout.has_per_call_grid ? layout.block_key : layout.map_key;
   if (!key.is_empty()) planned.key = &key;
-  planned.makes_image =
-      planned.late != nullptr && planned.key == nullptr && !planned.has_maps() && !planned.has_large_image;
+  planned.makes_block = planned.per_call != nullptr && planned.key == nullptr && !planned.has_maps() &&
+                        !planned.has_large_block;
   if (key.is_empty() && layout.map_key.is_empty()) return;
   static std::atomic<std::uint64_t> owners{0};
   planned.owner = owners.fetch_add(2, std::memory_order_relaxed) + 1;
@@ -222,26 +224,28 @@ SWITCHYARD_FUNCTION void planner::plan_map(const tensor_map_recipe& recipe, plan
   });
 }
 
-SWITCHYARD_FUNCTION void planner::plan_late(planned_launch& planned, plan& out) const {
-  planned.late = find_late(*planned.layout, out);
-  auto* const image = reinterpret_cast<std::byte*>(const_cast<image_line*>(planned.image));
-  for (const late_constant& each : planned.late->constants)
-    store_integer(image + each.to, each.kind, each.value);
-  if (planned.late->is_empty()) planned.late = nullptr;
+SWITCHYARD_FUNCTION void planner::plan_per_call(planned_launch& planned, plan& out) const {
+  planned.per_call = find_per_call(*planned.layout, out);
+  auto* const parameter_block =
+      reinterpret_cast<std::byte*>(const_cast<parameter_line*>(planned.parameter_block));
+  for (const per_call_constant& each : planned.per_call->constants)
+    store_integer(parameter_block + each.to, each.kind, each.value);
+  if (planned.per_call->is_empty()) planned.per_call = nullptr;
 }
 
-SWITCHYARD_FUNCTION const late_program* planner::find_late(const launch_layout& layout, plan& out) const {
+SWITCHYARD_FUNCTION const per_call_program* planner::find_per_call(const launch_layout& layout,
+                                                                   plan& out) const {
   // Logically the layout is unchanged: it remembers what it can make at any time.
   auto& programs = const_cast<launch_layout&>(layout).programs;
-  if (const late_program* const found = programs.find(values_.axes)) return found;
+  if (const per_call_program* const found = programs.find(values_.axes)) return found;
   std::vector<axis_value> axes{layout.type.begin(), layout.type.end()};
   for (const std::uint32_t axis : programs.axes()) axes.push_back({axis, values_.axes[axis]});
-  std::unique_ptr<late_program> fresh =
-      late_compiler{layout.late, values_.fields}.compile(axes, programs.axes().size(), values_.attributes);
-  if (const late_program* const kept = programs.add(fresh)) return kept;
-  fresh->next = const_cast<late_program*>(out.own_late);
-  out.own_late = fresh.release();
-  return out.own_late;
+  std::unique_ptr<per_call_program> fresh = per_call_compiler{layout.per_call, values_.fields}.compile(
+      axes, programs.axes().size(), values_.attributes);
+  if (const per_call_program* const kept = programs.add(fresh)) return kept;
+  fresh->next = const_cast<per_call_program*>(out.own_per_call);
+  out.own_per_call = fresh.release();
+  return out.own_per_call;
 }
 
 }  // namespace detail

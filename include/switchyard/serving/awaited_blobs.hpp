@@ -16,7 +16,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-class late_blobs {
+class awaited_blobs {
  public:
   /// Whether every blob of at least one of these variants is the pinned one now. Adds to `arrived` the paths
   /// of blobs that were found to be so by this look, where nothing more is missing of a variant.

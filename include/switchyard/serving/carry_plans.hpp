@@ -1,5 +1,5 @@
-// Before a binding replaces another one: the plans of the problems that the old one has met, so that no call
-// pays for making them.
+// Before an operator state replaces another one: the plans of the problems that the old one has met, so that
+// no call pays for making them.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,19 @@ inline namespace v0 {
 
 namespace detail {
 
-/// A problem that a binding has met.
+/// A problem that an operator state has met.
 struct met_problem {
   kept_problem problem;
   std::uint64_t hash = 0;
 };
 
 /// Whether tables keep variants from a problem: it is not served because somebody wants it so.
-[[nodiscard]] bool is_denied(binding& by, const met_problem& of);
+[[nodiscard]] bool is_denied(operator_state& by, const met_problem& of);
 
-/// Makes the plans that the binding in use has and `fresh` lacks. False where `fresh` cannot serve one of
-/// them because kernels cannot be loaded, and where it serves none of them although no table denies that.
-[[nodiscard]] bool carry_plans(reclaimer& readers, const std::atomic<binding*>& current, binding& fresh);
+/// Makes the plans that the operator state in use has and `fresh` lacks. False where `fresh` cannot serve one
+/// of them because kernels cannot be loaded, and where it serves none of them although no table denies that.
+[[nodiscard]] bool carry_plans(reclaimer& readers, const std::atomic<operator_state*>& current,
+                               operator_state& fresh);
 
 }  // namespace detail
 

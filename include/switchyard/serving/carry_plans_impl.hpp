@@ -20,9 +20,9 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-/// Adds a plan's problem under a binding for which files may have added axes. What these would be for its
-/// calls is not known without arguments: made is what calls without and with all new conditions get.
-inline void add_missing(const binding& old, binding& fresh, const plan& each,
+/// Adds a plan's problem under an operator state for which files may have added axes. What these would be for
+/// its calls is not known without arguments: made is what calls without and with all new conditions get.
+inline void add_missing(const operator_state& old, operator_state& fresh, const plan& each,
                         std::vector<met_problem>& missing) {
   const operator_description& before = old.op();
   const operator_description& after = fresh.op();
@@ -46,7 +46,7 @@ inline void add_missing(const binding& old, binding& fresh, const plan& each,
   add(problem);
 }
 
-SWITCHYARD_FUNCTION bool is_denied(binding& by, const met_problem& of) {
+SWITCHYARD_FUNCTION bool is_denied(operator_state& by, const met_problem& of) {
   const explanation why = by.explain(expanded_problem{by.op(), of.problem}.view());
   for (const auto& each : why.candidates) {
     if (each.obstacle.starts_with("denied by")) return true;
@@ -54,15 +54,15 @@ SWITCHYARD_FUNCTION bool is_denied(binding& by, const met_problem& of) {
   return false;
 }
 
-SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<binding*>& current,
-                                     binding& fresh) {
-  constexpr int most_rounds = 4;  // callers may meet problems all the time
-  for (int round = 0; round < most_rounds; ++round) {
+SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<operator_state*>& current,
+                                     operator_state& fresh) {
+  constexpr int max_rounds = 4;  // callers may meet problems all the time
+  for (int round = 0; round < max_rounds; ++round) {
     std::vector<met_problem> missing;
     {
       // Nothing is loaded under the guard: plans that callers displace meanwhile would pile up.
       const reclaimer::guard guard{readers};
-      binding* const old = current.load(std::memory_order_seq_cst);
+      operator_state* const old = current.load(std::memory_order_seq_cst);
       if (old == nullptr) return true;
       old->plans().for_each([&](const plan& each) { add_missing(*old, fresh, each, missing); });
     }

@@ -34,7 +34,7 @@ struct operator_files {
   const operator_description* described = nullptr;
 };
 
-class file_rules final : public rule_book {
+class file_selectors final : public operator_selectors {
  public:
   /// What is said about the files: messages of what was read, and of what does not fit together.
   struct listener {
@@ -46,14 +46,14 @@ class file_rules final : public rule_book {
   };
 
   /// `force`: SWITCHYARD_FORCE's part for the operator; empty: none.
-  file_rules(const operator_description& op, device_properties running, const operator_files& files,
-             std::string force, listener told);
+  file_selectors(const operator_description& op, device_properties running, const operator_files& files,
+                 std::string force, listener told);
 
-  [[nodiscard]] problem_kind kind_of(problem_view problem) const noexcept override {
+  [[nodiscard]] type_signature kind_of(problem_view problem) const noexcept override {
     return kinds_.of(problem);
   }
 
-  [[nodiscard]] std::shared_ptr<const selector> read(const problem_kind& kind) const override;
+  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature& kind) const override;
 
   [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view problem) const override;
 
@@ -64,7 +64,7 @@ class file_rules final : public rule_book {
   /// Names entries of a file.
   using picker = std::function<entry_list(const outlined_file&)>;
 
-  static constexpr std::size_t most_near = 3;
+  static constexpr std::size_t max_near = 3;
 
   /// What is wrong with the first variant for this device that cannot be read; empty where there is none.
   [[nodiscard]] std::string first_fault() const;
@@ -73,7 +73,7 @@ class file_rules final : public rule_book {
     for (const std::vector<axis_value>& each : file.types()) kinds_.add(each);
   }
 
-  [[nodiscard]] entry_list entries_of(const outlined_file& file, const problem_kind& kind) const;
+  [[nodiscard]] entry_list entries_of(const outlined_file& file, const type_signature& kind) const;
 
   /// Picks the first few variants among those whose types differ least from a problem.
   [[nodiscard]] picker nearest_to(problem_view problem) const;
@@ -87,7 +87,7 @@ class file_rules final : public rule_book {
   }
 
   /// Builds the rules for a kind from the variants that `pick` names, file by file.
-  [[nodiscard]] std::shared_ptr<const selector> build(const picker& pick, const problem_kind& kind) const;
+  [[nodiscard]] std::shared_ptr<const selector> build(const picker& pick, const type_signature& kind) const;
 
   /// Whether any manifest has a variant of this id, for whatever target and kind.
   [[nodiscard]] bool is_installed(const std::string& id) const;
@@ -99,7 +99,7 @@ class file_rules final : public rule_book {
   listener told_;
   std::vector<std::shared_ptr<const manifest_file>> fitting_;
   std::size_t variant_count_ = 0;
-  problem_kinds kinds_;
+  type_signatures kinds_;
 };
 
 }  // namespace v0

@@ -1,4 +1,4 @@
-// The bodies of file_rules.hpp.
+// The bodies of file_selectors.hpp.
 #pragma once
 
 #include <algorithm>
@@ -28,9 +28,10 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION file_rules::file_rules(const operator_description& op, device_properties running,
-                                           const operator_files& files, std::string force, listener told)
-    : rule_book{files.described != nullptr ? *files.described : op, std::move(running)},
+SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& op, device_properties running,
+                                                   const operator_files& files, std::string force,
+                                                   listener told)
+    : operator_selectors{files.described != nullptr ? *files.described : op, std::move(running)},
       files_{files},
       force_{std::move(force)},
       told_{std::move(told)},
@@ -56,12 +57,12 @@ SWITCHYARD_FUNCTION file_rules::file_rules(const operator_description& op, devic
   }
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::read(const problem_kind& kind) const {
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read(const type_signature& kind) const {
   return build([&](const outlined_file& file) { return entries_of(file, kind); }, kind);
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::read_nearest(problem_view problem) const {
-  const problem_kind kind = kind_of(problem);
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read_nearest(problem_view problem) const {
+  const type_signature kind = kind_of(problem);
   // A configuration may be any variant's.
   const bool is_config = force_.find('=') != std::string::npos;
   std::size_t found = 0;
@@ -80,8 +81,8 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::read_nearest(pro
   return found > 0 ? out : build(nearest_to(problem), kind);
 }
 
-SWITCHYARD_FUNCTION std::string file_rules::explain_failure(problem_view problem, const selector& rules,
-                                                            unusable_flags unusable) const {
+SWITCHYARD_FUNCTION std::string file_selectors::explain_failure(problem_view problem, const selector& rules,
+                                                                unusable_flags unusable) const {
   failure_context context{variant_count_, targets(), {}, {}, {}};
   if (told_.of_failing) told_.of_failing(context);
   if (!(rules.is_forced ? rules.forced.empty() : rules.candidates.empty()))
@@ -91,7 +92,7 @@ SWITCHYARD_FUNCTION std::string file_rules::explain_failure(problem_view problem
   return switchyard::explain_failure(*nearest, problem, {}, context);
 }
 
-SWITCHYARD_FUNCTION std::string file_rules::first_fault() const {
+SWITCHYARD_FUNCTION std::string file_selectors::first_fault() const {
   for (const auto& each : fitting_) {
     warnings found;  // said when the file was read, but not kept
     try {
@@ -104,8 +105,8 @@ SWITCHYARD_FUNCTION std::string file_rules::first_fault() const {
   return {};
 }
 
-SWITCHYARD_FUNCTION entry_list file_rules::entries_of(const outlined_file& file,
-                                                      const problem_kind& kind) const {
+SWITCHYARD_FUNCTION entry_list file_selectors::entries_of(const outlined_file& file,
+                                                          const type_signature& kind) const {
   std::vector<bool> holds(file.types().size());
   for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = kinds_.holds(file.types()[i], kind);
   entry_list out;
@@ -115,7 +116,7 @@ SWITCHYARD_FUNCTION entry_list file_rules::entries_of(const outlined_file& file,
   return out;
 }
 
-SWITCHYARD_FUNCTION file_rules::picker file_rules::nearest_to(problem_view problem) const {
+SWITCHYARD_FUNCTION file_selectors::picker file_selectors::nearest_to(problem_view problem) const {
   const auto differing = [problem](const std::vector<axis_value>& type) {
     return static_cast<std::size_t>(std::count_if(
         type.begin(), type.end(), [&](const axis_value& each) { return problem[each.axis] != each.value; }));
@@ -125,7 +126,7 @@ SWITCHYARD_FUNCTION file_rules::picker file_rules::nearest_to(problem_view probl
     for (const std::vector<axis_value>& type : each->outline().types())
       fewest = std::min(fewest, differing(type));
   }
-  return [differing, fewest, left = most_near](const outlined_file& file) mutable {
+  return [differing, fewest, left = max_near](const outlined_file& file) mutable {
     entry_list out;
     for (std::uint32_t i = 0; i < file.entries().size() && left > 0; ++i) {
       if (differing(file.types()[file.entries()[i].type]) != fewest) continue;
@@ -136,8 +137,8 @@ SWITCHYARD_FUNCTION file_rules::picker file_rules::nearest_to(problem_view probl
   };
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::build(const picker& pick,
-                                                                      const problem_kind& kind) const {
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(const picker& pick,
+                                                                          const type_signature& kind) const {
   selector_sources sources{
       &op(), device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); }};
   for (const auto& each : fitting_) sources.manifests.push_back(parse(*each, pick(each->outline())));
@@ -151,14 +152,14 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_rules::build(const pick
   return out;
 }
 
-SWITCHYARD_FUNCTION bool file_rules::is_installed(const std::string& id) const {
+SWITCHYARD_FUNCTION bool file_selectors::is_installed(const std::string& id) const {
   for (const auto& each : files_.manifests) {
     if (each->has_variant(id)) return true;
   }
   return false;
 }
 
-SWITCHYARD_FUNCTION std::vector<std::string> file_rules::targets() const {
+SWITCHYARD_FUNCTION std::vector<std::string> file_selectors::targets() const {
   std::vector<std::string> out;
   for (const auto& each : files_.manifests) out.push_back(each->target().backend + " " + each->target().arch);
   return out;

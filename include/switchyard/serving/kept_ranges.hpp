@@ -25,7 +25,7 @@ class kept_ranges {
   /// Ranges that are kept; further ones are not.
   static constexpr std::size_t most = 256;
   /// Bounds the problems of all kept ranges that are tried again.
-  static constexpr std::size_t most_problems = 4 * most_prepared_problems;
+  static constexpr std::size_t max_problems = 4 * max_prepared_problems;
 
   /// Keeps ranges, unless others cover them; drops those that they cover.
   void add(const operator_description& op, const std::shared_ptr<const prepared_ranges>& fresh);

@@ -38,7 +38,7 @@ namespace detail {
 SWITCHYARD_FUNCTION bool covers(const operator_description& op, const prepared_ranges& outer,
                                 const prepared_ranges& inner) noexcept {
   if (!outer.contains(inner.first) || !outer.contains(inner.last)) return false;
-  const bool is_whole = outer.problems() <= static_cast<double>(most_prepared_problems);
+  const bool is_whole = outer.problems() <= static_cast<double>(max_prepared_problems);
   const bool is_same = outer.first == inner.first && outer.last == inner.last;
   return (is_whole || is_same) && is_alike(op, outer.arguments, inner.arguments);
 }
@@ -56,14 +56,14 @@ SWITCHYARD_FUNCTION void kept_ranges::add(const operator_description& op,
 }
 
 SWITCHYARD_FUNCTION std::size_t kept_ranges::share_of_each(const list& all) noexcept {
-  static_assert(most_problems >= most);
-  for (std::size_t share = most_prepared_problems;; share /= 2) {
+  static_assert(max_problems >= most);
+  for (std::size_t share = max_prepared_problems;; share /= 2) {
     double sum = 0;
     for (const auto& each : all) {
       const double problems = each->problems();
       sum += problems < static_cast<double>(share) ? problems : static_cast<double>(share);
     }
-    if (sum <= static_cast<double>(most_problems)) return share;
+    if (sum <= static_cast<double>(max_problems)) return share;
   }
 }
 

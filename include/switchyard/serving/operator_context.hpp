@@ -1,4 +1,4 @@
-// What all problems of a binding share: rules, loader, log, recorder, kept images.
+// What all problems of an operator state share: rules, loader, log, recorder, kept parameter blocks.
 #pragma once
 
 #include <atomic>
@@ -22,16 +22,17 @@ enum class loading : bool { refused, allowed };
 /// Counts the events after which a choice may be another one.
 using generation_counter = std::atomic<std::uint64_t>;
 
-/// What the kinds of a binding share.
-struct binding_context {
-  std::shared_ptr<const rule_book> rules;
+/// What the kinds of an operator state share.
+struct operator_context {
+  std::shared_ptr<const operator_selectors> rules;
   std::shared_ptr<kernel_loader> loader;
   std::shared_ptr<log> messages;
   std::shared_ptr<recorder> record;                ///< null: problems are not recorded
   std::shared_ptr<generation_counter> generation;  ///< null: nobody counts
-  std::atomic<bool> is_in_service{false};          ///< calls use the binding
+  std::atomic<bool> is_in_service{false};          ///< calls use the operator state
   mutex images_mutex{};
-  std::unique_ptr<image_cache> images = nullptr;   ///< written once, before a plan that needs it
+  std::unique_ptr<parameter_block_cache> parameter_blocks =
+      nullptr;                                     ///< written once, before a plan that needs it
   nanosecond_clock clock = monotonic_nanoseconds;  ///< that waits go by
 };
 

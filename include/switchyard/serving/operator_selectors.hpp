@@ -16,21 +16,22 @@ namespace switchyard {
 inline namespace v0 {
 
 /// Any thread may enter.
-class rule_book {
+class operator_selectors {
  public:
-  rule_book(const operator_description& op, device_properties device) : op_{op}, device_{std::move(device)} {}
-  rule_book(const rule_book&) = delete;
-  rule_book& operator=(const rule_book&) = delete;
-  virtual ~rule_book() = default;
+  operator_selectors(const operator_description& op, device_properties device)
+      : op_{op}, device_{std::move(device)} {}
+  operator_selectors(const operator_selectors&) = delete;
+  operator_selectors& operator=(const operator_selectors&) = delete;
+  virtual ~operator_selectors() = default;
 
   [[nodiscard]] const operator_description& op() const noexcept { return op_; }
   [[nodiscard]] const device_properties& device() const noexcept { return device_; }
 
-  [[nodiscard]] virtual problem_kind kind_of(problem_view problem) const noexcept = 0;
+  [[nodiscard]] virtual type_signature kind_of(problem_view problem) const noexcept = 0;
 
   /// The variants that may serve problems of a kind, and what decides among them. Makes them anew at each
   /// call.
-  [[nodiscard]] virtual std::shared_ptr<const selector> read(const problem_kind& kind) const = 0;
+  [[nodiscard]] virtual std::shared_ptr<const selector> read(const type_signature& kind) const = 0;
 
   /// The variants that come nearest to serving a problem for whose kind there is none.
   [[nodiscard]] virtual std::shared_ptr<const selector> read_nearest(problem_view problem) const = 0;
@@ -45,13 +46,13 @@ class rule_book {
 };
 
 /// Rules that are made already, for problems of every kind.
-class fixed_rules final : public rule_book {
+class fixed_selectors final : public operator_selectors {
  public:
-  explicit fixed_rules(std::shared_ptr<const selector> rules)
-      : rule_book{*rules->op, rules->device}, rules_{std::move(rules)} {}
+  explicit fixed_selectors(std::shared_ptr<const selector> rules)
+      : operator_selectors{*rules->op, rules->device}, rules_{std::move(rules)} {}
 
-  [[nodiscard]] problem_kind kind_of(problem_view) const noexcept override { return {}; }
-  [[nodiscard]] std::shared_ptr<const selector> read(const problem_kind&) const override { return rules_; }
+  [[nodiscard]] type_signature kind_of(problem_view) const noexcept override { return {}; }
+  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature&) const override { return rules_; }
   [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view) const override { return rules_; }
   [[nodiscard]] std::string explain_failure(problem_view problem, const selector& rules,
                                             unusable_flags unusable) const override {

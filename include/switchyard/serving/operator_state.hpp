@@ -33,18 +33,18 @@
 namespace switchyard {
 inline namespace v0 {
 
-class binding {
+class operator_state {
  public:
   /// `generation` may be null; else it grows when a variant leaves service or returns to it. `clock` is the
   /// one that variants wait by which are loaded again later.
-  binding(std::shared_ptr<const rule_book> rules, std::shared_ptr<kernel_loader> loader,
-          std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
-          std::shared_ptr<generation_counter> generation = nullptr,
-          nanosecond_clock clock = monotonic_nanoseconds);
-  binding(const binding&) = delete;
-  binding& operator=(const binding&) = delete;
+  operator_state(std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
+                 std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
+                 std::shared_ptr<generation_counter> generation = nullptr,
+                 nanosecond_clock clock = monotonic_nanoseconds);
+  operator_state(const operator_state&) = delete;
+  operator_state& operator=(const operator_state&) = delete;
   /// No launch may be under way.
-  ~binding();
+  ~operator_state();
 
   [[nodiscard]] const operator_description& op() const noexcept { return shared_.rules->op(); }
   [[nodiscard]] const device_properties& device() const noexcept { return shared_.rules->device(); }
@@ -76,17 +76,17 @@ class binding {
     return {out.data(), 1 + op().added_sizes};
   }
   /// For plans of whose launches something is kept.
-  [[nodiscard]] image_cache& images() noexcept { return *shared_.images; }
+  [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
 
   /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
   /// does.
-  [[nodiscard]] kind_binding& kind_of(problem_view problem);
+  [[nodiscard]] type_kernels& kind_of(problem_view problem);
 
   /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
   [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr);
 
-  /// Chooses, loads and lays out for a packed problem; throws as kind_binding::make_plan() and kind_of() do.
+  /// Chooses, loads and lays out for a packed problem; throws as type_kernels::make_plan() and kind_of() do.
   [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
     return kind_of(expanded_problem{op(), packed}.view()).make_plan(packed, hash, may_load);
   }
@@ -107,30 +107,30 @@ class binding {
 
  private:
   struct known_kind {
-    problem_kind kind;
-    kind_binding kernels;
+    type_signature kind;
+    type_kernels kernels;
     known_kind* next = nullptr;
   };
 
-  [[nodiscard]] static std::size_t bucket_of(const problem_kind& kind) noexcept {
+  [[nodiscard]] static std::size_t bucket_of(const type_signature& kind) noexcept {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < kind.values.size(); ++i) sum += kind.values[i] * detail::hash_factors[i];
     sum += kind.conditions * detail::hash_factors[max_axes];
     return (sum >> 32U) % buckets;
   }
 
-  [[nodiscard]] kind_binding* find(const problem_kind& kind) const noexcept {
+  [[nodiscard]] type_kernels* find(const type_signature& kind) const noexcept {
     known_kind* each = kinds_[bucket_of(kind)].load(std::memory_order_acquire);
     while (each != nullptr && each->kind != kind) each = each->next;
     return each != nullptr ? &each->kernels : nullptr;
   }
 
   /// Reads the rules of a kind. Null, and nothing is kept, where no variant is of it.
-  [[nodiscard]] kind_binding* make(const problem_kind& kind);
+  [[nodiscard]] type_kernels* make(const type_signature& kind);
 
   static constexpr std::size_t buckets = 64;
 
-  binding_context shared_;
+  operator_context shared_;
   plan_cache plans_;
   plan_cache packed_plans_;
   std::array<std::atomic<known_kind*>, buckets> kinds_{};  // lists that only grow; owned

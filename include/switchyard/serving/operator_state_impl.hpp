@@ -1,4 +1,4 @@
-// The bodies of binding.hpp.
+// The bodies of operator_state.hpp.
 #pragma once
 
 #include <atomic>
@@ -31,10 +31,10 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION binding::binding(std::shared_ptr<const rule_book> rules,
-                                     std::shared_ptr<kernel_loader> loader, std::shared_ptr<log> messages,
-                                     std::shared_ptr<recorder> record, std::size_t plan_capacity,
-                                     std::shared_ptr<generation_counter> generation, nanosecond_clock clock)
+SWITCHYARD_FUNCTION operator_state::operator_state(
+    std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
+    std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
+    std::shared_ptr<generation_counter> generation, nanosecond_clock clock)
     : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
               std::move(generation)},
       plans_{reads_arguments() ? 1 : plan_capacity},
@@ -42,7 +42,7 @@ SWITCHYARD_FUNCTION binding::binding(std::shared_ptr<const rule_book> rules,
   shared_.clock = clock;
 }
 
-SWITCHYARD_FUNCTION binding::~binding() {
+SWITCHYARD_FUNCTION operator_state::~operator_state() {
   plans().for_each([this](plan& each) { discard(&each); });
   for (std::atomic<known_kind*>& bucket : kinds_) {
     for (known_kind* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
@@ -50,26 +50,26 @@ SWITCHYARD_FUNCTION binding::~binding() {
   }
 }
 
-SWITCHYARD_FUNCTION kind_binding& binding::kind_of(problem_view problem) {
-  const problem_kind kind = shared_.rules->kind_of(problem);
-  if (kind_binding* const found = find(kind)) return *found;
-  if (kind_binding* const made = make(kind)) return *made;
+SWITCHYARD_FUNCTION type_kernels& operator_state::kind_of(problem_view problem) {
+  const type_signature kind = shared_.rules->kind_of(problem);
+  if (type_kernels* const found = find(kind)) return *found;
+  if (type_kernels* const made = make(kind)) return *made;
   const auto rules = shared_.rules->read(kind);
   shared_.messages->count(choice{});
   throw call_error{rules->is_forced ? error_code::nothing_forced : error_code::no_variant,
                    shared_.rules->explain_failure(problem, *rules, {})};
 }
 
-SWITCHYARD_FUNCTION explanation binding::explain(problem_view problem, const std::byte* arguments) {
-  const problem_kind kind = shared_.rules->kind_of(problem);
-  const kind_binding* known = find(kind);
+SWITCHYARD_FUNCTION explanation operator_state::explain(problem_view problem, const std::byte* arguments) {
+  const type_signature kind = shared_.rules->kind_of(problem);
+  const type_kernels* known = find(kind);
   if (known == nullptr) known = make(kind);
   if (known != nullptr) return known->explain(problem, arguments);
   const auto rules = shared_.rules->read_nearest(problem);
   return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {}, arguments);
 }
 
-SWITCHYARD_FUNCTION bool binding::has_failures() const noexcept {
+SWITCHYARD_FUNCTION bool operator_state::has_failures() const noexcept {
   for (const std::atomic<known_kind*>& bucket : kinds_) {
     for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
          each = each->next) {
@@ -79,7 +79,7 @@ SWITCHYARD_FUNCTION bool binding::has_failures() const noexcept {
   return false;
 }
 
-SWITCHYARD_FUNCTION std::vector<const variant*> binding::without_blob() const {
+SWITCHYARD_FUNCTION std::vector<const variant*> operator_state::without_blob() const {
   std::vector<const variant*> out;
   for (const std::atomic<known_kind*>& bucket : kinds_) {
     for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
@@ -90,19 +90,19 @@ SWITCHYARD_FUNCTION std::vector<const variant*> binding::without_blob() const {
   return out;
 }
 
-SWITCHYARD_FUNCTION void binding::discard(plan* each) const noexcept {
+SWITCHYARD_FUNCTION void operator_state::discard(plan* each) const noexcept {
   note(*each, each->count.load(std::memory_order_relaxed));
   delete each;  // NOLINT(cppcoreguidelines-owning-memory): plans are published as plain pointers
 }
 
-SWITCHYARD_FUNCTION void binding::note(const plan& each, std::uint64_t count) const noexcept {
+SWITCHYARD_FUNCTION void operator_state::note(const plan& each, std::uint64_t count) const noexcept {
   if (shared_.record != nullptr)
     shared_.record->note(op(), device(), expanded_problem{op(), each.problem}.view(), count);
 }
 
-SWITCHYARD_FUNCTION kind_binding* binding::make(const problem_kind& kind) {
+SWITCHYARD_FUNCTION type_kernels* operator_state::make(const type_signature& kind) {
   const locked lock{kinds_mutex_};
-  if (kind_binding* const found = find(kind)) return found;
+  if (type_kernels* const found = find(kind)) return found;
   auto rules = shared_.rules->read(kind);
   if (rules->candidates.empty()) return nullptr;
   std::atomic<known_kind*>& bucket = kinds_[bucket_of(kind)];

@@ -49,7 +49,7 @@ struct prepared_ranges {
 };
 
 /// Problems up to which each one is tried when ranges are prepared, and a bound of those that are.
-inline constexpr std::size_t most_prepared_problems = 65536;
+inline constexpr std::size_t max_prepared_problems = 65536;
 
 /// Throws call_error invalid_argument for what is no range of a size axis.
 [[nodiscard]] prepared_ranges read_ranges(const operator_description& op, problem_view problem,
@@ -61,9 +61,9 @@ inline constexpr std::size_t most_prepared_problems = 65536;
 
 /// Loads what may be chosen: each problem is decided where there are at most `most`, else as many of them,
 /// dense in ratio, and up to as many that a table measured. Returns how many were decided. Throws what
-/// binding::refuse does.
-std::size_t load_ranges(binding& into, const prepared_ranges& ranges,
-                        std::size_t most = most_prepared_problems);
+/// operator_state::refuse does.
+std::size_t load_ranges(operator_state& into, const prepared_ranges& ranges,
+                        std::size_t most = max_prepared_problems);
 
 }  // namespace detail
 

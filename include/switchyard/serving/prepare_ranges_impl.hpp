@@ -107,22 +107,23 @@ SWITCHYARD_FUNCTION std::vector<swept_axis> sample_axes(const prepared_ranges& o
   return out;
 }
 
-SWITCHYARD_FUNCTION std::size_t load_ranges(binding& into, const prepared_ranges& ranges, std::size_t most) {
+SWITCHYARD_FUNCTION std::size_t load_ranges(operator_state& into, const prepared_ranges& ranges,
+                                            std::size_t most) {
   std::size_t decided = 0;
   const auto decide = [&](problem_view own) {
     ++decided;
     const packed_problem packed = into.pack(own, ranges.arguments.data());
     const expanded_problem expanded{into.op(), packed};
     const problem_view problem = expanded.view();
-    kind_binding& kind = into.kind_of(problem);
-    std::unique_ptr<const driver_error> passing;  // the last failure that may pass
+    type_kernels& kind = into.kind_of(problem);
+    std::unique_ptr<const driver_error> transient;  // the last failure that may pass
     for (;;) {
       choice chosen = kind.select_fitting(problem);
       // Where nothing can be computed, a call says so.
       if (chosen.variant == no_index) chosen = kind.select(problem);
-      if (chosen.variant == no_index && passing != nullptr) throw driver_error{*passing};
+      if (chosen.variant == no_index && transient != nullptr) throw driver_error{*transient};
       if (chosen.variant == no_index) kind.refuse(problem);
-      if (kind.prepare(chosen.variant, passing)) return;
+      if (kind.prepare(chosen.variant, transient)) return;
     }
   };
   const std::vector<swept_axis> axes = sample_axes(ranges, most);
@@ -140,9 +141,9 @@ SWITCHYARD_FUNCTION std::size_t load_ranges(binding& into, const prepared_ranges
   if (ranges.problems() <= static_cast<double>(most)) return decided;
   const packed_problem packed = into.pack(ranges.first, ranges.arguments.data());
   const expanded_problem expanded{into.op(), packed};
-  const std::vector<bound_group>& groups = into.kind_of(expanded.view()).rules().groups;
+  const std::vector<indexed_group>& groups = into.kind_of(expanded.view()).rules().groups;
   const auto visit_measured = [&](const auto& visit) {
-    for (const bound_group& group : groups) {
+    for (const indexed_group& group : groups) {
       if (!matches(group.type, expanded.view())) continue;
       for (std::size_t row = 0; row < group.row_count(); ++row) {
         problem = ranges.first;

@@ -1,6 +1,6 @@
 // Bindings that another one replaced while calls may still use them.
 //
-// One thread at a time, that of the source of bindings.
+// One thread at a time, that of the source of operator states.
 #pragma once
 
 #include <vector>
@@ -14,29 +14,29 @@ inline namespace v0 {
 
 namespace detail {
 
-class displaced_bindings {
+class replaced_states {
  public:
-  displaced_bindings() = default;
-  displaced_bindings(const displaced_bindings&) = delete;
-  displaced_bindings& operator=(const displaced_bindings&) = delete;
+  replaced_states() = default;
+  replaced_states(const replaced_states&) = delete;
+  replaced_states& operator=(const replaced_states&) = delete;
   /// No call may be under way.
-  ~displaced_bindings() {
-    for (const binding* const each : kept_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
+  ~replaced_states() {
+    for (const operator_state* const each : kept_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
   /// So that the next add() cannot fail.
   void make_room() { kept_.reserve(kept_.size() + 1); }
 
   /// Takes ownership.
-  void add(binding* displaced);
+  void add(operator_state* displaced);
 
   /// Frees those that no call uses any more.
   void free(reclaimer& readers);
 
  private:
-  static constexpr int most_attempts = 8;
+  static constexpr int max_attempts = 8;
 
-  std::vector<binding*> kept_;  // owned, until the reclaimer has them
+  std::vector<operator_state*> kept_;  // owned, until the reclaimer has them
 };
 
 }  // namespace detail

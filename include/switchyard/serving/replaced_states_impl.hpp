@@ -1,4 +1,4 @@
-// The bodies of displaced_bindings.hpp.
+// The bodies of replaced_states.hpp.
 #pragma once
 
 #include <switchyard/base/compiled.hpp>
@@ -10,16 +10,16 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION void displaced_bindings::add(binding* displaced) {
+SWITCHYARD_FUNCTION void replaced_states::add(operator_state* displaced) {
   kept_.push_back(displaced);
 }
 
-SWITCHYARD_FUNCTION void displaced_bindings::free(reclaimer& readers) {
-  std::erase_if(kept_, [&readers](binding* old) {
-    return readers.retire_for_owner(old, [](void* each) { delete static_cast<binding*>(each); });
+SWITCHYARD_FUNCTION void replaced_states::free(reclaimer& readers) {
+  std::erase_if(kept_, [&readers](operator_state* old) {
+    return readers.retire_for_owner(old, [](void* each) { delete static_cast<operator_state*>(each); });
   });
   // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
-  for (int attempt = 0; attempt < most_attempts && readers.collect_owned() > 0; ++attempt) {
+  for (int attempt = 0; attempt < max_attempts && readers.collect_owned() > 0; ++attempt) {
   }
 }
 

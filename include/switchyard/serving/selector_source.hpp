@@ -1,5 +1,5 @@
 // The rules that the files of a search path make: what would run for a problem, on any device, present or
-// not. Nothing is loaded and no driver is asked. A catalog adds devices and bindings to it.
+// not. Nothing is loaded and no driver is asked. A catalog adds devices and operator states to it.
 //
 // Files of an operator are read when it is first asked for, and again only when they change; of files for
 // devices that nobody asked for, only the beginning. Any thread may enter.
@@ -33,15 +33,15 @@
 namespace switchyard {
 inline namespace v0 {
 
-class rule_catalog {
+class selector_source {
  public:
   /// Why the backend of a target ("cuda sm_90a") cannot be used; empty: it can.
   using backend_probe = std::function<std::string(std::string_view target)>;
 
   /// `forced_for` gives SWITCHYARD_FORCE's part for an operator; `warn` takes warnings, from any thread.
   /// `why_absent` is asked when nothing serves a call on the CPU.
-  rule_catalog(search_path path, std::function<std::string(std::string_view)> forced_for, warning_sink warn,
-               backend_probe why_absent = {});
+  selector_source(search_path path, std::function<std::string(std::string_view)> forced_for,
+                  warning_sink warn, backend_probe why_absent = {});
 
   [[nodiscard]] const search_path& path() const noexcept { return path_; }
 
@@ -54,9 +54,9 @@ class rule_catalog {
   [[nodiscard]] operator_contents read_all(const operator_files& from) const;
 
   /// The rules that files make on a device, given kind by kind.
-  [[nodiscard]] std::shared_ptr<const rule_book> make_rules(const operator_description& op,
-                                                            const device_properties& device,
-                                                            const operator_files& from) const;
+  [[nodiscard]] std::shared_ptr<const operator_selectors> make_selectors(const operator_description& op,
+                                                                         const device_properties& device,
+                                                                         const operator_files& from) const;
 
   /// The rules for problems of all kinds.
   [[nodiscard]] std::shared_ptr<const selector> make_selector(const operator_description& op,
@@ -65,9 +65,9 @@ class rule_catalog {
 
  private:
   /// Passes warnings on. Rules that are read later than their catalog was asked for them use it too.
-  class said_messages {
+  class warning_filter {
    public:
-    explicit said_messages(warning_sink warn) : warn_{std::move(warn)} {}
+    explicit warning_filter(warning_sink warn) : warn_{std::move(warn)} {}
 
     void warn(const std::string& message) const { warn_(message); }
     /// A new version of a file is about to be read: whatever is wrong with it is said.
@@ -83,7 +83,7 @@ class rule_catalog {
     void add_shared(const std::string& reader, const std::string& message);
 
    private:
-    static constexpr std::size_t most_known = 10'000;
+    static constexpr std::size_t max_known = 10'000;
 
     struct said_times {
       std::size_t in_all = 0;
@@ -172,7 +172,7 @@ class rule_catalog {
   search_path path_;
   std::function<std::string(std::string_view)> forced_for_;
   backend_probe why_absent_;
-  std::shared_ptr<said_messages> said_;
+  std::shared_ptr<warning_filter> filter_;
   switchyard::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;
 };

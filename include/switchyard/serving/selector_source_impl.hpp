@@ -1,4 +1,4 @@
-// The bodies of rule_catalog.hpp.
+// The bodies of selector_source.hpp.
 #pragma once
 
 #include <algorithm>
@@ -37,17 +37,17 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION rule_catalog::rule_catalog(search_path path,
-                                               std::function<std::string(std::string_view)> forced_for,
-                                               warning_sink warn, backend_probe why_absent)
+SWITCHYARD_FUNCTION selector_source::selector_source(search_path path,
+                                                     std::function<std::string(std::string_view)> forced_for,
+                                                     warning_sink warn, backend_probe why_absent)
     : path_{std::move(path)},
       forced_for_{std::move(forced_for)},
       why_absent_{std::move(why_absent)},
-      said_{std::make_shared<said_messages>(std::move(warn))} {}
+      filter_{std::make_shared<warning_filter>(std::move(warn))} {}
 
-SWITCHYARD_FUNCTION operator_files rule_catalog::refresh(const operator_description& op,
-                                                         const device_properties* device,
-                                                         reload_report& report) {
+SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_description& op,
+                                                            const device_properties* device,
+                                                            reload_report& report) {
   const std::scoped_lock lock{mutex_};
   known_of_operator& known = files_[std::string{op.name}];
   known.ask_for(device);
@@ -55,7 +55,7 @@ SWITCHYARD_FUNCTION operator_files rule_catalog::refresh(const operator_descript
   const operator_description& reading = arguments.reading();
   const auto warn_of = [this, &op](const char* kind) {
     return [this, who = std::string{op.name} + kind](const std::string& message) {
-      said_->add_shared(who, message);
+      filter_->add_shared(who, message);
     };
   };
   operator_files fresh;
@@ -89,14 +89,14 @@ SWITCHYARD_FUNCTION operator_files rule_catalog::refresh(const operator_descript
   return fresh;
 }
 
-SWITCHYARD_FUNCTION operator_contents rule_catalog::read_all(const operator_files& from) const {
+SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_files& from) const {
   operator_contents out;
   const auto add = [this](const auto& list, auto& to) {
     for (const auto& each : list) {
       if (!each->is_read()) continue;  // it could not be
       warnings warned;
       to.push_back(each->read_all(warned));
-      said_->add(warned, each->path());
+      filter_->add(warned, each->path());
     }
   };
   add(from.manifests, out.manifests);
@@ -108,13 +108,13 @@ SWITCHYARD_FUNCTION operator_contents rule_catalog::read_all(const operator_file
   return out;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const rule_book> rule_catalog::make_rules(
+SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_selectors(
     const operator_description& op, const device_properties& device, const operator_files& from) const {
-  return std::make_shared<const file_rules>(
+  return std::make_shared<const file_selectors>(
       op, device, from, forced_for_(op.name),
-      file_rules::listener{
-          [said = said_](const warnings& warned, const std::string& path) { said->add(warned, path); },
-          [said = said_](const std::vector<std::string>& warned) { said->add_once(warned); },
+      file_selectors::listener{
+          [said = filter_](const warnings& warned, const std::string& path) { said->add(warned, path); },
+          [said = filter_](const std::vector<std::string>& warned) { said->add_once(warned); },
           [roots = path_.roots,
            probe = device.backend == "host" ? why_absent_ : backend_probe{}](failure_context& context) {
             context.searched = roots;
@@ -125,26 +125,27 @@ SWITCHYARD_FUNCTION std::shared_ptr<const rule_book> rule_catalog::make_rules(
           }});
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> rule_catalog::make_selector(
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_source::make_selector(
     const operator_description& op, const device_properties& device, const operator_contents& from) const {
   std::vector<std::string> warned;
   const operator_description& described = from.described != nullptr ? *from.described : op;
   auto out = build_selector(
       {&described, device, from.manifests, from.overlays, from.tables, forced_for_(op.name)}, warned);
-  said_->add_once(warned);
+  filter_->add_once(warned);
   return out;
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::said_messages::forget(const std::string& path) {
+SWITCHYARD_FUNCTION void selector_source::warning_filter::forget(const std::string& path) {
   const std::scoped_lock lock{mutex_};
   of_files_.erase(path);
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::said_messages::add(const warnings& warned, const std::string& path) {
+SWITCHYARD_FUNCTION void selector_source::warning_filter::add(const warnings& warned,
+                                                              const std::string& path) {
   const std::scoped_lock lock{mutex_};
   std::set<std::string>& said = of_files_[path];
   for (const group_of_same& each : group_same(warned.messages, path)) {
-    if (said.size() >= most_known || !said.insert(each.kind).second) continue;
+    if (said.size() >= max_known || !said.insert(each.kind).second) continue;
     warn_(each.first + (each.more == 0 ? std::string{}
                                        : " (the same in " + std::to_string(each.more) +
                                              (each.more == 1 ? " more entry)" : " more entries)")));
@@ -152,17 +153,17 @@ SWITCHYARD_FUNCTION void rule_catalog::said_messages::add(const warnings& warned
   if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_once(const std::vector<std::string>& warned) {
+SWITCHYARD_FUNCTION void selector_source::warning_filter::add_once(const std::vector<std::string>& warned) {
   const std::scoped_lock lock{mutex_};
   for (const std::string& each : warned) {
-    if (known_.size() < most_known && known_.insert(each).second) warn_(each);
+    if (known_.size() < max_known && known_.insert(each).second) warn_(each);
   }
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_shared(const std::string& reader,
-                                                                 const std::string& message) {
+SWITCHYARD_FUNCTION void selector_source::warning_filter::add_shared(const std::string& reader,
+                                                                     const std::string& message) {
   const std::scoped_lock lock{mutex_};
-  if (shared_.size() == most_known && !shared_.contains(message)) return warn_(message);
+  if (shared_.size() == max_known && !shared_.contains(message)) return warn_(message);
   said_times& times = shared_[message];
   const std::size_t mine = ++times.by_reader[reader];
   if (mine <= times.in_all) return;
@@ -170,21 +171,21 @@ SWITCHYARD_FUNCTION void rule_catalog::said_messages::add_shared(const std::stri
   times.in_all = mine;
 }
 
-SWITCHYARD_FUNCTION std::string rule_catalog::describe_root(const std::string& folder) {
+SWITCHYARD_FUNCTION std::string selector_source::describe_root(const std::string& folder) {
   std::error_code problem;
   const bool is_there = std::filesystem::is_directory(folder, problem);
   if (problem && !detail::is_absent(problem)) return " (" + problem.message() + ")";
   return is_there ? "" : " (does not exist)";
 }
 
-SWITCHYARD_FUNCTION argument_axes& rule_catalog::known_of_operator::arguments_of(
+SWITCHYARD_FUNCTION argument_axes& selector_source::known_of_operator::arguments_of(
     const operator_description& op) {
   if (arguments == nullptr && op.arguments == nullptr) own_arguments = std::make_unique<argument_axes>(op);
   if (arguments == nullptr) arguments = op.arguments != nullptr ? op.arguments : own_arguments.get();
   return *arguments;
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::known_of_operator::ask_for(const device_properties* device) {
+SWITCHYARD_FUNCTION void selector_source::known_of_operator::ask_for(const device_properties* device) {
   if (device == nullptr) {
     for_all_devices = true;
   } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& each) {
@@ -194,8 +195,8 @@ SWITCHYARD_FUNCTION void rule_catalog::known_of_operator::ask_for(const device_p
   }
 }
 
-SWITCHYARD_FUNCTION std::string rule_catalog::peek(const std::string& text, std::string_view object,
-                                                   const char* key) {
+SWITCHYARD_FUNCTION std::string selector_source::peek(const std::string& text, std::string_view object,
+                                                      const char* key) {
   const json_document parsed = json_document::try_parse(find_member(text, object));
   const nlohmann::json& found = parsed.value();
   if (!found.is_object()) return {};
@@ -203,7 +204,7 @@ SWITCHYARD_FUNCTION std::string rule_catalog::peek(const std::string& text, std:
   return member != found.end() && member->is_string() ? member->get<std::string>() : std::string{};
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> rule_catalog::read_manifest(
+SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_manifest(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const manifest_file>& same) const {
   const auto is_wanted = [&](const target& of) {
@@ -223,13 +224,13 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> rule_catalog::read_mani
   warnings warned;
   text = read_rest(std::move(text), path);
   if (before != nullptr) require_variants(text, path, op);
-  said_->forget(path);
+  filter_->forget(path);
   auto out = std::make_shared<const manifest_file>(std::move(text), path, op, warned);
-  said_->add(warned, path);
+  filter_->add(warned, path);
   return out;
 }
 
-SWITCHYARD_FUNCTION const manifest_file* rule_catalog::serving_manifest(
+SWITCHYARD_FUNCTION const manifest_file* selector_source::serving_manifest(
     const std::string& path, const known_of_operator& known) noexcept {
   for (const auto& each : known.serving.manifests) {
     if (each->path() == path && each->is_read()) return each.get();
@@ -237,8 +238,8 @@ SWITCHYARD_FUNCTION const manifest_file* rule_catalog::serving_manifest(
   return nullptr;
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::require_variants(const std::string& text, const std::string& path,
-                                                        const operator_description& op) {
+SWITCHYARD_FUNCTION void selector_source::require_variants(const std::string& text, const std::string& path,
+                                                           const operator_description& op) {
   warnings warned;
   const manifest_file fresh{text, path, op, warned};
   if (!fresh.read_all(warned)->variants.empty()) return;
@@ -246,11 +247,11 @@ SWITCHYARD_FUNCTION void rule_catalog::require_variants(const std::string& text,
                                              : "none of its variants is valid: " + warned.messages.front());
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::fail_useless(const std::string& path, const std::string& why) {
+SWITCHYARD_FUNCTION void selector_source::fail_useless(const std::string& path, const std::string& why) {
   throw file_error{error_code::invalid_entry, path + ": nothing of it can be used: " + why};
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_table(
+SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_table(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   const auto is_wanted = [&](const std::string& backend) {
@@ -262,13 +263,13 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_table(
   if (!backend.empty() && !is_wanted(backend))
     return std::make_shared<const table_file>(path, std::move(backend));
   warnings warned;
-  said_->forget(path);
+  filter_->forget(path);
   auto out = std::make_shared<const table_file>(read_rest(std::move(text), path), path, op, warned);
-  said_->add(warned, path);
+  filter_->add(warned, path);
   return out;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_overlay(
+SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_overlay(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   try {
@@ -279,9 +280,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> rule_catalog::read_overlay
   }
 }
 
-SWITCHYARD_FUNCTION void rule_catalog::keep_last_manifests(const operator_description& op,
-                                                           known_of_operator& known,
-                                                           operator_files& fresh) const {
+SWITCHYARD_FUNCTION void selector_source::keep_last_manifests(const operator_description& op,
+                                                              known_of_operator& known,
+                                                              operator_files& fresh) const {
   if (!fresh.manifests.empty()) {
     known.lost_manifests = false;
     return;
@@ -289,9 +290,9 @@ SWITCHYARD_FUNCTION void rule_catalog::keep_last_manifests(const operator_descri
   if (known.serving.manifests.empty()) return;
   fresh.manifests = known.serving.manifests;
   if (known.lost_manifests) return;
-  said_->warn("[switchyard.302] " + std::string{op.name} +
-              ": its last manifest was removed; its variants stay in use. Install manifests again, or "
-              "restart the program to remove them");
+  filter_->warn("[switchyard.302] " + std::string{op.name} +
+                ": its last manifest was removed; its variants stay in use. Install manifests again, or "
+                "restart the program to remove them");
   known.lost_manifests = true;
 }
 

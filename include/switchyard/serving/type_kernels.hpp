@@ -26,13 +26,13 @@
 namespace switchyard {
 inline namespace v0 {
 
-class kind_binding {
+class type_kernels {
  public:
   /// The context outlives it.
-  kind_binding(binding_context& shared, std::shared_ptr<const selector> rules)
+  type_kernels(operator_context& shared, std::shared_ptr<const selector> rules)
       : shared_{shared}, rules_{std::move(rules)}, kernels_{shared_, *rules_} {}
-  kind_binding(const kind_binding&) = delete;
-  kind_binding& operator=(const kind_binding&) = delete;
+  type_kernels(const type_kernels&) = delete;
+  type_kernels& operator=(const type_kernels&) = delete;
 
   [[nodiscard]] const selector& rules() const noexcept { return *rules_; }
 
@@ -67,15 +67,15 @@ class kind_binding {
   /// Whether an error says that a variant does not fit one problem or call, though it may fit others.
   [[nodiscard]] static bool is_unfit(const error& problem) noexcept;
 
-  /// Whether a provisional plan may be decided again: a variant that was waited for is due, or none is waited
+  /// Whether a fallback plan may be decided again: a variant that was waited for is due, or none is waited
   /// for any more.
   [[nodiscard]] bool may_decide_again() const noexcept { return kernels_.may_decide_again(); }
 
-  /// Lets one thread at a time decide provisional plans again: the others keep the plans that they have
+  /// Lets one thread at a time decide fallback plans again: the others keep the plans that they have
   /// instead of waiting for its load.
   class deciding_again {
    public:
-    explicit deciding_again(kind_binding& owner) noexcept
+    explicit deciding_again(type_kernels& owner) noexcept
         : owner_{owner},
           is_mine_{owner.may_decide_again() &&
                    !owner.is_deciding_again_.exchange(true, std::memory_order_acquire)} {}
@@ -87,17 +87,17 @@ class kind_binding {
     explicit operator bool() const noexcept { return is_mine_; }
 
    private:
-    kind_binding& owner_;
+    type_kernels& owner_;
     bool is_mine_;
   };
 
   /// Throws why nothing serves a problem: call_error no_variant or nothing_forced.
   [[noreturn, gnu::cold]] void refuse(problem_view problem) const;
 
-  /// Loads every kernel of a variant's launches. False when one cannot be loaded; `passing` is then set where
-  /// the failure may pass.
-  bool prepare(std::uint32_t variant, std::unique_ptr<const driver_error>& passing) {
-    return kernels_.load(variant, loading::allowed, passing) != nullptr;
+  /// Loads every kernel of a variant's launches. False when one cannot be loaded; `transient` is then set
+  /// where the failure may pass.
+  bool prepare(std::uint32_t variant, std::unique_ptr<const driver_error>& transient) {
+    return kernels_.load(variant, loading::allowed, transient) != nullptr;
   }
 
   /// Whether a variant is out of service, for good or for now.
@@ -122,11 +122,11 @@ class kind_binding {
   /// An error with the variant that it is of, which drivers do not know.
   [[nodiscard, gnu::cold]] call_error named(std::uint32_t index, const error& problem) const;
 
-  void make_room_for_images(const plan& out);
+  void make_room_for_blocks(const plan& out);
 
   void report(const plan& made, const detail::plan_cost& cost) const;
 
-  binding_context& shared_;
+  operator_context& shared_;
   std::shared_ptr<const selector> rules_;
   detail::variant_kernels kernels_;
   std::atomic<bool> is_deciding_again_{false};

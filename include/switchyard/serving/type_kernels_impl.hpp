@@ -1,4 +1,4 @@
-// The bodies of kind_binding.hpp.
+// The bodies of type_kernels.hpp.
 #pragma once
 
 #include <atomic>
@@ -33,20 +33,20 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION explanation kind_binding::explain(problem_view problem,
+SWITCHYARD_FUNCTION explanation type_kernels::explain(problem_view problem,
                                                       const std::byte* arguments) const {
   return switchyard::explain(*rules_, problem, select_fitting(problem, arguments), kernels_.unusable(),
                              arguments);
 }
 
-SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan(problem_view packed, std::uint64_t hash,
+SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view packed, std::uint64_t hash,
                                                                   loading may_load,
                                                                   std::vector<std::uint32_t> passed_over) {
   const expanded_problem expanded{*rules_->op, packed};
   const problem_view problem = expanded.view();
   if (may_load == loading::allowed) kernels_.return_to_service(kernels_.retry_due_now());
-  std::unique_ptr<const driver_error> passing;  // the last failure that may pass
-  std::exception_ptr unfit;                     // why the first variant was passed over
+  std::unique_ptr<const driver_error> transient;  // the last failure that may pass
+  std::exception_ptr unfit;                       // why the first variant was passed over
   bool retried = false;
   for (;;) {
     const bool timed = shared_.messages->level() != debug_level::silent;
@@ -61,11 +61,11 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan(problem_view p
         continue;
       }
       shared_.messages->count(chosen);
-      if (passing) throw driver_error{*passing};
+      if (transient) throw driver_error{*transient};
       if (unfit != nullptr) std::rethrow_exception(unfit);
       refuse(problem);
     }
-    const std::vector<loaded_kernel>* kernels = kernels_.load(chosen.variant, may_load, passing);
+    const std::vector<loaded_kernel>* kernels = kernels_.load(chosen.variant, may_load, transient);
     if (kernels == nullptr) continue;
     auto out = std::make_unique<plan>();
     out->problem.assign(packed);
@@ -73,7 +73,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan(problem_view p
     out->chosen = chosen;
     out->kind = this;
     out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches;
-    out->is_provisional = kernels_.is_waiting() || kernels_.service_changes() != changes;
+    out->is_fallback = kernels_.is_waiting() || kernels_.service_changes() != changes;
     try {
       detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
       kernels_.configure(*out, chosen.variant);
@@ -84,33 +84,33 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan(problem_view p
       passed_over.push_back(chosen.variant);
       continue;
     }
-    make_room_for_images(*out);
+    make_room_for_blocks(*out);
     shared_.messages->count(chosen);
     if (timed) report(*out, {selected - begin, monotonic_nanoseconds() - selected});
     return out;
   }
 }
 
-SWITCHYARD_FUNCTION std::unique_ptr<plan> kind_binding::make_plan_without(
+SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
     std::vector<std::uint32_t> passed_over, const plan& unfit, const error& problem, loading may_load) {
   kernels_.warn_unfit(unfit.chosen.variant, problem);
   return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
 }
 
-SWITCHYARD_FUNCTION bool kind_binding::is_unfit(const error& problem) noexcept {
+SWITCHYARD_FUNCTION bool type_kernels::is_unfit(const error& problem) noexcept {
   return problem.code() == error_code::evaluation_failed || problem.code() == error_code::launch_failed;
 }
 
-SWITCHYARD_FUNCTION void kind_binding::refuse(problem_view problem) const {
+SWITCHYARD_FUNCTION void type_kernels::refuse(problem_view problem) const {
   throw call_error{rules_->is_forced ? error_code::nothing_forced : error_code::no_variant,
                    shared_.rules->explain_failure(problem, *rules_, kernels_.unusable())};
 }
 
-SWITCHYARD_FUNCTION bool kind_binding::has_failures() const noexcept {
+SWITCHYARD_FUNCTION bool type_kernels::has_failures() const noexcept {
   return kernels_.has_failures();
 }
 
-SWITCHYARD_FUNCTION choice kind_binding::select_without(const std::vector<std::uint32_t>& passed_over,
+SWITCHYARD_FUNCTION choice type_kernels::select_without(const std::vector<std::uint32_t>& passed_over,
                                                         problem_view problem) const {
   std::vector<std::atomic<bool>> unusable(kernels_.unusable().size());
   for (std::size_t i = 0; i < unusable.size(); ++i)
@@ -119,21 +119,22 @@ SWITCHYARD_FUNCTION choice kind_binding::select_without(const std::vector<std::u
   return rules_->select(problem, unusable);
 }
 
-SWITCHYARD_FUNCTION call_error kind_binding::named(std::uint32_t index, const error& problem) const {
+SWITCHYARD_FUNCTION call_error type_kernels::named(std::uint32_t index, const error& problem) const {
   std::string message{problem.message()};
   if (problem.code() == error_code::launch_failed) message = kernels_.name_of(index) + ": " + message;
   return call_error{error_code::evaluation_failed, message};
 }
 
-SWITCHYARD_FUNCTION void kind_binding::make_room_for_images(const plan& out) {
+SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {
   for (const planned_launch& each : out.launches) {
     if (each.owner == 0) continue;
     const locked lock{shared_.images_mutex};
-    if (shared_.images == nullptr) shared_.images = std::make_unique<image_cache>();
+    if (shared_.parameter_blocks == nullptr)
+      shared_.parameter_blocks = std::make_unique<parameter_block_cache>();
   }
 }
 
-SWITCHYARD_FUNCTION void kind_binding::report(const plan& made, const detail::plan_cost& cost) const {
+SWITCHYARD_FUNCTION void type_kernels::report(const plan& made, const detail::plan_cost& cost) const {
   const expanded_problem problem{*rules_->op, made.problem};
   explanation why = switchyard::explain(*rules_, problem.view(), made.chosen, kernels_.unusable());
   if (why.chosen.why == reason::heuristic)

@@ -32,7 +32,7 @@ class variant_kernels {
   static constexpr std::int64_t at_any_time = INT64_MAX;
 
   /// Both outlive it.
-  variant_kernels(binding_context& shared, const selector& rules)
+  variant_kernels(operator_context& shared, const selector& rules)
       : shared_{shared},
         rules_{rules},
         unusable_(rules.candidates.size()),
@@ -73,10 +73,10 @@ class variant_kernels {
   [[nodiscard]] std::string name_of(std::uint32_t index) const;
 
   /// The kernels of a variant's launches, loaded now where they are not. Null where one cannot be loaded;
-  /// `passing` is then set where the failure may pass. Throws driver_error where the context is broken, and
+  /// `transient` is then set where the failure may pass. Throws driver_error where the context is broken, and
   /// load_during_capture where a blob would have to be loaded and may not be.
   [[nodiscard]] const std::vector<loaded_kernel>* load(std::uint32_t index, loading may_load,
-                                                       std::unique_ptr<const driver_error>& passing);
+                                                       std::unique_ptr<const driver_error>& transient);
 
   /// Warns once of a variant that does not fit a problem.
   [[gnu::cold]] void warn_unfit(std::uint32_t index, const error& problem);
@@ -95,7 +95,7 @@ class variant_kernels {
 
  private:
   static constexpr std::int64_t first_wait_ns = 1'000'000'000;
-  static constexpr unsigned most_doublings = 6;
+  static constexpr unsigned max_doublings = 6;
 
   struct loaded_variant {
     std::atomic<const std::vector<loaded_kernel>*> ready{nullptr};
@@ -112,7 +112,7 @@ class variant_kernels {
 
   [[noreturn, gnu::cold]] void fail_in_capture(const variant& chosen) const;
 
-  /// Takes a variant out of service for as long as this binding is used.
+  /// Takes a variant out of service for as long as this operator state is used.
   [[gnu::cold]] void retire(std::uint32_t index, const error& problem);
 
   /// Takes a variant out of service until it is tried again: after a second, then after twice as long each
@@ -123,7 +123,7 @@ class variant_kernels {
 
   [[noreturn, gnu::cold]] void fail_grid(const variant& of, std::size_t index, const dim3& grid) const;
 
-  binding_context& shared_;
+  operator_context& shared_;
   const selector& rules_;
   std::vector<std::atomic<bool>> unusable_;
   std::vector<loaded_variant> variants_;

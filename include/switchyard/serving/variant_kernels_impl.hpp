@@ -35,13 +35,13 @@ SWITCHYARD_FUNCTION std::string variant_kernels::name_of(std::uint32_t index) co
 }
 
 SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
-    std::uint32_t index, loading may_load, std::unique_ptr<const driver_error>& passing) {
+    std::uint32_t index, loading may_load, std::unique_ptr<const driver_error>& transient) {
   loaded_variant& slot = variants_[index];
   if (const auto* ready = slot.ready.load(std::memory_order_acquire)) return ready;
   const locked lock{slot.load_mutex};
   if (const auto* ready = slot.ready.load(std::memory_order_relaxed)) return ready;
   if (unusable_[index].load(std::memory_order_relaxed)) {  // by a thread that was here first
-    if (slot.last_failure != nullptr) passing = std::make_unique<const driver_error>(*slot.last_failure);
+    if (slot.last_failure != nullptr) transient = std::make_unique<const driver_error>(*slot.last_failure);
     return nullptr;
   }
   const variant& chosen = *rules_.candidates[index].variant;
@@ -74,7 +74,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
   } catch (const driver_error& problem) {
     if (problem.kind() == failure_kind::context || problem.code() == error_code::load_during_capture) throw;
     if (problem.kind() == failure_kind::transient) {
-      passing = std::make_unique<const driver_error>(problem);
+      transient = std::make_unique<const driver_error>(problem);
       slot.last_failure = std::make_unique<const driver_error>(problem);
       suspend(index, slot, problem);
     } else {
@@ -116,7 +116,7 @@ SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32
   for (std::size_t i = 0; i < out.launches.size(); ++i) {
     const planned_launch& each = out.launches[i];
     if (each.is_fill || each.is_empty) continue;
-    if (each.late_grid == nullptr && !shared_.loader->driver().accepts_grid(each.geometry)) [[unlikely]]
+    if (each.per_call_grid == nullptr && !shared_.loader->driver().accepts_grid(each.geometry)) [[unlikely]]
       fail_grid(*rules_.candidates[index].variant, i, each.geometry.grid);
     if (each.layout->is_block_known && each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})
       continue;
@@ -149,8 +149,7 @@ SWITCHYARD_FUNCTION void variant_kernels::retire(std::uint32_t index, const erro
 
 SWITCHYARD_FUNCTION void variant_kernels::suspend(std::uint32_t index, loaded_variant& slot,
                                                   const error& problem) {
-  const std::int64_t wait = first_wait_ns
-                            << (slot.failures < most_doublings ? slot.failures : most_doublings);
+  const std::int64_t wait = first_wait_ns << (slot.failures < max_doublings ? slot.failures : max_doublings);
   const std::int64_t retry_at = shared_.clock() + wait;
   slot.failures += 1;
   {

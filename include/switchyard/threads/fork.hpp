@@ -48,10 +48,10 @@ class fork_gate {
 
   // A kernel that loads for ever must not stop fork() for ever: after ten seconds it goes on.
   static void prepare() noexcept {
-    constexpr int most_tries = 100'000;
+    constexpr int max_tries = 100'000;
     constexpr ::timespec pause{0, 100'000};
     const int own = depth() > 0 ? 1 : 0;
-    for (int i = 0; i < most_tries; ++i) {
+    for (int i = 0; i < max_tries; ++i) {
       int expected = own;
       closed_by_me() = inside_.compare_exchange_strong(expected, closed, std::memory_order_acquire);
       if (closed_by_me()) return;

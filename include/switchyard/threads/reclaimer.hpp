@@ -118,7 +118,7 @@ class reclaimer {
   static constexpr unsigned first_stripes = 32;
   static constexpr unsigned max_blocks = 16;    // 2 million threads
   static constexpr std::size_t lazy_batch = 6;  // few enough to come from an allocator's cache again
-  static constexpr std::size_t most_spare = 64;
+  static constexpr std::size_t max_spare = 64;
 
   static void release_all(std::vector<retired>& objects) noexcept {
     for (const retired& each : objects) each.release(each.object);
@@ -128,7 +128,7 @@ class reclaimer {
   /// Frees objects that nobody uses, and keeps the list's memory for the next batch.
   void free_all(std::vector<retired>& objects) noexcept {
     release_all(objects);
-    if (objects.capacity() == 0 || objects.capacity() > most_spare) return;
+    if (objects.capacity() == 0 || objects.capacity() > max_spare) return;
     const locked lock{mutex_};
     spare_.swap(objects);
   }

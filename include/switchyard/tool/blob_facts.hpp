@@ -17,7 +17,7 @@ namespace tool {
 struct kernel_facts {
   std::string name;
   std::optional<std::vector<parameter_slot>> parameters;
-  std::uint32_t most_threads = 0;     ///< of a block, as it was compiled
+  std::uint32_t max_threads = 0;      ///< of a block, as it was compiled
   std::uint64_t static_shared = 0;    ///< bytes of a block
   std::uint32_t parameter_bytes = 0;  ///< of HIP's argument segment
   std::uint32_t warp_size = 0;

@@ -98,17 +98,17 @@ inline void check_block(const placed_launch& at, const kernel_facts* kernel,
                                                   std::to_string(threads) + " threads, " + whose + " " +
                                                   std::to_string(limit)});
   };
-  if (const std::int64_t most = most_threads(at.on); most > 0 && threads > most) {
+  if (const std::int64_t most = max_threads(at.on); most > 0 && threads > most) {
     complain(most, "a device runs at most");
-  } else if (kernel != nullptr && kernel->most_threads > 0 && threads > kernel->most_threads) {
-    complain(kernel->most_threads, "but the kernel was compiled for at most");
+  } else if (kernel != nullptr && kernel->max_threads > 0 && threads > kernel->max_threads) {
+    complain(kernel->max_threads, "but the kernel was compiled for at most");
   }
 }
 
 inline void check_shared(const placed_launch& at, const kernel_facts* kernel,
                          std::vector<launch_problem>& out) {
   const auto dynamic = known_value(at.of.shared_bytes, at.owner);
-  const std::int64_t most = most_shared_bytes(at.on);
+  const std::int64_t most = max_shared_bytes(at.on);
   if (!dynamic || most == 0) return;
   const auto fixed = kernel == nullptr ? 0 : static_cast<std::int64_t>(kernel->static_shared);
   if (*dynamic < 0 || *dynamic <= most - fixed) return;  // value_checker tells of the former

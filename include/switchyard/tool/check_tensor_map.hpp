@@ -20,23 +20,23 @@ template <class Value>
 [[nodiscard]] std::string tensor_map_problem(const tensor_map_recipe& map, const Value& value) {
   constexpr std::array<std::int64_t, 12> element_bytes{1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4};
   constexpr std::array<std::int64_t, 4> swizzle_bytes{0, 32, 64, 128};
-  constexpr std::int64_t most_box = 256;
-  constexpr std::int64_t most_element_stride = 8;
+  constexpr std::int64_t max_box = 256;
+  constexpr std::int64_t max_element_stride = 8;
   constexpr std::int64_t alignment = 16;
   const bool interleaved = map.interleave != 0;
   if (interleaved && map.box.size() < 3) return "an interleaved layout has 3 to 5 dimensions";
   if (map.interleave == 2 && map.swizzle != 1) return "interleave 32B needs swizzle 32B";
   for (std::size_t i = 0; i < map.box.size(); ++i) {
     const std::optional<std::int64_t> extent = value(map.box[i]);
-    if (extent && (*extent < 1 || *extent > most_box)) {
+    if (extent && (*extent < 1 || *extent > max_box)) {
       return "box has an extent of " + std::to_string(*extent) + "; the hardware copies 1 to " +
-             std::to_string(most_box) + " elements in a dimension";
+             std::to_string(max_box) + " elements in a dimension";
     }
     const std::optional<std::int64_t> step =
         map.element_strides.empty() ? std::optional<std::int64_t>{1} : value(map.element_strides[i]);
-    if (step && (*step < 1 || *step > most_element_stride)) {
+    if (step && (*step < 1 || *step > max_element_stride)) {
       return "element_strides has " + std::to_string(*step) + "; the hardware takes 1 to " +
-             std::to_string(most_element_stride);
+             std::to_string(max_element_stride);
     }
   }
   const std::optional<std::int64_t> inner = map.box.empty() ? std::nullopt : value(map.box.front());

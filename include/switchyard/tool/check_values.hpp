@@ -60,9 +60,9 @@ class value_checker {
     owner_ = &owner;
     out_.clear();
     find_bounds();
-    constexpr std::int64_t most_workspace = std::int64_t{1} << 40U;  // no device has as much memory
+    constexpr std::int64_t max_workspace = std::int64_t{1} << 40U;  // no device has as much memory
     for (const named_expression& each : owner.workspace)
-      check(each.value, "workspace '" + each.name + "'", 0, most_workspace);
+      check(each.value, "workspace '" + each.name + "'", 0, max_workspace);
     for (const launch& each : owner.launches) {
       if (!each.is_fill) check_launch_values(each);
     }
@@ -76,7 +76,7 @@ class value_checker {
   static constexpr std::array<std::int64_t, 10> sizes{1, 2, 3, 7, 8, 64, 100, 1000, 1024, 4096};
   static constexpr std::int64_t largest_alone = std::int64_t{1} << 40U;
   static constexpr std::int64_t largest_of_several = std::int64_t{1} << 20U;
-  static constexpr std::size_t most_constants = 64;
+  static constexpr std::size_t max_constants = 64;
 
   /// An expression that is being tried, and what its value must be.
   struct subject {
@@ -106,8 +106,8 @@ class value_checker {
   void check_launch_values(const launch& each) {
     constexpr std::uint32_t extent = 0xffffffff;
     constexpr dim3 any_grid{extent, extent, extent};
-    const dim3& most_grid = on_.backend == "cuda" ? most_cuda_grid : any_grid;
-    const std::array<std::uint32_t, 3> most{most_grid.x, most_grid.y, most_grid.z};
+    const dim3& max_grid = on_.backend == "cuda" ? max_cuda_grid : any_grid;
+    const std::array<std::uint32_t, 3> most{max_grid.x, max_grid.y, max_grid.z};
     const std::string kernel = "kernel '" + each.kernel + "': ";
     static constexpr std::array<std::string_view, 3> names{"[0]", "[1]", "[2]"};
     for (std::size_t i = 0; i < 3; ++i) {
@@ -119,7 +119,7 @@ class value_checker {
     // More than a device has makes the variant serve other calls only, but for the host's, whose limit no
     // attribute states.
     check(each.shared_bytes, kernel + "shared_bytes", 0,
-          on_.backend == "host" ? most_host_scratch_bytes : extent);
+          on_.backend == "host" ? max_host_scratch_bytes : extent);
     check_parameters(each.parameters, kernel);
   }
 
@@ -234,7 +234,7 @@ class value_checker {
   [[nodiscard]] values values_of(std::uint32_t axis, const values& constants, std::int64_t largest) const {
     values out;
     if (!op_.axes[axis].value_names.empty()) {
-      for (std::size_t i = 0; i < op_.axes[axis].value_names.size() && i < most_constants; ++i)
+      for (std::size_t i = 0; i < op_.axes[axis].value_names.size() && i < max_constants; ++i)
         out.push_back(static_cast<std::int64_t>(i));
       return out;
     }
@@ -399,7 +399,7 @@ class value_checker {
 
   static void add_constants(const expression& of, values& to) {
     for (const switchyard::detail::instruction& step : of.program()) {
-      const bool is_new = step.from == switchyard::detail::operand::constant && to.size() < most_constants &&
+      const bool is_new = step.from == switchyard::detail::operand::constant && to.size() < max_constants &&
                           std::find(to.begin(), to.end(), step.integer) == to.end();
       if (is_new) to.push_back(step.integer);
     }

@@ -103,7 +103,7 @@ class described_operator {
   static constexpr int deepest = 64;  // as read_json allows
   /// Arguments, and the values of all axes together, that are learnt at most: what the readers find no name
   /// for they refuse.
-  static constexpr std::size_t most_names = 4096;
+  static constexpr std::size_t max_names = 4096;
 
   struct axis_storage {
     std::string_view name;
@@ -144,7 +144,7 @@ class described_operator {
   }
 
   void add_field(std::string_view name, value_kind kind) {
-    if (fields_.size() == most_names || !field_names_.insert(std::string{name}).second) return;
+    if (fields_.size() == max_names || !field_names_.insert(std::string{name}).second) return;
     fields_.push_back({keep(name), kind, 0});
   }
 
@@ -195,7 +195,7 @@ class described_operator {
     const auto& dtypes = enumerator_names<dtype>;
     if (std::find(dtypes.begin(), dtypes.end(), text) != dtypes.end()) adopt(dtypes);
     if (std::find(axis.values.begin(), axis.values.end(), text) == axis.values.end() &&
-        value_names_.size() < most_names) {
+        value_names_.size() < max_names) {
       axis.values.push_back(keep(text));
       value_names_.insert(text);
     }

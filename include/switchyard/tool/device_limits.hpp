@@ -17,7 +17,7 @@ namespace tool {
 
 /// Most bytes of shared memory that a block can have, static and dynamic together; 0 where there is no limit
 /// that is known.
-[[nodiscard]] inline std::int64_t most_shared_bytes(const target& of) noexcept {
+[[nodiscard]] inline std::int64_t max_shared_bytes(const target& of) noexcept {
   constexpr std::int64_t kib = 1024;
   if (of.backend == "hip") return of.arch.starts_with("gfx950") ? 160 * kib : 64 * kib;
   const auto arch = switchyard::detail::parse_cuda_arch(of.arch);
@@ -49,8 +49,8 @@ namespace tool {
 }
 
 /// Most threads of a block; 0 where there is no limit.
-[[nodiscard]] inline std::int64_t most_threads(const target& of) noexcept {
-  return most_block_threads(of.backend);
+[[nodiscard]] inline std::int64_t max_threads(const target& of) noexcept {
+  return max_block_threads(of.backend);
 }
 
 }  // namespace tool

@@ -64,7 +64,7 @@ namespace detail {
     kernel_facts& kernel = out.kernels.emplace_back();
     kernel.name = each.name;
     kernel.parameters = each.parameters;
-    kernel.most_threads = each.max_threads_per_block;
+    kernel.max_threads = each.max_threads_per_block;
     kernel.static_shared = each.shared_bytes;
     kernel.parameter_bytes = each.parameter_bytes;
     kernel.warp_size = each.warp_size;

@@ -53,7 +53,7 @@ inline void read_cubin_info(std::span<const std::byte> info, kernel_facts& kerne
   constexpr std::uint8_t parameter_info = 23;
   std::map<std::uint16_t, parameter_slot> slots;  // they are listed last first
   for_each_cubin_attribute(info, [&](std::uint8_t attribute, std::span<const std::byte> payload) {
-    if (attribute == max_threads || attribute == required_threads) kernel.most_threads = threads_of(payload);
+    if (attribute == max_threads || attribute == required_threads) kernel.max_threads = threads_of(payload);
     if (attribute != parameter_info || payload.size() < 12) return;
     constexpr std::uint32_t size_shift = 18;
     slots[*elf::integer<std::uint16_t>(payload, 4)] = {

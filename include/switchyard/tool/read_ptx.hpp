@@ -142,7 +142,7 @@ namespace detail {
       kernel.parameters = detail::read_ptx_parameters(head.substr(open + 1, close - open - 1));
       head = close == std::string_view::npos ? std::string_view{} : head.substr(close + 1);
     }
-    kernel.most_threads = detail::read_ptx_bound(head);
+    kernel.max_threads = detail::read_ptx_bound(head);
   }
   return out;
 }

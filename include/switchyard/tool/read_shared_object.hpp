@@ -59,14 +59,14 @@ using relocation_map = std::unordered_map<std::uint64_t, std::uint64_t>;
 
 inline void read_host_kernel(std::span<const std::byte> image, const relocation_map& relocations,
                              std::uint64_t address, kernel_facts& kernel) {
-  constexpr std::uint32_t most_parameters = 256;
+  constexpr std::uint32_t max_host_parameters = 256;
   const auto description = elf::bytes_at_address(image, address, host_kernel_bytes);
   if (!description) return;
   kernel.abi = *elf::integer<std::uint32_t>(*description, 0);
   kernel.has_code = address_at(image, relocations, address + run_at).has_value();
   const std::uint32_t count = *elf::integer<std::uint32_t>(*description, 4);
   const auto sizes = address_at(image, relocations, address + sizes_at);
-  if (!sizes || count > most_parameters) return;
+  if (!sizes || count > max_host_parameters) return;
   const auto bytes = elf::bytes_at_address(image, *sizes, std::uint64_t{count} * 4);
   if (!bytes) return;
   auto& slots = kernel.parameters.emplace();

@@ -238,7 +238,7 @@ class judge {
   void keep_results() {
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
       const tensors::tensor& each = call_.all()[i];
-      if (!each.is_result() || each.bytes == 0 || each.bytes > most_compared_input) continue;
+      if (!each.is_result() || each.bytes == 0 || each.bytes > max_compared_input) continue;
       earlier_[i].resize(each.bytes);
       each.download(earlier_[i].data(), each.bytes);
       const auto size = static_cast<std::size_t>(size_of(each.type));
@@ -269,7 +269,7 @@ class judge {
         return "writes past the end of a tensor of " + std::to_string(each.bytes) + " bytes, " +
                std::to_string(bad - margin.begin()) + " bytes behind it";
       }
-      if (written_[i] || each.is_result() || each.bytes > most_compared_input) continue;
+      if (written_[i] || each.is_result() || each.bytes > max_compared_input) continue;
       std::vector<std::byte> now(each.bytes);
       if (!now.empty()) each.download(now.data(), now.size());
       if (now != copies_.bytes(i)) {
@@ -286,7 +286,7 @@ class judge {
   }
 
  private:
-  static constexpr std::size_t most_compared_input = std::size_t{8} << 20U;
+  static constexpr std::size_t max_compared_input = std::size_t{8} << 20U;
   static constexpr std::size_t largest_gap = std::size_t{64} << 10U;
 
   /// Downloads the pieces that hold wanted values, whole where they lie close together, and compares.

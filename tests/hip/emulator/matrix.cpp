@@ -21,8 +21,8 @@ constexpr matrix_kind known[] = {
     {"V_WMMA_F32_16X16X16_F16", 16, 16, element::f16, layout::wmma},
     {"V_WMMA_F32_16X16X16_BF16", 16, 16, element::bf16, layout::wmma},
 };
-constexpr unsigned most_rows = 32;
-constexpr unsigned most_inner = 32;
+constexpr unsigned max_rows = 32;
+constexpr unsigned max_inner = 32;
 
 float factor(const matrix_kind& kind, const row* of, unsigned i, unsigned k) {
   const matrix_place at = place_of_factor(kind, i, k);
@@ -62,8 +62,8 @@ matrix_place place_of_sum(const matrix_kind& kind, unsigned m, unsigned n) {
 void multiply(const matrix_kind& kind, const row* a, const row* b, const row* c, float constant, row* d) {
   require_repeated(kind, a);
   require_repeated(kind, b);
-  std::array<std::array<double, most_inner>, most_rows> left;
-  std::array<std::array<double, most_rows>, most_inner> right;
+  std::array<std::array<double, max_inner>, max_rows> left;
+  std::array<std::array<double, max_rows>, max_inner> right;
   for (unsigned i = 0; i < kind.size; ++i) {
     for (unsigned k = 0; k < kind.inner; ++k) {
       left[i][k] = factor(kind, a, i, k);
@@ -72,7 +72,7 @@ void multiply(const matrix_kind& kind, const row* a, const row* b, const row* c,
   }
   for (unsigned m = 0; m < kind.size; ++m) {
     // Rounded once: the hardware's order of sums, and where it rounds, are not published.
-    std::array<double, most_rows> sums{};
+    std::array<double, max_rows> sums{};
     for (unsigned n = 0; n < kind.size; ++n) {
       const matrix_place at = place_of_sum(kind, m, n);
       sums[n] = c == nullptr ? constant : std::bit_cast<float>(c[at.index][at.lane]);

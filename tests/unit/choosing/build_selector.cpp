@@ -186,7 +186,7 @@ TEST_CASE("times are carried to a problem in proportion to the variants' costs")
 
   // What is known of the type and the device is put in, and variants whose cost is then the same share it.
   const auto alike = rules_with(coarse, "ceil_div(ceil_div(rows, 64), 2 * multiprocessors - 4)", fine, 4);
-  const bound_group& shared = alike->groups[0];
+  const indexed_group& shared = alike->groups[0];
   std::set<std::uint32_t> costs;
   for (const named_candidates& each : shared.named) costs.insert(each.cost);
   CHECK(costs.size() == 2);

@@ -452,7 +452,7 @@ TEST_CASE("costs of one, of a half and of a fault: only what is at least one is 
 
 TEST_CASE("a linear axis ends far out, on either side, and a logarithmic one begins at one") {
   using namespace switchyard;
-  bound_dimension along;
+  metric_dimension along;
   along.axis = 0;
   const auto place_along = [&](std::int64_t value) {
     const std::vector<std::int64_t> problem{value};
@@ -465,8 +465,8 @@ TEST_CASE("a linear axis ends far out, on either side, and a logarithmic one beg
   along.rule = {axis_metric::linear, 4};
   CHECK(place_along(10) == 2.5F);
   CHECK(place_along(-10) == -2.5F);
-  CHECK(place_along(std::int64_t{1} << 40) == bound_dimension::linear_end);
-  CHECK(place_along(-(std::int64_t{1} << 40)) == -bound_dimension::linear_end);
+  CHECK(place_along(std::int64_t{1} << 40) == metric_dimension::linear_end);
+  CHECK(place_along(-(std::int64_t{1} << 40)) == -metric_dimension::linear_end);
   CHECK(place_along(std::int64_t{1} << 29) == 0x1p27F);
   CHECK(place_along(-(std::int64_t{1} << 29)) == -0x1p27F);
   along.rule = {axis_metric::log, 2};

@@ -64,13 +64,13 @@ TEST_CASE("selection does not depend on the order of overlays' and tables' group
                                        {all.begin() + cut, all.end()},
                                        ""},
                                       warned);
-    const auto is_overlay = [&](const bound_group& group) {
+    const auto is_overlay = [&](const indexed_group& group) {
       const auto& from = rules->tables[group.origins.front().table];
       return std::find(all.begin(), all.begin() + cut, from) != all.begin() + cut;
     };
     for (std::size_t i = 1; i < rules->groups.size(); ++i) {
-      const bound_group& before = rules->groups[i - 1];
-      const bound_group& after = rules->groups[i];
+      const indexed_group& before = rules->groups[i - 1];
+      const indexed_group& after = rules->groups[i];
       REQUIRE(is_overlay(before) >= is_overlay(after));
       if (is_overlay(before) != is_overlay(after)) continue;
       REQUIRE(before.rank <= after.rank);

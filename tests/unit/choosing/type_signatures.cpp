@@ -11,7 +11,7 @@
 using namespace switchyard;
 
 TEST_CASE("problems are of one kind where no type tells them apart") {
-  problem_kinds kinds;
+  type_signatures kinds;
   CHECK(kinds.of(sample::problem({{"width", 1}})) == kinds.of(sample::problem({{"width", 2}})));
   kinds.add({{0, 2}, {3, 64}});
   kinds.add({{3, 128}});
@@ -32,7 +32,7 @@ TEST_CASE("a type holds for a kind exactly where it holds for the problems of it
   std::mt19937 random{seed};
   for (int round = 0; round < 200; ++round) {
     std::vector<std::vector<axis_value>> types;
-    problem_kinds kinds;
+    type_signatures kinds;
     for (int i = 0; i < 8; ++i) {
       std::vector<axis_value>& type = types.emplace_back();
       for (std::uint32_t axis = 0; axis < 5; ++axis) {
@@ -43,7 +43,7 @@ TEST_CASE("a type holds for a kind exactly where it holds for the problems of it
     for (int i = 0; i < 50; ++i) {
       std::vector<std::int64_t> problem(7);
       for (std::int64_t& value : problem) value = static_cast<std::int64_t>(random() % 8) - 3;
-      const problem_kind kind = kinds.of(problem);
+      const type_signature kind = kinds.of(problem);
       for (const std::vector<axis_value>& type : types) {
         bool holds = true;
         for (const axis_value& each : type) holds = holds && problem[each.axis] == each.value;

@@ -222,11 +222,10 @@ TEST_CASE("positions of rotary are rows of its tables", "[operators]") {
   CHECK(sequences({0, 5, 6}, 0) ==
         "cu_seqlens[1] is 5: sequence 0 has 5 tokens, but seqlen, the longest, is 4");
   const ints six{0, 4, 6};
-  CHECK_THAT(wrong<rotary>(rotary::in_place(q3, {}, {.cu_seqlens = of(six), .longest = indices::most_bound})),
+  CHECK_THAT(wrong<rotary>(rotary::in_place(q3, {}, {.cu_seqlens = of(six), .longest = indices::max_bound})),
              no_text());  // a bound
-  CHECK(
-      wrong<rotary>(rotary::in_place(q3, {}, {.cu_seqlens = of(six), .longest = indices::most_bound + 1})) ==
-      "seqlen, the longest sequence, is 16777217, but all have 6 tokens together");
+  CHECK(wrong<rotary>(rotary::in_place(q3, {}, {.cu_seqlens = of(six), .longest = indices::max_bound + 1})) ==
+        "seqlen, the longest sequence, is 16777217, but all have 6 tokens together");
   CHECK_THAT(sequences({0, 2, 6}, 13), has_text("offset is 13, and the sequence has 4 tokens"));
   CHECK_THAT(sequences({0, 2, 3}, 13, {0, 1, 2, 99, 99, 99}), no_text());  // of no sequence
   CHECK_THAT(sequences({0, 2, 4}, 13, {0, 1, 2, 99, 99, 99}), has_text("positions[3] is 99"));

@@ -37,9 +37,9 @@ layout_with_variant of_parameters(std::vector<parameter> parameters) {
 }
 
 template <class Value>
-Value in_image(const layout_with_variant& of, std::size_t offset) {
+Value in_block(const layout_with_variant& of, std::size_t offset) {
   Value out;
-  __builtin_memcpy(&out, reinterpret_cast<const std::byte*>(of->image.data()) + offset, sizeof out);
+  __builtin_memcpy(&out, reinterpret_cast<const std::byte*>(of->parameter_block.data()) + offset, sizeof out);
   return out;
 }
 
@@ -47,7 +47,7 @@ constexpr std::uintptr_t in_arguments = ~std::uintptr_t{0};
 
 }  // namespace laid_out
 
-TEST_CASE("arguments that a kernel takes as they are stay in place: there is no image") {
+TEST_CASE("arguments that a kernel takes as they are stay in place: there is no parameter block") {
   using namespace laid_out;
   for (std::size_t count = 0; count <= 9; ++count) {
     const auto made = of_parameters(std::vector<parameter>(count, argument("stride")));
@@ -59,8 +59,8 @@ TEST_CASE("arguments that a kernel takes as they are stay in place: there is no 
     for (std::size_t i = 0; i < made->offsets.size(); ++i)
       CHECK(made->offsets[i] == (i < count ? offset_of("stride") : 0));
     CHECK(made->masks.empty());
-    CHECK(made->image.empty());
-    CHECK(made->late.empty());
+    CHECK(made->parameter_block.empty());
+    CHECK(made->per_call.empty());
     CHECK(made->values.empty());
   }
 }
@@ -82,7 +82,7 @@ TEST_CASE("an integer that has an argument's bytes is passed in place, any other
   CHECK_FALSE(in_place("length", value_kind::i64));
 }
 
-TEST_CASE("parameters of an image lie at multiples of their alignment, one behind the other") {
+TEST_CASE("parameters of a parameter block lie at multiples of their alignment, one behind the other") {
   using namespace laid_out;
   const auto made =
       of_parameters({integer("7", value_kind::u8), argument("x"), integer("-5", value_kind::i16),
@@ -90,28 +90,28 @@ TEST_CASE("parameters of an image lie at multiples of their alignment, one behin
                      real("0.25", value_kind::f32), real("0.5", value_kind::f64)});
   CHECK(made->offsets == std::vector<std::uintptr_t>{0, offset_of("x"), 2, 8, 16, 20, 24, 0});
   CHECK(made->masks == std::vector<std::uintptr_t>{0, in_arguments, 0, 0, 0, 0, 0, in_arguments});
-  CHECK(made->image.size() == 1);
-  CHECK(in_image<std::uint8_t>(made, 0) == 7);
-  CHECK(in_image<std::int16_t>(made, 2) == -5);
-  CHECK(in_image<std::int64_t>(made, 8) == std::int64_t{1} << 40);
-  CHECK(in_image<std::int32_t>(made, 16) == 9);
-  CHECK(in_image<float>(made, 20) == 0.25F);
-  CHECK(in_image<double>(made, 24) == 0.5);
+  CHECK(made->parameter_block.size() == 1);
+  CHECK(in_block<std::uint8_t>(made, 0) == 7);
+  CHECK(in_block<std::int16_t>(made, 2) == -5);
+  CHECK(in_block<std::int64_t>(made, 8) == std::int64_t{1} << 40);
+  CHECK(in_block<std::int32_t>(made, 16) == 9);
+  CHECK(in_block<float>(made, 20) == 0.25F);
+  CHECK(in_block<double>(made, 24) == 0.5);
   CHECK(made->values.empty());
-  CHECK(made->late.empty());
+  CHECK(made->per_call.empty());
 }
 
-TEST_CASE("an image has as many lines of 64 bytes as its parameters need") {
+TEST_CASE("a parameter block has as many lines of 64 bytes as its parameters need") {
   using namespace laid_out;
   const auto lines = [](std::size_t count, value_kind kind) {
-    return of_parameters(std::vector<parameter>(count, integer("1", kind)))->image.size();
+    return of_parameters(std::vector<parameter>(count, integer("1", kind)))->parameter_block.size();
   };
   CHECK(lines(1, value_kind::u8) == 1);
   CHECK(lines(64, value_kind::u8) == 1);
   CHECK(lines(65, value_kind::u8) == 2);
   CHECK(lines(8, value_kind::i64) == 1);
   CHECK(lines(9, value_kind::i64) == 2);
-  CHECK(of_parameters({zeros(128), integer("1", value_kind::u8)})->image.size() == 3);
+  CHECK(of_parameters({zeros(128), integer("1", value_kind::u8)})->parameter_block.size() == 3);
 }
 
 TEST_CASE("members of a struct lie behind each other, and what follows behind the whole struct") {
@@ -122,17 +122,17 @@ TEST_CASE("members of a struct lie behind each other, and what follows behind th
                  24, 8),
        integer("4", value_kind::u8)});
   CHECK(made->offsets == std::vector<std::uintptr_t>{0, 8, 32, 0});
-  CHECK(in_image<std::uint8_t>(made, 8) == 2);
-  CHECK(in_image<std::int32_t>(made, 12) == 3);
-  CHECK(in_image<std::uint8_t>(made, 32) == 4);
-  REQUIRE(made->late.size() == 2);
-  CHECK(made->late[0].from == late_value::source::field);
-  CHECK(made->late[0].offset == 16);
-  CHECK(made->late[0].index == field("scale"));
-  CHECK(made->late[0].kind == value_kind::f32);
-  CHECK(made->late[1].from == late_value::source::workspace);
-  CHECK(made->late[1].offset == 24);
-  CHECK(made->late[1].index == 1);
+  CHECK(in_block<std::uint8_t>(made, 8) == 2);
+  CHECK(in_block<std::int32_t>(made, 12) == 3);
+  CHECK(in_block<std::uint8_t>(made, 32) == 4);
+  REQUIRE(made->per_call.size() == 2);
+  CHECK(made->per_call[0].from == per_call_value::source::field);
+  CHECK(made->per_call[0].offset == 16);
+  CHECK(made->per_call[0].index == field("scale"));
+  CHECK(made->per_call[0].kind == value_kind::f32);
+  CHECK(made->per_call[1].from == per_call_value::source::workspace);
+  CHECK(made->per_call[1].offset == 24);
+  CHECK(made->per_call[1].index == 1);
   CHECK(made->values.empty());
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("values are told apart by when they are known: always, with the proble
                      integer("length + width", value_kind::i32), integer("stride / 2", value_kind::i64),
                      real("length * 0.5", value_kind::f32), real("scale * 2.0", value_kind::f64),
                      integer("width * 100", value_kind::u8)});
-  CHECK(in_image<std::int32_t>(made, 0) == 32);
+  CHECK(in_block<std::int32_t>(made, 0) == 32);
   REQUIRE(made->values.size() == 4);
   CHECK(made->values[0].axis == 1);
   CHECK(made->values[0].offset == 4);
@@ -152,19 +152,19 @@ TEST_CASE("values are told apart by when they are known: always, with the proble
   CHECK(made->values[1].axis == no_index);
   CHECK(made->values[2].is_real);
   CHECK(made->values[3].kind == value_kind::u8);  // 6400 does not fit: an error of each problem
-  REQUIRE(made->late.size() == 2);
-  CHECK(made->late[0].from == late_value::source::integer);
-  CHECK(made->late[1].from == late_value::source::real);
-  CHECK(made->late[1].value == &made.of->launches[0].parameters[5].value);
+  REQUIRE(made->per_call.size() == 2);
+  CHECK(made->per_call[0].from == per_call_value::source::integer);
+  CHECK(made->per_call[1].from == per_call_value::source::real);
+  CHECK(made->per_call[1].value == &made.of->launches[0].parameters[5].value);
 }
 
-TEST_CASE("images are the same where every constant and every value is") {
+TEST_CASE("parameter blocks are the same where every constant and every value is") {
   using namespace laid_out;
   const auto same = [](const std::vector<parameter>& a, const std::vector<parameter>& b) {
     const auto first = of_parameters(a);
     const auto second = of_parameters(b);
-    CHECK(detail::have_same_image(*first.layout, *first.layout));
-    return detail::have_same_image(*first.layout, *second.layout);
+    CHECK(detail::have_same_block(*first.layout, *first.layout));
+    return detail::have_same_block(*first.layout, *second.layout);
   };
   const auto i64 = [](const std::string& text) { return integer(text, value_kind::i64); };
   CHECK(same({i64("stride + 1")}, {i64("stride + 1")}));
@@ -185,18 +185,18 @@ TEST_CASE("images are the same where every constant and every value is") {
   const auto map_inside = [] { return structure({map("x", "length", "2 * stride")}, 128, 64); };
   const auto with_map = of_parameters({map_inside()});
   const auto again = of_parameters({map_inside()});
-  CHECK_FALSE(detail::have_same_image(*with_map.layout, *again.layout));
+  CHECK_FALSE(detail::have_same_block(*with_map.layout, *again.layout));
   const auto lines = [&](std::uint32_t count) {
     return std::vector<parameter>{zeros(64 * count - 8), i64("stride + 1")};
   };
   CHECK(same(lines(3), lines(3)));
   const auto most = of_parameters(lines(64));
-  CHECK(detail::have_same_image(*most.layout, *most.layout));
+  CHECK(detail::have_same_block(*most.layout, *most.layout));
   const auto large = of_parameters(lines(65));
-  CHECK_FALSE(detail::have_same_image(*large.layout, *large.layout));
+  CHECK_FALSE(detail::have_same_block(*large.layout, *large.layout));
 }
 
-TEST_CASE("late programs are told by the axes that late integers read beside the variant's type") {
+TEST_CASE("per-call programs are told by the axes that per-call integers read beside the variant's type") {
   using namespace laid_out;
   const auto axes = [](std::vector<parameter> parameters) {
     const auto made = of_parameters(std::move(parameters));
@@ -253,15 +253,15 @@ TEST_CASE("a block is known before the problem where it is constant for the type
   CHECK(with([](launch& each) { each.grid[0] = parse("length"); })->is_block_known);
 }
 
-TEST_CASE("a grid is late where any of its extents reads an argument") {
+TEST_CASE("a grid is per-call where any of its extents reads an argument") {
   using namespace laid_out;
   for (std::size_t i = 0; i < 3; ++i) {
     launch each = kernel({});
-    CHECK_FALSE(layout_with_variant { each } -> has_late_grid);
+    CHECK_FALSE(layout_with_variant { each } -> has_per_call_grid);
     each.grid[i] = parse("length");
-    CHECK_FALSE(layout_with_variant { each } -> has_late_grid);
+    CHECK_FALSE(layout_with_variant { each } -> has_per_call_grid);
     each.grid[i] = parse("rows");
-    CHECK(layout_with_variant { each } -> has_late_grid);
+    CHECK(layout_with_variant { each } -> has_per_call_grid);
   }
 }
 
@@ -272,9 +272,9 @@ TEST_CASE("tensor maps are numbered, and only those that are parameters have one
   REQUIRE(made->maps.size() == 2);
   CHECK(made->map_parameters == std::vector<std::size_t>{1, no_parameter});
   CHECK(made->maps[0] == &made.of->launches[0].parameters[1].map.front());
-  REQUIRE(made->late.size() == 1);
-  CHECK(made->late[0].from == late_value::source::tensor_map);
-  CHECK(made->late[0].index == 1);
+  REQUIRE(made->per_call.size() == 1);
+  CHECK(made->per_call[0].from == per_call_value::source::tensor_map);
+  CHECK(made->per_call[0].index == 1);
 }
 
 namespace laid_out {
@@ -321,32 +321,32 @@ TEST_CASE("kept maps are told by the bytes of all arguments that they read, and 
   const auto behind = of_parameters({map("z", "stride", "step * 64")});  // z comes behind stride
   CHECK(bytes_of(behind->map_key) == all_of({"z", "stride", "step"}));
   CHECK(behind->map_key.masks.size() == 1);
-  CHECK(of_parameters({map("x", "rows", "256")})->image_key.is_empty());  // nothing else is late
+  CHECK(of_parameters({map("x", "rows", "256")})->block_key.is_empty());  // nothing else is per-call
 }
 
-TEST_CASE("kept images are told by the arguments of maps, late values and late grids") {
+TEST_CASE("kept parameter blocks are told by the arguments of maps, per-call values and per-call grids") {
   using namespace laid_out;
-  const auto late = of_parameters({integer("step + count", value_kind::i64), argument("y")});
-  CHECK(bytes_of(late->image_key) == all_of({"step", "count"}));
-  CHECK(late->map_key.is_empty());
-  CHECK_FALSE(late->has_workspace);
+  const auto per_call = of_parameters({integer("step + count", value_kind::i64), argument("y")});
+  CHECK(bytes_of(per_call->block_key) == all_of({"step", "count"}));
+  CHECK(per_call->map_key.is_empty());
+  CHECK_FALSE(per_call->has_workspace);
   const auto mapped = of_parameters({map("x", "rows", "256"), structure({argument("y"), buffer(0)}, 16, 8)});
-  CHECK(bytes_of(mapped->image_key) == all_of({"x", "rows", "y"}));
+  CHECK(bytes_of(mapped->block_key) == all_of({"x", "rows", "y"}));
   CHECK(bytes_of(mapped->map_key) == all_of({"x", "rows"}));
   CHECK(mapped->has_workspace);
-  // An image with addresses and no maps is made as fast as it is found. One that only asks whether there is
-  // an address is not.
+  // A parameter block with addresses and no maps is made as fast as it is found. One that only asks whether
+  // there is an address is not.
   CHECK(of_parameters({structure({argument("y"), integer("step + 1", value_kind::i64)}, 16, 8)})
-            ->image_key.is_empty());
-  CHECK(bytes_of(of_parameters({integer("step + (y != 0)", value_kind::i64)})->image_key) ==
+            ->block_key.is_empty());
+  CHECK(bytes_of(of_parameters({integer("step + (y != 0)", value_kind::i64)})->block_key) ==
         all_of({"step", "y"}));
   launch each = kernel({integer("length", value_kind::i32)});
   each.grid[0] = parse("count");
   const layout_with_variant with_grid{each};
-  CHECK(bytes_of(with_grid->image_key) == all_of({"count"}));
+  CHECK(bytes_of(with_grid->block_key) == all_of({"count"}));
   each.parameters = {argument("y")};
   const layout_with_variant in_place{each};
-  CHECK(in_place->image_key.is_empty());  // there is no image
+  CHECK(in_place->block_key.is_empty());  // there is no parameter block
 }
 
 TEST_CASE("nothing is kept where the arguments are less than one part of a key") {

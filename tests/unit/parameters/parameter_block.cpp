@@ -11,7 +11,7 @@ using namespace switchyard;
 
 namespace stored {
 
-/// How many bytes of an image of 0xcd a store has changed, and the number that they are.
+/// How many bytes of a parameter block of 0xcd a store has changed, and the number that they are.
 struct written {
   std::size_t bytes;
   std::uint64_t bits;
@@ -19,12 +19,12 @@ struct written {
 
 template <class Store>
 written by(const Store& store) {
-  std::array<unsigned char, 12> image;
-  image.fill(0xcd);
-  store(reinterpret_cast<std::byte*>(image.data()));
-  written out{image.size(), 0};
-  while (out.bytes > 0 && image[out.bytes - 1] == 0xcd) --out.bytes;
-  __builtin_memcpy(&out.bits, image.data(), out.bytes < 8 ? out.bytes : 8);
+  std::array<unsigned char, 12> parameter_block;
+  parameter_block.fill(0xcd);
+  store(reinterpret_cast<std::byte*>(parameter_block.data()));
+  written out{parameter_block.size(), 0};
+  while (out.bytes > 0 && parameter_block[out.bytes - 1] == 0xcd) --out.bytes;
+  __builtin_memcpy(&out.bits, parameter_block.data(), out.bytes < 8 ? out.bytes : 8);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Kept images: found for the arguments that they were made for, and bounded in number.
+// Kept parameter blocks: found for the arguments that they were made for, and bounded in number.
 #include <array>
 #include <catch.hpp>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 using namespace switchyard;
 
-namespace kept_images {
+namespace kept_blocks {
 
 constexpr std::uint64_t all = ~std::uint64_t{0};
 
@@ -33,7 +33,7 @@ argument_key long_key(std::size_t parts) {
   out.masks.assign(parts, {all, all, all, all});
   out.others = parts - 1;
   out.last = 32 * (parts - 1);
-  if (parts > argument_key::most_hashed) out.hashed = 1;
+  if (parts > argument_key::max_hashed) out.hashed = 1;
   return out;
 }
 
@@ -45,7 +45,7 @@ class launch_of_key {
  public:
   explicit launch_of_key(std::uint64_t owner, argument_key key = small_key())
       : owner_{owner}, key_{std::move(key)} {}
-  [[nodiscard]] image_query query(const arguments& call, const void* workspace = nullptr) const {
+  [[nodiscard]] block_query query(const arguments& call, const void* workspace = nullptr) const {
     return {owner_, &key_, reinterpret_cast<const std::byte*>(call.words.data()), workspace};
   }
 
@@ -54,29 +54,29 @@ class launch_of_key {
   argument_key key_;
 };
 
-const kept_image* find(const image_cache& in, const image_query& of) {
-  return in.find(image_cache::hash(of), of);
+const kept_block* find(const parameter_block_cache& in, const block_query& of) {
+  return in.find(parameter_block_cache::hash(of), of);
 }
 
-image_line line_of(unsigned char byte) {
-  image_line out;
+parameter_line line_of(unsigned char byte) {
+  parameter_line out;
   out.bytes.fill(std::byte{byte});
   return out;
 }
 
 /// What had to make room is freed.
-std::unique_ptr<kept_image> insert(image_cache& into, std::uint64_t hash, const image_query& of) {
-  return std::unique_ptr<kept_image>{into.insert(hash, image_cache::make(of, {}, {}, {}))};
+std::unique_ptr<kept_block> insert(parameter_block_cache& into, std::uint64_t hash, const block_query& of) {
+  return std::unique_ptr<kept_block>{into.insert(hash, parameter_block_cache::make(of, {}, {}, {}))};
 }
-std::unique_ptr<kept_image> insert(image_cache& into, const image_query& of) {
-  return insert(into, image_cache::hash(of), of);
+std::unique_ptr<kept_block> insert(parameter_block_cache& into, const block_query& of) {
+  return insert(into, parameter_block_cache::hash(of), of);
 }
 
-}  // namespace kept_images
+}  // namespace kept_blocks
 
-TEST_CASE("a kept image is found by all that it depends on, and by its launch") {
-  using namespace kept_images;
-  const auto cache = std::make_unique<image_cache>();
+TEST_CASE("a kept parameter block is found by all that it depends on, and by its launch") {
+  using namespace kept_blocks;
+  const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{7};
   const launch_of_key other{8};
   const arguments call{{0x7000, 64, 3, 0x5'0000'0002, 0, 0, 9}};
@@ -88,8 +88,8 @@ TEST_CASE("a kept image is found by all that it depends on, and by its launch") 
         nullptr);  // not in the key
   CHECK(find(*cache, mine.query({{0x7000, 64, 3, 0x6'0000'0002, 0, 0, 9}})) != nullptr);
   // With the hash made the same only the rest can tell.
-  const std::uint64_t hash = image_cache::hash(mine.query(call));
-  const auto found = [&](const image_query& of) { return cache->find(hash, of) != nullptr; };
+  const std::uint64_t hash = parameter_block_cache::hash(mine.query(call));
+  const auto found = [&](const block_query& of) { return cache->find(hash, of) != nullptr; };
   CHECK(found(mine.query(call)));
   CHECK_FALSE(found(other.query(call)));
   CHECK_FALSE(found(mine.query(call, &call)));  // another workspace
@@ -99,29 +99,30 @@ TEST_CASE("a kept image is found by all that it depends on, and by its launch") 
   CHECK_FALSE(found(mine.query({{0x7000, 64, 3, 2, 0, 0, 8}})));
 }
 
-TEST_CASE("an entry has its image and its maps, one behind the other, and its grid") {
-  using namespace kept_images;
+TEST_CASE("an entry has its parameter block and its maps, one behind the other, and its grid") {
+  using namespace kept_blocks;
   const launch_of_key mine{3};
   const arguments call{{1, 2, 3, 4}};
-  const std::array<image_line, 3> image{line_of(1), line_of(2), line_of(3)};
-  const std::array<image_line, 2> maps{line_of(4), line_of(5)};
-  const auto made = image_cache::make(mine.query(call, &call), image, maps, dim3{7, 8, 9});
+  const std::array<parameter_line, 3> parameter_block{line_of(1), line_of(2), line_of(3)};
+  const std::array<parameter_line, 2> maps{line_of(4), line_of(5)};
+  const auto made =
+      parameter_block_cache::make(mine.query(call, &call), parameter_block, maps, dim3{7, 8, 9});
   CHECK(made->owner == 3);
   CHECK(made->workspace == &call);
   CHECK(made->grid == dim3{7, 8, 9});
-  CHECK(made->maps == made->image + 3);
-  for (std::size_t i = 0; i < 5; ++i) CHECK(made->image[i].bytes[63] == std::byte(i + 1));
+  CHECK(made->maps == made->parameter_block + 3);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(made->parameter_block[i].bytes[63] == std::byte(i + 1));
 }
 
 TEST_CASE("every word of a key counts, however many parts it has") {
-  using namespace kept_images;
+  using namespace kept_blocks;
   std::mt19937_64 random{switchyard::test::seed_or(11)};
   for (const std::size_t parts : {1U, 2U, 4U, 5U, 16U, 17U, 18U, 20U}) {
-    const auto cache = std::make_unique<image_cache>();
+    const auto cache = std::make_unique<parameter_block_cache>();
     const launch_of_key mine{1, long_key(parts)};
     arguments call;
     for (std::uint64_t& each : call.words) each = random();
-    const std::uint64_t hash = image_cache::hash(mine.query(call));
+    const std::uint64_t hash = parameter_block_cache::hash(mine.query(call));
     REQUIRE(insert(*cache, mine.query(call)) == nullptr);
     for (std::size_t word = 0; word < call.words.size(); ++word) {
       arguments changed = call;
@@ -133,13 +134,13 @@ TEST_CASE("every word of a key counts, however many parts it has") {
 }
 
 TEST_CASE("a set keeps four entries, and a fifth displaces one that it returns, each in turn") {
-  using namespace kept_images;
-  const auto cache = std::make_unique<image_cache>();
+  using namespace kept_blocks;
+  const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{1};
   constexpr std::uint64_t hash = 0xab00'0000'0000'0000;
   std::vector<arguments> calls;
   for (std::uint64_t i = 0; i < 10; ++i) calls.push_back({{i}});
-  for (std::size_t i = 0; i < image_cache::ways; ++i)
+  for (std::size_t i = 0; i < parameter_block_cache::ways; ++i)
     CHECK(insert(*cache, hash, mine.query(calls[i])) == nullptr);
   const auto is_kept = [&](std::size_t i) { return cache->find(hash, mine.query(calls[i])) != nullptr; };
   std::size_t kept = 4;
@@ -148,7 +149,7 @@ TEST_CASE("a set keeps four entries, and a fifth displaces one that it returns, 
     CHECK(is_kept(i));
     kept = 0;
     for (std::size_t earlier = 0; earlier <= i; ++earlier) kept += is_kept(earlier) ? 1U : 0U;
-    CHECK(kept == image_cache::ways);
+    CHECK(kept == parameter_block_cache::ways);
   }
   for (std::size_t i = 0; i < 8; ++i) CHECK(is_kept(i) == (i >= 4));
   // Another set has room of its own.
@@ -156,8 +157,8 @@ TEST_CASE("a set keeps four entries, and a fifth displaces one that it returns, 
 }
 
 TEST_CASE("arguments were seen before from their second time on, whatever differs in their key") {
-  using namespace kept_images;
-  const auto cache = std::make_unique<image_cache>();
+  using namespace kept_blocks;
+  const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{1};
   std::vector<arguments> calls;
   for (std::uint64_t i = 0; i < 20; ++i) {
@@ -167,23 +168,24 @@ TEST_CASE("arguments were seen before from their second time on, whatever differ
     calls.push_back({{0x1000, 1, 0, 1, 0, 0, 1 + i}});
   }
   const auto seen = [&](const arguments& call) {
-    const image_query query = mine.query(call);
-    return cache->seen_before(image_cache::hash(query), query);
+    const block_query query = mine.query(call);
+    return cache->seen_before(parameter_block_cache::hash(query), query);
   };
   for (const arguments& each : calls) CHECK_FALSE(seen(each));
   for (const arguments& each : calls) CHECK(seen(each));
 }
 
 TEST_CASE("what was seen long ago is forgotten") {
-  using namespace kept_images;
-  const auto cache = std::make_unique<image_cache>();
+  using namespace kept_blocks;
+  const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{1};
   const auto seen = [&](std::uint64_t number) {
     const arguments call{{number}};
-    const image_query query = mine.query(call);
-    return cache->seen_before(image_cache::hash(query), query);
+    const block_query query = mine.query(call);
+    return cache->seen_before(parameter_block_cache::hash(query), query);
   };
-  constexpr std::uint64_t room = (std::uint64_t{1} << image_cache::seen_bits) * image_cache::ways;
+  constexpr std::uint64_t room =
+      (std::uint64_t{1} << parameter_block_cache::seen_bits) * parameter_block_cache::ways;
   CHECK_FALSE(seen(0));
   for (std::uint64_t i = 1; i < 8 * room; ++i) (void)seen(i * 256);
   CHECK_FALSE(seen(0));
@@ -192,13 +194,13 @@ TEST_CASE("what was seen long ago is forgotten") {
 }
 
 TEST_CASE("calls with different pointers spread over the sets") {
-  using namespace kept_images;
+  using namespace kept_blocks;
   for (const std::size_t parts : {2U, 13U}) {
     const launch_of_key mine{1, parts == 2 ? small_key() : long_key(parts)};
     std::set<std::uint64_t> sets;
     for (std::uint64_t i = 0; i < 200; ++i) {
       const arguments call{{0x7f00'0000'0000 + i * 4096, 64, 0, 0}};
-      sets.insert(image_cache::hash(mine.query(call)) >> (64 - image_cache::set_bits));
+      sets.insert(parameter_block_cache::hash(mine.query(call)) >> (64 - parameter_block_cache::set_bits));
     }
     CHECK(sets.size() > 80);
   }

@@ -1,5 +1,6 @@
-// Which form each late value takes. That all forms give what the interpreter gives is tested in
-// late_program.cpp; here it is that the interpreter is left out where it can be, and asked where it must be.
+// Which form each per-call value takes. That all forms give what the interpreter gives is tested in
+// per_call_program.cpp; here it is that the interpreter is left out where it can be, and asked where it must
+// be.
 #include <array>
 #include <catch.hpp>
 #include <cstddef>
@@ -19,10 +20,10 @@
 
 using namespace switchyard;
 
-namespace late_forms {
+namespace per_call_forms {
 
 struct call {
-  static constexpr std::string_view name = "late_forms";
+  static constexpr std::string_view name = "per_call_forms";
   struct arguments {
     std::int64_t w0 = 0, w1 = 0, w2 = 0, w3 = 0, w4 = 0, w5 = 0, w6 = 0, w7 = 0;
     std::int64_t w8 = 0, w9 = 0, w10 = 0;
@@ -45,8 +46,8 @@ struct call {
       switchyard::axes(switchyard::type_axis<&arguments::x>(), switchyard::size_axis<&arguments::y>());
 };
 
-using action = late_step::action;
-using from = late_value::source;
+using action = per_call_step::action;
+using from = per_call_value::source;
 
 std::span<const field_description> call_fields() {
   return describe<call>().fields;
@@ -77,31 +78,31 @@ class values {
  public:
   values& add(const std::string& text, value_kind kind, std::uint32_t to) {
     expressions_.push_back(std::make_shared<const expression>(parse(text)));
-    late_.push_back({from::integer, kind, to, 0, expressions_.back().get()});
+    per_call_.push_back({from::integer, kind, to, 0, expressions_.back().get()});
     return *this;
   }
   values& add_field(std::string_view name, std::uint32_t to) {
-    late_.push_back({from::field, call_fields()[field(name)].kind, to, field(name), nullptr});
+    per_call_.push_back({from::field, call_fields()[field(name)].kind, to, field(name), nullptr});
     return *this;
   }
   values& add_buffer(std::uint32_t buffer, std::uint32_t to) {
-    late_.push_back({from::workspace, value_kind::pointer, to, buffer, nullptr});
+    per_call_.push_back({from::workspace, value_kind::pointer, to, buffer, nullptr});
     return *this;
   }
 
   /// With x = 3.
-  [[nodiscard]] std::unique_ptr<late_program> compile() const {
+  [[nodiscard]] std::unique_ptr<per_call_program> compile() const {
     const std::array<axis_value, 1> axes{axis_value{0, 3}};
-    return detail::late_compiler{late_, call_fields()}.compile(axes, 1, {});
+    return detail::per_call_compiler{per_call_, call_fields()}.compile(axes, 1, {});
   }
 
  private:
   std::vector<std::shared_ptr<const expression>> expressions_;
-  std::vector<late_value> late_;
+  std::vector<per_call_value> per_call_;
 };
 
 /// The one step of an expression.
-late_step step_of(const std::string& text, value_kind kind) {
+per_call_step step_of(const std::string& text, value_kind kind) {
   const auto program = values{}.add(text, kind, 16).compile();
   INFO(text);
   REQUIRE(program->steps.size() == 1);
@@ -117,10 +118,10 @@ values with_moves() {
   return out;
 }
 
-}  // namespace late_forms
+}  // namespace per_call_forms
 
 TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its sign") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   struct sample {
     const char* argument;
     value_kind kind;
@@ -140,7 +141,7 @@ TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its s
            {"d", value_kind::i64, action::interpret}}) {
     INFO(each.argument << " as kind " << static_cast<int>(each.kind));
     for (const char* const divided : {"", " / 1", " * 1"}) {
-      const late_step step = step_of(std::string{each.argument} + divided, each.kind);
+      const per_call_step step = step_of(std::string{each.argument} + divided, each.kind);
       CHECK(step.does == each.does);
       if (each.does == action::interpret) continue;
       CHECK(step.from == offset_of(each.argument));
@@ -152,7 +153,7 @@ TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its s
 }
 
 TEST_CASE("what the type leaves of an expression may read no argument") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   for (const char* const text : {"x != 0 ? y : w0", "x != 0 ? y / 8 : w0", "x != 0 ? min(y, 7) : w0"}) {
     INFO(text);
     CHECK(step_of(text, value_kind::i64).does == action::interpret);
@@ -160,9 +161,9 @@ TEST_CASE("what the type leaves of an expression may read no argument") {
 }
 
 TEST_CASE("a 64-bit argument over a power of two is a shift, another quotient is not") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   const auto shifts = [](const std::string& text, value_kind kind = value_kind::i64) {
-    const late_step step = step_of(text, kind);
+    const per_call_step step = step_of(text, kind);
     if (step.does != action::shift) return -1;
     CHECK(step.count == 1);
     return static_cast<int>(step.shift);
@@ -189,8 +190,8 @@ TEST_CASE("a 64-bit argument over a power of two is a shift, another quotient is
 }
 
 TEST_CASE("the minimum of an argument and a constant is a step, with the argument's own kind") {
-  using namespace late_forms;
-  const late_step wide = step_of("min(w2, 77)", value_kind::i32);
+  using namespace per_call_forms;
+  const per_call_step wide = step_of("min(w2, 77)", value_kind::i32);
   CHECK(wide.does == action::minimum);
   CHECK(wide.operand == 77);
   CHECK(wide.loaded == value_kind::i64);
@@ -205,8 +206,8 @@ TEST_CASE("the minimum of an argument and a constant is a step, with the argumen
 }
 
 TEST_CASE("a limit that negative arguments do not have is a step; what only looks like it is not") {
-  using namespace late_forms;
-  const late_step limit = step_of("n < 0 ? 9 : min(n, 9)", value_kind::i32);
+  using namespace per_call_forms;
+  const per_call_step limit = step_of("n < 0 ? 9 : min(n, 9)", value_kind::i32);
   CHECK(limit.does == action::limit);
   CHECK(limit.operand == 9);
   CHECK(limit.loaded == value_kind::i32);
@@ -224,7 +225,7 @@ TEST_CASE("a limit that negative arguments do not have is a step; what only look
 }
 
 TEST_CASE("flags of 64-bit arguments that are not zero are one step") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   struct term {
     const char* argument;
     std::int64_t weight;
@@ -233,7 +234,7 @@ TEST_CASE("flags of 64-bit arguments that are not zero are one step") {
     INFO(text);
     const auto program = values{}.add(text, value_kind::i32, 16).compile();
     REQUIRE(program->steps.size() == 1);
-    const late_step& step = program->steps[0];
+    const per_call_step& step = program->steps[0];
     REQUIRE(step.does == action::flags);
     CHECK(step.operand == sum);
     CHECK(step.count == terms.size());
@@ -288,7 +289,7 @@ TEST_CASE("flags of 64-bit arguments that are not zero are one step") {
 }
 
 TEST_CASE("terms of several flags stand one behind the other") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   const auto program = values{}
                            .add("(w0 != 0) + 2 * (w1 != 0)", value_kind::i32, 0)
                            .add("4 * (w2 != 0)", value_kind::i32, 8)
@@ -304,7 +305,7 @@ TEST_CASE("terms of several flags stand one behind the other") {
 }
 
 TEST_CASE("what axes decide is written when the plan is made, where it fits") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   const auto program = values{}
                            .add("x != 0 ? x * 100 : w0", value_kind::i32, 4)
                            .add("x != 0 ? x * 100 : w0", value_kind::u8, 8)
@@ -323,15 +324,15 @@ TEST_CASE("what axes decide is written when the plan is made, where it fits") {
 }
 
 TEST_CASE("a program is told by the values of the axes that are read, the last of those known") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   const std::array<axis_value, 3> axes{axis_value{0, 3}, axis_value{1, 70}, axis_value{0, 5}};
-  CHECK(detail::late_compiler{{}, call_fields()}.compile(axes, 2, {})->axes ==
+  CHECK(detail::per_call_compiler{{}, call_fields()}.compile(axes, 2, {})->axes ==
         std::vector<std::int64_t>{70, 5});
-  CHECK(detail::late_compiler{{}, call_fields()}.compile(axes, 0, {})->axes.empty());
+  CHECK(detail::per_call_compiler{{}, call_fields()}.compile(axes, 0, {})->axes.empty());
 }
 
-TEST_CASE("only neighbours in the arguments and in the image become one step") {
-  using namespace late_forms;
+TEST_CASE("only neighbours in the arguments and in the parameter block become one step") {
+  using namespace per_call_forms;
   const auto steps = [](const values& of) { return of.compile()->steps.size(); };
   CHECK(steps(values{}.add_field("w0", 0).add_field("w1", 8)) == 1);
   CHECK(steps(values{}.add_field("w0", 0).add_field("w1", 16)) == 2);
@@ -359,7 +360,7 @@ TEST_CASE("only neighbours in the arguments and in the image become one step") {
 }
 
 TEST_CASE("moves replace steps where there are three of them or more") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   for (const std::uint32_t count : {2U, 3U}) {
     values some;
     for (std::uint32_t i = 0; i < count; ++i) some.add_field("w" + std::to_string(i), 16 * i);
@@ -379,14 +380,14 @@ TEST_CASE("moves replace steps where there are three of them or more") {
 }
 
 TEST_CASE("a long copy becomes the longest moves that it has room for") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   values all;
   for (std::uint32_t i = 0; i < 11; ++i) all.add_field("w" + std::to_string(i), 8 * i);  // 88 bytes
   all.add_field("n", 96);
   // These are no neighbours.
   for (std::uint32_t i = 0; i < 5; ++i) all.add_field("p", 200 + 16 * i);
   const auto program = all.compile();
-  const late_moves& moves = program->moves;
+  const per_call_moves& moves = program->moves;
   CHECK(moves.ends == std::array<std::uint32_t, 6>{1, 2, 8, 9, 9, 9});
   REQUIRE(moves.all.size() == 9);
   CHECK(moves.all[0].from == offset_of("w0"));
@@ -400,7 +401,7 @@ TEST_CASE("a long copy becomes the longest moves that it has room for") {
 }
 
 TEST_CASE("narrow and short values that a move cannot have stay steps") {
-  using namespace late_forms;
+  using namespace per_call_forms;
   const auto steps_left = [](const std::string& text, value_kind kind) {
     const auto program = with_moves().add(text, kind, 16).compile();
     CHECK(program->moves.all.size() >= 11);
@@ -427,8 +428,8 @@ TEST_CASE("narrow and short values that a move cannot have stay steps") {
 }
 
 TEST_CASE("an expression is an argument alone where it is divided or multiplied by nothing but 1") {
-  using namespace late_forms;
-  const auto alone = [](const char* text) { return detail::late_compiler::field_alone(parse(text)); };
+  using namespace per_call_forms;
+  const auto alone = [](const char* text) { return detail::per_call_compiler::field_alone(parse(text)); };
   CHECK(alone("w3") == field("w3"));
   CHECK(alone("w3 / 1") == field("w3"));
   CHECK(alone("w3 * 1 / 1") == field("w3"));
@@ -437,10 +438,10 @@ TEST_CASE("an expression is an argument alone where it is divided or multiplied 
     INFO(text);
     CHECK(alone(text) == no_index);
   }
-  CHECK(detail::late_compiler::axis_alone(parse("y")) == 1);
-  CHECK(detail::late_compiler::axis_alone(parse("x")) == 0);
+  CHECK(detail::per_call_compiler::axis_alone(parse("y")) == 1);
+  CHECK(detail::per_call_compiler::axis_alone(parse("x")) == 0);
   for (const char* const text : {"y + 1", "w3", "5", "y * x"}) {
     INFO(text);
-    CHECK(detail::late_compiler::axis_alone(parse(text)) == no_index);
+    CHECK(detail::per_call_compiler::axis_alone(parse(text)) == no_index);
   }
 }

@@ -21,8 +21,8 @@ using namespace switchyard;
 
 namespace {
 
-struct late_operator {
-  static constexpr std::string_view name = "late";
+struct per_call_operator {
+  static constexpr std::string_view name = "per_call";
   struct arguments {
     std::int64_t a = 0, b = 0, c = 0;
     const void *p = nullptr, *q = nullptr;
@@ -43,9 +43,9 @@ struct late_operator {
 constexpr std::array all_kinds{value_kind::i64, value_kind::i32, value_kind::u64,
                                value_kind::u32, value_kind::i16, value_kind::u8};
 
-scope late_names() {
+scope per_call_names() {
   scope out;
-  const auto& op = describe<late_operator>();
+  const auto& op = describe<per_call_operator>();
   for (std::uint32_t i = 0; i < op.fields.size(); ++i)
     out.add(op.fields[i].name, {symbol::source::field, i, 0, 0, false});
   for (std::uint32_t i = 0; i < op.axes.size(); ++i)
@@ -78,8 +78,8 @@ std::int64_t draw_edge(std::mt19937_64& random, Number /*kind*/) {
   return random() % 4 == 0 ? static_cast<std::int64_t>(random()) : edges[random() % edges.size()];
 }
 
-late_operator::arguments draw_arguments(std::mt19937_64& random) {
-  late_operator::arguments out;
+per_call_operator::arguments draw_arguments(std::mt19937_64& random) {
+  per_call_operator::arguments out;
   out.a = draw_edge(random, std::int64_t{});
   out.b = draw_edge(random, std::int64_t{});
   out.c = draw_edge(random, std::int64_t{});
@@ -135,30 +135,31 @@ std::optional<std::int64_t> interpreted(const expression& value, value_kind kind
   return out.value;
 }
 
-/// Fills an image by a late program; a value that fails is left out, and counted.
-struct filled_image {
+/// Fills a parameter block by a per-call program; a value that fails is left out, and counted.
+struct filled_block {
   std::array<std::byte, 512> bytes;
   std::vector<bool> failed;
   std::size_t interpreted_steps = 0;
 };
 
-filled_image run_program(const std::vector<late_value>& late, const late_operator::arguments& call) {
-  const auto& op = describe<late_operator>();
-  const auto problem = make_problem<late_operator>(call);
+filled_block run_program(const std::vector<per_call_value>& per_call,
+                         const per_call_operator::arguments& call) {
+  const auto& op = describe<per_call_operator>();
+  const auto problem = make_problem<per_call_operator>(call);
   const std::array<axis_value, 2> axes{axis_value{0, problem[0]}, axis_value{1, problem[1]}};
-  const auto program = detail::late_compiler{late, op.fields}.compile(axes, 2, {});
+  const auto program = detail::per_call_compiler{per_call, op.fields}.compile(axes, 2, {});
   const auto* const arguments = reinterpret_cast<const std::byte*>(&call);
   const evaluation values{problem, {}, op.fields, arguments};
-  filled_image out;
+  filled_block out;
   out.bytes.fill(std::byte{0xcd});
-  out.failed.resize(late.size());
-  for (const late_constant& each : program->constants)
+  out.failed.resize(per_call.size());
+  for (const per_call_constant& each : program->constants)
     detail::store_integer(out.bytes.data() + each.to, each.kind, each.value);
-  for (const late_step& step : program->steps)
-    out.interpreted_steps += step.does == late_step::action::interpret ? 1U : 0U;
+  for (const per_call_step& step : program->steps)
+    out.interpreted_steps += step.does == per_call_step::action::interpret ? 1U : 0U;
   const auto no_buffers = [](std::uint32_t) -> const void* { return nullptr; };
-  detail::run_late(*program, arguments, out.bytes.data(), no_buffers, [&](std::uint32_t index) {
-    const late_value& each = late[index];
+  detail::run_per_call(*program, arguments, out.bytes.data(), no_buffers, [&](std::uint32_t index) {
+    const per_call_value& each = per_call[index];
     if (const auto value = interpreted(program->values[index], each.kind, values)) {
       detail::store_integer(out.bytes.data() + each.offset, each.kind, *value);
     } else {
@@ -170,29 +171,29 @@ filled_image run_program(const std::vector<late_value>& late, const late_operato
 
 void check_against_interpreter(const std::vector<expression>& expressions, std::mt19937_64& random,
                                const std::vector<std::string>& texts) {
-  std::vector<late_value> late;
+  std::vector<per_call_value> per_call;
   std::uint32_t end = 0;
   for (const expression& each : expressions) {
     const value_kind kind = all_kinds[random() % all_kinds.size()];
     end = (end + size_of(kind) - 1) / size_of(kind) * size_of(kind);
-    late.push_back({late_value::source::integer, kind, end, 0, &each});
+    per_call.push_back({per_call_value::source::integer, kind, end, 0, &each});
     end += size_of(kind);
   }
   for (int i = 0; i < 20; ++i) {
-    const late_operator::arguments call = draw_arguments(random);
-    const filled_image got = run_program(late, call);
-    const auto problem = make_problem<late_operator>(call);
+    const per_call_operator::arguments call = draw_arguments(random);
+    const filled_block got = run_program(per_call, call);
+    const auto problem = make_problem<per_call_operator>(call);
     std::array<std::byte, 512> want;
     want.fill(std::byte{0xcd});
-    for (std::size_t at = 0; at < late.size(); ++at) {
-      INFO(texts[at] << " as kind " << static_cast<int>(late[at].kind));
+    for (std::size_t at = 0; at < per_call.size(); ++at) {
+      INFO(texts[at] << " as kind " << static_cast<int>(per_call[at].kind));
       const auto value = interpreted(
-          *late[at].value, late[at].kind,
-          {problem, {}, describe<late_operator>().fields, reinterpret_cast<const std::byte*>(&call)});
+          *per_call[at].value, per_call[at].kind,
+          {problem, {}, describe<per_call_operator>().fields, reinterpret_cast<const std::byte*>(&call)});
       REQUIRE(got.failed[at] == !value.has_value());
-      if (value) detail::store_integer(want.data() + late[at].offset, late[at].kind, *value);
-      REQUIRE(__builtin_memcmp(got.bytes.data() + late[at].offset, want.data() + late[at].offset,
-                               size_of(late[at].kind)) == 0);
+      if (value) detail::store_integer(want.data() + per_call[at].offset, per_call[at].kind, *value);
+      REQUIRE(__builtin_memcmp(got.bytes.data() + per_call[at].offset, want.data() + per_call[at].offset,
+                               size_of(per_call[at].kind)) == 0);
     }
     REQUIRE(got.bytes == want);  // and nothing else was written
   }
@@ -200,11 +201,11 @@ void check_against_interpreter(const std::vector<expression>& expressions, std::
 
 }  // namespace
 
-TEST_CASE("late programs give what the interpreter gives, value for value and fault for fault") {
+TEST_CASE("per-call programs give what the interpreter gives, value for value and fault for fault") {
   const auto seed = switchyard::test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random{seed};
-  const scope names = late_names();
+  const scope names = per_call_names();
   for (int round = 0; round < 300; ++round) {
     std::vector<expression> expressions;
     std::vector<std::string> texts;
@@ -219,7 +220,7 @@ TEST_CASE("late programs give what the interpreter gives, value for value and fa
 }
 
 TEST_CASE("what shipped kernels pass needs no interpreter") {
-  const scope names = late_names();
+  const scope names = per_call_names();
   const std::vector<std::string> texts{"a / 8",
                                        "b / 8",
                                        "c / 1",
@@ -233,25 +234,27 @@ TEST_CASE("what shipped kernels pass needs no interpreter") {
     for (const std::string& text : texts) {
       INFO(text);
       const expression value = expression::parse(text, names);
-      const std::vector<late_value> late{{late_value::source::integer, value_kind::i64, 0, 0, &value}};
-      late_operator::arguments call;
+      const std::vector<per_call_value> per_call{
+          {per_call_value::source::integer, value_kind::i64, 0, 0, &value}};
+      per_call_operator::arguments call;
       call.x = x;
-      CHECK(run_program(late, call).interpreted_steps == 0);
+      CHECK(run_program(per_call, call).interpreted_steps == 0);
     }
   }
 }
 
 TEST_CASE("neighbouring strides and arguments are one step") {
-  const scope names = late_names();
+  const scope names = per_call_names();
   const std::array<expression, 3> quotients{expression::parse("a / 8", names),
                                             expression::parse("b / 8", names),
                                             expression::parse("c / 8", names)};
-  std::vector<late_value> late;
+  std::vector<per_call_value> per_call;
   for (std::uint32_t i = 0; i < 3; ++i)
-    late.push_back({late_value::source::integer, value_kind::i64, 8 * i, 0, &quotients[i]});
-  late.push_back({late_value::source::field, value_kind::pointer, 24, 3, nullptr});
-  late.push_back({late_value::source::field, value_kind::pointer, 32, 4, nullptr});
-  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+    per_call.push_back({per_call_value::source::integer, value_kind::i64, 8 * i, 0, &quotients[i]});
+  per_call.push_back({per_call_value::source::field, value_kind::pointer, 24, 3, nullptr});
+  per_call.push_back({per_call_value::source::field, value_kind::pointer, 32, 4, nullptr});
+  const auto program =
+      detail::per_call_compiler{per_call, describe<per_call_operator>().fields}.compile({}, 0, {});
   CHECK(program->moves.all.empty());
   REQUIRE(program->steps.size() == 2);
   CHECK(program->steps[0].count == 3);
@@ -259,26 +262,28 @@ TEST_CASE("neighbouring strides and arguments are one step") {
 }
 
 TEST_CASE("many arguments, narrowed ones and buffers are moves") {
-  const scope names = late_names();
+  const scope names = per_call_names();
   const expression narrow = expression::parse("b", names);
   const expression quotient = expression::parse("a / 8", names);
-  using from = late_value::source;
-  const std::vector<late_value> late{{from::field, value_kind::pointer, 0, 3, nullptr},  // p and q: a pair
-                                     {from::field, value_kind::pointer, 8, 4, nullptr},
-                                     {from::field, value_kind::i64, 16, 0, nullptr},
-                                     {from::workspace, value_kind::pointer, 24, 1, nullptr},
-                                     {from::field, value_kind::f32, 32, 9, nullptr},
-                                     {from::integer, value_kind::i32, 36, 0, &narrow},
-                                     {from::workspace, value_kind::pointer, 40, 0, nullptr},
-                                     {from::integer, value_kind::i64, 48, 0, &quotient},
-                                     {from::field, value_kind::i16, 56, 8, nullptr},
-                                     {from::field, value_kind::i64, 64, 2, nullptr},
-                                     {from::field, value_kind::i64, 72, 1, nullptr}};
-  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+  using from = per_call_value::source;
+  const std::vector<per_call_value> per_call{
+      {from::field, value_kind::pointer, 0, 3, nullptr},  // p and q: a pair
+      {from::field, value_kind::pointer, 8, 4, nullptr},
+      {from::field, value_kind::i64, 16, 0, nullptr},
+      {from::workspace, value_kind::pointer, 24, 1, nullptr},
+      {from::field, value_kind::f32, 32, 9, nullptr},
+      {from::integer, value_kind::i32, 36, 0, &narrow},
+      {from::workspace, value_kind::pointer, 40, 0, nullptr},
+      {from::integer, value_kind::i64, 48, 0, &quotient},
+      {from::field, value_kind::i16, 56, 8, nullptr},
+      {from::field, value_kind::i64, 64, 2, nullptr},
+      {from::field, value_kind::i64, 72, 1, nullptr}};
+  const auto program =
+      detail::per_call_compiler{per_call, describe<per_call_operator>().fields}.compile({}, 0, {});
   CHECK(program->moves.ends == std::array<std::uint32_t, 6>{0, 1, 4, 5, 6, 8});
   CHECK(program->steps.size() == 2);
 
-  late_operator::arguments call;
+  per_call_operator::arguments call;
   call.a = -1600;
   call.b = INT32_MIN;
   call.c = 2400;
@@ -287,17 +292,17 @@ TEST_CASE("many arguments, narrowed ones and buffers are moves") {
   call.s = -5;
   call.f = 0.5F;
   std::array<std::int32_t, 2> buffers{};
-  std::array<std::byte, 80> image{};
+  std::array<std::byte, 80> parameter_block{};
   const auto interpreted_values = [&] {
     std::vector<std::uint32_t> out;
-    detail::run_late(
-        *program, reinterpret_cast<const std::byte*>(&call), image.data(),
+    detail::run_per_call(
+        *program, reinterpret_cast<const std::byte*>(&call), parameter_block.data(),
         [&buffers](std::uint32_t buffer) -> const void* { return &buffers.at(buffer); },
         [&out](std::uint32_t value) { out.push_back(value); });
     return out;
   };
-  const auto read = [&image](std::size_t at, auto value) {
-    __builtin_memcpy(&value, image.data() + at, sizeof value);
+  const auto read = [&parameter_block](std::size_t at, auto value) {
+    __builtin_memcpy(&value, parameter_block.data() + at, sizeof value);
     return value;
   };
   const void* const no_pointer = nullptr;
@@ -320,37 +325,38 @@ TEST_CASE("many arguments, narrowed ones and buffers are moves") {
 }
 
 TEST_CASE("limits of 32-bit arguments join the moves: as integers, or with negative ones as the greatest") {
-  const scope names = late_names();
+  const scope names = per_call_names();
   const expression minimum = expression::parse("min(n, 1 << 30)", names);
   const expression below_zero = expression::parse("min(n, -7)", names);
   const expression limit = expression::parse("n < 0 ? 1 << 29 : min(n, 1 << 29)", names);
   const expression wide = expression::parse("min(a, 100)", names);
-  using from = late_value::source;
-  std::vector<late_value> late{{from::integer, value_kind::i32, 0, 0, &minimum},
-                               {from::integer, value_kind::i32, 4, 0, &below_zero},
-                               {from::integer, value_kind::i32, 8, 0, &limit},
-                               {from::integer, value_kind::i64, 16, 0, &limit}};
+  using from = per_call_value::source;
+  std::vector<per_call_value> per_call{{from::integer, value_kind::i32, 0, 0, &minimum},
+                                       {from::integer, value_kind::i32, 4, 0, &below_zero},
+                                       {from::integer, value_kind::i32, 8, 0, &limit},
+                                       {from::integer, value_kind::i64, 16, 0, &limit}};
   // Fields that lie apart, so that there are enough moves.
   for (const std::uint32_t index : {0U, 2U, 4U, 1U, 3U, 5U})
-    late.push_back({from::field, value_kind::i64, 24 + 16 * index, index, nullptr});
-  late.push_back({from::integer, value_kind::i32, 120, 0, &wide});
-  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+    per_call.push_back({from::field, value_kind::i64, 24 + 16 * index, index, nullptr});
+  per_call.push_back({from::integer, value_kind::i32, 120, 0, &wide});
+  const auto program =
+      detail::per_call_compiler{per_call, describe<per_call_operator>().fields}.compile({}, 0, {});
   REQUIRE(program->moves.limits.size() == 3);
   CHECK(program->steps.size() == 2);  // of 64 bits: one that is written, one that is read
 
   const auto values_of = [&](std::int32_t n) {
-    late_operator::arguments call;
+    per_call_operator::arguments call;
     call.n = n;
     call.a = 1000;
-    std::array<std::byte, 128> image{};
-    detail::run_late(
-        *program, reinterpret_cast<const std::byte*>(&call), image.data(),
+    std::array<std::byte, 128> parameter_block{};
+    detail::run_per_call(
+        *program, reinterpret_cast<const std::byte*>(&call), parameter_block.data(),
         [](std::uint32_t) -> const void* { return nullptr; },
         [](std::uint32_t) { FAIL("needs no interpreter"); });
     std::array<std::int32_t, 3> out{};
-    __builtin_memcpy(out.data(), image.data(), sizeof out);
+    __builtin_memcpy(out.data(), parameter_block.data(), sizeof out);
     std::int32_t hundred = 0;
-    __builtin_memcpy(&hundred, image.data() + 120, sizeof hundred);
+    __builtin_memcpy(&hundred, parameter_block.data() + 120, sizeof hundred);
     CHECK(hundred == 100);
     return out;
   };
@@ -364,16 +370,17 @@ TEST_CASE("limits of 32-bit arguments join the moves: as integers, or with negat
 
 namespace {
 
-/// The bytes that one step writes into an image of 0xcd, from arguments of which byte i is i + 1.
-std::array<std::byte, 256> written_by(const late_step& step, const std::array<std::byte, 256>& arguments) {
-  late_program program;
+/// The bytes that one step writes into a parameter block of 0xcd, from arguments of which byte i is i + 1.
+std::array<std::byte, 256> written_by(const per_call_step& step,
+                                      const std::array<std::byte, 256>& arguments) {
+  per_call_program program;
   program.steps = {step};
-  std::array<std::byte, 256> image;
-  image.fill(std::byte{0xcd});
-  detail::run_late(
-      program, arguments.data(), image.data(), [](std::uint32_t) -> const void* { return nullptr; },
+  std::array<std::byte, 256> parameter_block;
+  parameter_block.fill(std::byte{0xcd});
+  detail::run_per_call(
+      program, arguments.data(), parameter_block.data(), [](std::uint32_t) -> const void* { return nullptr; },
       [](std::uint32_t) { FAIL("needs no interpreter"); });
-  return image;
+  return parameter_block;
 }
 
 }  // namespace
@@ -383,8 +390,8 @@ TEST_CASE("a copy has as many bytes as it says, wherever they lie") {
   for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = static_cast<std::byte>(i + 1);
   for (std::uint32_t count = 0; count <= 40; ++count) {
     for (const std::uint32_t to : {16U, 24U, 61U}) {
-      late_step step;
-      step.does = late_step::action::copy;
+      per_call_step step;
+      step.does = per_call_step::action::copy;
       step.from = 7;
       step.to = to;
       step.count = count;
@@ -409,8 +416,8 @@ TEST_CASE("integers are divided by a power of two toward zero, whichever of them
           numbers[i + 2] = (negative >> i & 1U) != 0 ? -positive : positive;
           want[i + 1] = numbers[i + 2] / (std::int64_t{1} << shift);
         }
-        late_step step;
-        step.does = late_step::action::shift;
+        per_call_step step;
+        step.does = per_call_step::action::shift;
         step.shift = static_cast<std::uint8_t>(shift);
         step.from = 16;
         step.to = 8;
@@ -428,7 +435,7 @@ TEST_CASE("moves write what they say and nothing beside it") {
   for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = static_cast<std::byte>(i + 1);
   const std::int64_t fits = -77;
   __builtin_memcpy(arguments.data() + 200, &fits, sizeof fits);
-  late_program program;
+  per_call_program program;
   // Two of each kind: 64, 16, 8 and 4 bytes, a narrowed one, and an address.
   program.moves.all = {{1, 0},   {70, 70}, {129, 136}, {2, 155},   {3, 174}, {4, 184},
                        {5, 194}, {6, 200}, {200, 206}, {200, 212}, {1, 218}, {0, 228}};
@@ -453,65 +460,71 @@ TEST_CASE("moves write what they say and nothing beside it") {
   __builtin_memcpy(want.data() + 218, &addresses[0], sizeof addresses[0]);
   __builtin_memcpy(want.data() + 228, &addresses[1], sizeof addresses[1]);
 
-  std::array<std::byte, 256> image;
-  image.fill(std::byte{0xcd});
-  detail::run_late(
-      program, arguments.data(), image.data(),
+  std::array<std::byte, 256> parameter_block;
+  parameter_block.fill(std::byte{0xcd});
+  detail::run_per_call(
+      program, arguments.data(), parameter_block.data(),
       [&buffers](std::uint32_t buffer) -> const void* { return &buffers.at(buffer); },
       [](std::uint32_t) { FAIL("needs no interpreter"); });
-  CHECK(image == want);
+  CHECK(parameter_block == want);
 }
 
 TEST_CASE("a buffer's address is written without the interpreter") {
-  const std::vector<late_value> late{{late_value::source::workspace, value_kind::pointer, 8, 1, nullptr}};
-  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
-  const late_operator::arguments call;
-  std::array<const void*, 3> image{};
+  const std::vector<per_call_value> per_call{
+      {per_call_value::source::workspace, value_kind::pointer, 8, 1, nullptr}};
+  const auto program =
+      detail::per_call_compiler{per_call, describe<per_call_operator>().fields}.compile({}, 0, {});
+  const per_call_operator::arguments call;
+  std::array<const void*, 3> parameter_block{};
   std::array<int, 2> buffers{};
-  detail::run_late(
-      *program, reinterpret_cast<const std::byte*>(&call), reinterpret_cast<std::byte*>(image.data()),
+  detail::run_per_call(
+      *program, reinterpret_cast<const std::byte*>(&call),
+      reinterpret_cast<std::byte*>(parameter_block.data()),
       [&buffers](std::uint32_t buffer) -> const void* { return &buffers.at(buffer); },
       [](std::uint32_t) { FAIL("needs no interpreter"); });
-  CHECK(image == std::array<const void*, 3>{nullptr, &buffers[1], nullptr});
+  CHECK(parameter_block == std::array<const void*, 3>{nullptr, &buffers[1], nullptr});
 }
 
 TEST_CASE("limits alone are moves, too") {
-  const scope names = late_names();
+  const scope names = per_call_names();
   const expression limit = expression::parse("min(n, 100)", names);
-  std::vector<late_value> late;
+  std::vector<per_call_value> per_call;
   for (std::uint32_t i = 0; i < 8; ++i)
-    late.push_back({late_value::source::integer, value_kind::i32, 8 * i, 0, &limit});
-  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
+    per_call.push_back({per_call_value::source::integer, value_kind::i32, 8 * i, 0, &limit});
+  const auto program =
+      detail::per_call_compiler{per_call, describe<per_call_operator>().fields}.compile({}, 0, {});
   CHECK(program->moves.all.empty());
   CHECK(program->moves.limits.size() == 8);
   CHECK(program->steps.empty());
   CHECK_FALSE(program->is_empty());
-  late_operator::arguments call;
+  per_call_operator::arguments call;
   call.n = 2000;
-  std::array<std::int64_t, 8> image{};
-  detail::run_late(
-      *program, reinterpret_cast<const std::byte*>(&call), reinterpret_cast<std::byte*>(image.data()),
+  std::array<std::int64_t, 8> parameter_block{};
+  detail::run_per_call(
+      *program, reinterpret_cast<const std::byte*>(&call),
+      reinterpret_cast<std::byte*>(parameter_block.data()),
       [](std::uint32_t) -> const void* { return nullptr; },
       [](std::uint32_t) { FAIL("needs no interpreter"); });
-  for (const std::int64_t each : image) CHECK(each == 100);
+  for (const std::int64_t each : parameter_block) CHECK(each == 100);
 }
 
 TEST_CASE("where a move's value does not fit, the interpreter is asked for each value once") {
-  const scope names = late_names();
+  const scope names = per_call_names();
   const expression narrow = expression::parse("b", names);
   const expression remainder = expression::parse("a % 7", names);
-  using from = late_value::source;
-  std::vector<late_value> late{{from::integer, value_kind::i32, 0, 0, &narrow},
-                               {from::integer, value_kind::i64, 8, 0, &remainder}};
+  using from = per_call_value::source;
+  std::vector<per_call_value> per_call{{from::integer, value_kind::i32, 0, 0, &narrow},
+                                       {from::integer, value_kind::i64, 8, 0, &remainder}};
   for (std::uint32_t i = 0; i < 8; ++i)
-    late.push_back({from::field, value_kind::i64, 16 + 16 * i, 0, nullptr});
-  const auto program = detail::late_compiler{late, describe<late_operator>().fields}.compile({}, 0, {});
-  late_operator::arguments call;
-  std::array<std::byte, 160> image{};
+    per_call.push_back({from::field, value_kind::i64, 16 + 16 * i, 0, nullptr});
+  const auto program =
+      detail::per_call_compiler{per_call, describe<per_call_operator>().fields}.compile({}, 0, {});
+  per_call_operator::arguments call;
+  std::array<std::byte, 160> parameter_block{};
   const auto interpreted_values = [&] {
     std::vector<std::uint32_t> out;
-    detail::run_late(
-        *program, reinterpret_cast<const std::byte*>(&call), image.data(),
+    detail::run_per_call(
+        *program, reinterpret_cast<const std::byte*>(&call), parameter_block.data(),
         [](std::uint32_t) -> const void* { return nullptr; },
         [&out](std::uint32_t value) { out.push_back(value); });
     return out;
@@ -521,16 +534,16 @@ TEST_CASE("where a move's value does not fit, the interpreter is asked for each 
   CHECK(interpreted_values() == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
-TEST_CASE("late programs are found by the axes that they read, and their number is bounded") {
-  detail::late_programs all;
+TEST_CASE("per-call programs are found by the axes that they read, and their number is bounded") {
+  detail::per_call_programs all;
   all.set_axes({1});
   std::size_t kept = 0;
   for (std::int64_t y = 0; y < 100; ++y) {
     const std::array<std::int64_t, 2> problem{7, y};
     REQUIRE(all.find(problem) == nullptr);
-    auto fresh = std::make_unique<late_program>();
+    auto fresh = std::make_unique<per_call_program>();
     fresh->axes = {y};
-    if (const late_program* const added = all.add(fresh)) {
+    if (const per_call_program* const added = all.add(fresh)) {
       ++kept;
       CHECK(fresh == nullptr);
       CHECK(all.find(problem) == added);
@@ -541,12 +554,12 @@ TEST_CASE("late programs are found by the axes that they read, and their number 
   CHECK(kept == 32);
 }
 
-TEST_CASE("a late program serves problems that agree in every axis that is read") {
-  detail::late_programs all;
+TEST_CASE("a per-call program serves problems that agree in every axis that is read") {
+  detail::per_call_programs all;
   all.set_axes({0, 2});
-  auto fresh = std::make_unique<late_program>();
+  auto fresh = std::make_unique<per_call_program>();
   fresh->axes = {4, 6};
-  const late_program* const added = all.add(fresh);
+  const per_call_program* const added = all.add(fresh);
   const auto found = [&all](std::int64_t first, std::int64_t second, std::int64_t third) {
     return all.find(std::array<std::int64_t, 3>{first, second, third});
   };

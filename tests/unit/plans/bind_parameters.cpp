@@ -13,10 +13,10 @@ using namespace switchyard;
 namespace bound_parameters {
 
 constexpr std::uintptr_t arguments = 0x10'0000;
-constexpr std::uintptr_t image = 0x7fff'0000'0000;
+constexpr std::uintptr_t parameter_block = 0x7fff'0000'0000;
 
 /// Parameter i lies 24 i + 8 bytes into the arguments; of mixed ones every seventh, 16 i bytes into the
-/// image.
+/// parameter block.
 std::unique_ptr<launch_layout> layout_of(std::size_t count, bool mixed) {
   auto made = std::make_unique<launch_layout>();
   launch_layout& out = *made;
@@ -26,9 +26,9 @@ std::unique_ptr<launch_layout> layout_of(std::size_t count, bool mixed) {
   out.offsets.assign(padded, 0);
   if (mixed) out.masks.assign(padded, ~std::uintptr_t{0});
   for (std::size_t i = 0; i < count; ++i) {
-    const bool in_image = mixed && i % 7 == 1;
-    out.offsets[i] = in_image ? 16 * i : 24 * i + 8;
-    if (in_image) out.masks[i] = 0;
+    const bool in_block = mixed && i % 7 == 1;
+    out.offsets[i] = in_block ? 16 * i : 24 * i + 8;
+    if (in_block) out.masks[i] = 0;
   }
   return made;
 }
@@ -41,7 +41,7 @@ std::uintptr_t address_of(std::size_t i, bool mixed, std::uintptr_t image_at) {
 template <class Binder>
 void check(const launch_layout& layout, bool mixed, std::uintptr_t image_at, const Binder& bind) {
   const std::size_t count = layout.parameter_count;
-  INFO(count << " parameters" << (mixed ? ", some in the image" : ""));
+  INFO(count << " parameters" << (mixed ? ", some in the parameter_block" : ""));
   std::vector<void*> to(layout.offsets.size() + 8, nullptr);
   bind(to.data());
   for (std::size_t i = 0; i < count; ++i)
@@ -58,7 +58,7 @@ const std::vector<std::size_t> counts = [] {
 
 }  // namespace bound_parameters
 
-TEST_CASE("each parameter's address is its place among the arguments or in the image") {
+TEST_CASE("each parameter's address is its place among the arguments or in the parameter block") {
   using namespace bound_parameters;
   struct way {
     parameter_binder bind;
@@ -74,12 +74,13 @@ TEST_CASE("each parameter's address is its place among the arguments or in the i
   for (const way& each : ways) {
     for (const std::size_t count : counts) {
       const auto layout = layout_of(count, each.mixed);
-      check(*layout, each.mixed, image, [&](void** to) { each.bind(*layout, arguments, image, to); });
+      check(*layout, each.mixed, parameter_block,
+            [&](void** to) { each.bind(*layout, arguments, parameter_block, to); });
     }
   }
 }
 
-TEST_CASE("parameters of a copied image lie in the copy, which is whole") {
+TEST_CASE("parameters of a copied parameter block lie in the copy, which is whole") {
   using namespace bound_parameters;
   std::vector<copying_binder> ways{detail::bind_copy};
 #if defined(__x86_64__)
@@ -88,18 +89,18 @@ TEST_CASE("parameters of a copied image lie in the copy, which is whole") {
   for (const copying_binder bind : ways) {
     for (const bool mixed : {false, true}) {
       for (const std::size_t lines : {1U, 2U, 5U}) {
-        std::vector<image_line> from(lines);
+        std::vector<parameter_line> from(lines);
         for (std::size_t line = 0; line < lines; ++line) {
           for (std::size_t at = 0; at < from[line].bytes.size(); ++at)
             from[line].bytes[at] = static_cast<std::byte>(31 * line + at + 1);
         }
-        std::vector<image_line> copy(lines + 1);
+        std::vector<parameter_line> copy(lines + 1);
         const auto at = reinterpret_cast<std::uintptr_t>(copy.data());
         const auto layout = layout_of(30, mixed);
-        layout->image = from;
+        layout->parameter_block = from;
         check(*layout, mixed, at, [&](void** to) { bind(*layout, arguments, from.data(), copy.data(), to); });
         for (std::size_t line = 0; line < lines; ++line) REQUIRE(copy[line].bytes == from[line].bytes);
-        REQUIRE(copy[lines].bytes == image_line{}.bytes);  // nothing behind it
+        REQUIRE(copy[lines].bytes == parameter_line{}.bytes);  // nothing behind it
       }
     }
   }
@@ -114,10 +115,10 @@ TEST_CASE("a launch is bound as its layout needs") {
     detail::find_binders(*layout, planned);
     detail::pointer_array to{};
     detail::bind_parameters(planned, reinterpret_cast<const void*>(arguments),
-                            reinterpret_cast<const void*>(image), to);
+                            reinterpret_cast<const void*>(parameter_block), to);
     for (std::size_t i = 0; i < 9; ++i)
-      CHECK(reinterpret_cast<std::uintptr_t>(to[i]) == address_of(i, mixed, image));
-    std::vector<image_line> copy(1);
+      CHECK(reinterpret_cast<std::uintptr_t>(to[i]) == address_of(i, mixed, parameter_block));
+    std::vector<parameter_line> copy(1);
     planned.bind_copy(*layout, arguments, nullptr, copy.data(), to.data());
     CHECK(reinterpret_cast<std::uintptr_t>(to[1]) ==
           address_of(1, mixed, reinterpret_cast<std::uintptr_t>(copy.data())));
@@ -129,7 +130,7 @@ TEST_CASE("a tensor map that is a parameter is passed by its address, one in a s
   layout.map_parameters = {2, no_parameter, 0};
   planned_launch planned;
   planned.layout = &layout;
-  const std::vector<image_line> maps(6);
+  const std::vector<parameter_line> maps(6);
   detail::pointer_array to{};
   detail::bind_maps(planned, maps.data(), to);
   CHECK(to[2] == maps.data());

@@ -80,7 +80,7 @@ TEST_CASE("each kernel's line has its grid, block and shared memory; a fill has 
   launches[1].is_fill = true;
   launches[2].geometry = {.grid = {7, 8, 9}, .block = {1, 1, 2}};
   const auto grid = extents("rows");
-  launches[3].late_grid = &grid;
+  launches[3].per_call_grid = &grid;
   plan made;
   made.launches = launches;
   explanation why;

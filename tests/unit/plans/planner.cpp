@@ -37,10 +37,10 @@ class planned_variant {
 
   /// The plan of width 64 and this length.
   [[nodiscard]] std::unique_ptr<plan> plan_of(std::int64_t length, bool counted = false,
-                                              bool provisional = false) const {
+                                              bool fallback = false) const {
     auto out = std::make_unique<plan>();
     out->is_counted = counted;
-    out->is_provisional = provisional;
+    out->is_fallback = fallback;
     const std::array<std::int64_t, 2> problem{64, length};
     detail::planner{rules_, variant_, problem}.build(kernels_, *out);
     return out;
@@ -91,9 +91,9 @@ std::string way_of(const plan& of) {
 }
 
 template <class Value>
-Value in_image(const planned_launch& of, std::size_t offset) {
+Value in_block(const planned_launch& of, std::size_t offset) {
   Value out;
-  __builtin_memcpy(&out, reinterpret_cast<const std::byte*>(of.image) + offset, sizeof out);
+  __builtin_memcpy(&out, reinterpret_cast<const std::byte*>(of.parameter_block) + offset, sizeof out);
   return out;
 }
 
@@ -215,20 +215,20 @@ TEST_CASE("a launch is empty where any extent of its grid is 0") {
   }
 }
 
-TEST_CASE("the values of a problem are written into the plan's own image") {
+TEST_CASE("the values of a problem are written into the plan's own parameter block") {
   using namespace planned;
   const planned_variant made =
       of_launch(kernel({integer("length", value_kind::i32), integer("length * 2 + width", value_kind::i64),
                         real("length * 0.25", value_kind::f64), integer("7", value_kind::u8)}));
   const auto first = made.plan_of(3);
   const auto second = made.plan_of(10);
-  CHECK(in_image<std::int32_t>(first->launches[0], 0) == 3);
-  CHECK(in_image<std::int64_t>(first->launches[0], 8) == 70);
-  CHECK(in_image<double>(first->launches[0], 16) == 0.75);
-  CHECK(in_image<std::uint8_t>(first->launches[0], 24) == 7);
-  CHECK(in_image<std::int32_t>(second->launches[0], 0) == 10);
-  CHECK(in_image<std::int64_t>(second->launches[0], 8) == 84);
-  CHECK(in_image<double>(second->launches[0], 16) == 2.5);
+  CHECK(in_block<std::int32_t>(first->launches[0], 0) == 3);
+  CHECK(in_block<std::int64_t>(first->launches[0], 8) == 70);
+  CHECK(in_block<double>(first->launches[0], 16) == 0.75);
+  CHECK(in_block<std::uint8_t>(first->launches[0], 24) == 7);
+  CHECK(in_block<std::int32_t>(second->launches[0], 0) == 10);
+  CHECK(in_block<std::int64_t>(second->launches[0], 8) == 84);
+  CHECK(in_block<double>(second->launches[0], 16) == 2.5);
   CHECK(way_of(*first) == "direct");
 }
 
@@ -237,10 +237,10 @@ TEST_CASE("a problem's value leaves the constant behind it as it is") {
   const auto plan = of_launch(kernel({integer("length", value_kind::u8), integer("7", value_kind::u8),
                                       integer("length", value_kind::i16), integer("9", value_kind::u8)}))
                         .plan_of(3);
-  CHECK(in_image<std::uint8_t>(plan->launches[0], 0) == 3);
-  CHECK(in_image<std::uint8_t>(plan->launches[0], 1) == 7);
-  CHECK(in_image<std::int16_t>(plan->launches[0], 2) == 3);
-  CHECK(in_image<std::uint8_t>(plan->launches[0], 4) == 9);
+  CHECK(in_block<std::uint8_t>(plan->launches[0], 0) == 3);
+  CHECK(in_block<std::uint8_t>(plan->launches[0], 1) == 7);
+  CHECK(in_block<std::int16_t>(plan->launches[0], 2) == 3);
+  CHECK(in_block<std::uint8_t>(plan->launches[0], 4) == 9);
 }
 
 TEST_CASE("a parameter that does not fit its type is refused by its text") {
@@ -253,17 +253,17 @@ TEST_CASE("a parameter that does not fit its type is refused by its text") {
   CHECK_THAT(computed.refusal(0), has_text("100 / length divides by zero"));
 }
 
-TEST_CASE("a lone launch takes the short way that its late values and maps allow") {
+TEST_CASE("a lone launch takes the short way that its per-call values and maps allow") {
   using namespace planned;
   const auto way = [](const launch& each) { return way_of(*of_launch(each).plan_of(5)); };
   CHECK(way(kernel({argument("x")})) == "direct");
   CHECK(way(kernel({integer("stride / 2", value_kind::i64)})) == "single");
   CHECK(way(kernel({map("x", "rows", "256")})) == "single");
   CHECK(way(kernel({map("x", "rows", "256"), integer("stride / 2", value_kind::i64)})) == "single");
-  launch late_grid = kernel({argument("x")});
-  late_grid.grid[1] = parse("rows");
-  CHECK(way(late_grid) == "single");
-  CHECK(of_launch(late_grid).plan_of(5)->launches[0].late_grid != nullptr);
+  launch per_call_grid = kernel({argument("x")});
+  per_call_grid.grid[1] = parse("rows");
+  CHECK(way(per_call_grid) == "single");
+  CHECK(of_launch(per_call_grid).plan_of(5)->launches[0].per_call_grid != nullptr);
 
   // What each call must be looked at for takes none.
   const planned_variant plain = of_launch(kernel({argument("x")}));
@@ -277,32 +277,32 @@ TEST_CASE("a lone launch takes the short way that its late values and maps allow
   CHECK(way_of(*planned_variant{with_buffer}.plan_of(5)).empty());
 }
 
-TEST_CASE("late values that the type decides are constants of the plan") {
+TEST_CASE("per-call values that the type decides are constants of the plan") {
   using namespace planned;
   const planned_variant made = of_launch(kernel({integer("width > 0 ? 9 : stride", value_kind::i32)}));
   const auto plan = made.plan_of(5);
-  CHECK(plan->launches[0].late == nullptr);
-  CHECK(in_image<std::int32_t>(plan->launches[0], 0) == 9);
+  CHECK(plan->launches[0].per_call == nullptr);
+  CHECK(in_block<std::int32_t>(plan->launches[0], 0) == 9);
   CHECK(way_of(*plan) == "direct");
 }
 
-TEST_CASE("problems share a late program where the axes that it reads are the same, up to 32 programs") {
+TEST_CASE("problems share a per-call program where the axes that it reads are the same, up to 32 programs") {
   using namespace planned;
   const planned_variant made = of_launch(kernel({integer("stride / (length / 10 + 1)", value_kind::i64)}));
   const auto first = made.plan_of(7);
   const auto again = made.plan_of(7);
   const auto other = made.plan_of(8);
-  CHECK(first->launches[0].late == again->launches[0].late);
-  CHECK(first->launches[0].late != other->launches[0].late);
-  CHECK(first->own_late == nullptr);
+  CHECK(first->launches[0].per_call == again->launches[0].per_call);
+  CHECK(first->launches[0].per_call != other->launches[0].per_call);
+  CHECK(first->own_per_call == nullptr);
   std::vector<std::unique_ptr<plan>> more;
   for (std::int64_t length = 100; length < 140; ++length) more.push_back(made.plan_of(length));
-  CHECK(more.front()->own_late == nullptr);
-  CHECK(more.back()->own_late == more.back()->launches[0].late);
-  CHECK(more.back()->launches[0].late->axes == std::vector<std::int64_t>{139});
+  CHECK(more.front()->own_per_call == nullptr);
+  CHECK(more.back()->own_per_call == more.back()->launches[0].per_call);
+  CHECK(more.back()->launches[0].per_call->axes == std::vector<std::int64_t>{139});
 }
 
-TEST_CASE("launches of one plan have images and maps of their own, in one piece") {
+TEST_CASE("launches of one plan have parameter blocks and maps of their own, in one piece") {
   using namespace planned;
   variant each = variant_of({kernel({integer("length", value_kind::i64), zeros(64)}), fill(0, 1),
                              kernel({map("x", "length", "256"), map("y", "length * 2", "width * 4"),
@@ -313,11 +313,11 @@ TEST_CASE("launches of one plan have images and maps of their own, in one piece"
   const auto plan = made.plan_of(5);
   REQUIRE(plan->launches.size() == 4);
   for (const planned_launch& one : plan->launches) {
-    if (!one.is_fill) CHECK(reinterpret_cast<std::uintptr_t>(one.image) % 64 == 0);
+    if (!one.is_fill) CHECK(reinterpret_cast<std::uintptr_t>(one.parameter_block) % 64 == 0);
   }
-  CHECK(in_image<std::int64_t>(plan->launches[0], 0) == 5);
-  CHECK(in_image<std::int64_t>(plan->launches[2], 0) == 6);
-  CHECK(plan->launches[2].image == plan->launches[0].image + 2);
+  CHECK(in_block<std::int64_t>(plan->launches[0], 0) == 5);
+  CHECK(in_block<std::int64_t>(plan->launches[2], 0) == 6);
+  CHECK(plan->launches[2].parameter_block == plan->launches[0].parameter_block + 2);
   CHECK(plan->launches[0].owner == 0);
   CHECK(plan->launches[2].owner != 0);
   CHECK(plan->launches[3].owner != plan->launches[2].owner);
@@ -337,43 +337,43 @@ TEST_CASE("launches of one plan have images and maps of their own, in one piece"
   CHECK(plan->launches[3].maps[0].known.extents[1] == 7);
 }
 
-TEST_CASE("a launch takes the image of the one before where every value is the same") {
+TEST_CASE("a launch takes the parameter block of the one before where every value is the same") {
   using namespace planned;
-  const auto late = [](const std::string& grid) {
+  const auto per_call = [](const std::string& grid) {
     launch out = kernel({structure({integer("step + count", value_kind::i32), buffer(0)}, 16, 8)});
     out.grid = extents(grid);
     return out;
   };
-  variant each =
-      variant_of({late("length"), fill(0, 0), late("1"), late("2"), kernel({buffer(0)}), late("3")});
+  variant each = variant_of(
+      {per_call("length"), fill(0, 0), per_call("1"), per_call("2"), kernel({buffer(0)}), per_call("3")});
   each.workspace = {{"buffer", parse("64")}};
   const auto made = planned_variant{each}.plan_of(5);
   const auto& all = made->launches;
-  CHECK_FALSE(all[0].shares_image);
-  CHECK(all[0].late != nullptr);
+  CHECK_FALSE(all[0].shares_block);
+  CHECK(all[0].per_call != nullptr);
   for (const std::size_t i : {2U, 3U}) {  // a fill between them does not count
-    CHECK(all[i].shares_image);
-    CHECK(all[i].late == nullptr);
-    CHECK(all[i].image == all[0].image);
+    CHECK(all[i].shares_block);
+    CHECK(all[i].per_call == nullptr);
+    CHECK(all[i].parameter_block == all[0].parameter_block);
   }
-  CHECK_FALSE(all[4].shares_image);
-  CHECK_FALSE(all[5].shares_image);  // the copy is the fourth's by now
-  CHECK(all[5].late != nullptr);
+  CHECK_FALSE(all[4].shares_block);
+  CHECK_FALSE(all[5].shares_block);  // the copy is the fourth's by now
+  CHECK(all[5].per_call != nullptr);
 
-  // Nobody has written the image of a launch that is not started.
+  // Nobody has written the parameter block of a launch that is not started.
   const auto without_first = planned_variant{each}.plan_of(0);
   CHECK(without_first->launches[0].is_empty);
-  CHECK_FALSE(without_first->launches[2].shares_image);
-  CHECK(without_first->launches[2].late != nullptr);
-  CHECK(without_first->launches[3].shares_image);
+  CHECK_FALSE(without_first->launches[2].shares_block);
+  CHECK(without_first->launches[2].per_call != nullptr);
+  CHECK(without_first->launches[3].shares_block);
 
-  // Without late values there is no copy to take: both read the first's image.
+  // Without per-call values there is no copy to take: both read the first's parameter block.
   const auto constant = planned_variant{variant_of({kernel({integer("length + 1", value_kind::i64)}),
                                                     kernel({integer("length + 1", value_kind::i64)})})}
                             .plan_of(5);
-  CHECK_FALSE(constant->launches[1].shares_image);
-  CHECK(constant->launches[1].image == constant->launches[0].image);
-  CHECK(in_image<std::int64_t>(constant->launches[1], 0) == 6);
+  CHECK_FALSE(constant->launches[1].shares_block);
+  CHECK(constant->launches[1].parameter_block == constant->launches[0].parameter_block);
+  CHECK(in_block<std::int64_t>(constant->launches[1], 0) == 6);
 }
 
 TEST_CASE("the parts of a map that the problem decides are in its plan, those of the call are not") {

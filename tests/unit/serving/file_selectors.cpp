@@ -76,21 +76,21 @@ class both {
           std::make_shared<const table>(parse_table(each.dump(), path, sample::description(), of_parsing_)));
     }
     whole = build_selector(sources, of_whole);
-    rules = std::make_unique<file_rules>(
+    rules = std::make_unique<file_selectors>(
         sample::description(), sample_tables::card(), files, force,
-        file_rules::listener{[this](const warnings& said, const std::string&) {
-                               for (const std::string& each : said.messages) of_reading.add(each);
-                             },
-                             [this](const std::vector<std::string>& said) {
-                               of_building.insert(of_building.end(), said.begin(), said.end());
-                             }});
+        file_selectors::listener{[this](const warnings& said, const std::string&) {
+                                   for (const std::string& each : said.messages) of_reading.add(each);
+                                 },
+                                 [this](const std::vector<std::string>& said) {
+                                   of_building.insert(of_building.end(), said.begin(), said.end());
+                                 }});
   }
 
   warnings of_reading;
   std::vector<std::string> of_building;
   std::vector<std::string> of_whole;
   std::shared_ptr<const selector> whole;
-  std::unique_ptr<file_rules> rules;
+  std::unique_ptr<file_selectors> rules;
 
  private:
   warnings of_parsing_;

@@ -72,9 +72,9 @@ struct disk {
   std::vector<std::string> warned;
   std::string force;
   reload_report report;
-  rule_catalog rules{search_path{{root.path()}, {root / "over"}},
-                     [this](std::string_view name) { return name == "scale" ? force : std::string{"no"}; },
-                     [this](const std::string& message) { warned.push_back(message); }};
+  selector_source rules{search_path{{root.path()}, {root / "over"}},
+                        [this](std::string_view name) { return name == "scale" ? force : std::string{"no"}; },
+                        [this](const std::string& message) { warned.push_back(message); }};
 };
 
 }  // namespace catalogs
@@ -239,7 +239,7 @@ TEST_CASE("warnings of a file are said when it is read, one mistake once, and th
   CHECK_THAT(all.warned[2], has_text("t.json: /groups/1/type/dtype: axis 'dtype' has no value 'f17'"));
   all.warned.clear();
   const device_properties device = sample_tables::card();
-  const auto rules = all.rules.make_rules(sample::description(), device, files);
+  const auto rules = all.rules.make_selectors(sample::description(), device, files);
   const auto problem = sample::problem({{"rows", 8}});
   CHECK(rules->read(rules->kind_of(problem))->select(problem).variant == 0);
   REQUIRE(all.warned.size() == 1);
@@ -274,7 +274,7 @@ TEST_CASE("all that files say is read whole, and a variant that is forced is for
   all.force = "a";
   CHECK(chosen().why == reason::forced);
   CHECK(chosen().variant == 0);
-  const auto rules = all.rules.make_rules(sample::description(), device, files);
+  const auto rules = all.rules.make_selectors(sample::description(), device, files);
   CHECK(rules->read(rules->kind_of(problem))->select(problem).why == reason::forced);
   CHECK(all.warned.empty());
 }
@@ -290,14 +290,14 @@ TEST_CASE(
   }
   first.write("kernels/scale/cuda/m.json", catalog_manifest({"a", "b", "c", "d"}).dump());
   std::vector<std::string> warned;
-  rule_catalog rules{search_path{{first.path(), second.path()}, {}},
-                     [](std::string_view) { return std::string{}; },
-                     [&warned](const std::string& message) { warned.push_back(message); }};
+  selector_source rules{search_path{{first.path(), second.path()}, {}},
+                        [](std::string_view) { return std::string{}; },
+                        [&warned](const std::string& message) { warned.push_back(message); }};
   const auto chosen = [&] {
     reload_report report;
     const device_properties device = sample_tables::card();
-    const auto book = rules.make_rules(sample::description(), device,
-                                       rules.refresh(sample::description(), &device, report));
+    const auto book = rules.make_selectors(sample::description(), device,
+                                           rules.refresh(sample::description(), &device, report));
     std::vector<std::int64_t> problem(sample::description().axes.size());
     problem[5] = 8;
     const auto from = book->read(book->kind_of(problem));
@@ -337,8 +337,8 @@ TEST_CASE("what is wrong with an overlay or a root is said once, however many op
   const std::string root = folder / "root";
   std::filesystem::create_symlink("root", root);
   std::vector<std::string> warned;
-  rule_catalog rules{search_path{{root}, {overlay}}, [](std::string_view) { return std::string{}; },
-                     [&warned](const std::string& message) { warned.push_back(message); }};
+  selector_source rules{search_path{{root}, {overlay}}, [](std::string_view) { return std::string{}; },
+                        [&warned](const std::string& message) { warned.push_back(message); }};
   const auto count_of_all = [&](std::size_t first = 0, std::size_t last = 8) {
     warned.clear();
     for (std::size_t i = first; i < last; ++i) {

@@ -32,7 +32,7 @@ TEST_CASE("PTX says its kernels' names, parameters and bounds", "[tool]") {
   REQUIRE(found.kernels.size() == 3);
   const auto& scale = found.kernels[0];
   CHECK(scale.name == "scale");
-  CHECK(scale.most_threads == 256);
+  CHECK(scale.max_threads == 256);
   REQUIRE(scale.parameters.has_value());
   REQUIRE(scale.parameters->size() == 4);
   CHECK((*scale.parameters)[1].offset == 8);
@@ -42,10 +42,10 @@ TEST_CASE("PTX says its kernels' names, parameters and bounds", "[tool]") {
   CHECK((*scale.parameters)[3].offset == 192);
   CHECK(found.kernels[1].name == "plain");
   CHECK(found.kernels[1].parameters->empty());
-  CHECK(found.kernels[1].most_threads == 0);
+  CHECK(found.kernels[1].max_threads == 0);
   CHECK(found.kernels[2].name == "odd");
   CHECK_FALSE(found.kernels[2].parameters.has_value());  // not understood, so not judged
-  CHECK(found.kernels[2].most_threads == 64);
+  CHECK(found.kernels[2].max_threads == 64);
 }
 
 TEST_CASE("PTX that ends anywhere is read without harm", "[tool]") {

@@ -113,10 +113,10 @@ class driver final : public device_driver {
     };
 
     const auto threads = std::uint64_t{geometry.block.x} * geometry.block.y * geometry.block.z;
-    const auto most_threads =
+    const auto max_threads =
         static_cast<std::uint64_t>(attribute_of(kernel, function_attribute::max_threads_per_block));
-    if (threads > most_threads) {
-      refuse("takes at most " + std::to_string(most_threads) + " threads a block, not " +
+    if (threads > max_threads) {
+      refuse("takes at most " + std::to_string(max_threads) + " threads a block, not " +
              std::to_string(threads) + ",");
     }
     if (geometry.cooperative && !facts_.cooperative)

@@ -62,7 +62,7 @@ namespace property_layout {
 inline constexpr std::size_t architecture_bytes = 256;
 inline constexpr std::size_t architecture_since_6 = 1160;  ///< as hipGetDevicePropertiesR0600 fills it
 inline constexpr std::size_t architecture_before_6 = 396;  ///< as hipGetDeviceProperties fills it
-inline constexpr std::size_t most_bytes = 8192;            ///< more than any version's structure
+inline constexpr std::size_t max_bytes = 8192;             ///< more than any version's structure
 }  // namespace property_layout
 
 /// The entry points. Those that ROCm from 5.0 on may lack are null where they are lacking.

@@ -95,9 +95,9 @@ class driver final : public device_driver {
     if (kernel.description) {
       fixed = kernel.description->shared_bytes;
       const auto threads = std::uint64_t{geometry.block.x} * geometry.block.y * geometry.block.z;
-      const std::uint64_t most_threads = kernel.description->max_threads_per_block;
-      if (most_threads != 0 && threads > most_threads) {
-        refuse("takes at most " + std::to_string(most_threads) + " threads a block, not " +
+      const std::uint64_t max_threads = kernel.description->max_threads_per_block;
+      if (max_threads != 0 && threads > max_threads) {
+        refuse("takes at most " + std::to_string(max_threads) + " threads a block, not " +
                std::to_string(threads) + ",");
       }
     }

@@ -34,7 +34,7 @@ namespace detail {
   const auto read = [&library, ordinal](int (*get)(void*, int), std::size_t offset) -> std::string {
     if (get == nullptr) return {};
     // Larger than the structure, in case a later version of it has grown.
-    auto properties = std::make_unique<std::array<std::uint64_t, layout::most_bytes / 8>>();
+    auto properties = std::make_unique<std::array<std::uint64_t, layout::max_bytes / 8>>();
     if (get(properties->data(), ordinal) != result::success) {
       library.get_last_error();
       return {};

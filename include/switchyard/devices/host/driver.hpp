@@ -166,7 +166,7 @@ class driver final : public device_driver {
   }
 
   void configure(function_handle /*function*/, const launch_geometry& geometry) override {
-    if (geometry.shared_bytes <= most_host_scratch_bytes) return;
+    if (geometry.shared_bytes <= max_host_scratch_bytes) return;
     throw driver_error{error_code::launch_failed, switchyard::detail::explain_scratch(geometry.shared_bytes)};
   }
 
@@ -269,12 +269,12 @@ class driver final : public device_driver {
   /// but ends most messages with the system's words for one, in the program's language. A failed mapping has
   /// none.
   [[nodiscard]] static bool may_pass(std::string_view message) {
-    for (const int passing : {EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR}) {
-      if (message.ends_with(std::generic_category().message(passing))) return true;
+    for (const int transient : {EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR}) {
+      if (message.ends_with(std::generic_category().message(transient))) return true;
     }
-    for (const std::string_view passing :
+    for (const std::string_view transient :
          {"failed to map segment from shared object", "cannot map zero-fill pages", "out of memory"}) {
-      if (message.ends_with(passing)) return true;
+      if (message.ends_with(transient)) return true;
     }
     return false;
   }

@@ -98,7 +98,7 @@ class shared_object {
   static constexpr std::uint32_t executable = 1;
   static constexpr std::uint32_t writable = 2;
   static constexpr std::uint64_t symbol_size = 24;
-  static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30U;  // as of a blob's file
+  static constexpr std::uint64_t max_bytes = std::uint64_t{1} << 30U;  // as of a blob's file
 
   [[nodiscard]] std::string read_segments() {
     constexpr std::uint16_t shared = 3;
@@ -139,11 +139,11 @@ class shared_object {
     for (const segment& each : segments_) {
       if (each.type != is_loaded && each.type != is_thread_local) continue;
       if (each.file_bytes > each.bytes) return "has a segment with more bytes in the file than in memory";
-      if (each.bytes > most_bytes || each.address > most_bytes) {
+      if (each.bytes > max_bytes || each.address > max_bytes) {
         return "takes a segment of " + std::to_string(each.bytes) + " bytes at address " +
-               std::to_string(each.address) + "; at most " + std::to_string(most_bytes) + " are read";
+               std::to_string(each.address) + "; at most " + std::to_string(max_bytes) + " are read";
       }
-      if ((each.alignment & (each.alignment - 1)) != 0 || each.alignment > most_bytes)
+      if ((each.alignment & (each.alignment - 1)) != 0 || each.alignment > max_bytes)
         return "has a segment whose alignment is no power of two";
       if (each.type != is_loaded) continue;
       if (each.alignment == 0 || each.alignment % page != 0)

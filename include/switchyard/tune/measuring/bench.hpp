@@ -35,10 +35,10 @@ namespace tune {
 
 /// How much of a problem is checked, and on how much memory.
 struct check_options {
-  double most_work = 1e8;  ///< multiplications and additions of the reference; beyond it rows are sampled
-  std::int64_t least_rows = 24;                      ///< sampled whatever they cost
-  double most_bytes = 4 * 1024.0 * 1024.0 * 1024.0;  ///< of tensors that are copied to the host
-  double most_row_work = 1.5e9;  ///< where the least rows cost more, a smaller problem is checked
+  double max_work = 1e8;  ///< multiplications and additions of the reference; beyond it rows are sampled
+  std::int64_t least_rows = 24;                     ///< sampled whatever they cost
+  double max_bytes = 4 * 1024.0 * 1024.0 * 1024.0;  ///< of tensors that are copied to the host
+  double max_row_work = 1.5e9;  ///< where the least rows cost more, a smaller problem is checked
 };
 
 /// A variant that may serve the problem that is set up.
@@ -101,7 +101,7 @@ class operator_bench final : public bench {
     asked_.reset();
     reduced_.reset();
     calls_.clear();
-    calls_.reserve(most_copies);
+    calls_.reserve(max_copies);
     calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
     const double size = calls_[0].bytes;
     if (const std::string wrong = illegal(calls_[0].arguments); !wrong.empty())
@@ -124,7 +124,7 @@ class operator_bench final : public bench {
     asked_ = {want, seed};
     const double cached = cache_bytes(device_.properties());
     const double copies = cache == cache_state::rotating && size > 0 ? std::ceil(cached / size) : 1;
-    while (static_cast<double>(calls_.size()) < copies && calls_.size() < most_copies)
+    while (static_cast<double>(calls_.size()) < copies && calls_.size() < max_copies)
       calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
     flush_ = cache == cache_state::cold && cached > 0
                  ? device_buffer{device_.driver(), static_cast<std::size_t>(cached)}
@@ -167,10 +167,10 @@ class operator_bench final : public bench {
   }
 
  private:
-  static constexpr std::size_t most_copies = 16;
-  static constexpr double most_varied_bytes = 16 * 1024.0 * 1024.0;
-  static constexpr double most_varied_work = 2e7;  ///< of the reference, for each variation
-  static constexpr std::size_t least_runs = 6;     // each old content twice
+  static constexpr std::size_t max_copies = 16;
+  static constexpr double max_varied_bytes = 16 * 1024.0 * 1024.0;
+  static constexpr double max_varied_work = 2e7;  ///< of the reference, for each variation
+  static constexpr std::size_t least_runs = 6;    // each old content twice
   static constexpr double judging_seconds = 0.5;
   using arguments = typename Operator::arguments;
 
@@ -213,9 +213,9 @@ class operator_bench final : public bench {
   void prepare_variations(const request& want, std::uint64_t seed) {
     if constexpr (requires { workload<Operator>::variations; }) {
       check_options less = options_;
-      less.most_work = most_varied_work;
-      less.most_bytes = most_varied_bytes;
-      less.most_row_work = most_varied_work;
+      less.max_work = max_varied_work;
+      less.max_bytes = max_varied_bytes;
+      less.max_row_work = max_varied_work;
       request smaller = want;
       std::unique_ptr<varied_call> made;
       // What the problem leaves no memory for is not judged.
@@ -255,7 +255,7 @@ class operator_bench final : public bench {
     const arguments on_host = copies.template translated<Operator>(call.arguments);
     const std::int64_t rows = workload<Operator>::rows(on_host);
     const double work = std::max(1.0, workload<Operator>::row_work(on_host));
-    const auto affordable = static_cast<std::int64_t>(options.most_work / work);
+    const auto affordable = static_cast<std::int64_t>(options.max_work / work);
     const row_sample sample{rows, std::max(options.least_rows, affordable), seed};
     expectation wanted;
     workload<Operator>::expect(on_host, sample, wanted);
@@ -328,8 +328,8 @@ class operator_bench final : public bench {
                                                                 std::uint64_t seed) const {
     const auto too_large = [&](const prepared_call<Operator>& each) {
       const auto rows = std::min(workload<Operator>::rows(each.arguments), options.least_rows);
-      return total_bytes(each.memory) > options.most_bytes ||
-             static_cast<double>(rows) * workload<Operator>::row_work(each.arguments) > options.most_row_work;
+      return total_bytes(each.memory) > options.max_bytes ||
+             static_cast<double>(rows) * workload<Operator>::row_work(each.arguments) > options.max_row_work;
     };
     std::unique_ptr<prepared_call<Operator>> out;
     if (!too_large(call)) return out;
@@ -353,7 +353,7 @@ class operator_bench final : public bench {
     }
     const std::size_t rows = find_axis(op, "rows");
     if (rows < op.axes.size() && !fixed[rows] && problem[rows] > options.least_rows) {
-      const double share = options.most_bytes / total_bytes(call.memory);
+      const double share = options.max_bytes / total_bytes(call.memory);
       request smaller = want;
       smaller.set("rows", std::clamp(static_cast<std::int64_t>(static_cast<double>(problem[rows]) * share),
                                      options.least_rows, problem[rows]));

@@ -35,27 +35,27 @@ struct timing_options {
   double warm_up_us = 2000;  ///< calls before the first sample, at the least
   double sample_us = 1000;   ///< one sample: as many calls as take this long
   std::size_t samples = 7;
-  std::size_t most_samples = 0;  ///< sampling goes on up to here while the precision is not reached
-  double precision = 0;          ///< wanted half width of the median's 95 % interval, as a share of it
-  double give_up_factor = 4;     ///< a variant this much slower than the best so far is timed with one sample
+  std::size_t max_samples = 0;  ///< sampling goes on up to here while the precision is not reached
+  double precision = 0;         ///< wanted half width of the median's 95 % interval, as a share of it
+  double give_up_factor = 4;    ///< a variant this much slower than the best so far is timed with one sample
   cache_state cache = cache_state::rotating;
 };
 
 /// Binds an operator to one variant, by its id. The files outlive it.
-class forced_source final : public binding_source {
+class forced_source final : public state_source {
  public:
   forced_source(const catalog::contents& files, std::string variant, std::shared_ptr<module_store> modules)
       : files_{files}, variant_{std::move(variant)}, modules_{std::move(modules)} {}
 
-  void attach(const operator_description& op, const switchyard::device& device, binding_user& user) override {
+  void attach(const operator_description& op, const switchyard::device& device, state_user& user) override {
     std::vector<std::string> ignored;
     const operator_description& described = files_.described != nullptr ? *files_.described : op;
-    (void)user.adopt(std::make_unique<binding>(
-        std::make_shared<const fixed_rules>(
+    (void)user.adopt(std::make_unique<operator_state>(
+        std::make_shared<const fixed_selectors>(
             build_selector({&described, device.properties(), files_.manifests, {}, {}, variant_}, ignored)),
         modules_, std::make_shared<log>(), nullptr, std::size_t{16}));
   }
-  void detach(binding_user& /*user*/) noexcept override {}
+  void detach(state_user& /*user*/) noexcept override {}
 
  private:
   const catalog::contents& files_;
@@ -129,7 +129,7 @@ template <class Call, class Before>
     if (seems_hopeless && !samples.empty() && samples.front() > give_up) return true;
     if (samples.size() < std::max<std::size_t>(options.samples, 1)) return false;
     out = summarise(samples);
-    return samples.size() >= options.most_samples || out.uncertainty() <= options.precision;
+    return samples.size() >= options.max_samples || out.uncertainty() <= options.precision;
   };
   while (!enough()) {
     before();

@@ -140,7 +140,7 @@ struct workload<operators::attention_backward> : attention_variations {
 
  private:
   /// As much as a check may cost.
-  static constexpr double most_work = 1.5e9;
+  static constexpr double max_work = 1.5e9;
 
   template <class Real>
   [[nodiscard]] static reference::attention_gradients<Real> gradients(
@@ -170,7 +170,7 @@ struct workload<operators::attention_backward> : attention_variations {
     const dtype type = of.q.dtype();
     const std::int64_t elements = layout.query_elements(sizes.head_dim_v);
     std::vector<float> lse(static_cast<std::size_t>(sizes.queries()));
-    if (work_of(sizes) > most_work) {
+    if (work_of(sizes) > max_work) {
       of.out = layout.query_view(memory.random(type, elements, 1), sizes.head_dim_v);
       const auto keys = static_cast<float>(std::max<std::int64_t>(sizes.seqlen_k, 1));
       std::fill(lse.begin(), lse.end(), std::log(keys));
