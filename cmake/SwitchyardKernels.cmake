@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Kernels from search-space files, for the project itself and for whoever uses find_package(switchyard).
 #
 #   switchyard_add_kernels(<target> SPACE <file.json>... [SET <name>] [TARGETS <target>...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # libswitchyard: the C API of include/switchyard/c_api.h as a shared library.
 
 add_library(switchyard_c SHARED include/c_api.cpp)

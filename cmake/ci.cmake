@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The configuration that .ci/run tests:   cmake -C cmake/ci.cmake -S . -B build -G Ninja
 #
 # The values replace those of an existing build folder, for example one that .ci/quickstart configured without tests.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The target `docs`: the API reference in <build>/docs/html, where doxygen is installed. Warnings are errors.
 
 find_package(Doxygen QUIET)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Install rules, the CMake package, the pkg-config file and the archive.
 
 include(CMakePackageConfigHelpers)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Builds GPU and CPU kernels from search-space files. See cmake/README.md for the file format.
 
 Installed, it is also the command `switchyard-kernels`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The shared library behind switchyard/c_api.h. No exception leaves it.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reader of switchyard/named_call.hpp for the C API: an operator's arguments from those that a caller
 // gives by name. A name that nobody reads is an error.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Catch2, version 2 (Debian 12) or 3 (Ubuntu 24.04), and how a test program says that it cannot run here.
 #pragma once
 

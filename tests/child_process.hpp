@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Children of fork() that tests make.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a Python test, which must say how many checks it made.   counted.py SCRIPT [ARGUMENT...]
 
 A script that passes without a line such as "163 checks, 0 failed" has checked nothing, and fails.

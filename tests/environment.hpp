@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The environment variables that steer tests.
 #pragma once
 

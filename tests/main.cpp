@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The main function of every test program, compiled once.
 #ifdef SWITCHYARD_CATCH2_V2
 #define CATCH_CONFIG_RUNNER

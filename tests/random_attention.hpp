@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What random calls of attention share, whichever operator they are of: choices, pages, strides and tensors,
 // the errors that are allowed, and judging results. For the tests on the CPU and on GPUs.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random calls of attention_decode over all its axes, with what they must give: for the tests on the CPU and
 // on GPUs.
 #pragma once

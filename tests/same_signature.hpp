@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether a function that the library declares is the function that the vendor's header declares.
 #pragma once
 

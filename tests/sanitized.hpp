@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether this is built with a sanitizer, which makes everything many times slower.
 #pragma once
 

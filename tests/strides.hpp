@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arguments that follow from others by name, for tests of something else: strides that are unset, the scale,
 // what a call has of the call before it, and the layout of gradients.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds kernels: search-space files to blobs and manifests. Python standard library only."""
 
 

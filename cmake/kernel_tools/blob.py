@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a blob says of itself: architecture, kernels, parameters and resources, read without a device.
 
 Sources: System V ABI (ELF), NVIDIA's cuobjdump and LLVM's list of CUDA ELF flags for cubins, LLVM's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles one blob: host C++, CUDA C++ and HIP C++ through their compilers, Triton in this process.
 
 The same input gives the same bytes wherever it is built: each job runs in a folder of its own that reaches the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small reader of 64-bit little-endian ELF files: what the checks of kernel blobs need."""
 
 import collections

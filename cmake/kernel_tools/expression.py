@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The manifest's expression language, evaluated at build time.
 
 64-bit integers with C's division; overflow and division by zero are errors. Beyond the manifest's language a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Manifests: made from a plan and its compiled blobs, and checked against blobs."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A reader of MessagePack, the format of the metadata in AMD code objects."""
 
 import struct

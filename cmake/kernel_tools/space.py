@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Search-space files: reading, expanding into blobs to compile and variants to describe."""
 
 import itertools

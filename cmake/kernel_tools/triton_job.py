@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles one Triton kernel ahead of time, with no GPU and no driver. Needs triton 3.6.0."""
 
 import importlib.util

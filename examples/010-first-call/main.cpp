@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The shortest program: open a catalog, make a dispatcher for an operator, call it.
 #include <cstdio>
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which kernel runs, and why: for a call on this machine, and for devices that are not present.
 #include <cstdio>
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tuning tables: writing one, replacing it while the process runs, and what a damaged file does.
 //
 //   tables_of_your_own FOLDER      FOLDER is created; the table is written there

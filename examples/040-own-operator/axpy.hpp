@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operator y += a x. This struct is its whole description.
 #pragma once
 

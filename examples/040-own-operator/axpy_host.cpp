@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The CPU kernels of the operator. axpy.json lists them; the build appends one AXPY line for each to this
 // file.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operator of your own: described in axpy.hpp, implemented in axpy_host.cpp, built from axpy.json, called
 // here.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel of your own for an operator of the library: written in softmax_online.cpp, described in
 // softmax.json.
 //

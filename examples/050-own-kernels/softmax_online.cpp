@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One row a block; the maximum and the sum are found in one pass. The parameters are in this kernel's own
 // order: softmax.json lists them by the names of the operator's arguments.
 #include <algorithm>

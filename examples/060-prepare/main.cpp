@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Before traffic, or before a CUDA stream capture: load every kernel that a range of calls may need.
 //
 // A call inside a capture that needs a kernel which is not loaded fails with error 212. After prepare() no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of axpy for measuring, and what their results must be. This is all that tuning an operator takes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The `switchyard` tool with an operator of your own: every command knows axpy.
 //
 //   own_tool --root FOLDER tune axpy n=1000,100000 dtype=f32 -o build/axpy.json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The functions that ggml calls on a backend, which is a device in use.
 #include <memory>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Buffers: memory of a device, reached through its driver.
 #include <cstdint>
 #include <memory>

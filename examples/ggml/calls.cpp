@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "calls.hpp"
 
 #include "operators.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calls that a node of a graph becomes. The same code answers whether the device takes a node and
 // computes it: a node is supported exactly where all of its calls are legal and served.
 #pragma once

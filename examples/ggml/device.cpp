@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The functions that ggml calls on a device.
 #include <algorithm>
 #include <cstddef>

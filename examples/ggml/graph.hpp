@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Computes graphs of nodes on a device.
 #pragma once
 

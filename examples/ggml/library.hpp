@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the loaded backend owns: one catalog, and the devices that it has kernels for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory of a device: of a buffer's whole life, and pieces that calls need for a while.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What nodes of a graph become, by kind. Each function makes the calls of a node, and is false where the
 // device does not take it: see calls.hpp.
 #pragma once

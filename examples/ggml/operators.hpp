@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The dispatchers of a device, and whether they serve a call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensors.hpp"
 
 namespace switchyard_ggml {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ggml's tensors as Switchyard's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tokens of one step of a model: some of each of several sequences, one sequence after the other.
 #pragma once
 

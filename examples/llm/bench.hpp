@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // --bench: measures a list of points in one process and prints a line for each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bpe.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Merges the bytes of a word into tokens, by byte-pair encoding.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The alphabet of byte-level BPE: a visible character for each byte.
 #pragma once
 

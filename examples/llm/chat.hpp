@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Turns the messages of a conversation into the text that a chat model was trained on.
 //
 // GGUF files carry this format as a Jinja template. Here, the formats of three families are built in, and a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products with plain weights by cuBLASLt, for prompts. The library is opened at run time, where it is: the
 // engine is not linked with it.
 #pragma once

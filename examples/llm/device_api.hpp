@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the engine asks of a GPU's API besides what Switchyard's drivers do: a stream of its own, captured
 // graphs, pinned memory. CUDA and HIP have these functions with the same signatures.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Work that was captured on a stream and is replayed with one launch.
 #pragma once
 

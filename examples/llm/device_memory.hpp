@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that the engine owns: of the device, and of the host where the device copies from and to it fast.
 #pragma once
 

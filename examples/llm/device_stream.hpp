@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A stream of the engine's own, which no other stream waits for; the CPU has one only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Generates text for several prompts at once. Each step takes one token of every sequence that is generating,
 // and fills up with pieces of prompts: a long prompt does not stop the others.
 #pragma once

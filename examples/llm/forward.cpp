@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "forward.hpp"
 
 #include <algorithm>

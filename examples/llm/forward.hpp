@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One step of a model through Switchyard's dispatchers: tokens in, logits out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is asked of an open file. gguf_parse.cpp reads it.
 #include "gguf.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads GGUF files, versions 2 and 3: metadata and tensors.
 //
 // The file is mapped and checked once, when it is opened; names, strings and tensor data are views into the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads and checks a GGUF file from its first byte to its last tensor.
 #include <algorithm>
 #include <bit>

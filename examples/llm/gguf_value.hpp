@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Values of GGUF metadata as they lie in the file: numbers there have no alignment, so they are copied when
 // read.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Keys and values of all sequences in pages, and who holds which page.
 #pragma once
 

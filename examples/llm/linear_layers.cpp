@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "linear_layers.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The linear layers of a step: by matmul_quantized, or where there are many rows by cuBLASLt.
 #pragma once
 

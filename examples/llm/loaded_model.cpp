@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "loaded_model.hpp"
 
 #include <algorithm>

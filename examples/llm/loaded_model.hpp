@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A model ready to run: its file, weights, cache and kernels.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes text with a model from a GGUF file.
 //
 //   llm MODEL.gguf "prompt"...            continues prompts, all at once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "mapped_file.hpp"
 
 #include <cerrno>

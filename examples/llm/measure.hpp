@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How fast a loaded model is, with tokens that are made up: prompts, generation behind tokens in the cache,
 // and generation while a table is replaced.
 #pragma once

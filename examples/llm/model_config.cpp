@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model_config.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The shape of a model of the Llama family, as a GGUF file states it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the system knows of this process.
 #pragma once
 

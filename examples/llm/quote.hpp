@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Text of unknown origin in messages.
 #pragma once
 

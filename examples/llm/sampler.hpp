@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chooses the next token from a model's logits.
 //
 // Steps, in this order: the top_k largest logits; a division by temperature; the smallest set of the most

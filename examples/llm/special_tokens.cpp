@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "special_tokens.hpp"
 
 #include <algorithm>

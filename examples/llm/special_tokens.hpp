@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Finds the names of control and user-defined tokens in text.
 #pragma once
 

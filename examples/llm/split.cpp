@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "split.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

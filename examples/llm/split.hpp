@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cuts text into the pieces within which a byte-level BPE tokenizer merges.
 #pragma once
 

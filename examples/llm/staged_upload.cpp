@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "staged_upload.hpp"
 
 #include <algorithm>

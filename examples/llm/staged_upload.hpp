@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Copies a file's bytes to a GPU: threads read them into pinned memory while the piece before is on its way.
 // From the mapped file itself, the driver would read and copy in turns, on one thread.
 #pragma once

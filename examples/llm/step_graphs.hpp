@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Decode steps as captured graphs: one launch in place of hundreds, which would take longer than the kernels.
 //
 // Everything but the shape of a step lies in buffers at fixed addresses. A step whose shape is new runs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The vectors of a batch where kernels read them: packed behind one another and copied to the device at once.
 // Their addresses depend on the sizes of the step alone, so that captured calls find them again.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The most that a step takes: buffers are made for it.
 #pragma once
 

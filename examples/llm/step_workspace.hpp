@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of operators on a step's stream, with memory for their temporary buffers that all of them share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensor_type.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a tensor's elements are stored in a GGUF file, by ggml's numbers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Text to tokens and back, by the byte-level BPE tokenizer of a GGUF file.
 //
 // Gives the tokens that the model's own tokenizer.json gives, with these differences: text is not normalised,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Steps through bytes that may or may not be UTF-8.
 #pragma once
 

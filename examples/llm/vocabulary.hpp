@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tokens of a file and the pairs of them that merge.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "weights.hpp"
 
 #include <algorithm>

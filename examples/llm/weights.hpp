@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The weights of a model, where a device reads them: on the CPU in the file itself, elsewhere in copies.
 #pragma once
 

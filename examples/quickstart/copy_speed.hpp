@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How fast a device copies: what a call that only moves memory can reach.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rotary and attention calls of one layer of Llama-3.1-8B, with their tensors on the device and in host
 // memory.
 #pragma once

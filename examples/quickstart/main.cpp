@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs the rotary and attention calls of a Llama-3.1-8B layer on the best device of the machine, and checks
 // each result against a reference in double precision. It measures the variants of each call, runs with
 // tuning tables that name slow ones, then replaces the tables on disk: the running process chooses the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A tree of the installed kernels with tables of its own, and the writing of tables.
 #pragma once
 

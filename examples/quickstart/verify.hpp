@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compares what a kernel wrote with the references in double precision.
 //
 // The error of a row (the head_dim values of one head of one token) is its largest difference over its

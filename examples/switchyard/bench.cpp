@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard bench: measures a table's shapes again. Does the chosen variant still win?
 #include <algorithm>
 #include <array>

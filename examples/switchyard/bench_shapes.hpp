@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which shapes `bench` measures: rows of a table, and shapes between them.
 #pragma once
 

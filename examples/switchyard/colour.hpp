@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Colours, on a terminal only.
 #pragma once
 

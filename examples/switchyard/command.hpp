@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shared by the commands of the `switchyard` tool. A command is one .cpp with one add_... function, which
 // main.cpp calls. It parses its own arguments and stores its exit status in the session.
 #pragma once

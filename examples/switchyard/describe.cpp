@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard describe: exports an operator's description, for tools that do not have its C++ type.
 #include <cstdio>
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Devices by name: this machine's, those that tables were measured on, and invented ones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard explain: shows what would run for a problem on a device, every rule that applied, and every
 // candidate.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What of the kernels that a choice may fall on is installed here.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard list: operators, targets, variants and tables of the search path.
 #include <algorithm>
 #include <cstdio>

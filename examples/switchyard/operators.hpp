@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operators that this program knows by C++ type, and those that it knows from files alone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Plots for `report`: HTML and SVG text, without scripts or network resources.
 #pragma once
 

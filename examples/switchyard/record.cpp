@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard record: merges the recordings (SWITCHYARD_RECORD) of many processes and hosts into one input for
 // the tuner.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record_line.hpp"
 
 #include <switchyard/base/text.hpp>

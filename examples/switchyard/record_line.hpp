@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One line of what SWITCHYARD_RECORD writes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard report: writes tables as one HTML file with plots; the file needs no network.
 #include <algorithm>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tool's command line: its options, its commands, and what it says of a command line that it does not
 // take.
 #include <array>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The wheel's build backend: scikit-build-core, with what a project in a subfolder needs besides.
 
 An sdist may hold no file from above its own folder, so the source tree is copied to `source/` for it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes the data wheel of a GPU architecture from kernels that were built.
 
     python kernel_wheel.py --target cuda-sm_90a --data build/share/switchyard --out dist

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an operator's check() says of arguments in the same words: strides, addresses, magnitudes.
 // base/alignment.hpp has what marks such calls.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Switchyard from C and from whatever calls C: Rust, Go, Python. Plain C11; the library is libswitchyard.
  *
  *   switchyard_catalog* catalog = NULL;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a call may have beside its tensors, told once. An operator lists its options, each with the argument
 // or the tensor that it sets, the values that are legal, and its meaning:
 //

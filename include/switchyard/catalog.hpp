@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Everything found on disk: manifests and tables of the search path, given to dispatchers and replaced while
 // they run. In the header-only form it reads JSON, so one unit of an engine includes it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The devices of this machine.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an engine calls: an operator, chosen, bound and launched.
 //
 //   switchyard::catalog catalog;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors. Each has a number; README.md beside this header lists causes and cures.
 //
 // Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says

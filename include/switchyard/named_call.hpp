@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls whose tensors and options have names instead of C++ types, for bindings of other languages. The names
 // are those of an operator's `operands`, the tensors that its `call` takes in their order, and of its
 // options:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an operator is: a C++ struct with an argument struct, the arguments that kernels may name, and the
 // axes that a choice depends on. Everything else in the library sees only the erased operator_description.
 //

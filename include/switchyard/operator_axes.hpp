@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How an operator's struct states its arguments and axes: fields<>, type_axis, size_axis and axes.
 #pragma once
 

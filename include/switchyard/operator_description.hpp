@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operator without its C++ type: the names, kinds and places of its axes and arguments. operator.hpp makes
 // it.
 #pragma once

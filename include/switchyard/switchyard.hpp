@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Everything. It costs 2 s and 120,000 preprocessed lines to compile, for JSON: include it in one unit of an
 // engine, and dispatcher.hpp, which costs a third, in the others.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors as calls take them: where the elements lie, their type, the extents and the strides. A view: it
 // owns nothing, allocates nothing, and what it points to may be memory of any device.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls that name tensors: the arguments of an operator, made from tensors by its description.
 //
 //   struct axpy {

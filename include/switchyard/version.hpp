@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The library's version, and the versions of the file formats it reads.
 #pragma once
 

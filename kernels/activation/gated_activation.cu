@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gated activations, forward and backward. Semantics: operators/gated_activation.hpp and its backward.
 //
 // A thread takes `Vectors` vectors, `Threads` apart, loads them all before it uses the first, and is done:

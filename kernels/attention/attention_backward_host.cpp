@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention backward on the CPU, in the manner of FlashAttention-2: weights are computed again, a tile at a
 // time, and no matrix of all scores exists.
 //

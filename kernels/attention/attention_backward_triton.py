@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention backward for every GPU, compiled ahead of time. The meaning of a call is that of
 operators/attention_backward.hpp.
 

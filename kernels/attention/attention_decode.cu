@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention for a few query tokens against a long cache, for NVIDIA GPUs. Semantics:
 // operators/attention_decode.hpp.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Decoding on the CPU. Semantics: operators/attention_decode.hpp.
 //
 //   decode_rows       the rows of a KV head against all keys, K and V read once, in place

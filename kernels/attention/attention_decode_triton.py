@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention of a few queries against a cache, for every GPU, compiled ahead of time. The meaning of a call is that of
 operators/attention_decode.hpp.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What dropout multiplies attention weights with, on the CPU; see operators/attention_dropout_mask.hpp. A
 // block is a query of one head.
 #include <cstdint>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What dropout multiplies attention weights with; see operators/attention_dropout_mask.hpp."""
 
 import triton

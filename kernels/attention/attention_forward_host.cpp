@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on the CPU, in the manner of FlashAttention: keys are taken a tile at a time, with an
 // online softmax, and no matrix of all scores exists.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the CPU's attention kernels share: where rows lie, which keys a query sees, and the online softmax.
 //
 // Private to kernels/attention; unnamed namespace for the reason given in simd.hpp. Scores and weights are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention forward over keys and values in e4m3 with scales, for every GPU, compiled ahead of time. The meaning of a
 call is that of operators/attention_forward.hpp.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The CPU's attention kernels for many query rows: rows of the heads that share a KV head, and matrix
 // products of packed tiles.
 //

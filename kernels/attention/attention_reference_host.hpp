@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A query row against its keys in double, on the CPU: the plain variant of forward and decode.
 //
 // Private to kernels/attention; unnamed namespace for the reason given in simd.hpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A few query rows against keys and values in place, on the CPU: what prompts' last rows and decoding share.
 //
 // Query rows of the heads that share a KV head are taken together: row r of a KV head is query r / group of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the attention kernels written in Triton share: which tokens a batch entry has, what is done to scores, and which
 weights dropout keeps. Scores are kept in units of log2."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the launches of attention backward on Hopper agree upon: arguments, tiles, layout of the workspaces.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What comes before and after the products of attention backward on Hopper: row sums of dout * out, the LSE
 // in base 2 and zeroed sums of dq before; dq, scaled and rounded, after. Semantics:
 // operators/attention_backward.hpp.

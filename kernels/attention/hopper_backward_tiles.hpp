@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention backward on Hopper: sizes of a kernel, where its shared memory is, and the tiles of keys that
 // blocks of threads take, one after the other.
 #pragma once

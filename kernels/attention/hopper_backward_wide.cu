@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention backward on Hopper for wide heads: dk, dv and the sums of dq in five products a pair of tiles.
 // Semantics: operators/attention_backward.hpp. What was tried: NOTES-hopper-backward.md.
 //

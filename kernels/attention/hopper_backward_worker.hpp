@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the warpgroups of both kernels of attention backward on Hopper have in common.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper: one warp, or several with pages, feed tiles of keys and values through the
 // copy engine, two or three warpgroups multiply. Semantics: operators/attention_forward.hpp. What was tried:
 // NOTES-hopper.md.

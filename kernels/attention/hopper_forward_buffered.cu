@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper whose results leave through a buffer of their own, which each warp copies out
 // by itself, and whose tiles' queries are copied early. Most of these kernels are for sequences of a few
 // blocks of keys: where those of hopper_forward.cu overlap a warpgroup's exponentials with its own products,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper, keys in parts: joins the parts' results. A warp a row.
 #include "hopper_parts.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper: keys and values in e4m3. The copy engine brings bytes; the three warps beside
 // the one that feeds turn each block into one of the products' type, in the stages that the consumers read.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper: the running softmax of a thread's rows.
 #pragma once
 

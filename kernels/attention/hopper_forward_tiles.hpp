@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper: what a launch computes, the sizes of a kernel, and which tiles a block of
 // threads takes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper: warps that feed the others, for the calls of engines.
 //
 // Tiles are counted by sequence, so a short one beside a long one costs what it has. Query heads that share a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on Hopper: what a warpgroup that multiplies does.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensor maps of packed tensors that end where the last sequence ends.
 //
 // The host cannot know that place without waiting for the device, so its maps claim batch * longest rows. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Parts of the attention kernels for Hopper that forward and backward share.
 #pragma once
 

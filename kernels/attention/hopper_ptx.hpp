@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hopper's instructions as functions: bulk tensor copies and warpgroup matrix products; gpu/ptx.hpp has what
 // other kernels use as well.
 // Names, operands and layouts: PTX ISA 8.x, chapters "wgmma", "cp.async.bulk.tensor" and "mbarrier".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of a table, quantised or not, by their numbers. Semantics: operators/embedding.hpp.
 //
 // A thread takes `Vectors` times eight neighbours of a row of the result, `Threads` such apart, and loads

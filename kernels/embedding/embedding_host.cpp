@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gathers rows of a table, quantised or not, on the CPU: a block takes some rows. Compiled once for each
 // instruction set.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rounding to e4m3 as base/float8.hpp defines it, on any device: to nearest, ties to even, and what is larger
 // than 448 becomes 448.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the GPU kernels need of a device language, so that one source compiles as CUDA C++ (sm_80 and newer)
 // and as HIP C++ for a bare AMD target without any SDK: thread indices, shuffles, barriers, element
 // conversions, fast arithmetic, 16-byte accesses and asynchronous copies into shared memory.

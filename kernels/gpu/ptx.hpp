@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // PTX instructions as functions, for the kernels in CUDA C++. Addresses of shared memory are 32-bit numbers.
 // Names, operands and layouts: PTX ISA 8.x. What only Hopper's attention kernels use is in
 // attention/hopper_ptx.hpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Row kernels: each row of a matrix is read once, reduced, and written, by `Threads` threads of a block (with
 // `Cluster` > 1, of each block of a cluster). A thread owns `Elements` elements of a row, in 16-byte vectors
 // that lie `Threads` vectors apart.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Row kernels in a software pipeline, for long rows with one block on a multiprocessor: a block reduces its
 // share of a row and sends the result to the other blocks of its cluster before it writes the row that it
 // reduced an iteration ago. The exchange, a microsecond during which a block alone on a multiprocessor would

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which row an element of a matrix is in, and where: one division of what is mostly small.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Weights as kernels read them, eight neighbours of a row at a time: plain ones, or those of the quantised
 // blocks that operators/weight_format.hpp defines. Eight weights never straddle a block, and share their
 // scale.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The formats of weights, named as in operators/weight_format.hpp, and their blocks.
 #pragma once
 

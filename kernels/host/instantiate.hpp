@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exports a CPU kernel under a name: what search spaces write as `instantiate` for kernels that are
 // templates.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Walks over a row of elements in vectors, for CPU kernels that reduce rows.
 //
 // Private to kernels/; unnamed namespace for the reason given in simd.hpp.

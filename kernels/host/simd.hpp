@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Vectors of float for CPU kernels, as wide as the flags of the translation unit allow.
 //
 // Private to kernels/: everything sits in an unnamed namespace, because the same source is compiled several

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of activations as the CPU kernels of matmul_quantized stage them, and rows of results.
 //
 // Private to kernels/; unnamed namespace for the reason given in ../host/simd.hpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Few rows of activations in 16 bits times quantised weights: each weight is read and unpacked once for up to
 // four rows. Rounding to 16 bits in groups of 32 changes less than keeping activations in f16 would.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of rows with a matrix of weights in any format. Semantics: operators/matmul_quantized.hpp.
 //
 // A warp computes `Outputs` outputs of `Rows` rows. Its lanes take eights of a row in turn: neighbouring

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of activations and quantised weights on the CPU.
 //
 //   dot         few rows: a block takes some outputs, and reads each weight once for up to four rows

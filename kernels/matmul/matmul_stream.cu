@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A linear layer for few rows, at the speed of the memory that holds the weights, for Hopper. Semantics:
 // operators/matmul_quantized.hpp.
 //

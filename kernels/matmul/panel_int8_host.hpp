@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Many rows of 8-bit activations times weights of four bits: the weights of 16 outputs are unpacked to bytes
 // once, in an order in which a lane of 32 bits holds four columns of one output, so that sums over columns
 // stay within a lane.

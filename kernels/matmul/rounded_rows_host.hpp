@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Activations rounded to integers of 8 or 16 bits, a scale for each group of 32 as in the formats of weights,
 // and quantised weights as the integer instructions of AVX2 read them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Quantised weights as CPU kernels read them: 32 at a time, as floats, or as integers with what scales them.
 //
 // Private to kernels/; unnamed namespace for the reason given in ../host/simd.hpp.

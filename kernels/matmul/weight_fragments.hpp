@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks of quantised weights in shared memory as operands of tensor cores.
 //
 // The integers are f16 as they stand: a number whose exponent bits are zero counts units of 2^-24, so a mask

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // RMSNorm and LayerNorm, forward and backward, for rows that a block or a cluster of blocks holds. Semantics:
 // operators/rms_norm.hpp, layer_norm.hpp and their backwards. What other shapes need is in norm_any.cu.
 #include "../gpu/row.hpp"

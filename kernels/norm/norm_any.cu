@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Norms for rows of any length and alignment, and the second launch of the weights' gradients. The forward
 // reads a row twice or, Centred, three times; the backward takes one pass for the weights and one for the
 // rows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // RMSNorm and LayerNorm on the CPU, forward and backward. A block takes an equal share of the rows; in the
 // backward it adds up the weights' gradients of its rows, and a second launch adds the blocks' sums. Compiled
 // once for each instruction set.

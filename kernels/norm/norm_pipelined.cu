@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // RMSNorm and LayerNorm, and RMSNorm's backward, for long rows in the software pipeline of row_pipeline.hpp:
 // one block a multiprocessor, whose registers hold its columns' weights and sums of gradients over all of its
 // rows. Semantics: operators/rms_norm.hpp, layer_norm.hpp, rms_norm_backward.hpp, without a residual.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What all kernels of a norm share: the weights as threads hold them, and means and variances of rows.
 #pragma once
 

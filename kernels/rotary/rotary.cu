@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rotary position embedding of q and k in one launch. Semantics: operators/rotary.hpp.
 //
 // A block takes `Tokens` tokens. A thread owns one chunk of a head, `Width` pairs wide in the half style and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Queries turned in place, keys turned and written to a paged cache with the values, in one launch.
 // Semantics: operators/rotary_cache.hpp.
 //

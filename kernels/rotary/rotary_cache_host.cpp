@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Normalises and turns queries and keys, and writes keys and values to a paged cache, on the CPU: a block
 // takes block_tokens tokens with all their heads. Compiled once for each instruction set.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rotary position embedding on the CPU.
 //
 // A block turns block_tokens tokens of one sequence (grid.y) for the heads_per_block heads of grid.z: cosines

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Turns the pairs of a head by their angles: what the CPU kernels of rotary embedding share.
 //
 // Private to kernels/; unnamed namespace for the reason given in ../host/simd.hpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Softmax of rows, forward and backward, for rows that a block or a cluster of blocks holds, and for rows of
 // any length and alignment. Semantics: operators/softmax.hpp and softmax_backward.hpp.
 #include "../gpu/row.hpp"

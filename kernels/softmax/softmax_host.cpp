@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Softmax of rows on the CPU, forward and backward. A block takes an equal share of the rows. Compiled once
 // for each instruction set.
 #include <cstdint>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Adds calls that models.py measured to the tables of a device, where their rows choose badly.
 
     add_rows.py OUTPUT TABLES [--over 1.03] [--device nvidia-h200]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the real selector chooses from tables and manifests, on the tables' own device.
 //
 //   choose QUERIES

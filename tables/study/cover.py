@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which variants a search space needs, by what was measured.   cover.py [--target TARGET] [OPERATOR...]
 
 Over all rows of tables/ and all shapes of data/, each operator's variants are put in the order in which they gain

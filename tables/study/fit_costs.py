@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fits what a unit of each variant's cost takes on a device, so that costs choose where no rows do.
 
     fit_costs.py TARGET OUTPUT... SPACE...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fits how many nanoseconds each term of a variant's cost_ns takes on a device; see fit_costs.py.
 
 A variant's time is a constant and a sum of its terms, with factors that are not negative. They are first fitted to the

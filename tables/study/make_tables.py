@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes the tables of a device from measured times.   make_tables.py KERNELS FOLDER [--rows ROWS] [DATA...]
 
 KERNELS is the folder of the manifests that were measured: their blobs' hashes go along. FOLDER has the tables, one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Measures the data that the study of selection rests on: the time of every admissible variant, for the
 // shapes of a plan, on this machine's device.
 //

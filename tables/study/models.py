@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What choices cost at calls of real models, and at every kind of call that kernels serve.
 
     models.py MEASURE ROOT OUTPUT [--seconds S] [--kinds] [--small] [--only TEXT] [--bound 1.25]

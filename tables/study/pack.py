@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Packs what measure wrote into one file a study.   pack.py [--add] PLAN RUN... FOLDER
 
 RUN are outputs of measure, of the same plan; a second run's first pass counts as a repetition of the first's. --add

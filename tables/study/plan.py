@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shapes that the study of selection measures.   plan.py OUTPUT [--tables] [--small] [PREFIX...]
 
 For each study a dense grid, which tables are made from, and random shapes held out of every table. The two are mixed

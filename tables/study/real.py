@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The real selector's choices, through the program `choose`."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shapes to measure next, by what is measured already.   refine.py DATA OUTPUT COUNT [PREFIX...]
 
 For each study in DATA (a folder that pack.py has filled), COUNT more rows for its grid, where rows near each other

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measures again what tables hold of kernels that were rebuilt since.
 
     refresh.py plan TABLES KERNELS PLAN [--device nvidia-h200] [--only OPERATOR...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules that choose a variant from a table's rows, as other projects have them and as this one does.
 
 A table is a list of rows (sizes, {variant: microseconds}); a query has sizes and the set of variants that may serve

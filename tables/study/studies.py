@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The studies that were measured, and what the real selector's choices cost on them."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The study of matching rules: writes the figures of README.md and regret.svg.   study.py CHOOSE FOLDER [--write]
 
 CHOOSE is the program that asks the real selector; FOLDER takes its inputs. Without --write the figures are only

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Puts Switchyard beside FlashAttention-2 and cuDNN (both through PyTorch) on attention, and beside FlashAttention-4 where it is
 installed, in one run on one GPU.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention backward beside FlashAttention-4 and cuDNN where they serve the call: the published shapes of attention.py, more head
 dims, and packed, windowed and capped calls. In one process, in turns, each result beside float64.
 

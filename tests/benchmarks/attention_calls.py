@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention forward as engines call it, beside FlashAttention-4 and cuDNN where they serve the call: pages, packed sequences of
 unequal lengths, windows, sinks, soft caps, caches in e4m3, and head dims of many models. In one process, in turns.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Decoding as a shared library with a C interface, so that attention_decode.py captures calls into CUDA
 // graphs beside its peers', on the same tensors.
 #include <cmath>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Decoding with Switchyard beside cuDNN and FlashAttention through PyTorch: microseconds of one call, from CUDA graphs.
 
   attention_decode.py LIBRARY [--batch 1,8,32,128] [--context 1024,4096,...] [--heads 32/8,64/8] [--layout bhsd|bshd]

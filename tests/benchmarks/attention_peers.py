@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Times attention of PyTorch, by FlashAttention-2 and by cuDNN, and FlashAttention-4 where it is installed, forward and
 backward, and prints a JSON line for each:
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The instructions that calls made from tensors take before the dispatcher, as callgrind counts them.
 //
 //   valgrind --tool=callgrind --callgrind-out-file=FILE call_instructions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Prints the instructions of making a call's arguments from tensors beside their bounds; exit status 1 when one is missed.
 
   call_instructions.py PROGRAM

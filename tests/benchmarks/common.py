@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the benchmarks share: shapes, running our program and the peers, tables and plots."""
 
 import csv

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an operator's first call costs in a fresh process, and a reload after it. first_use.py makes the
 // files, runs this and prints the figures beside their bounds.
 //

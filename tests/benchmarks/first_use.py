@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measures an operator's first use in fresh processes, on generated sets, and prints each figure beside its bound;
 exit status 1 when one is missed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Times operators on a device through the dispatcher, tensors rotated past the cache, and prints one JSON
 // line a shape: what ran, microseconds, bytes per second, floating-point operations per second.
 // memory_bound.py puts the peers beside it.

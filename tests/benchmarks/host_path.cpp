@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The cost of choosing and launching on the host, without the kernels: they do nothing here.
 //
 //   host_path                 measures everything; one line a figure: name, value, unit

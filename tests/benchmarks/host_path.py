@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measures the host path and prints each figure beside its budget; exit status 1 when a budget is missed.
 
   host_path.py PROGRAM LAUNCHES COMPILER INCLUDE_FOLDER

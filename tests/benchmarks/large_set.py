@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes a set of manifests and tables for attention_forward as large as AOTriton's for one GPU: 432 types, 6,598
 variants with 50 parameters each, 21,600 rows with a winner each. The kernels do nothing and run on the CPU.
 

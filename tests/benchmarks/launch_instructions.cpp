@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Makes N launches in one of several ways, for an instruction counter: over the fake driver, so that what is
 // counted besides the driver's entry point is the library.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Puts Switchyard beside PyTorch, torch.compile and Liger on the memory-bound operators, in one run on one GPU.
 
   memory_bound.py GPU_OPERATORS PEERS [--dtype bf16] [--json FILE]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Times how fast PyTorch, torch.compile and Liger run the memory-bound operators on this machine's GPU.
 
 Prints one JSON object a line: operator, shape, dtype, peer, microseconds of one call, bytes that the operator

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The instructions of warm calls of every shipped operator, as callgrind counts them: over the fake driver,
 // so that what is counted besides the driver's entry points is the library.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Prints the instructions of a warm call of every shipped operator beside their bounds; exit status 1 when one is missed.
 
   operator_instructions.py PROGRAM FOLDER [OPERATOR]

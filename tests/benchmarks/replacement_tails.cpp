@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long calls take while tables and blobs are replaced under them: eight threads, each on a stream of its
 // own.
 //

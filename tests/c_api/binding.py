@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The structs of switchyard/c_api.h in ctypes, the library's functions, and a call's arguments by name."""
 
 import ctypes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* The C API from C: each function, what it refuses, and results.
  *
  *   c_api_test FOLDER      FOLDER has the built kernels */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls libswitchyard from Python's ctypes, as an engine in another language would: attention against f64.
 
   test_ctypes.py LIBRARY FOLDER      FOLDER has the built kernels

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A C program that takes libswitchyard in. */
 #include <stdio.h>
 

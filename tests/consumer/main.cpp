@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A user's program with an operator of its own, built in each of the ways a project may take the library in.
 #include <cstdint>
 #include <cstdio>

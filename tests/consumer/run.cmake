@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds and runs one consumer. KIND, SOURCES, C_SOURCE, LIBRARY, LIBRARY_BUILD, WORK, CXX, GENERATOR, PREFIX_PATH.
 
 function(run)

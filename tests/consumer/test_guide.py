@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operator that the guide builds, as a reader would.   test_guide.py SOURCE BUILD WORK CXX PREFIX...
 
 Installs the library, writes the files of the section "Your own operator" of include/switchyard/README.md into an empty

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compiling is passing: what cuda/api.hpp declares is what the real cuda.h declares, where there is one.
 #include <type_traits>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The cuda backend, and the hip backend over hip_over_cuda, on a Hopper GPU. TEST_KERNELS names the folder of
 // the blobs made of kernels.cu, HIP_OVER_CUDA_LIBRARY the library.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dispatchers on a Hopper GPU: captures, graphs, streams, threads, contexts, and what a first use costs.
 // TEST_KERNELS names the folder of the blobs made of kernels.cu.
 #include <algorithm>

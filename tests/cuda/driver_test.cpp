@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The cuda backend without a device: over a fake driver, whose path the program is given in
 // FAKE_CUDA_LIBRARY.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fake driver's own functions, for the programs that are given its path in FAKE_CUDA_LIBRARY.
 #pragma once
 

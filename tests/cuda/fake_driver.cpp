@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A libcuda without a device: two invented ones, contexts, streams, and notes of what was asked of it, so
 // that what the cuda backend does with contexts and failures is tested on any machine.
 //

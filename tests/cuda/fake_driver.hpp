@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the fake driver writes down, and how a test steers it. The functions are looked up in the library.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operator's files for the fake driver: PTX that it takes for loaded, with kernels whose names tell it
 // their parameters ("take_8_4").
 #pragma once

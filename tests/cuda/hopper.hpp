@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For tests whose kernels are made for Hopper GPUs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a CUDA image is, judged by its bytes.
 #include <cstdint>
 #include <cstring>

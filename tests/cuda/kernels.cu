@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Small kernels that the device tests launch: one for each way of starting a kernel, each leaving something
 // that shows it was started that way.
 #include <cooperative_groups.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a launch costs over the driver's own call: through the cuda backend and through dispatchers, by stream
 // and from a graph. Figures stand beside their budgets.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an engine around the library does with CUDA itself: contexts, streams, memory and graphs, straight
 // from the driver. The library under test is not used for it.
 #pragma once

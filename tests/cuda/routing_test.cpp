@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dispatchers that serve every device, over the fake driver, which has two.
 #include <atomic>
 #include <chrono>

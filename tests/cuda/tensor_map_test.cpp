@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensor maps that dispatchers encode and keep, over the fake driver, whose encoding is what was asked for.
 #include <array>
 #include <atomic>

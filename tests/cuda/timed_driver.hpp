@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A CUDA device whose time in the driver is told from the library's own.
 #pragma once
 

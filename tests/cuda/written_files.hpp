@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operators' files written for one test: a manifest of CUDA kernels that all lie in one blob.
 #pragma once
 

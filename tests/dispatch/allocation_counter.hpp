@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counts what the whole program takes from the heap through operator new, and lets it fail.
 #pragma once
 

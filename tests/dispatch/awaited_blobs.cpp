@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blobs that are missing or half copied when a program starts, and come later: a reload and a watching
 // catalog notice, and the variants serve.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blobs that cannot be used: each costs its variant only, with one warning that says what to do.
 #include <cstdint>
 #include <filesystem>

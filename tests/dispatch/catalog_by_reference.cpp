@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files that are given a catalog need the dispatcher's header only; this one opens the catalog.
 #include <cstdint>
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shared objects whose headers are damaged, as by a bad disk: refused with words before the system's loader,
 // which would follow them, ends the process.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What SWITCHYARD_DEBUG prints, and what explain() returns.
 #include <chrono>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A file of an engine that is given a catalog: it includes the dispatcher's header and no other.
 #include <switchyard/dispatcher.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What prepare() loads for rows that lie at the ends of its ranges, and which launches a driver is told of.
 #include <cstdint>
 #include <memory>

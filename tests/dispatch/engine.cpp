@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An engine in a process of its own: runs `stamp` at the sequence lengths of its command line and prints
 // which variant ran. The environment steers it.
 #include <cstdio>

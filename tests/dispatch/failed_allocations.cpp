@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reloads that find no memory, at each place where they ask for some: what serves goes on serving, nothing
 // ends the process, and the next reload takes the new files.
 #include <chrono>

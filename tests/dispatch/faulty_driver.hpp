@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host's driver with its calls counted, and with faults that a test asks for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Folders and files that cannot be read for a while, or are gone. A symbolic link to itself stands for what
 // cannot be read: unlike permissions it also stops root.
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A pre-fork server in a process of its own: a catalog under watch, a dispatcher and the CPU device are
 // static, other threads call and reload, and children call, reload and exit, which destroys them all.
 #include <atomic>

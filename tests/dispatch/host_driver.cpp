@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host backend by itself: what a kernel or a shared object does to its thread ends with it.
 #include <array>
 #include <cfenv>

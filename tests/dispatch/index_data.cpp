@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The numbers in tensors of indices are checked at every call of a CPU, before anything runs, and never read
 // for a GPU.
 #include <array>

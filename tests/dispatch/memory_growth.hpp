@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether the heap grows while the same things are replaced again and again.
 #pragma once
 

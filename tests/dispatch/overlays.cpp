@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SWITCHYARD_FORCE, SWITCHYARD_RECORD, SWITCHYARD_TABLES and SWITCHYARD_PATH, as options and in processes of
 // their own.
 #include <algorithm>

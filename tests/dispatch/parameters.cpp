@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every kind of kernel parameter, grids and workspaces, through an operator of the test's own.
 #include <array>
 #include <bit>

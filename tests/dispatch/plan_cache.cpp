@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What launches cost in memory: nothing when warm, and a bounded amount however many problems there are.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A plug-in that has the library to itself: it launches on the CPU, and is unloaded.
 #include <chrono>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Opens and closes a plug-in that includes the library: no thread of it may be left.
 #include <chrono>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loading beforehand, and captures, inside which nothing may be loaded.
 #include <cstdint>
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Prints the installed roots that a program searches, a line each.
 #include <cstdio>
 #include <string>

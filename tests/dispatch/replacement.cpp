@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files that change under a running catalog.
 #include <atomic>
 #include <chrono>

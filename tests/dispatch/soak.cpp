@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An engine's weeks in minutes: threads that come and go, new shapes, replaced tables and blobs, loads that
 // find no memory, two dispatchers. SWITCHYARD_TEST_SECONDS says how long; .ci/run soak runs it for ten
 // minutes.

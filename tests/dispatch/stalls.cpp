@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What replacing files may cost a thread that calls: nothing. The driver sleeps while it loads and unloads.
 #include <atomic>
 #include <chrono>

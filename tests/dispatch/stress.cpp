@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Eight threads that launch while the catalog is replaced again and again. Built with ThreadSanitizer as
 // well.
 #include <atomic>

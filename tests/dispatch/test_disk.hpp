@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A root on disk made for one test: manifests with the real hashes of real blobs, tables, overlays, and the
 // catalog that reads them.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks that an engine outlives a recording or a log that cannot be written: by a limit of the file size, and by
 a pipe whose reader leaves.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operators that only these tests have, described as an engine would describe its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks that a set-uid program does not search beside itself, where who starts it may have put files.
 
   test_secure_mode.py PRINT_ROOTS

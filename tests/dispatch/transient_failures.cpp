@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loads that fail for what may pass: the variant is tried again, and no other is blamed.
 #include <atomic>
 #include <chrono>

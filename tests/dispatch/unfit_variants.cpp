@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Variants whose grid, memory or parameters cannot be computed for a call, or are more than the device takes:
 // each gives way to the next, at start as after a replacement, and serves the calls that it fits.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A stride or a scale that is not set, or a value out of its range, is an error of every call, also of a
 // problem that was called before.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arbitrary text as an integer and as a real expression, evaluated; and against itself with its constants
 // hidden from folding.
 #include <array>

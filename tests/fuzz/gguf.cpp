@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arbitrary bytes as a GGUF file: what is accepted can be asked for everything, and its tokenizer takes any
 // text.
 #include "examples/llm/gguf.hpp"

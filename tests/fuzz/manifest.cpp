@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arbitrary bytes as a manifest; what is read of it is asked for choices.
 #include <cstddef>
 #include <cstdint>

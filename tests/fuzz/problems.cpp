@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arbitrary bytes as a file of problems: whatever is taken of it is a problem that a worker can be asked for.
 #include "examples/switchyard/tune/problems.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arbitrary bytes as a line of a recording, and as the text of a file of problems; what is taken of it can be
 // written and read again.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the fuzzers do with manifests and tables that were read: choose, explain, and check what choosing
 // promises.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arbitrary bytes as a table and as an overlay; what is read of it decides among three variants.
 #include <cstddef>
 #include <cstdint>

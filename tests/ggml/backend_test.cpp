@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The backend as ggml loads it: what it computes, what it declines, and what goes wrong.
 #include <algorithm>
 #include <array>

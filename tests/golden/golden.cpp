@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Selection from files to sentences: each case of this folder is read, asked, and its answers compared with
 // the text beside it. With SWITCHYARD_UPDATE_GOLDEN=1 the texts are written instead; read the difference.
 #include <algorithm>

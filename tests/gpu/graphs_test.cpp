@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A captured graph outlives everything that is replaced under it: tables whose winners all change, blobs that
 // are replaced and deleted, a hundred reloads. Every operator that has a workload is in it.
 #include <algorithm>

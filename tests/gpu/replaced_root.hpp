@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A copy of one backend's installed kernels whose tables and blobs a test replaces.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Links files of the header-only and the compiled form: files of one form link, and files of both do not.
 
   check_forms.py COMPILER INCLUDE_FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks the rules of the include folder: every header is installed, and includes only its own and lower layers.
 
   check_headers.py INCLUDE_FOLDER LAYERS [--write]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles what must not compile, and looks for the line that says why; beside each stands a twin that compiles.
 
   check_refusals.py COMPILER INCLUDE_FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Holds what including a header costs: preprocessed lines, headers of others read, and no nlohmann_json.
 
   compile_cost.py COMPILER INCLUDE_FOLDER HEADER MAX_LINES MAX_HEADERS

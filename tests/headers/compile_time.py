@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Holds what compiling a program in the compiled form costs: CPU time, as a ratio to a file that parses with
 nlohmann_json alone, the median of three pairs; bytes of machine code; and that no header reads nlohmann_json.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Built twice, into two shared libraries of one program: what is inline in the headers must be one thing in
 // both.
 #include <switchyard/switchyard.hpp>

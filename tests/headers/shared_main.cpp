@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two shared libraries and the program itself include the whole library and agree on an operator.
 #include <cstdio>
 

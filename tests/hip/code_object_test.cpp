@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reading AMD code objects: one made by clang (whose path is given in HSACO, when there is one), ones made
 // here byte by byte, and damaged ones.
 #include <cstdint>

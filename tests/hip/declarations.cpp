@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compiling is passing: what hip/api.hpp declares is what the real hip_runtime_api.h declares, where there is
 // one.
 #include <cstddef>

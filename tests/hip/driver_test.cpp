@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The hip backend without a device: over tests/hip_over_cuda over the fake CUDA driver. The program is given
 // HIP_OVER_CUDA_LIBRARY and FAKE_CUDA_LIBRARY, and HSACO when there is a code object.
 #include <cstddef>

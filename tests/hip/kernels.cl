@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kernels whose code object the tests read. No device library is needed: clang -x cl -target amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib.
 
 struct mixed_value {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // HIP's functions over libcuda: a library for tests, so that the hip backend runs on an NVIDIA card.
 //
 // What it hands out are CUDA's own handles: a hipStream_t is a CUstream, a module is loaded from a cubin. The

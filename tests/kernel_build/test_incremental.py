@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernels are built again when, and only when, something they are made of has changed.
 
   test_incremental.py PROJECT CMAKE COMPILER GENERATOR

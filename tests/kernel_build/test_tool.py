@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tests of the kernel build tool: test_tool.py CMAKE_FOLDER."""
 
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention backward on the CPU, through catalog and dispatcher: random calls over all axes, each by every
 // variant that may serve it, against the f64 reference, and twice for the same bits. SWITCHYARD_TEST_CALLS
 // says how many calls, SWITCHYARD_TEST_SEED from which seed on.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The dropout mask against the definition, on the CPU and, where there is one, on the GPU.
 #include <cmath>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The CPU's attention kernels against the f64 reference, for every instruction set that runs here.
 //
 // Every feature alone and in random company, with fresh numbers, irregular sizes and all layouts. Errors may

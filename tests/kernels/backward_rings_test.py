@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A model of the rings and barriers of hopper_backward.cu and hopper_backward_wide.cu, run with tiles and schedules at random.
 
   backward_rings_test.py [RUNS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The CPU's decoding kernels against the f64 reference, for every instruction set that runs here: random
 // calls over all axes. SWITCHYARD_TEST_CALLS says how many.
 #include <cstdint>

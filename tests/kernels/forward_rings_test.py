@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A model of the rings of hopper_forward_buffered.cu, run with tiles and schedules at random.
 
   forward_rings_test.py [RUNS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the CPU's attention and decoding kernels are launched, as their search spaces have it.
 #pragma once
 

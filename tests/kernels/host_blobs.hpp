@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs kernels of the CPU blobs without the library: opens the shared objects and calls every block.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the models of rings and barriers share: the barrier, and running actors in an order that is drawn."""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The CPU's rotary kernels against the f64 reference, for every instruction set that runs here.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What ptxas made of the Hopper kernels of attention.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
 
 Disassembles every attention_hopper_*.cubin and attention_backward_hopper_*.cubin under ROOT and prints what matters of each:

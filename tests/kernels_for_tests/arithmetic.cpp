@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // axpy in blocks of the launch's extent, and a sum in two steps that adds to partial sums which it expects to
 // be zero.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reports every kind of parameter.
 #include "echo.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the kernel `echo` reports of its parameters: each as it arrived.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How these shared objects export a kernel.
 #pragma once
 

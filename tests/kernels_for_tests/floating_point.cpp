@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What -ffast-math and careless kernels do: a floating-point mode set on loading, and one set by a kernel.
 #include <cfenv>
 #include <chrono>

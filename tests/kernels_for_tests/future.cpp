@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kernels that the library cannot run: one whose description is of a later version, one that has no code.
 #include <cstdint>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kernels that do nothing with many parameters: what is left of their launches is the launch.
 #include <array>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operator of nothing.cpp's kernel nothing_16, as an engine would describe it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes a number that a variant's config gives, so that a test sees which variant ran, and from which blob.
 #include <cstdint>
 

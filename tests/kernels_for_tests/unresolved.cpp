@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A shared object that needs a function nobody has.
 #include <cstdint>
 

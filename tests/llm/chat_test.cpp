@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "examples/llm/chat.hpp"
 
 #include <algorithm>

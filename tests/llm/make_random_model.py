@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes a GGUF file of a model with random weights: the shape of a real one, for measuring its speed.
 
     python3 make_random_model.py --shape llama-3.1-8b --format q4_k llama.gguf

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a call that must throw says.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tokens of SmolLM2's own tokenizer, with its vocabulary.
 #include <array>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs models of tests: files that live as long as a test, prompts, greedy answers, logits.
 #pragma once
 

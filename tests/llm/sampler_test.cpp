@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "examples/llm/sampler.hpp"
 
 #include <algorithm>

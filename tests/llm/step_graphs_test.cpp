@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When a decode step runs plainly, is captured, and is replayed: over an API that only keeps count.
 #include "step_graphs.hpp"
 

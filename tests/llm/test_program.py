@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the program llm writes with a real model, and with a table that is replaced while it writes.
 
     test_program.py LLM KERNELS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A small model with random weights, as a GGUF file, and what it computes in double precision: for tests that
 // have no model at hand.
 #pragma once

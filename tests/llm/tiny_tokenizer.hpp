@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The metadata of a tokenizer with few tokens, for tests.
 #pragma once
 

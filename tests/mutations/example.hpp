@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What test_mutations.py mutates: one of each kind, and what must stay as it is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chooses at run time which mutation of a rewritten header is in force. mutate.py rewrites `a < b` to
 // `(switchyard_mutants::on(17) ? (a <= b) : (a < b))`, so that one build holds all mutants.
 //

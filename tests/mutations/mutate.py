@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rewrites C++ sources so that they hold their mutants, one of which is chosen at run time (mutants.hpp).
 
 A mutant is one small change: a boundary (`<` to `<=`), `==` for `!=`, `+` for `-`, `min` for `max`, one side of `&&` or

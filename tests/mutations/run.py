@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Which mutations of the core do the tests notice?   run.py [GROUP...]
 
 A copy of the sources under .cache/mutations holds every mutant (mutate.py). The tests that groups.json names are built

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """mutate.py on example.hpp: which mutants there are, and that each is one and compiles.   test_mutations.py COMPILER"""
 
 import os

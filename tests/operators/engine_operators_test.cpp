@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operators around attention in an engine - products with quantised weights, rows of a table, rotary
 // embedding into a cache - through manifest and launch path: every variant against f64 on random problems, as
 // the tuner checks them, and calls whose tensors have gaps, which the tuner does not make.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs every variant of an operator that may serve a call, on one device, through manifest and launch path.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rotary through manifest and launch path: every variant against f64, with tables and computed angles, dense
 // and packed, in place and not, padded and misaligned.
 //

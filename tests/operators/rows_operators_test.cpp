@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gated activations, norms and softmax, forward and backward: every variant against f64.
 //
 // Allowance: results are rounded to their type once, which costs half a unit in the last place; twice that is

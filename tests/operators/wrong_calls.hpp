@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls that are changed at random, in memory that holds exactly what they say that they have: what is
 // accepted may touch nothing else.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every operator's CPU kernels under calls that are changed at random: a named error or a result, and no byte
 // touched beside the call's own.
 //

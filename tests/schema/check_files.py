@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Validates JSON files by the schema they name.
 
   check_files.py SCHEMA_FOLDER FOLDER...

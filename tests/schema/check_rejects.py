@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The schemas accept a complete file of each kind and reject it after each of many single damages."""
 
 import copy

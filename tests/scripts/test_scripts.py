@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the scripts in .ci answer.   test_scripts.py SOURCE
 
 They run in a copy of .ci, where programs that would install or build only leave a trace.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The study of real models' calls, on this machine's CPU.   test_models.py STUDY MEASURE ROOT FOLDER
 
 A share of the calls is measured, shrunk, with the kernels of this build: each must be served, timed and explained. Times of

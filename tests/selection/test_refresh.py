@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows that are measured again after their kernels were rebuilt.   test_refresh.py STUDY MEASURE ROOT FOLDER
 
 The tables, the manifest and the times of the GPU are invented; the rows of the last case are measured on this machine's CPU.

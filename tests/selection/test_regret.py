@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the real selector's choices cost on shapes that no table has.   test_regret.py STUDY CHOOSE FOLDER [--update]
 
 STUDY is the folder tables/study. For each of its studies a table is made of the dense grid, the program CHOOSE asks the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tests' own rules: random numbers come from a seed that is printed and may be set.   check_tests.py SOURCE"""
 
 import os

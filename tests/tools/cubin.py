@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes cubins with no code in them: the ELF sections from which a kernel's name, parameters and limits are read."""
 
 import struct

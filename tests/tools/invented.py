@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An invented tree: rotary kernels for a CUDA device, whose blobs hold no code, and a table of that device.
 
 Nothing here is ever loaded, so choices can be explained and files checked on any machine, always with the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tool over the kernels and tables of this build, and what the guides say of it.   test_built_kernels.py PROGRAM ROOT SOURCE"""
 
 import json

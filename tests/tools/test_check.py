@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard check: a sound tree, and one broken tree for each thing it looks for.   test_check.py PROGRAM FOLDER"""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What loading or a call refuses, `switchyard check` finds: roots that are one change away from a sound one.
 
     test_check_finds.py TOOL ENGINE KERNELS FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard list and explain over an invented tree.   test_command_line.py PROGRAM FOLDER"""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs an example and compares what it prints with the output beside its source.
 
   test_example.py OUTPUT PROGRAM [ARGUMENT...]          runs in an empty folder; SWITCHYARD_PATH is kept

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tool with an operator of a program's own, and without it.   test_own_operator.py OWN_TOOL SWITCHYARD KERNELS FOLDER"""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """README.md and the guides against the code.   test_readme.py SOURCE_FOLDER [FIRST_CALL ROOT]
 
 Examples, outputs, links, error codes, environment variables and JSON in the documents must be those of the code. With

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard report: what it says, or how a browser shows it.   test_report.py PROGRAM FOLDER [browser]"""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard record, merge and diff over files made here.   test_tables.py PROGRAM FOLDER"""
 
 import json

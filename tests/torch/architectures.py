@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every architecture of the installed transformers, by the tables of its auto classes, with a tiny config of each."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Times models with random weights on a GPU: Switchyard beside SDPA, torch.compile, Liger and FlashAttention-4.
 
     python tests/torch/benchmark.py --out results.jsonl [--parts prefill,training,decode,host] [--models llama,qwen3]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Times the host: an op beside torch's own, and a layer of a patched model beside the same model without us.
 
     python tests/torch/benchmark_host.py [--device cpu|cuda] [--rounds 100]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Times Llama-3.1-8B's shape with random weights in PyTorch: the peer of examples/llm's --bench, point by point.
 
     python tests/torch/benchmark_llm.py [--peers compile sdpa] [--layers 32] [--prompts 512 2048 8192]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What benchmark.py measures: models of known shapes with random weights, and the peers that run them."""
 
 import contextlib

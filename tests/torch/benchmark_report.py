@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables and a plot from the lines that benchmark.py wrote. Needs neither torch nor a GPU."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Times models as benchmark.py does, with the peers in turns: each is a process of its own, which has compiled and warmed
 up before the first is timed.
 

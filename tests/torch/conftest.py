@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests share: seeds, float64 attention as the judge, counted calls."""
 
 import collections

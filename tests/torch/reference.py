@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention in float64 from its definition: the judge of every attention test."""
 
 import torch

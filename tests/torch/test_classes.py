@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every architecture of the installed transformers, with a tiny config: attn_implementation='switchyard' and patch give what
 eager gives, or the class is refused by name. The list grows with transformers."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Eager calls go past torch.library's Python, and give what the op itself gives, with its own gradient: in every mode,
 for every set of inputs that need one, and where only the op itself is right (subclasses, torch.func, tracing).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """explain, prepare, SWITCHYARD_DEBUG and SWITCHYARD_FORCE from Python."""
 
 import os

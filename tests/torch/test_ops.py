@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What PyTorch demands of ops: schemas, fake kernels, gradients, dynamic shapes (torch.library.opcheck), and
 torch.compile without graph breaks."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """patch recognises modules by what they compute: families that it knows no name of, and modules that look alike but are not."""
 
 import collections

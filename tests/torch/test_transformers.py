@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tiny models with random weights against transformers' eager attention and modules: logits, gradients, and which
 calls each layer makes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Types that users have beside a call's tensors, and tensors without elements."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The wheels: what the extension links to, what a wheel holds, and that it works without the source tree.
 
 SWITCHYARD_TEST_WHEEL names the wheel, SWITCHYARD_TEST_SDIST the sdist. Without them, the tests of files are skipped.

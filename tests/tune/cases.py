@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of the tool's commands share: checks, trees of CPU kernels, and running every test of a script."""
 
 import hashlib

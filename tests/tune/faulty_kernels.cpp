@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CPU kernels of several operators, in f32: a right one each, and ones that are right on usual calls alone.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CPU kernels of the operator softmax, in f32: right ones, and one for every way to be of no use.
 #include <algorithm>
 #include <cfenv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tuner's rules: what samples say, which variants stay, which problems come first, whose they are, how
 // ties are settled, how rows get into a table, and what a check lets through.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Serves rotary calls of a few shapes from several threads until standard input ends, taking tables as they
 // come.
 //

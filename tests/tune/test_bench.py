@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard bench, as a user runs it, over tables of CPU kernels of which some have changed since.
 
   test_bench.py TOOL KERNELS FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files of rotary from before its axes were renamed: kernels, a table, a recording, a problem list and a tuner's
 journal with heads_q and heads_k work like those with heads and heads_kv.   test_former_names.py TOOL DATA FOLDER"""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From what an engine ran to a table that the same engine takes.   test_from_recording.py TOOL ENGINE DATA FOLDER"""
 
 import json

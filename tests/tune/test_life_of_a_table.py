@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The life of a table: recorded, tuned, dropped in, taken under load.   test_life_of_a_table.py TOOL SERVE DATA FOLDER [DEVICE]
 
 A process serves calls and records them. A table is tuned from the recording and dropped into the root of another

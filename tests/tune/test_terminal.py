@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The progress bar of switchyard tune.   test_terminal.py TOOL KERNELS FOLDER
 
 Needs a pseudo-terminal; skipped where none can be opened, for example where /dev/pts is not mounted.

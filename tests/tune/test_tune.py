@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """switchyard tune, as a user runs it, over CPU kernels of which some crash, hang, lie or leave.
 
   test_tune.py TOOL KERNELS FAULTY_KERNELS SCHEMA FOLDER

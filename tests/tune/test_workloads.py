@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every kind of call that the tuner can make, with the CPU's kernels: each variant passes its check, so what a
 workload expects is what its operator's kernels compute.   test_workloads.py TOOL DATA FOLDER [few]
 

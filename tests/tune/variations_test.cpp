@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tuner's bench: results of a variant are judged for varied values too, as long as there is memory for
 // them.
 #include <cstddef>

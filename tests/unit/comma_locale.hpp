@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A locale whose decimal point is a comma, as an engine's may be.
 #pragma once
 

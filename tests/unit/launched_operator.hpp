@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operator, its names, and variants of it that are laid out and planned without any file or device.
 #pragma once
 

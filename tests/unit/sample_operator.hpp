@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A small operator with every kind of axis and argument, for the tests of the lower layers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files and folders that go away with the test.
 #pragma once
 

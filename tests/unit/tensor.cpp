@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors: from addresses, from spans, from DLPack.
 #include <array>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Element-wise operations and copies of tensors with up to four dimensions, as ggml's graphs have them:
 //
 //   out[i] = function(a[i], b[i mod extent of b])

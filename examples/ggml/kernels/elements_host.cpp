@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Element-wise operations on the CPU. A block takes an equal share of the pieces, which are up to 512
 // neighbours of a row: read as floats, computed, rounded.
 #include <algorithm>

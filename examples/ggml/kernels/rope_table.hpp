@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cosines and sines of a rotary embedding's angles, one row for each token, as ggml defines them: with
 // factors that divide the frequencies, and with YaRN's mix of interpolated and extrapolated angles.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cosines and sines of rotary embeddings on the CPU. A block takes an equal share of the tokens.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes rows into a tensor at given places, ggml's SET_ROWS:
 //
 //   out[ids[i, j mod, k mod], j, k] = x[i, j, k]

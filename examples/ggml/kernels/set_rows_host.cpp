@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes rows at given places on the CPU. A block takes an equal share of the rows.
 #include <cstdint>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "elements_call.hpp"
 
 #include <algorithm>

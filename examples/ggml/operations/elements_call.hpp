@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of ggml_elements on ggml's tensors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard check: checks manifests, tables and blobs, alone and against each other.
 #include <algorithm>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Checks when tables say that they were measured.
 #include <ctime>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Checks of one file: the reader's result, the blobs beside it, and whether it is in the right folder.
 #include <algorithm>
 #include <array>

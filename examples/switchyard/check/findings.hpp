@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The findings of `switchyard check`, and the files it read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Finds unknown keys. The readers ignore them, so a misspelled key would go unnoticed.
 #include <map>
 #include <set>

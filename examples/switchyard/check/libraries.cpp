@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Looks for the libraries and symbols that a shared object needs, as the system's loader would, by reading
 // them: nothing is loaded.
 #include <algorithm>

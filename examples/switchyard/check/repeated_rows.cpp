@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Checks tables against each other: rows of the same sizes for the same device, whose winners differ. One of
 // the files decides, and whoever measured the other may not expect that.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // `switchyard check --run`: runs the variants of manifests on this machine and judges their results as `tune`
 // does, without timing them.
 #pragma once

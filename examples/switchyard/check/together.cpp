@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Checks manifests against tables: variants that cannot be chosen, rows of kernels that changed or were
 // removed, types without rows.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tables/contained_table.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether a table has rows, or was measured by runs, that another one does not have.
 #pragma once
 

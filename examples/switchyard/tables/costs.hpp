@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lower bounds for the cost of a problem, from its axes: the roofline in `report`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard diff: compares two tables shape by shape.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the rows of tables were measured: in words, and joined where several runs or tables say it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard merge: merges tables of one operator and device, for example the shards of a cluster's ranks.
 #include <algorithm>
 #include <cstddef>

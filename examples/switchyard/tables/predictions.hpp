@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Predicted times of every candidate of a selector, not only the chosen one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reading and writing table files for the commands that compare and merge them. Kernels need not be
 // installed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // --threshold, which means the same in every command: the share by which times may differ.
 #pragma once
 

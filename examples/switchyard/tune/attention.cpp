@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <switchyard/tune/workloads/attention_backward.hpp>
 #include <switchyard/tune/workloads/attention_decode.hpp>
 #include <switchyard/tune/workloads/attention_dropout_mask.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How an operator with a workload is measured.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operators that this program can measure: the built-in ones, and those of the program that links the
 // tool (switchyard/tool/main.hpp).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/softmax.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <switchyard/tune/workloads/embedding.hpp>
 #include <switchyard/tune/workloads/matmul_quantized.hpp>
 #include <switchyard/tune/workloads/rotary_cache.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The journal of a tuning run, beside its table: one JSON object on each line, appended as soon as it is
 // known. A run that was stopped at any moment resumes from it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tune/measure.hpp"
 
 #include <algorithm>

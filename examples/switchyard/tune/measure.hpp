@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How `tune` and `bench` measure: a worker process holds one problem, checks its variants and times them.
 #pragma once
 

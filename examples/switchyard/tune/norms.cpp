@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <switchyard/tune/workloads/norm.hpp>
 
 #include "tune/bench_of.hpp"

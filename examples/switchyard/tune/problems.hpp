@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The problems to measure: from a grid on the command line, recordings of engines, or the rows of a table.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tuner's side of a measuring process: starts it, sends requests with a time limit, and restarts it when
 // it dies.
 #pragma once

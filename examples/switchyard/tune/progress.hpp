@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Progress of a tuning run: a bar on a terminal, lines in a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tune/run.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One tuning run of one operator: distributes problems over measuring processes, and writes every result to
 // the journal and the table as it arrives.
 #pragma once

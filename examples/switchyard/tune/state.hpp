@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a kernel can change about the process that runs it, so that the kernels after it suffer: signal masks,
 // limits, timers, the working folder. A kernel in a shared object may do all that; tune_worker.cpp compares
 // before and after each request.

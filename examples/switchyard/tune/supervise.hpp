@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Keeps what kernels start together with the worker that runs them.
 #pragma once
 

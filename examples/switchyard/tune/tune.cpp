@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // switchyard tune: the command line.
 #include <charconv>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The measuring process: reads requests, one JSON object on each line, and answers each with one line. A
 // kernel that crashes costs only this process; tune_process.hpp is the other end.
 //

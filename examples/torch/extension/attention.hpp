@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the attention ops share: layouts of their tensors.
 #pragma once
 

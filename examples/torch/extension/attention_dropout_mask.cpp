@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <switchyard/operators/attention_dropout_mask.hpp>
 
 #include "attention.hpp"

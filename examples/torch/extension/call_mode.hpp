@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a thread's calls do: launch, as a rule; else explain the choice, or load what a launch will need.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls inside a CUDA graph's capture that need a kernel which is not loaded yet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where a call runs: the device of its tensors, and torch's current stream there.
 #pragma once
 

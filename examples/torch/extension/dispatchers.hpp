@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The dispatchers of an operator, one for each device, made by the first call there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One call of an op: views of its tensors, new tensors beside them, and the launch on torch's stream with a
 // workspace of torch's allocator.
 #pragma once

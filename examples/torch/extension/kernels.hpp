@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The kernels and tables of this process: one catalog, opened by the first call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ops of torch.ops.switchyard. Each is functional: it writes new tensors only. A result that was not
 // asked for is None. The Python package adds fake kernels and gradients, and says what arguments mean.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The options of an op, as its operator's header describes them (switchyard/call_options.hpp): their part of
 // the schema, and their values from the dispatcher's stack. In this order, which callers give them in:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Registers a function as an op's kernel for the CPU and for GPUs: SWITCHYARD_TORCH_OP(softmax, softmax).
 #pragma once
 

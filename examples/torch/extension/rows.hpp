@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors of any shape as rows of columns, for operators on rows.
 //
 // The last dimension is the columns. The others are walked in the order of the first tensor's strides, so

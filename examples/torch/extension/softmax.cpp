@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 

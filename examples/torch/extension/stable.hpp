@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the extension uses of libtorch's stable ABI: nothing else of torch is included anywhere.
 #pragma once
 

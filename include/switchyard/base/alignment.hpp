@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How tensors are aligned, and which strides and pointers were not given: what an operator's derived axes say
 // of them at every call.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of extents and strides that may not fit 64 bits.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where bodies are: in headers, or compiled once in the library of the target switchyard::compiled.
 //
 // What a repeated call needs is defined in the headers themselves. x.hpp declares the rest, and x_impl.hpp

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Says in one line what a compiler without C++20 lacks, and stops it. First in every header that engines
 // include.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Extents of a launch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Element types of tensors, and the names of enumerators as files and messages spell them.
 #pragma once
 

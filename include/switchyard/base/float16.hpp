@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // IEEE 754 binary16 and bfloat16 as bits, for compilers and processors that have no such types.
 //
 // Conversions to 16 bits round to nearest, ties to even, and keep infinities, NaN (as a quiet NaN) and

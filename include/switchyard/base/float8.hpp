@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The 8-bit float e4m3 of the OCP specification (e4m3fn) as bits: 4 bits of exponent with a bias of 7, 3 of
 // mantissa, subnormals, no infinities; both patterns with all seven low bits set are NaN. The largest number
 // is 448, the smallest 2^-9. AMD's e4m3fnuz of gfx942 is another format.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Members of a struct at compile time: their names, types and elements.
 #pragma once
 

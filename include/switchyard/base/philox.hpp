@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The counter-based generator Philox4x32-10: random words as a pure function of a counter and a key, so that
 // every backend drops the same elements, in any order.
 //

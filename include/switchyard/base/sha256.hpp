@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SHA-256 (FIPS 180-4), which pins blobs to their manifests. Uses the x86 SHA instructions where they exist.
 #pragma once
 

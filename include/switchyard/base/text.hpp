@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Small pieces of message text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Builds the k-d tree of a row_index.
 #pragma once
 

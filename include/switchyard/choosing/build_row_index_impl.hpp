@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of build_row_index.hpp.
 #pragma once
 

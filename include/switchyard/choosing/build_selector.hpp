@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Builds a selector: the variants that can run on a device, and the rows of the tables that speak about it.
 //
 // Manifests and tables are shared with the selector, which keeps what it points to. Nothing is read from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which candidates a variant's id names, and the warning for an id that names none.
 #pragma once
 

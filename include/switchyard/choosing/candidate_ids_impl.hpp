@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of candidate_ids.hpp.
 #pragma once
 

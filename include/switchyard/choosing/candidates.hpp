@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The variants that can run on a device, and what may keep one from serving a problem.
 //
 // Plain data, immutable once built. Any number of threads may ask; nothing is allocated, thrown or printed.

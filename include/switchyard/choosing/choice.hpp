@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The outcome of selection, as data.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The choice in words: what was chosen and why, what rules out each other candidate, and why no variant
 // serves a call.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Why rows of a problem's type do not decide it, and what of its type they were not measured with.
 //
 // Needs no device. Allocates text; for messages and tools, not for the launch path.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which variants the rows of a group do not compare with the others: those that do not serve what was
 // measured, so that only calls of another type can get them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of find_uncompared.hpp.
 #pragma once
 

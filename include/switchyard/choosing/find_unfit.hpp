@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Why a variant that may serve a problem cannot be computed for it: a workspace, a block, a grid or a
 // parameter that has no value at these sizes, or one that no launch of the backend can have. At run time such
 // a variant gives way to the next one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of find_unfit.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One problem asked of one group of rows: its exact row, or a prediction from the nearest ones.
 //
 // A pure function of the candidates, the group and the problem. It throws nothing, allocates nothing and

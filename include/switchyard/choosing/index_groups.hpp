@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Binds the rows of tables to a device's candidates: groups with their metric, costs and indices.
 #pragma once
 

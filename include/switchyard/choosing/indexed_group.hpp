@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Measured rows made ready for a device: their variants as candidates, their metric, and an index of them.
 //
 // Plain data, immutable once built, with the lookups that choosing and explaining need. Any number of threads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows that are not used because another row of the same type and sizes comes before them, and why it does.
 //
 // Needs no device. Allocates text; for messages and tools, not for the launch path.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which tables speak about a device, most specific first: overlays, then tables for this device, whether they
 // name it, its architecture, its backend or nothing, then tables of its architecture and of its backend,
 // each nearest first. Of those that are equally specific or near, the one measured last comes first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of rank_tables.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The measured rows nearest to a problem: a k-d tree (Friedman, Bentley and Finkel, 1977) over points in the
 // table's metric, searched nearest cells first (best bin first: Beis and Lowe, 1997). build_row_index.hpp
 // builds the tree.

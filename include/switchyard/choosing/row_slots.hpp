@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exact lookup of rows by their coordinates: a hash table with open addressing.
 //
 // It stores row numbers. The coordinates stay with the caller: row r is at [r * axes, (r + 1) * axes) of

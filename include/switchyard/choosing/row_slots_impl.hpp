@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of row_slots.hpp.
 #pragma once
 

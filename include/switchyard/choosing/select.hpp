@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Selection: tables x candidates x problem -> choice. A pure function of what a selector was built from; it
 // sees no driver, throws nothing, allocates nothing and prints nothing. build_selector.hpp makes selectors.
 #pragma once

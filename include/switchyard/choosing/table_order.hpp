@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which of two tables for the same device comes first, and why the rows of the other are not used.
 #pragma once
 

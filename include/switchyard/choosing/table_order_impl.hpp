@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of table_order.hpp.
 #pragma once
 

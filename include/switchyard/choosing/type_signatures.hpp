@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kinds of problems: what decides which entries of files may speak about a problem. Two problems are of one
 // kind where no `type` of the files tells them apart, so there are never more kinds than the files make.
 #pragma once

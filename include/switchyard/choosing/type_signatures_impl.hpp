@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of type_signatures.hpp.
 #pragma once
 

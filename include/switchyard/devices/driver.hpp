@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The interface to the device APIs: what launching and measuring need of a device, and nothing more.
 //
 // A device_driver is one device of one backend, in one context if the API has contexts; cuda::driver,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a driver's status means for the module that could not be loaded: one table for CUDA and HIP, which
 // number these results alike.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A device library in a child of fork(): its context belongs to the parent, and using it there is undefined.
 // All entry points are replaced in the child by functions that fail, so the parent's handles stay alone and
 // calls in the parent pay nothing for the check.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether an expression's value is an address, or is computed from one: an extent or a size never is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operators of expressions, applied to 64-bit integers and to doubles.
 //
 // Integer overflow, division by zero and shifts out of range are faults, which are returned; no value is made

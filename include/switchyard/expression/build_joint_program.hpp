@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compiles integer expressions into a joint_program.
 #pragma once
 

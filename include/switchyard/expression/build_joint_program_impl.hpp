@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of build_joint_program.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The values of one call that an evaluation reads, and how an operand is loaded from them.
 //
 // Nothing is owned: axes, attributes, fields and arguments must outlive the evaluation. Loading does not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One expression of a manifest or a table: a grid, a condition, a cost, a workspace size or a kernel
 // parameter.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Integer expressions over the axes of one problem, compiled together: what several of them have in common is
 // evaluated once for a problem, and the rest of each where it is asked for.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The names an expression may use, and what each stands for.
 //
 // A scope is filled while a file is read, and parsing looks names up in it. It owns copies of the names. It

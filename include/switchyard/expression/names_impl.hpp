@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of names.hpp.
 #pragma once
 

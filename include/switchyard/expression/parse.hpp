@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Parses the text of an expression: recursive descent, which emits the program as it goes.
 //
 // `&&`, `||` and `?:` evaluate only the side they need. Text that is too long, too deep, wrongly spelled or

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compiled expressions: postfix instructions, and the writer that folds constants while it emits them.
 #pragma once
 

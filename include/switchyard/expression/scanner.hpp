@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The characters of an expression's text as tokens, numbers and words.
 //
 // A scanner keeps its position and refuses what it cannot read with an expression_error that names the

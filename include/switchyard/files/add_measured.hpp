@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Collects the values that type axes had where rows were measured.
 #pragma once
 

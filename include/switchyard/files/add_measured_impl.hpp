@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of add_measured.hpp.
 #pragma once
 

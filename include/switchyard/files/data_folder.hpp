@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the kernels and tables of this installation are. `cmake --install` writes the folder here; in a
 // source tree it is empty.
 //

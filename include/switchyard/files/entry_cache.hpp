@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What was parsed of a file's entries, for as long as somebody uses it.
 #pragma once
 

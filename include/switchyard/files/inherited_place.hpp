@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An object of a manifest that takes over the fields of a shared one: {"like": "tile", "blob": "..."} has
 // what shared/tile has, but for what it says itself.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of inherited_place.hpp.
 #pragma once
 

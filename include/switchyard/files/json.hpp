@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bounded reading of JSON files, with errors that name the file and the entry.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Parsing of bounded JSON text into a document that can be destroyed without memory.
 //
 // nlohmann_json's destructor takes memory for what is nested, and ends the process where there is none. A

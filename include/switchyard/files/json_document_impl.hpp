@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of json_document.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files of one kind that were read, and what they said when they were last read well.
 //
 // A file is read again only when it changes. One that cannot be read, or does not parse, leaves what it said

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A manifest as plain data: the variants of one operator for one target, with parsed expressions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A manifest on disk, of which variants are parsed when problems of their type are asked for.
 //
 // Immutable but for what it keeps of earlier reading. Any thread may read.

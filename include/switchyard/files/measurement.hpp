@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How rows of a tuning table were measured, as data: `measured` in the file. Tools read, compare and show it.
 // Choosing reads the dates alone: read_measured_date.hpp.
 #pragma once

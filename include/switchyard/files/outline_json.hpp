@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the parts of a JSON document lie in its text: one pass that checks the syntax and keeps nothing but
 // positions, many times faster than parsing. What is asked for later is parsed from its own text.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of outline_json.hpp.
 #pragma once
 

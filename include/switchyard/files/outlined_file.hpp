@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A JSON file of which little is parsed: its head, which is all but one long list, and of the list's entries
 // where they are and which `type` they have. Entries are parsed when they are asked for.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what adds axes to an operator: conditions on arguments, by their text without what does not change
 // the meaning, and arguments.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of read_argument_axis.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what manifests and tables say about an operator: its name, its axes, their values and `type`.
 //
 // Throws file_error with the place in the file. Owns nothing.

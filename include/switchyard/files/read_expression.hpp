@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads the expressions of manifests and tables: the names they may use, and parsing with the place in the
 // file.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads a group of a tuning table: its types, and the rows that were measured for them. An error in a row
 // leaves it out and becomes a warning.
 #pragma once

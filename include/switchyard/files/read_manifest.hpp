@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads a manifest. An error in the file as a whole is thrown. An error in a variant leaves that variant out
 // and becomes a warning.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads when a tuning table was measured, as far as choosing depends on it: of two tables with a row of the
 // same sizes, the newer one's row is used.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads how the rows of a tuning table were measured. Nothing in it can be an error: what an older version
 // wrote as a text becomes a note, and what a newer version wrote is kept as it is.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads the kernel parameters of a manifest: names, expressions, structs and tensor maps.
 //
 // Throws file_error with the place in the file. A reader refers to the operator, the names and the workspace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads a tuning table. An error in the file as a whole is thrown. An error in a group, a row, a denial or a
 // pin leaves that entry out and becomes a warning.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What reading changed files came to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of scan_json.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where manifests and tables are looked for, and what lies there.
 //
 // A root folder holds kernels/<operator>/<target>/*.json beside their blobs, and tables/<operator>/*.json.

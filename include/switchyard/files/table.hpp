@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A tuning table as plain data: measured rows for one operator on one device, in flat arrays.
 #pragma once
 

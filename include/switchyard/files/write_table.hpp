@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes a tuning table so that it reads and diffs well: groups and rows sorted, one row a line.
 #pragma once
 

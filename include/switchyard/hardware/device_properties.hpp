@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is known of a device without touching it.
 #pragma once
 

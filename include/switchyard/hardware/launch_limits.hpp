@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a backend takes of a launch, whichever device it is: drivers refuse more, and an explanation says so
 // without one.
 #pragma once

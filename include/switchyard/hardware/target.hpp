@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which blobs can run on which device: a pure function of names, so that a choice can be explained without
 // one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is said of a pipe or file that can take nothing more, when write() fails for it.
 #pragma once
 

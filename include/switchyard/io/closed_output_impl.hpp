@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of closed_output.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads whole files as bytes.
 #pragma once
 

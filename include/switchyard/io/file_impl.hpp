@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of file.hpp.
 #pragma once
 

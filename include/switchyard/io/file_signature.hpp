@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tells versions of a file apart without reading it: by times, size and inode.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of file_signature.hpp.
 #pragma once
 

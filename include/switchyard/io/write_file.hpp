@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Replaces a file as a whole, for several writers at once and in folders that others may write: readers see
 // the old content or the new one, never a part.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of write_file.hpp.
 #pragma once
 

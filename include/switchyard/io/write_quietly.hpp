@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writing to files that others may cut off: a pipe's reader leaves, or a limit of the file size is met. Both
 // raise a signal that ends a process by default.
 #pragma once

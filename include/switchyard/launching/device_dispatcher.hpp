@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The launch path without an operator's type: find or make the plan, and launch it.
 //
 // Any thread may call. A call of a problem that was met before takes no lock and allocates nothing; one of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From a stream to the core of its device: one operator's cores, one for each device that was met, found
 // without locks for a device that was met before.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of multi_device_dispatcher.hpp.
 #pragma once
 

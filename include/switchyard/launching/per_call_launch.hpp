@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Launches whose parameters depend on the single call: expressions over arguments, workspace addresses,
 // tensor maps, grids. Their values are written into a copy of the plan's parameter block, which is kept for
 // later calls with the same arguments where that is faster.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The launches of a plan that was found or made: parameters are bound, parameter blocks made or looked up,
 // and the driver called.
 //

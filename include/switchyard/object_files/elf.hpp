@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads as much of a 64-bit little-endian ELF file as blobs need: whether it is whole, its architecture
 // flags, and its notes. Every access is bounds-checked: any bytes may be given.
 //

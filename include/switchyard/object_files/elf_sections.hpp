@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Walks the sections and symbols of a 64-bit little-endian ELF file. Every access is bounds-checked: any
 // bytes may be given, and what does not lie in them is passed over.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of elf_sections.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The SWITCHYARD_ environment variables, read when a catalog is opened.
 #pragma once
 

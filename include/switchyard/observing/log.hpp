@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The log for debug lines and warnings. Each line is one write; any thread may write.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SWITCHYARD_RECORD: the problems that an engine ran, as JSON lines for the tuner. The counts of lines with
 // the same problem add up.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the attention operators share: masks, how keys lie in memory, and what makes a call legal.
 #pragma once
 

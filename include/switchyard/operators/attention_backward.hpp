@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gradients of attention_forward with respect to q, k, v and bias. What q, k, v, bias, alibi_slopes, lengths,
 // windows, mask, dropout and layouts mean is said in attention_forward.hpp; a call takes the forward call's
 // values and its results.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Scaled dot-product attention of the last few tokens of sequences whose keys and values lie in a cache:
 //
 //   out = softmax(mask(cap(scale * q k^T) - alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which attention weights dropout keeps, for debugging and for comparing with other implementations:
 //
 //   mask[b, h, i, j] = 1 / (1 - dropout_p) where the weight of query i and key j is kept, else 0.

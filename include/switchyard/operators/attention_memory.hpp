@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is wrong with what the addresses of an attention call lead to: how far its strides reach, and the
 // numbers in cu_seqlens, seqused and block_table. Asked on the CPU alone, whose kernels take these as they
 // are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tensors of attention calls, and which arguments they decide: shared by the attention operators' `call`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The built-in operators, listed once: the C API, the tool and tests take them from here.
 #pragma once
 

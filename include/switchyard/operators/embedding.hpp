@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of a table, which may be quantised, by their numbers:
 //
 //   out[i] = table[ids[i]]

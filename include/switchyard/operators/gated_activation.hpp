@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gated activation, the middle of a transformer's feed-forward block:
 //
 //   out = activation(gate) * up

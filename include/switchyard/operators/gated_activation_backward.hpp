@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gradient of the gated activation: for out = activation(gate) * up,
 //
 //   grad_gate = grad_out * up * activation'(gate)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is wrong with the numbers that tensors of indices hold: for operators' check_memory(), which runs
 // where these can be read. Each function reads all that it is told of, and makes text only where a number is
 // illegal.

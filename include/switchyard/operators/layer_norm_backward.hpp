@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gradient of layer_norm. With n = (h - mean) * rstd, w = gamma + gamma_offset and g = grad_out * w, per row:
 //
 //   grad_x = rstd * (g - mean(g) - n * mean(g * n)) + grad_residual

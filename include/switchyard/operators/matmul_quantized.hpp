@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A linear layer whose weights may be quantised:
 //
 //   out = x w^T + bias

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How far the strides of a call lead, for operators' check_memory(): what reaches beyond all memory is
 // refused by name, before products of extents and strides overflow in a kernel.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Root-mean-square normalisation of rows, with the residual addition that precedes it in a transformer:
 //
 //   h = x + residual                                  (x alone without a residual)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gradient of rms_norm. With n = h * rstd, w = gamma + gamma_offset and g = grad_out * w, per row:
 //
 //   grad_x = rstd * (g - n * mean(g * n)) + grad_residual

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rotary position embedding of queries and keys.
 //
 // For a token at position p, pair i of a head's first rotary_dim elements is turned by the angle

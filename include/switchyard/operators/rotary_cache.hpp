@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What lies between the projections of attention and attention itself, in one launch: optional RMS
 // normalisation of each head's queries and keys, their rotary position embedding, and the keys and values
 // written to a paged cache. For a token at position p:

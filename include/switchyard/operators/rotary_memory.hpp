@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is wrong with what the addresses of a rotary call lead to: how far its strides reach, and the numbers
 // in cu_seqlens, positions and sequence_offsets. Asked on the CPU alone, whose kernels take these as they
 // are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tensors of operators on rows, and which arguments they decide: shared by those operators' `call`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Softmax of rows:
 //
 //   out = exp(scale * x - m) / sum(exp(scale * x - m)),   m = max(scale * x) over the row

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gradient of softmax(scale * x), from its output:
 //
 //   grad_x = scale * out * (grad_out - sum(grad_out * out))        (the sum over the row)

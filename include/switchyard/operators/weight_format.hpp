@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the weights of a matrix are stored: plain, or in the blocks of quantised integers that GGUF files hold.
 //
 // A row is a sequence of blocks, each of `block_elements` weights in `block_bytes` bytes. d and m are f16:

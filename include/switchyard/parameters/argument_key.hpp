@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which bytes of a call's arguments decide what was made for the call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compares a manifest's kernel parameters with those that the driver reports.
 #pragma once
 

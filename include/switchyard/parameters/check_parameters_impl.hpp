@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of check_parameters.hpp.
 #pragma once
 

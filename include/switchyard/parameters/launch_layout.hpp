@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What all plans of one launch have in common, made once when its kernel is loaded: where each parameter
 // lies, the constants of its parameter block, and what is left to evaluate for a problem and for a call.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How values are written into a kernel's parameters.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Parameter blocks and tensor maps that were made for earlier calls, in a set-associative table that readers
 // search without locks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compiles what is evaluated at each call: the per-call values of a launch into a per_call_program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of per_call_compiler.hpp.
 #pragma once
 

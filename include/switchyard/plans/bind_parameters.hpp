@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The addresses of a launch's parameters, as drivers take them: the hottest part of a call.
 //
 // Straight code for up to 80 parameters, entered behind what is not needed, in the widest vector registers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The errors of a call that cannot be launched. Text is made only when one is thrown.
 #pragma once
 

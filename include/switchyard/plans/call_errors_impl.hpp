@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of call_errors.hpp.
 #pragma once
 

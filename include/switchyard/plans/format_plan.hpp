@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The debug output's line for a plan: what was chosen and why, where its kernels come from, what it took.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What makes kernels of a manifest ready on one device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A choice made ready: functions loaded, grid computed, parameters laid out. Launching a plan allocates
 // nothing.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The plans of an operator state, in a hash table that readers search without locks.
 //
 // Writers hold their owner's lock; who takes a plan out retires it through a reclaimer, since readers may

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Makes the plan of one variant for one problem: grids, parameter blocks, tensor maps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of planner.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Temporary device memory of a call.
 #pragma once
 

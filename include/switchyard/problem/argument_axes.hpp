@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Axes that files add to an operator: conditions on arguments, and arguments themselves.
 //
 // A manifest may require `q_stride_head == head_dim`, and a table may tell rows apart by `window_left`, which

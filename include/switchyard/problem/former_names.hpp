@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Texts of files that were written before an axis or an argument was renamed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of former_names.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Axis values from text.
 #pragma once
 

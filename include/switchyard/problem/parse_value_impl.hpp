@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of parse_value.hpp.
 #pragma once
 

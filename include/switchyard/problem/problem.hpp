@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Erased problems: hashing, and their text form "dtype=bf16 head_dim=128 batch=4".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blobs that were missing or cut off when a variant was to be loaded: whether they are there by now.
 //
 // A blob that is not the one that its manifest pins is read again only when the file changes. One thread at a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of awaited_blobs.hpp.
 #pragma once
 

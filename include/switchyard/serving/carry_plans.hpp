@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Before an operator state replaces another one: the plans of the problems that the old one has met, so that
 // no call pays for making them.
 #pragma once

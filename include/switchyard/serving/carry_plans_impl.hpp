@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of carry_plans.hpp.
 #pragma once
 

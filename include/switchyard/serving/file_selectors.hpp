@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rules that manifests and tables on disk make on a device. Variants and rows are parsed for the kinds of
 // problems that are asked for.
 #pragma once

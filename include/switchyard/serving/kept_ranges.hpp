@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ranges that an engine prepared, as far as they are prepared again after a replacement of files: what
 // that costs is bounded, however often and for whatever ranges prepare() was called.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of kept_ranges.hpp.
 #pragma once
 

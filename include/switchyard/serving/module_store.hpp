@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blobs loaded on one device: each content once, checked against its hash, and loaded until it is given back.
 //
 // What was loaded stays loaded, since a captured graph may replay it at any time: memory is flat for a finite

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bodies of module_store.hpp.
 #pragma once
 

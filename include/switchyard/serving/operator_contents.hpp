@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the files of an operator say, as plain data.
 #pragma once
 

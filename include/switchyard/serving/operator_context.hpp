@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What all problems of an operator state share: rules, loader, log, recorder, kept parameter blocks.
 #pragma once
 

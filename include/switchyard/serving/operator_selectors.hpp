@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rules of one operator on one device, given kind by kind: whoever asks for one kind of problem pays for
 // no other.
 #pragma once

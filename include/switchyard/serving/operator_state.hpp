@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One operator on one device under one snapshot of the disk: its rules, kind by kind as problems of them are
 // met, and the plans made so far.
 //

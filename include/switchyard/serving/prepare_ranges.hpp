@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loads every kernel that may be chosen while axes run over ranges.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bindings that another one replaced while calls may still use them.
 //
 // One thread at a time, that of the source of operator states.

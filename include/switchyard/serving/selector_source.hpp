@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rules that the files of a search path make: what would run for a problem, on any device, present or
 // not. Nothing is loaded and no driver is asked. A catalog adds devices and operator states to it.
 //

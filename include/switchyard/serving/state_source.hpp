@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who makes operator states, and who uses them: the seam between the catalog and dispatchers.
 #pragma once
 

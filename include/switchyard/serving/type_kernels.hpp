@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Problems of one kind under one snapshot of the disk: the variants that may serve them, and the plans that
 // are made of the best.
 //

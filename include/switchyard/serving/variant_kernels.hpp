@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The kernels of the variants that may serve one kind of problems, as far as they are loaded. A variant whose
 // load fails leaves service: for good, or for a time where the failure may pass.
 //

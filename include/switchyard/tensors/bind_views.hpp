@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes what tensors say into the arguments of a call. The first tensor with an extent decides it; the
 // others must agree, at every call. A dim without a stride must be dense.
 #pragma once

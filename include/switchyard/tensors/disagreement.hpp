@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Says which tensors of a call disagree, and in what. Looked for only when something does.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the arguments of a call follow from tensors: an operator says for each tensor which arguments its
 // address, element type, extents and strides are. Types for the compiler, and descriptions for messages and
 // for callers that know names only.

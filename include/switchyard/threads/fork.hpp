@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fork(): what a child needs so that no lock or thread of its parent's hangs it.
 //
 // A child has one thread, and a copy of all locks: one that another thread held stays locked for ever. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A time that never goes back.
 #pragma once
 

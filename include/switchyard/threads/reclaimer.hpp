@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lets readers use what writers may replace, without locks: read-copy-update in user space.
 //
 // A reader holds a guard while it uses a published pointer. A writer first unpublishes an object, then

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A thread that does something at an interval until it is stopped.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A small number for each live thread: what one thread owns alone can lie in an array.
 #pragma once
 

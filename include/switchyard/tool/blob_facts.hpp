@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a blob says of itself, read without a device: its architecture, and its kernels' parameters and
 // limits.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compares a launch of a manifest with what its blob says of the kernel, and with what its target can do:
 // what loading and launching would refuse, said without a device.
 //

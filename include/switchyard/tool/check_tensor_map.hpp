@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The limits of tensor maps, as far as a manifest decides them. Source: NVIDIA, CUDA driver API,
 // cuTensorMapEncodeTiled.
 #pragma once

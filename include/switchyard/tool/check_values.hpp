@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Finds calls for which a variant's grid, memory or parameters cannot be computed: what planning would refuse
 // with error 305, said without a device.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operator's description that is data, not a C++ type: read from a file that `switchyard describe` wrote,
 // or learned from the manifests and tables of an operator that a program does not know.
 //

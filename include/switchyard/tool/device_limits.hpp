@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an architecture's name alone says of the limits of a launch. Sources: NVIDIA, "CUDA C++ Programming
 // Guide", compute capabilities; AMD, ISA documents of each gfx target.
 #pragma once

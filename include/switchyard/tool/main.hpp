@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The `switchyard` command-line tool as a library, for programs with operators of their own:
 //
 //   #include <switchyard/tool/main.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what a blob says of itself, whatever kind of file it is. No device and no driver is needed.
 #pragma once
 

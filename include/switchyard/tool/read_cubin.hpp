@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what a cubin says of its kernels. The layout of its .nv.info sections is that which cuobjdump prints
 // (EIATTR_...); CUDA 11 to 13 write it.
 #pragma once

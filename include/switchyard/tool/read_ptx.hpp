@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what PTX says of its kernels: their names, parameters and launch bounds. It is no compiler: a
 // parameter that it does not understand leaves that kernel's parameters unknown.
 #pragma once

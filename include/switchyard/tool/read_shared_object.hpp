@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what a shared object says of its CPU kernels, without loading it: the descriptions of
 // devices/host/kernel.hpp as the compiler wrote them, for x86_64 and aarch64.
 #pragma once

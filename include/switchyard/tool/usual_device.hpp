@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A device of a target as most are, for what is judged without one.
 #pragma once
 

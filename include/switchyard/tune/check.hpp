@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether a variant computes what its operator's definition says: results in memory that was full of NaN,
 // compared with the definition in f64.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What of a problem's results is compared with the reference.
 #pragma once
 

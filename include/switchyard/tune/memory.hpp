@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Device memory for measuring and for programs that have no allocator of their own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arguments for a problem: tensors of random values and everything else that a call of an operator needs, so
 // that the call has just the axis values asked for.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention backward on the GPU, through catalog and dispatcher: the calls of the forward test, less paging
 // and sinks, each by every variant that may serve it, against the f64 reference; deterministic ones twice,
 // for the same bits. Steered by the forward test's variables.

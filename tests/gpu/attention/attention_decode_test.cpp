@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Decoding on the GPU, through catalog and dispatcher: random calls over all axes, each run by every variant
 // that may serve it, against the f64 reference; and caches of more than 2^31 elements. SWITCHYARD_TEST_CALLS
 // says how many calls, SWITCHYARD_TEST_SEED from which seed on.

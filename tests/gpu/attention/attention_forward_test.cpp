@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward on the GPU, through catalog and dispatcher: random calls over all axes, each run by every
 // variant that may serve it, against the f64 reference; and NaN among keys and values in e4m3.
 // SWITCHYARD_TEST_CALLS says how many calls, SWITCHYARD_TEST_SEED from which seed on.

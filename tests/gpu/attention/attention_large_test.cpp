@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors of more than 2^31 elements on the GPU: offsets of 64 bits. Every variant that may serve computes
 // all of it; sampled rows are compared with the f64 reference of the tokens that they depend on.
 #include <algorithm>

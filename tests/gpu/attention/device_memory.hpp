@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory of the GPU for tests.
 #pragma once
 

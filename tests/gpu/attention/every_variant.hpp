@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What tests through catalog and dispatcher share: a dispatcher for each variant.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random calls of attention backward: a random forward call with its results, and what follows.
 #pragma once
 

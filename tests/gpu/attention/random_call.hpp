@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random calls of attention forward over all its axes, with what they must give.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs random calls on the GPU by every variant that may serve them: what the tests of all operators share.
 #pragma once
 

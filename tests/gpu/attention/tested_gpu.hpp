@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The GPU that the tests of attention run on: SWITCHYARD_TEST_DEVICE, which is cuda, unless it is set, or
 // hip.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What was run: kernels, and kinds of instruction. Written to the file that HIP_EMULATOR_COUNTS names when
 // the program ends, a line for each.
 #pragma once

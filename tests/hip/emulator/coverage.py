@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Says how much of what is shipped was emulated: coverage.py <kernels> <architecture> <counts> <least> <operator>...
 
 Reads what the emulator and the tests wrote of their runs. Fails where less than <least> per cent of the variants were

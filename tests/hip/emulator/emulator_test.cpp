@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The emulator through the hip backend: kernels that are right run, and each fault is found. The program is
 // given HIP_EMULATOR_LIBRARY and HSACO; the library reads HIP_EMULATOR_ARCH.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kernels that do what a GPU does not forgive, and some that do not, for emulator_test.cpp. Compiled as ../kernels.cl is.
 
 #define THREAD ((int)__builtin_amdgcn_workitem_id_x())

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // HIP's functions over the emulator: those that the hip backend calls. HIP_EMULATOR_ARCH says which of the
 // library's devices there is, HIP_EMULATOR_DEVICES how many of it, HIP_EMULATOR_MULTIPROCESSORS what each
 // has. Work is done when it is asked for, so streams are in order; what a stream captures is done when the

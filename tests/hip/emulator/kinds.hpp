@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the generator writes of an instruction set: its encodings and the kinds of instruction.
 #pragma once
 

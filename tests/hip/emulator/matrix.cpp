@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "matrix.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Matrix instructions: D = A B + C, with a wave's registers holding the matrices in ways that pseudocode does
 // not tell.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The memory that kernels see: allocations of the device, and the LDS of a workgroup. Every access is
 // checked.
 #pragma once

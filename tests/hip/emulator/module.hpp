@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A code object as it was loaded, and its kernels.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The number types and helper functions of the pseudocode that instructions are generated from. Names are the
 // manuals'.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel's code, decoded.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One wave: its registers, and the loads whose results have not arrived.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products that 64 bits do not hold are negative, whatever follows them.
 #include <catch.hpp>
 #include <cstdint>

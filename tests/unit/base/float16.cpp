@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // 16-bit floats: every value, and the edges between every two.
 #include <cmath>
 #include <cstdint>

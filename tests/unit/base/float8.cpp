@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // 8-bit floats: every value, and the edges between every two.
 #include <cmath>
 #include <cstdint>

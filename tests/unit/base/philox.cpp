@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Philox against the known answers that its authors publish.
 #include <cstdint>
 

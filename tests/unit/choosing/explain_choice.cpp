@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What explain() and explain_failure() say of selectors selector_of from manifests and tables.
 #include <atomic>
 #include <catch.hpp>

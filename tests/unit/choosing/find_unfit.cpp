@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Why a variant cannot be computed for a problem, and the choice that a call comes to without it.
 #include <array>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Predictions against the rule that group_query.hpp states, computed plainly: costs, rows that lack variants,
 // variants that may not serve, metrics and quantities. Small enough tables that the index searches all rows.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows that gave way to others of their sizes, as they are bound and as an explanation names them.
 #include <catch.hpp>
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pins whose variants are out of use, and variants that the rows cannot tell apart.
 #include <atomic>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A device, manifests and tables of the sample operator, made in memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What selection promises beyond its answers, which tests/golden holds.
 #include <array>
 #include <atomic>

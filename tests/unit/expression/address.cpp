@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which expressions give an address, and which only say something about one.
 #include <catch.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bounds of depth and length where parts of an expression are left out.
 #include <catch.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random expressions over the axes of sample_names, with their values as 128 bits give them.
 #pragma once
 

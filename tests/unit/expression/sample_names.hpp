@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Names of every kind with their values, and short calls that parse and evaluate with them.
 #pragma once
 

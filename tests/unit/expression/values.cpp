@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where values begin and end: arguments read as integers and reals, real operators at run time, letters,
 // columns.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The corpus of bad files: each must be answered with the right error, at the right place, with a remedy, and
 // must leave the rest serving.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files that were written before an axis or an argument was renamed are read as if they had today's names.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Variants and rows of files that do not name an axis that an operator got later.
 #include <array>
 #include <catch.hpp>

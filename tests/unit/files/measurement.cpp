@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a table was measured: what is read is written again, whatever version wrote it.
 #include <catch.hpp>
 #include <string>

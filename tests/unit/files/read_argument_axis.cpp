@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Conditions on arguments, and arguments: what files spell, and what it becomes.
 #include <catch.hpp>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When a table was measured, as choosing reads it.
 #include <catch.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ends of what a manifest's parameters may be.
 #include <catch.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ends of what a table may say, and the order of its times.
 #include <catch.hpp>
 #include <string>

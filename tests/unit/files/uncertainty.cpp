@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How far a row's times may be off, where only some rows of a group say it.
 #include <catch.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A table as it is written: every kind of entry, in its order and layout.
 #include <catch.hpp>
 #include <string>

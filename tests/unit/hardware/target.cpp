@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <catch.hpp>
 #include <string>
 #include <vector>

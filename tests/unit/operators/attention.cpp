@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The attention operators: which type a call is of, its alignment, and the calls they refuse.
 #include <algorithm>
 #include <array>

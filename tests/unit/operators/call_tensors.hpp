@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors for calls that are made and checked, and never run; and what a call that cannot be made says.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls made from tensors: what they derive, and what they refuse at every call.
 #include <array>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of the operators around attention in an engine: what they derive from tensors, and what they refuse.
 #include <array>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sizes at the end of 64 bits: calls are refused by name, and nothing overflows (see -fsanitize=undefined).
 #include <catch.hpp>
 #include <cstdint>

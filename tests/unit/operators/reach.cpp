@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Strides and extents that lead beyond all memory are refused by name on a CPU.
 #include <array>
 #include <catch.hpp>

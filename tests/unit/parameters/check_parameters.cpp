@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A manifest's parameters against those that the driver reports.
 #include <catch.hpp>
 #include <string>

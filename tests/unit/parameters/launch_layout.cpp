@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where a launch's parameters lie, and what is known of it before any problem is.
 #include <array>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How values are written into a kernel's parameters: no byte beside them, and nothing that does not fit.
 #include <array>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kept parameter blocks: found for the arguments that they were made for, and bounded in number.
 #include <array>
 #include <catch.hpp>

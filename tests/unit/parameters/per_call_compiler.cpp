@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which form each per-call value takes. That all forms give what the interpreter gives is tested in
 // per_call_program.cpp; here it is that the interpreter is left out where it can be, and asked where it must
 // be.

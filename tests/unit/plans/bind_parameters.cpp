@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The addresses that a driver is given, parameter by parameter.
 #include <array>
 #include <catch.hpp>

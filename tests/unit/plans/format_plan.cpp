@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The debug output's line for a plan, in words and as JSON.
 #include <catch.hpp>
 #include <cstdint>

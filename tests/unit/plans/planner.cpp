@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The plan of a variant for a problem, made without files and devices.
 #include <array>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rules that are read kind by kind choose what rules that are read whole choose.
 #include <array>
 #include <catch.hpp>

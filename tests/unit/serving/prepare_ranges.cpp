@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which problems of a range are tried when it is prepared. What they load is tested in tests/dispatch.
 #include <algorithm>
 #include <catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a catalog of rules reads from disk, keeps, and says.
 #include <catch.hpp>
 #include <cstdint>

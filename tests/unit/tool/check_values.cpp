@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // At which sizes a variant's expressions are tried, and what is said of those that fail.
 #include <catch.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the judge of a variant's results lets through, beyond the cases of tests/tune.
 #include <algorithm>
 #include <catch.hpp>

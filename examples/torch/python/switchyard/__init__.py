@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Switchyard: the fastest precompiled kernel for each call.
 
 `switchyard.torch` has the ops for PyTorch, `switchyard.transformers` patches Hugging Face models. This package's

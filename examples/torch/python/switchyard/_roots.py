@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the installed wheels keep kernels and tables."""
 
 from importlib.metadata import entry_points

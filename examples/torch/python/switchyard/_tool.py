@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The program `switchyard` of the wheel."""
 
 import os

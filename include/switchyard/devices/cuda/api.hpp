@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The part of the CUDA driver API that the cuda backend calls, declared here so that no SDK is needed to
 // compile. tests/cuda/declarations.cpp compares every line with the real cuda.h where there is one.
 #pragma once

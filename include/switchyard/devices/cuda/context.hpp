@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Contexts: the one a stream belongs to, a context made current for a scope, and loading while a stream is
 // captured.
 #pragma once

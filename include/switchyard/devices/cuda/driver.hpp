@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The cuda backend: one CUDA context behind the interface of devices/driver.hpp.
 //
 // The context is the primary one, which CUDA's runtime, PyTorch and most engines use and which is retained as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a loadable CUDA image is, judged by its first bytes, and whether all of it is there.
 #pragma once
 

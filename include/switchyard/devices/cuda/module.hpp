@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loaded modules: loading an image into a context, and finding its kernels.
 //
 // The bytes of an image outlive its module. Errors name the blob, the device and, from the driver's log, the

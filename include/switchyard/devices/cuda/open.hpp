@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Opens CUDA devices: by number, of the calling thread, and of a stream.
 //
 // Opening the same context twice gives the same driver. Any thread may call.

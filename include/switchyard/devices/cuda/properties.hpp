@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the driver says of a device: the properties that expressions read, and what launches depend on.
 #pragma once
 

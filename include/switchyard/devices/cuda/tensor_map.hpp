@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Encodes tensor maps for the tensor memory accelerator.
 #pragma once
 

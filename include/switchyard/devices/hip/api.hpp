@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The part of the HIP API that the hip backend calls, declared here so that no ROCm is needed to compile.
 // tests/hip/declarations.cpp compares every line with the real hip_runtime_api.h where there is one.
 //

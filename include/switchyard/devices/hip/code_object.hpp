@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads what an AMD code object (.hsaco, or a bundle of several) says of its kernels: HIP has no call that
 // tells a kernel's parameters, but the compiler writes them into a note of the file.
 //

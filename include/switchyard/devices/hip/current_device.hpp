@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Current devices: the one a stream belongs to, a device made current for a scope, and loading while a stream
 // is captured.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The hip backend: one AMD GPU behind the interface of devices/driver.hpp.
 //
 // HIP has a current device per thread and no contexts in use. Any thread may call: the device is made current

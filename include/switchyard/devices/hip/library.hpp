@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Opens HIP's run-time library and fills in the entry points. An opened library stays open, because drivers
 // do not survive being closed.
 #pragma once

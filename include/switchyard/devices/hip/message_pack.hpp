@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads MessagePack, the format of the notes in AMD's code objects.
 //
 // Any bytes may be given. Reading is bounded by their number, never recurses and refers to them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loaded modules: loading an image onto a device, and finding its kernels.
 //
 // The bytes of an image outlive its module. What a code object says of its kernels is read here, if the image

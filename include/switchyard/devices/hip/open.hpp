@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Opens HIP devices: by number, of the calling thread, and of a stream.
 //
 // Opening the same device twice gives the same driver. Any thread may call.

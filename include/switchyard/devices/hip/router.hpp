@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Finds the HIP device of a stream, for dispatchers that serve all devices.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host backend: kernels in shared objects, whose blocks run on a thread pool. Launches are complete when
 // they return.
 #pragma once

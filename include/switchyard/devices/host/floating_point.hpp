@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calling thread's floating-point mode: rounding, subnormals flushed to zero, trapped exceptions, x87
 // precision. Shared objects linked with -ffast-math set it when they are loaded, and kernels may set it while
 // they run; neither may leak into the engine or into the next kernel.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a shared object exports for each CPU kernel, and how a kernel is written.
 //
 //   namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the system's loader reads of a shared object, checked before the loader sees it: nothing is loaded and
 // nothing runs. The loader checks little. It follows tables outside of the file, and ends the process there.
 //

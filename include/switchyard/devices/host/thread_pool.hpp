@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that share the blocks of CPU launches.
 //
 // A launch's own thread always works too, so a pool without workers is a plain loop, and launches from

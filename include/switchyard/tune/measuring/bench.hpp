@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A workbench for one operator on one device: sets up a problem, says which variants may serve it, checks and
 // times each of them. It throws whatever a driver throws; a kernel that destroys the process destroys the
 // bench, which is why the tuner runs it in a process of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How much memory displaces what a device's caches hold.
 #pragma once
 

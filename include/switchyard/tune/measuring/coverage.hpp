@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // In which order problems are best measured when there may not be time for all: what is called often and lies
 // far from what was measured first comes first.
 #pragma once

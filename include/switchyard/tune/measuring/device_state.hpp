@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Clocks and temperature of an NVIDIA GPU while it is measured, through libnvidia-ml, which is opened at run
 // time. Where it is not there, or for other devices, nothing is known, and the tuner says so.
 #pragma once

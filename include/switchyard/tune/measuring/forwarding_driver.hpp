@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A device that passes every operation on to another one. Derive from it to change, count or time some of
 // them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Successive halving: few samples of every variant, more of those that may still win (Jamieson and Talwalkar,
 // "Non-stochastic best arm identification", 2016).
 #pragma once

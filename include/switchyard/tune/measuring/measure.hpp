@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Times calls of one variant through the same launch path that engines use.
 #pragma once
 

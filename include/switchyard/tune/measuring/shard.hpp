@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which part of the work is this process's, where a launcher started several.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What samples of a time say: the median, an interval that holds it, and how far the samples lie apart.
 #pragma once
 

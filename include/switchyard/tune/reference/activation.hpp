@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gated activations and their gradients as their definitions read, in double precision. Slow and plain on
 // purpose.
 #pragma once

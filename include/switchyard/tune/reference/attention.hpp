@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention forward as its definition reads, in double precision (or in another type, to learn how large
 // rounding errors are). Slow and plain on purpose: every score of a row is formed, then the softmax.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attention backward as its formulas read, in double precision (or in another type, to learn how large
 // rounding errors are). Slow and plain on purpose. Takes the forward reference's LSE rather than the call's,
 // and its own delta, so that nothing of the call's intermediate results is trusted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the references of attention share: lengths, which keys a query sees, the terms of a score, the
 // softmax.
 #pragma once

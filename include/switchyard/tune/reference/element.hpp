@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads and writes elements of any floating-point tensor type, one at a time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A linear layer with quantised weights as its definition reads, in double precision. Slow and plain on
 // purpose.
 #pragma once

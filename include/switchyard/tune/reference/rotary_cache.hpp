@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Normalisation, rotary embedding and caching of queries, keys and values as the definition reads, in double
 // precision. Slow and plain on purpose.
 #pragma once

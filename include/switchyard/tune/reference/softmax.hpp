@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Softmax and its gradient as their definitions read, in double precision. Slow and plain on purpose.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Weights of quantised matrices, one at a time, as the formats are defined (weight_format.hpp). Slow and
 // plain on purpose.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Measurements into the rows of a table.
 #pragma once
 

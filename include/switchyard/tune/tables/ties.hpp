@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ties: where a row's measurements cannot tell its fastest variants apart, it prefers the one that does best
 // around it, so that the table's choices do not flip with the noise from one tuning to the next.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of gated activations and their backward pass, for measuring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the workloads of the attention operators share.
 #pragma once
 

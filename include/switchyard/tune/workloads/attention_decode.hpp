@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of the attention decode operator for measuring.
 #pragma once
 

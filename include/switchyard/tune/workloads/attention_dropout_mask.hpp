@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of the attention dropout mask operator for measuring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of the attention forward operator for measuring.
 #pragma once
 

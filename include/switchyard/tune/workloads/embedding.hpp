@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls that gather rows of a table, for measuring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of the linear layer with quantised weights, for measuring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of the norms and their backward passes, for measuring.
 #pragma once
 

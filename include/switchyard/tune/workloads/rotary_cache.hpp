@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls that turn queries and keys and fill a paged cache, for measuring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What calls of the operators that work on rows - gated activations, norms, softmax - share when they are
 // measured.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of softmax and its backward pass, for measuring. Tensors are dense.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random weights in any format, for measuring.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes the C++ of an instruction set from what tinygrad carries of AMD's manuals: generate.py <cdna|rdna3> <folder> <files>
 
 The folder gets tables.cpp (encodings and kinds of instruction) and handlers_<n>.cpp (what each kind does).

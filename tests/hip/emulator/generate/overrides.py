@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the published pseudocode is not what the hardware does, or leaves it open."""
 
 import re

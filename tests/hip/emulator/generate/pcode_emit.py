@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes an instruction's parsed pseudocode as C++.
 
 A value has C++ text, a letter and a number of bits: u and i are integers, b is bits that have no type yet, f a float, g a

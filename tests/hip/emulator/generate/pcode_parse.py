@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A parser of the pseudocode in AMD's instruction set manuals, as tinygrad carries it.
 
 Expressions are tuples: ("number", text), ("name", text), ("type", expression, "u32"), ("slice", expression, high, low),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host backend without a blob: its properties, launches of kernels that are described here, memory and
 // events. Blobs are loaded in tests/dispatch/host_driver.cpp.
 #include <array>

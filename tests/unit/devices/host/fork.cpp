@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Children of fork(): they end, launch on the CPU, and take no lock that a thread of the parent holds.
 #include <atomic>
 #include <catch.hpp>

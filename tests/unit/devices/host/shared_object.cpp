@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the loader reads of a shared object, of images made here. Objects that a compiler made, whole and
 // damaged: tests/dispatch/damaged_objects.cpp.
 #include <catch.hpp>

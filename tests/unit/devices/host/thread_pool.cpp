@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The blocks of CPU launches, shared by threads.
 #include <algorithm>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What samples of a time say, value by value.
 #include <catch.hpp>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which of several variants a row prefers that cannot be told apart.
 #include <catch.hpp>
 #include <cstdint>

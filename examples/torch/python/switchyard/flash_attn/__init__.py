@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """flash_attn's functions on Switchyard's kernels: the same arguments, defaults, layouts and results, so that code changes one
 import.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention to a cache of keys and values, which new ones are written into: for inference, without gradients."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention with flash_attn's arguments: dense and packed by cu_seqlens, with gradients."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """flash_attn.bert_padding: between padded batches and packed sequences. Counting tokens reads the mask, as there."""
 
 import torch

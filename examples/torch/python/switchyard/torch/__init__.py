@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Switchyard's operators as PyTorch ops.
 
 Each function is one op of `torch.ops.switchyard`: functional, with a fake kernel and, where it has a gradient,

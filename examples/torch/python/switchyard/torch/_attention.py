@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention: dense, packed, paged, and of the last tokens against a cache."""
 
 import torch

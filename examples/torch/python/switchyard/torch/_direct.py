@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls of ops by the shortest way: past torch.library's Python layers, which cost the host more than most kernels take.
 
 torch.library runs Python for each call outside of inference_mode, and for up to 150 microseconds where a gradient is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which kernel serves a call, and why; loading it ahead of the call."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fake kernels: the shapes, types and strides of results, without data."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Gradients: each op's backward is another op."""
 
 import contextlib

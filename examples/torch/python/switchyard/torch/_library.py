@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Loads the extension and tells it where kernels are."""
 
 import ctypes

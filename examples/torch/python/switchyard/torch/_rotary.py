@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rotary position embedding."""
 
 import torch

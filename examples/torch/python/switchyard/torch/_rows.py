@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Operators on rows: norms, gated activations, softmax. Rows are the last dimension of tensors of any shape."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tensors beside a call's main ones in the types that kernels read. Conversions are on the device and wait for nothing."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Switchyard's kernels in Hugging Face models, transformers 5.
 
     import switchyard.transformers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attention of a Hugging Face layer."""
 
 import torch

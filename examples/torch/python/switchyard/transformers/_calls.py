@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls of modules by the shortest way, which is what bounds short prompts: where nothing hooks into a module's call,
 what it computes, without torch.nn.Module's Python. Else the module itself is called. So is it in compiled code, which
 has no such cost."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Models whose class takes no attention interface, or asks of it what ours does not do: masks made for ours would be misread,
 and what ours does not know would be left out, without a word."""
 

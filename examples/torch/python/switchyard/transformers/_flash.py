@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """transformers' own path to flash_attn, on switchyard.flash_attn: for models that take attn_implementation="flash_attention_2"
 alone, and for what transformers prepares for that name, such as sequences packed by positions."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Functions of transformers that are replaced as they are: recognised by their code, which models share word by word.
 
 A layer's and a model's forward cannot be run on a probe, so one is replaced only where its code is that of a function that

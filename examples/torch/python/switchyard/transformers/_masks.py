@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Masks in the form that the kernels take: nothing, lengths on the device, or a mask of booleans.
 
 transformers hands what is returned here to each layer's attention. It must be a tensor of 4 dimensions, because

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Projections of one input as one matrix product: q, k and v of Llama, gate and up of every gated feed-forward block.
 
 Their weights become views of one tensor, which no memory is added for. It serves calls without gradients, as long as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What replaces the forward functions of modules: norms, gated feed-forward blocks, rotary embedding, the layers and
 models around them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """patch and unpatch: instances of modules get another forward; classes and other models stay as they are."""
 
 import dataclasses

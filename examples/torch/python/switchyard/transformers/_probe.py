@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a class's forward on random input, on the CPU and with small random weights, in place of the module's own: what it
 computes, without its memory, hooks and device, and without touching torch's generator."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What modules are, by their parameters and by what their forward computes on a probe, not by their names.
 
 Each function returns what it recognised, a reason (a str) where a module looks like one but computes something else, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each module of a model calls, and why not where it could."""
 
 import torch
