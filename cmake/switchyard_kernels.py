@@ -23,10 +23,10 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from kernel_tools import KernelBuildError  # noqa: E402
-from kernel_tools.compiling import compile_job, write_if_changed  # noqa: E402
-from kernel_tools.manifest import layout, make_manifest, verify  # noqa: E402
-from kernel_tools.space import TOOLCHAINS, expand  # noqa: E402
+from kernel_tools import KernelBuildError
+from kernel_tools.compiling import compile_job, write_if_changed
+from kernel_tools.manifest import layout, make_manifest, verify
+from kernel_tools.space import TOOLCHAINS, expand
 
 INSTALL = {
     "host": "a C++20 compiler",
@@ -35,7 +35,12 @@ INSTALL = {
     "triton": "triton 3.6.0 (pip install triton==3.6.0)",
 }
 
-SETTING = {"host": "SWITCHYARD_HOST_CXX", "nvcc": "SWITCHYARD_NVCC", "hip": "SWITCHYARD_HIP_CXX", "triton": "SWITCHYARD_TRITON_PYTHON"}
+SETTING = {
+    "host": "SWITCHYARD_HOST_CXX",
+    "nvcc": "SWITCHYARD_NVCC",
+    "hip": "SWITCHYARD_HIP_CXX",
+    "triton": "SWITCHYARD_TRITON_PYTHON",
+}
 
 
 def host_arch():
@@ -65,17 +70,26 @@ def include_folder():
 def find_toolchains():
     """What this machine has, for `build`; CMake passes its own findings instead."""
     found = {"include": [include_folder()]}
-    candidates = {"host": [os.environ.get("CXX", ""), "c++", "g++"], "nvcc": [os.environ.get("CUDACXX", ""), "nvcc", "/usr/local/cuda/bin/nvcc"],
-                  "hip": [os.environ.get("HIPCXX", ""), "clang++-19", "clang++-20", "clang++"]}
+    candidates = {
+        "host": [os.environ.get("CXX", ""), "c++", "g++"],
+        "nvcc": [os.environ.get("CUDACXX", ""), "nvcc", "/usr/local/cuda/bin/nvcc"],
+        "hip": [os.environ.get("HIPCXX", ""), "clang++-19", "clang++-20", "clang++"],
+    }
     for toolchain, names in candidates.items():
         for name in filter(None, names):
             if (path := shutil.which(name)) and (toolchain != "hip" or amd_targets(path)):
                 found[toolchain] = path
                 break
     python = os.environ.get("SWITCHYARD_TRITON_PYTHON") or sys.executable
-    if shutil.which(python) and subprocess.run(
+    if (
+        shutil.which(python)
+        and subprocess.run(
             [python, "-c", "import importlib.metadata as m; assert m.version('triton') == '3.6.0'"],
-            capture_output=True, check=False).returncode == 0:
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+    ):
         found["triton"] = python
     return found
 
@@ -84,8 +98,10 @@ def run_compiler(toolchain, command):
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as problem:
-        raise KernelBuildError(f"the {toolchain} compiler {command[0]} cannot be run ({problem.strerror}); install "
-                               f"{INSTALL[toolchain]}, or correct {SETTING[toolchain]}") from problem
+        raise KernelBuildError(
+            f"the {toolchain} compiler {command[0]} cannot be run ({problem.strerror}); install "
+            f"{INSTALL[toolchain]}, or correct {SETTING[toolchain]}"
+        ) from problem
 
 
 def amd_targets(clang):
@@ -105,13 +121,19 @@ def unsupported(toolchains, plans):
     """(toolchain, target) pairs that a compiler found here is too old for."""
     result = set()
     for toolchain, backend, listing in (("nvcc", "cuda", nvidia_targets), ("hip", "hip", amd_targets)):
-        wanted = {plan["arch"] for plan in plans if plan["backend"] == backend and
-                  any(blob["toolchain"] == toolchain for blob in plan["blobs"])}
+        wanted = {
+            plan["arch"]
+            for plan in plans
+            if plan["backend"] == backend and any(blob["toolchain"] == toolchain for blob in plan["blobs"])
+        }
         if not wanted or toolchain not in toolchains:
             continue
         known = listing(toolchains[toolchain])
-        result |= {(toolchain, f"{backend}-{arch}") for arch in wanted if known and arch not in known
-                   and arch.rstrip("af") not in known}
+        result |= {
+            (toolchain, f"{backend}-{arch}")
+            for arch in wanted
+            if known and arch not in known and arch.rstrip("af") not in known
+        }
     return result
 
 
@@ -129,8 +151,10 @@ def expand_for(args, toolchains, supposed=False):
     plans, missing = expand(args.spaces, chosen, split(args.targets), names, args.host_arch)
     messages = []
     for toolchain in sorted({one["toolchain"] for one in missing}):
-        messages.append(left_out([one for one in missing if one["toolchain"] == toolchain]) +
-                        f"{toolchain} was not found; install {INSTALL[toolchain]}")
+        messages.append(
+            left_out([one for one in missing if one["toolchain"] == toolchain])
+            + f"{toolchain} was not found; install {INSTALL[toolchain]}"
+        )
     for toolchain, target in sorted(set() if supposed else unsupported(toolchains, plans)):
         remaining, dropped = [], []
         for plan in plans:
@@ -138,8 +162,11 @@ def expand_for(args, toolchains, supposed=False):
                 remaining.append(plan)
                 continue
             kinds = {blob["file"]: blob["toolchain"] for blob in plan["blobs"]}
-            kept = [variant for variant in plan["variants"] if all(
-                kinds.get(launch.get("blob")) != toolchain for launch in variant["launches"])]
+            kept = [
+                variant
+                for variant in plan["variants"]
+                if all(kinds.get(launch.get("blob")) != toolchain for launch in variant["launches"])
+            ]
             used = {launch.get("blob") for variant in kept for launch in variant["launches"]}
             if len(kept) < len(plan["variants"]):
                 dropped.append({"operator": plan["operator"], "target": target, "variants": len(plan["variants"]) - len(kept)})
@@ -161,8 +188,10 @@ def command_expand(args):
     plans, messages = expand_for(args, dict.fromkeys(TOOLCHAINS, "") if args.all_toolchains else found, args.all_toolchains)
     if args.all_toolchains:
         used = {blob["toolchain"] for plan in plans for blob in plan["blobs"]}
-        messages += [f"{name} was not found: `build` leaves its variants out; install {INSTALL[name]}"
-                     for name in sorted(used - set(found))]
+        messages += [
+            f"{name} was not found: `build` leaves its variants out; install {INSTALL[name]}"
+            for name in sorted(used - set(found))
+        ]
     for message in messages:
         print(message, file=sys.stderr)
     print(layout(plans))
@@ -170,21 +199,39 @@ def command_expand(args):
 
 def run_compile(job_path, toolchains, output, meta):
     python = toolchains["triton"] if read_json(job_path)["blob"]["toolchain"] == "triton" else sys.executable
-    return subprocess.run([python, os.path.abspath(__file__), "compile", job_path, "--toolchains", toolchains["file"],
-                           "--output", output, "--meta", meta], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [
+            python,
+            os.path.abspath(__file__),
+            "compile",
+            job_path,
+            "--toolchains",
+            toolchains["file"],
+            "--output",
+            output,
+            "--meta",
+            meta,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def command_build(args):
     toolchains = find_toolchains()
     if not os.path.isfile(os.path.join(toolchains["include"][0], "switchyard", "version.hpp")):
-        raise KernelBuildError(f"no headers of Switchyard in {toolchains['include'][0]}; install the library's headers and "
-                               "this tool together")
+        raise KernelBuildError(
+            f"no headers of Switchyard in {toolchains['include'][0]}; install the library's headers and this tool together"
+        )
     plans, messages = expand_for(args, toolchains)
     for message in messages:
         print(message, file=sys.stderr)
     if not plans:
-        raise KernelBuildError("nothing was built: " + ("no toolchain was found for these variants" if messages else
-                                                        "no variant is of these targets and this set"))
+        raise KernelBuildError(
+            "nothing was built: "
+            + ("no toolchain was found for these variants" if messages else "no variant is of these targets and this set")
+        )
     work = os.path.join(args.out, ".switchyard_kernels")
     toolchains["file"] = os.path.join(work, "toolchains.json")
     write_if_changed(toolchains["file"], json.dumps(toolchains))
@@ -226,8 +273,11 @@ def command_configure(args):
     toolchains = read_json(args.toolchains)
     plans, messages = expand_for(args, toolchains)
     tool = os.path.abspath(__file__)
-    tool_files = [tool] + sorted(os.path.join(os.path.dirname(tool), "kernel_tools", name)
-                                 for name in os.listdir(os.path.join(os.path.dirname(tool), "kernel_tools")) if name.endswith(".py"))
+    tool_files = [tool] + sorted(
+        os.path.join(os.path.dirname(tool), "kernel_tools", name)
+        for name in os.listdir(os.path.join(os.path.dirname(tool), "kernel_tools"))
+        if name.endswith(".py")
+    )
     lines = [f"message(STATUS {quoted('Switchyard kernels: ' + message)})" for message in messages]
     lines.append("set(switchyard_kernel_manifests)")
     lines.append("set(switchyard_kernel_folders)")
@@ -248,7 +298,8 @@ def command_configure(args):
                 f"  COMMAND {quoted(python)} {quoted(tool)} compile {quoted(path + '.job.json')} --toolchains {quoted(args.toolchains)}\n"
                 f"          --output {quoted(output)} --meta {quoted(path + '.meta.json')} --depfile {quoted(path + '.d')}\n"
                 f"  DEPENDS {quoted(path + '.job.json')} {quoted(args.toolchains)} {needed}\n"
-                f"  DEPFILE {quoted(path + '.d')} COMMENT {quoted('Kernel ' + base + '/' + job['blob']['file'])} VERBATIM)")
+                f"  DEPFILE {quoted(path + '.d')} COMMENT {quoted('Kernel ' + base + '/' + job['blob']['file'])} VERBATIM)"
+            )
         plan_path = os.path.join(args.work, base, "plan.json")
         write_if_changed(plan_path, json.dumps(plan, indent=1))
         manifest = os.path.join(folder, "manifest.json")
@@ -258,7 +309,8 @@ def command_configure(args):
             f"  COMMAND {quoted(sys.executable)} {quoted(tool)} manifest {quoted(plan_path)} --folder {quoted(folder)}"
             f" --meta {quoted(os.path.join(args.work, base))}\n"
             f"  DEPENDS {quoted(plan_path)} {needed} {' '.join(quoted(path) for path in blobs)}\n"
-            f"  COMMENT {quoted('Manifest ' + base)} VERBATIM)")
+            f"  COMMENT {quoted('Manifest ' + base)} VERBATIM)"
+        )
     write_if_changed(args.script, "\n".join(lines) + "\n")
 
 

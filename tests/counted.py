@@ -10,13 +10,17 @@ import sys
 
 
 def main():
-    with subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace") as process:
+    with subprocess.Popen(
+        [sys.executable, *sys.argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
         counted = False
         for line in process.stdout:
             sys.stdout.write(line)
             sys.stdout.flush()
-            counted = counted or re.match(r"(Ran )?[1-9]\d* (call|case|check|file|header|kernel|line|problem|run|test)s?\b", line) is not None
+            counted = (
+                counted
+                or re.match(r"(Ran )?[1-9]\d* (call|case|check|file|header|kernel|line|problem|run|test)s?\b", line) is not None
+            )
     if process.returncode == 0 and not counted:
         print(f"FAILED: {sys.argv[1]} does not say how many checks, cases, files, ... it has looked at")
         return 1

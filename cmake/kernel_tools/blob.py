@@ -26,7 +26,7 @@ def nv_attributes(data):
         form, attribute, size = struct.unpack_from("<BBH", data, offset)
         offset += 4
         if form == 4:
-            yield attribute, data[offset: offset + size]
+            yield attribute, data[offset : offset + size]
             offset += size
         else:
             yield attribute, struct.pack("<H", size)
@@ -87,8 +87,11 @@ def read_ptx(content, file_name):
     for match in re.finditer(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{", text):
         parameters, offset = [], 0
         for parameter in filter(None, (part.strip() for part in (match.group(2) or "").split(","))):
-            shape = re.match(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([a-z])(\d+)\s+(?:\.ptr[^%\w]*(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?"
-                             r"[\w$]+(?:\[(\d+)\])?", parameter)
+            shape = re.match(
+                r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([a-z])(\d+)\s+(?:\.ptr[^%\w]*(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?"
+                r"[\w$]+(?:\[(\d+)\])?",
+                parameter,
+            )
             if shape is None:
                 raise KernelBuildError(f"{file_name}: kernel {match.group(1)}: parameter '{parameter}' is not understood")
             unit = PTX_SIZE[shape.group(3)]
@@ -123,8 +126,13 @@ def read_hsaco(content, file_name):
         kernels[name] = {
             "parameters": [(argument[".offset"], argument[".size"]) for argument in explicit],
             "pointers": [argument[".value_kind"] == "global_buffer" for argument in explicit],
-            "hidden": sorted({argument[".value_kind"] for argument in entry.get(".args", [])
-                              if argument[".value_kind"].startswith("hidden_")}),
+            "hidden": sorted(
+                {
+                    argument[".value_kind"]
+                    for argument in entry.get(".args", [])
+                    if argument[".value_kind"].startswith("hidden_")
+                }
+            ),
             "kernarg_bytes": entry[".kernarg_segment_size"],
             "static_shared_bytes": entry[".group_segment_fixed_size"],
             "stack_bytes": entry[".private_segment_fixed_size"],
@@ -140,14 +148,23 @@ def read_shared_object(content, file_name):
     elf = Elf(content, file_name)
     if elf.machine not in HOST_ARCH or elf.type != 3:
         raise KernelBuildError(f"{file_name}: not a shared object for x86_64 or aarch64")
-    exported = {symbol.name: symbol for symbol in elf.symbols(SHT_DYNSYM)
-                if symbol.type == 1 and symbol.binding in (1, 2) and symbol.section != 0}
+    exported = {
+        symbol.name: symbol
+        for symbol in elf.symbols(SHT_DYNSYM)
+        if symbol.type == 1 and symbol.binding in (1, 2) and symbol.section != 0
+    }
     kernels = {}
     for name, symbol in exported.items():
         kernel = {}
         # The description (host/kernel.hpp) may be read when it is fully constant: its abi and count are.
-        section = next((one for one in elf.sections if one.flags & 2 and one.type != 8
-                        and one.address <= symbol.value < one.address + one.size), None)
+        section = next(
+            (
+                one
+                for one in elf.sections
+                if one.flags & 2 and one.type != 8 and one.address <= symbol.value < one.address + one.size
+            ),
+            None,
+        )
         if section and symbol.size == 24:
             kernel["abi"], kernel["count"] = struct.unpack_from("<II", section.data, symbol.value - section.address)
         kernels[name] = kernel
@@ -193,7 +210,7 @@ READERS = {".so": read_shared_object, ".cubin": read_cubin, ".ptx": read_ptx, ".
 
 
 def read_blob(path):
-    suffix = path[path.rfind("."):]
+    suffix = path[path.rfind(".") :]
     if suffix not in READERS:
         raise KernelBuildError(f"{path}: unknown kind of blob; known are {', '.join(sorted(READERS))}")
     with open(path, "rb") as file:

@@ -39,10 +39,32 @@ def default_flags(toolchain, arch, hip_language):
         kind = "-ptx" if arch.startswith("compute_") else "-cubin"
         return ["-O3", kind, f"-arch={arch}"]
     if hip_language:
-        return ["-O3", "-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output",
-                "-nogpuinc", "-nogpulib", "-fuse-cuid=none", "-fno-ident"]
-    return ["-O3", "-x", "c++", "--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-nogpulib", "-nogpuinc",
-            "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-DSWITCHYARD_HIP_DEVICE=1", "-fno-ident"]
+        return [
+            "-O3",
+            "-x",
+            "hip",
+            f"--offload-arch={arch}",
+            "--cuda-device-only",
+            "--no-gpu-bundle-output",
+            "-nogpuinc",
+            "-nogpulib",
+            "-fuse-cuid=none",
+            "-fno-ident",
+        ]
+    return [
+        "-O3",
+        "-x",
+        "c++",
+        "--target=amdgcn-amd-amdhsa",
+        f"-mcpu={arch}",
+        "-nogpulib",
+        "-nogpuinc",
+        "-ffreestanding",
+        "-fno-exceptions",
+        "-fno-rtti",
+        "-DSWITCHYARD_HIP_DEVICE=1",
+        "-fno-ident",
+    ]
 
 
 def link_folder(folder, name, to):
@@ -97,8 +119,12 @@ def compile_cxx(job, compiler, include, output):
         with open(os.path.join(folder, unit), "w", encoding="utf-8") as file:
             file.write(unit_text(blob, sources))
         flags = [f"-std={blob['std']}", *default_flags(toolchain, arch, blob["hip_language"]), *blob["flags"]]
-        command = [compiler, *flags, *(f"-D{name}={value}" for name, value in sorted(blob["defines"].items())),
-                   *(f"-I{path}" for path in folders)]
+        command = [
+            compiler,
+            *flags,
+            *(f"-D{name}={value}" for name, value in sorted(blob["defines"].items())),
+            *(f"-I{path}" for path in folders),
+        ]
         if toolchain == "host":
             command += ["-Wl,--build-id=none", "-s"]
         if toolchain == "hip":  # past the driver: clang 20 and newer drop -MD where one command also links
@@ -112,8 +138,10 @@ def compile_cxx(job, compiler, include, output):
         try:
             run = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
         except OSError as problem:
-            raise KernelBuildError(f"blob {blob['file']}: the {toolchain} compiler {compiler} cannot be run "
-                                   f"({problem.strerror}); install it, or configure again with another one") from problem
+            raise KernelBuildError(
+                f"blob {blob['file']}: the {toolchain} compiler {compiler} cannot be run "
+                f"({problem.strerror}); install it, or configure again with another one"
+            ) from problem
         if run.returncode != 0:
             raise KernelBuildError(f"blob {blob['file']}: {' '.join(command)}\n{run.stdout}{run.stderr}")
         if run.stderr.strip():
@@ -156,7 +184,7 @@ def place_compilers_alike():
         personality = ctypes.CDLL(None).personality
     except (OSError, AttributeError):  # no Linux
         return False
-    now = personality(ctypes.c_ulong(0xffffffff))
+    now = personality(ctypes.c_ulong(0xFFFFFFFF))
     return now >= 0 and personality(ctypes.c_ulong(now | address_no_randomize)) >= 0
 
 

@@ -29,14 +29,15 @@ class Elf:
             raise KernelBuildError(f"{file_name}: not a 64-bit little-endian ELF file")
         self.os_abi, self.abi_version = content[7], content[8]
         try:
-            (self.type, self.machine, _, _, _, table, self.flags, _, _, _, entry, count,
-             names) = struct.unpack_from("<HHIQQQIHHHHHH", content, 16)
+            (self.type, self.machine, _, _, _, table, self.flags, _, _, _, entry, count, names) = struct.unpack_from(
+                "<HHIQQQIHHHHHH", content, 16
+            )
             raw = [struct.unpack_from("<IIQQQQIIQQ", content, table + index * entry) for index in range(count)]
-            strings = content[raw[names][4]: raw[names][4] + raw[names][5]] if count else b""
+            strings = content[raw[names][4] : raw[names][4] + raw[names][5]] if count else b""
             self.sections = []
             for fields in raw:
                 name = text_at(strings, fields[0])
-                data = b"" if fields[1] == SHT_NOBITS else content[fields[4]: fields[4] + fields[5]]
+                data = b"" if fields[1] == SHT_NOBITS else content[fields[4] : fields[4] + fields[5]]
                 if fields[1] != SHT_NOBITS and len(data) != fields[5]:
                     raise KernelBuildError(f"{file_name}: section {name} reaches past the end of the file")
                 self.sections.append(Section(name, fields, data))
@@ -64,12 +65,12 @@ class Elf:
             offset = 0
             while offset + 12 <= len(section.data):
                 owner_size, size, kind = struct.unpack_from("<III", section.data, offset)
-                owner = section.data[offset + 12: offset + 12 + owner_size].rstrip(b"\0").decode(errors="replace")
+                owner = section.data[offset + 12 : offset + 12 + owner_size].rstrip(b"\0").decode(errors="replace")
                 begin = offset + 12 + (owner_size + 3) // 4 * 4
-                yield owner, kind, section.data[begin: begin + size]
+                yield owner, kind, section.data[begin : begin + size]
                 offset = begin + (size + 3) // 4 * 4
 
 
 def text_at(strings, offset):
     end = strings.find(b"\0", offset)
-    return strings[offset: end if end >= 0 else len(strings)].decode(errors="replace")
+    return strings[offset : end if end >= 0 else len(strings)].decode(errors="replace")

@@ -112,7 +112,7 @@ class Parser:
         return self.fail("a value")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def parse(text):
     return Parser(text).whole()
 

@@ -10,8 +10,21 @@ from .blob import read_blob
 
 SCHEMA = "switchyard.manifest/1"
 WIDTH = 110
-SIZES = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8,
-         "f64": 8, "pointer": 8}
+SIZES = {
+    "i8": 1,
+    "u8": 1,
+    "i16": 2,
+    "u16": 2,
+    "f16": 2,
+    "bf16": 2,
+    "i32": 4,
+    "u32": 4,
+    "f32": 4,
+    "i64": 8,
+    "u64": 8,
+    "f64": 8,
+    "pointer": 8,
+}
 SWIZZLES = ("none", "32B", "64B", "128B")
 
 
@@ -35,15 +48,32 @@ def layout(node, indent=0):
     return "[\n" + ",\n".join(inner + layout(value, indent + 1) for value in node) + "\n" + " " * indent + "]"
 
 
-LAUNCH_ORDER = ("blob", "sha256", "kernel", "grid", "block", "shared_bytes", "cluster", "cooperative",
-                "programmatic_dependent_launch", "parameters", "fill", "byte")
+LAUNCH_ORDER = (
+    "blob",
+    "sha256",
+    "kernel",
+    "grid",
+    "block",
+    "shared_bytes",
+    "cluster",
+    "cooperative",
+    "programmatic_dependent_launch",
+    "parameters",
+    "fill",
+    "byte",
+)
 
 
 def no_kernel(kernel, info):
     """What to say of a kernel that a blob lacks: how its source must declare it."""
-    wanted = (f'`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel {kernel} = ...`: without '
-              "`extern \"C\"` or default visibility the symbol is not exported") if info["backend"] == "host" else \
-        '`extern "C"`, so that its symbol is its name'
+    wanted = (
+        (
+            f'`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel {kernel} = ...`: without '
+            '`extern "C"` or default visibility the symbol is not exported'
+        )
+        if info["backend"] == "host"
+        else '`extern "C"`, so that its symbol is its name'
+    )
     return f"has no kernel '{kernel}'; it has {', '.join(sorted(info['kernels'])) or 'none'}. Declare it {wanted}"
 
 
@@ -61,10 +91,12 @@ def finish_launch(launch, plan, facts, info, digest):
                 launch.setdefault(key, facts[key])
         parameters = list(launch.get("parameters", []))
         check_descriptors(name, parameters, facts)
-        scratch = info["kernels"][kernel]["parameters"][facts["parameters"] + descriptor_extra(facts):]
+        scratch = info["kernels"][kernel]["parameters"][facts["parameters"] + descriptor_extra(facts) :]
         if len(scratch) > 2 or any(size != 8 for _, size in scratch):
-            raise KernelBuildError(f"kernel {kernel} of {name}: expected at most two scratch pointers after the "
-                                   f"arguments, found sizes {[size for _, size in scratch]}")
+            raise KernelBuildError(
+                f"kernel {kernel} of {name}: expected at most two scratch pointers after the "
+                f"arguments, found sizes {[size for _, size in scratch]}"
+            )
         launch["parameters"] = parameters + [{"null": 8}] * len(scratch)
     if plan["backend"] == "host":
         launch.setdefault("block", [1, 1, 1])
@@ -90,7 +122,9 @@ def check_descriptors(name, parameters, facts):
         expected = {"box": list(reversed(one["block_size"])), "swizzle": SWIZZLES[one["swizzle"]]}
         found = {"box": tensor_map.get("box"), "swizzle": tensor_map.get("swizzle", "none")}
         if expected != found:
-            raise KernelBuildError(f"{name}: a tensor map has {json.dumps(found)}, the kernel was compiled for {json.dumps(expected)}")
+            raise KernelBuildError(
+                f"{name}: a tensor map has {json.dumps(found)}, the kernel was compiled for {json.dumps(expected)}"
+            )
 
 
 # Of these each launch has its own; the rest is what launches of one kernel source have in common.
@@ -120,6 +154,7 @@ def share_launches(variants):
 
 def expand_shared(manifest):
     """A manifest whose variants and launches say everything themselves."""
+
     def expanded(node):
         shared = manifest.get("shared", {}).get(node.get("like"), {})
         return {**shared, **{key: value for key, value in node.items() if key != "like"}}
@@ -140,8 +175,12 @@ def make_manifest(plan, folder, meta_folder):
             facts[blob["file"]] = json.load(file)
     variants = []
     for variant in plan["variants"]:
-        launches = [finish_launch(launch, plan, facts.get(launch.get("blob"), {}), infos.get(launch.get("blob")),
-                                  hashes.get(launch.get("blob"))) for launch in variant["launches"]]
+        launches = [
+            finish_launch(
+                launch, plan, facts.get(launch.get("blob"), {}), infos.get(launch.get("blob")), hashes.get(launch.get("blob"))
+            )
+            for launch in variant["launches"]
+        ]
         entry = {"id": variant["id"], "type": variant["type"]}
         for key in ("config", "requires", "cost", "cost_us", "cost_ns", "workspace"):
             if variant.get(key):
@@ -149,10 +188,14 @@ def make_manifest(plan, folder, meta_folder):
         entry["launches"] = launches
         variants.append(entry)
     shared = share_launches(variants)
-    return {"schema": SCHEMA, "operator": plan["operator"],
-            "target": {"backend": plan["backend"], "arch": plan["arch"]},
-            "built_by": "; ".join(sorted({fact["built_by"] for fact in facts.values()})),
-            **({"shared": shared} if shared else {}), "variants": variants}
+    return {
+        "schema": SCHEMA,
+        "operator": plan["operator"],
+        "target": {"backend": plan["backend"], "arch": plan["arch"]},
+        "built_by": "; ".join(sorted({fact["built_by"] for fact in facts.values()})),
+        **({"shared": shared} if shared else {}),
+        "variants": variants,
+    }
 
 
 def parameter_size(parameter, variant):
@@ -194,8 +237,10 @@ def check_launch(launch, variant, info):
             for index, (parameter, (offset, size)) in enumerate(zip(parameters, found)):
                 expected = parameter_size(parameter, variant)
                 if expected is not None and expected[0] != size:
-                    yield (f"kernel {launch['kernel']}: parameter {index} ({json.dumps(parameter)}) has {expected[0]} "
-                           f"bytes, the kernel takes {size} at offset {offset}")
+                    yield (
+                        f"kernel {launch['kernel']}: parameter {index} ({json.dumps(parameter)}) has {expected[0]} "
+                        f"bytes, the kernel takes {size} at offset {offset}"
+                    )
                 if isinstance(parameter, dict) and {"pointer", "null"} & set(parameter) == {"pointer"}:
                     if not kernel.get("pointers", [True] * len(found))[index]:
                         yield f"kernel {launch['kernel']}: parameter {index} is no pointer"

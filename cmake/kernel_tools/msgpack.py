@@ -6,9 +6,18 @@ import struct
 from . import KernelBuildError
 
 FIXED = {0xCA: "f", 0xCB: "d", 0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
-SIZED = {0xC4: ("B", "binary"), 0xC5: ("H", "binary"), 0xC6: ("I", "binary"), 0xD9: ("B", "text"),
-         0xDA: ("H", "text"), 0xDB: ("I", "text"), 0xDC: ("H", "list"), 0xDD: ("I", "list"), 0xDE: ("H", "map"),
-         0xDF: ("I", "map")}
+SIZED = {
+    0xC4: ("B", "binary"),
+    0xC5: ("H", "binary"),
+    0xC6: ("I", "binary"),
+    0xD9: ("B", "text"),
+    0xDA: ("H", "text"),
+    0xDB: ("I", "text"),
+    0xDC: ("H", "list"),
+    0xDD: ("I", "list"),
+    0xDE: ("H", "map"),
+    0xDF: ("I", "map"),
+}
 
 
 class Reader:
@@ -25,7 +34,7 @@ class Reader:
         if self.position + count > len(self.data):
             raise struct.error
         self.position += count
-        return self.data[self.position - count: self.position]
+        return self.data[self.position - count : self.position]
 
     def body(self, kind, count):
         if kind == "binary":

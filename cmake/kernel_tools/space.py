@@ -142,12 +142,56 @@ class Scope:
 class Space:
     """One search-space file."""
 
-    ALLOWED = {"schema", "operator", "targets", "maps", "define", "blobs", "variants", "sets", "cost_us", "cost_ns", "description"}
-    RULE = {"type", "config", "build", "let", "where", "targets", "id", "order", "requires", "cost", "cost_ns", "cost_key",
-            "workspace", "launches", "description"}
-    BLOB = {"toolchain", "name", "sources", "include", "std", "flags", "defines", "instantiate", "requires",
-            "hip_language", "source", "function", "signature", "constexprs", "divisible", "pointer_range_32",
-            "options", "description"}
+    ALLOWED = {
+        "schema",
+        "operator",
+        "targets",
+        "maps",
+        "define",
+        "blobs",
+        "variants",
+        "sets",
+        "cost_us",
+        "cost_ns",
+        "description",
+    }
+    RULE = {
+        "type",
+        "config",
+        "build",
+        "let",
+        "where",
+        "targets",
+        "id",
+        "order",
+        "requires",
+        "cost",
+        "cost_ns",
+        "cost_key",
+        "workspace",
+        "launches",
+        "description",
+    }
+    BLOB = {
+        "toolchain",
+        "name",
+        "sources",
+        "include",
+        "std",
+        "flags",
+        "defines",
+        "instantiate",
+        "requires",
+        "hip_language",
+        "source",
+        "function",
+        "signature",
+        "constexprs",
+        "divisible",
+        "pointer_range_32",
+        "options",
+        "description",
+    }
 
     def __init__(self, path):
         self.path = os.path.abspath(path)
@@ -199,7 +243,8 @@ class Space:
             raise KernelBuildError(f"{self.path}: {place or '/'}: missing {', '.join(missing)}")
         if unknown := sorted(set(node) - allowed):
             raise KernelBuildError(
-                f"{self.path}: {place or '/'}: unknown {', '.join(unknown)}; known are {', '.join(sorted(allowed))}")
+                f"{self.path}: {place or '/'}: unknown {', '.join(unknown)}; known are {', '.join(sorted(allowed))}"
+            )
 
     def in_set(self, scope, chosen):
         if chosen is None or chosen not in self.sets:
@@ -214,7 +259,8 @@ class Space:
     def scopes(self, rule, names):
         """Every combination of a rule for one target, with its type and config."""
         for type_values, build, config in itertools.product(
-                *(list(combinations(rule.get(group, {}), group)) for group in ("type", "build", "config"))):
+            *(list(combinations(rule.get(group, {}), group)) for group in ("type", "build", "config"))
+        ):
             bound = dict(names)
             for values in (type_values, build, config):
                 if clash := sorted(set(values) & set(bound)):
@@ -289,8 +335,13 @@ class Plan:
             requires += [text for text in blob["requires"] if text not in requires]
             launches.append(launch)
         requires += [text for text in scope.resolve(rule.get("requires", [])) if text not in requires]
-        variant.update(type=type_values, config=config, requires=requires,
-                       workspace=scope.resolve(rule.get("workspace", {})), launches=launches)
+        variant.update(
+            type=type_values,
+            config=config,
+            requires=requires,
+            workspace=scope.resolve(rule.get("workspace", {})),
+            launches=launches,
+        )
         if variant["workspace"] is MISSING:
             variant["workspace"] = {}
         if (cost := scope.resolve(rule.get("cost", MISSING))) is not MISSING:
@@ -324,35 +375,50 @@ class Plan:
             instantiate = None if instantiate is None else scope.resolve(instantiate)
         rule.pop("instantiate", None)
         resolved = scope.resolve(rule)
-        blob = {"toolchain": toolchain, "file": file_name(toolchain, resolved["name"], scope.names),
-                "requires": resolved.get("requires", [])}
+        blob = {
+            "toolchain": toolchain,
+            "file": file_name(toolchain, resolved["name"], scope.names),
+            "requires": resolved.get("requires", []),
+        }
         if "/" in blob["file"]:
             raise KernelBuildError(f"blob name '{blob['file']}' must be a plain file name")
         if toolchain == "triton":
             blob["source"] = os.path.normpath(os.path.join(space.folder, resolved["source"]))
-            for key, empty in (("function", ""), ("signature", {}), ("constexprs", {}), ("divisible", []),
-                               ("pointer_range_32", []), ("options", {})):
+            for key, empty in (
+                ("function", ""),
+                ("signature", {}),
+                ("constexprs", {}),
+                ("divisible", []),
+                ("pointer_range_32", []),
+                ("options", {}),
+            ):
                 blob[key] = resolved.get(key, empty)
         else:
             for key in ("sources", "include"):
                 blob[key] = [os.path.normpath(os.path.join(space.folder, path)) for path in resolved.get(key, [])]
             blob["std"] = resolved.get("std", "c++20")
             blob["flags"] = [str(flag) for flag in resolved.get("flags", [])]
-            blob["defines"] = {key: str(value).lower() if isinstance(value, bool) else str(value)
-                               for key, value in resolved.get("defines", {}).items()}
+            blob["defines"] = {
+                key: str(value).lower() if isinstance(value, bool) else str(value)
+                for key, value in resolved.get("defines", {}).items()
+            }
             blob["hip_language"] = bool(resolved.get("hip_language", False))
         launch["blob"] = blob["file"]
         known = self.blobs.setdefault(blob["file"], {**blob, "instances": {}})
         for key, value in blob.items():
             if known[key] != value:
-                raise KernelBuildError(f"blob {blob['file']}: {key} differs between two of its kernels: "
-                                       f"{json.dumps(known[key])} and {json.dumps(value)}; "
-                                       "put the value that makes the difference into the name")
+                raise KernelBuildError(
+                    f"blob {blob['file']}: {key} differs between two of its kernels: "
+                    f"{json.dumps(known[key])} and {json.dumps(value)}; "
+                    "put the value that makes the difference into the name"
+                )
         if instantiate is not None:
             text = known["instances"].setdefault(kernel, instantiate)
             if text != instantiate:
-                raise KernelBuildError(f"blob {blob['file']}: kernel {kernel} is instantiated in two ways: "
-                                       f"{text} and {instantiate}; put the difference into the kernel's name")
+                raise KernelBuildError(
+                    f"blob {blob['file']}: kernel {kernel} is instantiated in two ways: "
+                    f"{text} and {instantiate}; put the difference into the kernel's name"
+                )
         return blob
 
     def keep(self, toolchains):
@@ -378,10 +444,15 @@ class Plan:
 
     def to_json(self):
         order = sorted(range(len(self.variants)), key=lambda index: self.variants[index]["order"])
-        return {"operator": self.operator, "target": self.names["target"], "backend": self.names["backend"],
-                "arch": self.names["arch"], "warp_size": self.names["warp_size"],
-                "blobs": [self.blobs[name] for name in sorted(self.blobs)],
-                "variants": [self.variants[index]["variant"] for index in order]}
+        return {
+            "operator": self.operator,
+            "target": self.names["target"],
+            "backend": self.names["backend"],
+            "arch": self.names["arch"],
+            "warp_size": self.names["warp_size"],
+            "blobs": [self.blobs[name] for name in sorted(self.blobs)],
+            "variants": [self.variants[index]["variant"] for index in order],
+        }
 
 
 def expand(paths, chosen_set=None, targets=None, toolchains=TOOLCHAINS, host_arch=None):

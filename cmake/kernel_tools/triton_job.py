@@ -63,18 +63,23 @@ def compile_blob(job, output):
         try:
             import triton
         except ImportError:
-            raise KernelBuildError(f"triton {VERSION} is not installed for {sys.executable}: "
-                                   f"pip install triton=={VERSION}") from None
+            raise KernelBuildError(
+                f"triton {VERSION} is not installed for {sys.executable}: pip install triton=={VERSION}"
+            ) from None
         if triton.__version__ != VERSION:
-            raise KernelBuildError(f"triton {triton.__version__} found, {VERSION} expected: its ahead-of-time "
-                                   "interface differs between versions")
+            raise KernelBuildError(
+                f"triton {triton.__version__} found, {VERSION} expected: its ahead-of-time interface differs between versions"
+            )
         function, inputs = load_function(blob["source"], blob["function"])
         arguments = function.arg_names
-        given = {**{name: str(kind) for name, kind in blob["signature"].items()},
-                 **{name: "constexpr" for name in blob["constexprs"]}}
+        given = {
+            **{name: str(kind) for name, kind in blob["signature"].items()},
+            **{name: "constexpr" for name in blob["constexprs"]},
+        }
         if set(given) != set(arguments):
-            raise KernelBuildError(f"{blob['source']}: {blob['function']} takes {arguments}; signature and constexprs "
-                                   f"give {sorted(given)}")
+            raise KernelBuildError(
+                f"{blob['source']}: {blob['function']} takes {arguments}; signature and constexprs give {sorted(given)}"
+            )
         run_time = [name for name in arguments if given[name] != "constexpr"]
         if run_time != list(blob["signature"]):
             raise KernelBuildError(f"{blob['source']}: signature must be in the function's order {run_time}")
@@ -86,17 +91,25 @@ def compile_blob(job, output):
                 if key == "divisible" or job["backend"] == "hip":
                     attributes.setdefault((arguments.index(name),), []).append(attribute)
         source = triton.compiler.ASTSource(
-            function, {name: given[name] for name in arguments},
-            {(arguments.index(name),): constant(value) for name, value in blob["constexprs"].items()}, attributes)
-        compiled = triton.compile(source, target=gpu_target(job["backend"], job["arch"], job["warp_size"]),
-                                  options=options_of(blob))
+            function,
+            {name: given[name] for name in arguments},
+            {(arguments.index(name),): constant(value) for name, value in blob["constexprs"].items()},
+            attributes,
+        )
+        compiled = triton.compile(
+            source, target=gpu_target(job["backend"], job["arch"], job["warp_size"]), options=options_of(blob)
+        )
         kind = "hsaco" if job["backend"] == "hip" else "ptx" if job["arch"].startswith("compute_") else "cubin"
         content = compiled.asm[kind]
         with open(output, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
         meta = compiled.metadata
-        facts = {"kernel": meta.name, "shared_bytes": meta.shared,
-                 "block": [job["warp_size"] * meta.num_warps, 1, 1], "parameters": len(run_time)}
+        facts = {
+            "kernel": meta.name,
+            "shared_bytes": meta.shared,
+            "block": [job["warp_size"] * meta.num_warps, 1, 1],
+            "parameters": len(run_time),
+        }
         if meta.num_ctas > 1:
             facts["cluster"] = [meta.num_ctas, 1, 1]
         if getattr(meta, "launch_cooperative_grid", False):

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from scikit_build_core import build as _build
-from scikit_build_core.build import (  # noqa: F401: hooks of PEP 517 and 660
+from scikit_build_core.build import (  # noqa: F401 (hooks of PEP 517 and 660)
     build_editable,
     build_wheel,
     get_requires_for_build_editable,

@@ -12,7 +12,6 @@ FlashAttention-2 (arXiv:2307.08691).
 
 import triton
 import triton.language as tl
-
 from attention_terms import LOG2E, kept, place_sequence, seen_by, threshold_of, with_terms
 
 

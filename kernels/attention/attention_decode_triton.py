@@ -10,9 +10,8 @@ every device; it becomes f16 exactly, and so do queries in bf16 once their row i
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
-
 from attention_terms import LN2, LOG2E, tanh
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit

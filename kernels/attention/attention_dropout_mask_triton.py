@@ -3,7 +3,6 @@
 
 import triton
 import triton.language as tl
-
 from attention_terms import kept, threshold_of
 
 

@@ -10,7 +10,6 @@ do not depend on it.
 
 import triton
 import triton.language as tl
-
 from attention_decode_triton import rows_of_keys, widened
 from attention_terms import LN2, LOG2E, kept, place_sequence, seen_by, threshold_of, with_terms
 from attention_triton import place

@@ -11,9 +11,8 @@ keys fall into a masked beginning, a middle that every row sees, and a masked en
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
-
 from attention_terms import LN2, LOG2E, kept, place_sequence, seen_by, threshold_of, with_terms
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit

@@ -30,7 +30,8 @@ def holds(group, problem):
     """Whether the rows of a group were measured with the type of a problem."""
     wanted = {**group.get("measured_with", {}), **group["type"]}
     return "measured_with" in group and all(
-        problem[axis] in value if isinstance(value, list) else problem[axis] == value for axis, value in wanted.items())
+        problem[axis] in value if isinstance(value, list) else problem[axis] == value for axis, value in wanted.items()
+    )
 
 
 def main():

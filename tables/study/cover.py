@@ -24,7 +24,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "cmake"))
 sys.dont_write_bytecode = True
 
-from kernel_tools.space import TOOLCHAINS, expand  # noqa: E402
+from kernel_tools.space import TOOLCHAINS, expand
 
 NOT_SERVED = 2.0
 
@@ -46,8 +46,9 @@ def measured(target):
 
 def spaces(target):
     """{operator: [(id, type)]} in heuristic order."""
-    plans, _ = expand(sorted(glob.glob(os.path.join(ROOT, "kernels", "*", "*.json"))), None, [target], list(TOOLCHAINS),
-                      "x86_64")
+    plans, _ = expand(
+        sorted(glob.glob(os.path.join(ROOT, "kernels", "*", "*.json"))), None, [target], list(TOOLCHAINS), "x86_64"
+    )
     return {plan["operator"]: [(variant["id"], variant["type"]) for variant in plan["variants"]] for plan in plans}
 
 
@@ -99,8 +100,10 @@ def main():
             seen.add(id)
             print("{:3} {:.4f} {:6.3f} {:6.3f}  {}".format(count, *summary(regrets), id))
         print("not needed:", ", ".join(sorted(names - seen)) or "none")
-        print("the space against all that was measured: mean {:.4f}, p99 {:.3f}, worst {:.3f}".format(*summary(whole))
-              + f"; {sum(each > 1 for each in whole)} shapes were won by what it lacks")
+        print(
+            "the space against all that was measured: mean {:.4f}, p99 {:.3f}, worst {:.3f}".format(*summary(whole))
+            + f"; {sum(each > 1 for each in whole)} shapes were won by what it lacks"
+        )
 
 
 if __name__ == "__main__":

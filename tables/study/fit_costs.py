@@ -25,11 +25,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
 
-import fit_terms  # noqa: E402
-from kernel_tools.expression import evaluate  # noqa: E402
-from kernel_tools.space import expand  # noqa: E402
-from models import read  # noqa: E402
-from studies import studies  # noqa: E402
+import fit_terms
+from kernel_tools.expression import evaluate
+from kernel_tools.space import expand
+from models import read
+from studies import studies
 
 WORDS = {"none", "causal_top_left", "causal_bottom_right", "dense", "packed", "paged", "f16", "bf16", "f32"}
 STEPS = (-0.4, -0.25, -0.15, -0.08, -0.04, 0.04, 0.08, 0.15, 0.25, 0.4)
@@ -49,7 +49,7 @@ def problems(outputs, operator):
     for name, study in studies().items():
         if study.operator != operator:
             continue
-        for shape in study.shapes[::max(1, len(study.shapes) // 250)]:
+        for shape in study.shapes[:: max(1, len(study.shapes) // 250)]:
             flags = {"window": 0, "dropout": 0, "soft_capped": 0}
             yield name, {**flags, **study.type, **dict(zip(study.axes, shape.at))}, shape.times
 
@@ -99,8 +99,10 @@ def write(path, target, units):
         text = file.read()
     kept = json.loads(text).get("cost_us", {})
     kept[target] = {variant: float(f"{math.exp(unit):.3g}") for variant, unit in sorted(units.items())}
-    lines = [f'  {json.dumps(name)}: {{\n' + ",\n".join(f"   {json.dumps(key)}: {value}" for key, value in each.items()) + "\n  }"
-             for name, each in sorted(kept.items())]
+    lines = [
+        f"  {json.dumps(name)}: {{\n" + ",\n".join(f"   {json.dumps(key)}: {value}" for key, value in each.items()) + "\n  }"
+        for name, each in sorted(kept.items())
+    ]
     text = re.sub(r' "cost_us": \{.*?\n \},\n', "", text, flags=re.DOTALL)
     text = text.replace(' "define": {', ' "cost_us": {\n' + ",\n".join(lines) + '\n },\n "define": {', 1)
     json.loads(text)
@@ -110,7 +112,7 @@ def write(path, target, units):
 
 def fit_all_terms(target, paths):
     at = paths.index("--terms")
-    outputs, (kernels, tables, *operators) = paths[:at], paths[at + 1:]
+    outputs, (kernels, tables, *operators) = paths[:at], paths[at + 1 :]
     for operator, spaces in fit_terms.spaces_with_terms(kernels).items():
         if operators and operator not in operators:
             continue
@@ -131,7 +133,9 @@ def main():
     spaces = [path for path in paths if path.endswith(".json")]
     outputs = [path for path in paths if not path.endswith(".json")]
     plans = {path: [each for each in expand([path])[0] if each["target"] == target] for path in spaces}
-    found = {variant["id"]: variant for each in plans.values() for plan in each for variant in plan["variants"] if "cost" in variant}
+    found = {
+        variant["id"]: variant for each in plans.values() for plan in each for variant in plan["variants"] if "cost" in variant
+    }
     operator = next(plan["operator"] for each in plans.values() for plan in each)
     multiprocessors = next(study.device["multiprocessors"] for study in studies().values() if study.operator == operator)
     groups, measured = [], []
@@ -148,8 +152,10 @@ def main():
     for group in sorted(set(groups)):
         lost = sorted(math.exp(regret(entries, units)) for each, entries in zip(groups, measured) if each == group)
         mean = math.exp(sum(map(math.log, lost)) / len(lost))
-        print(f"{group:36} {len(lost):5} problems, mean {mean:.4f}, p99 {lost[int(0.99 * len(lost))]:.3f}, worst {lost[-1]:.3f}, "
-              f"{sum(each > 1.25 for each in lost)} above 1.25")
+        print(
+            f"{group:36} {len(lost):5} problems, mean {mean:.4f}, p99 {lost[int(0.99 * len(lost))]:.3f}, worst {lost[-1]:.3f}, "
+            f"{sum(each > 1.25 for each in lost)} above 1.25"
+        )
     for path in spaces:
         own = {variant["id"] for plan in plans[path] for variant in plan["variants"]}
         write(path, target, {name: unit for name, unit in units.items() if name in own})

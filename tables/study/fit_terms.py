@@ -16,9 +16,31 @@ from kernel_tools.space import expand
 from models import read
 from studies import studies
 
-WORDS = {"none", "causal_top_left", "causal_bottom_right", "dense", "packed", "paged", "f16", "bf16", "f32", "silu", "gelu",
-         "gelu_tanh", "half", "interleaved", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k", "f8_e4m3", "offset", "explicit_ids",
-         "sequence_offsets"}
+WORDS = {
+    "none",
+    "causal_top_left",
+    "causal_bottom_right",
+    "dense",
+    "packed",
+    "paged",
+    "f16",
+    "bf16",
+    "f32",
+    "silu",
+    "gelu",
+    "gelu_tanh",
+    "half",
+    "interleaved",
+    "q8_0",
+    "q4_0",
+    "q4_1",
+    "q4_k",
+    "q6_k",
+    "f8_e4m3",
+    "offset",
+    "explicit_ids",
+    "sequence_offsets",
+}
 STEPS = (0.6, 0.75, 0.85, 0.92, 0.96, 1.04, 1.08, 1.15, 1.3, 1.6)
 FEWEST = 8  # a variant with fewer times gets no factors, unless it is the first of a manifest
 
@@ -42,8 +64,13 @@ def measured(operator, outputs, tables):
         if study.operator == operator:
             multiprocessors = study.device["multiprocessors"]
             for shape in study.shapes:
-                yield Problem(name + (", held out" if shape.held_out else ""), not shape.held_out,
-                              {**study.type, **dict(zip(study.axes, shape.at))}, shape.times, multiprocessors)
+                yield Problem(
+                    name + (", held out" if shape.held_out else ""),
+                    not shape.held_out,
+                    {**study.type, **dict(zip(study.axes, shape.at))},
+                    shape.times,
+                    multiprocessors,
+                )
     for path in tables:
         with open(path, encoding="utf-8") as file:
             table = json.load(file)
@@ -51,15 +78,25 @@ def measured(operator, outputs, tables):
         for group in table["groups"]:
             for i, row in enumerate(group["rows"]):
                 axes = {**group.get("measured_with", {}), **group["type"], **dict(zip(group["axes"], row["at"]))}
-                yield Problem("rows" + (", held out" if i % 4 == 3 else ""), i % 4 != 3,
-                              {key: int(value) if isinstance(value, bool) else value for key, value in axes.items()},
-                              row["times_us"], multiprocessors)
+                yield Problem(
+                    "rows" + (", held out" if i % 4 == 3 else ""),
+                    i % 4 != 3,
+                    {key: int(value) if isinstance(value, bool) else value for key, value in axes.items()},
+                    row["times_us"],
+                    multiprocessors,
+                )
     for path in outputs:
         for call in read(path)[0]:
             if call["study"] == operator and call.get("times"):
                 axes = dict(word.split("=", 1) for word in call["problem"].split())
-                yield Problem("calls of models", True, {key: value_of(text) for key, text in axes.items()}, call["times"],
-                              multiprocessors, 5.0)
+                yield Problem(
+                    "calls of models",
+                    True,
+                    {key: value_of(text) for key, text in axes.items()},
+                    call["times"],
+                    multiprocessors,
+                    5.0,
+                )
 
 
 def variants_of(spaces, target):
@@ -74,14 +111,24 @@ def variants_of(spaces, target):
 
 def bind(problem, variants):
     """Fills in the terms of the variants, each as the first that serves the problem states them."""
-    names = {"window": 0, "dropout": 0, "soft_capped": 0, "with_residual": 0, "multiprocessors": problem.multiprocessors,
-             **problem.axes}
+    names = {
+        "window": 0,
+        "dropout": 0,
+        "soft_capped": 0,
+        "with_residual": 0,
+        "multiprocessors": problem.multiprocessors,
+        **problem.axes,
+    }
     for key in ("rotary_dim", "head_dim_v"):
         names.setdefault(key, names.get("head_dim", 0))
     for name, time in problem.times.items():
         for order, variant in variants.get(name, ()):
-            if all(int(value) == problem.axes.get(axis, int(value)) if isinstance(value, bool)
-                   else value == problem.axes.get(axis, value) for axis, value in variant["type"].items()):
+            if all(
+                int(value) == problem.axes.get(axis, int(value))
+                if isinstance(value, bool)
+                else value == problem.axes.get(axis, value)
+                for axis, value in variant["type"].items()
+            ):
                 own = {**names, **variant["config"]}
                 terms = [1.0]
                 for text in variant.get("cost_terms", ()):
@@ -142,8 +189,11 @@ def start(problems):
                 weight = 1.0 if time < 1.15 * best else 0.3 if time < 1.5 * best else 0.03
                 row = [term / time for term in problem.entries[name][1]]
                 samples.setdefault(name, []).append((row, weight * problem.weight))
-    return {name: not_too_short(each)
-            for name, each in sorted(samples.items()) if name in firsts or (name in near and len(each) >= FEWEST)}
+    return {
+        name: not_too_short(each)
+        for name, each in sorted(samples.items())
+        if name in firsts or (name in near and len(each) >= FEWEST)
+    }
 
 
 def loss(time, best):
@@ -155,8 +205,10 @@ def improve(problems, factors):
     """Moves one factor after the other, and all of a variant together, where the choices become cheaper."""
     problems = [each for each in problems if sum(name in factors for name in each.entries) > 1]
     best = [min(time for _, _, time in each.entries.values()) for each in problems]
-    known = [{name: (terms, loss(time, least)) for name, (_, terms, time) in each.entries.items() if name in factors}
-             for each, least in zip(problems, best)]
+    known = [
+        {name: (terms, loss(time, least)) for name, (_, terms, time) in each.entries.items() if name in factors}
+        for each, least in zip(problems, best)
+    ]
     times = [{name: predicted(factors[name], terms) for name, (terms, _) in each.items()} for each in known]
     uses = {}
     for i, each in enumerate(known):
@@ -168,8 +220,14 @@ def improve(problems, factors):
             rivals = []
             for i in used:
                 rival = min((time, other) for other, time in times[i].items() if other != name)
-                rivals.append((known[i][name][0], problems[i].weight * known[i][name][1], rival[0],
-                               problems[i].weight * known[i][rival[1]][1]))
+                rivals.append(
+                    (
+                        known[i][name][0],
+                        problems[i].weight * known[i][name][1],
+                        rival[0],
+                        problems[i].weight * known[i][rival[1]][1],
+                    )
+                )
 
             def total(x):
                 out = 0.0
@@ -181,7 +239,7 @@ def improve(problems, factors):
             x = list(factors[name])
             for k in range(len(x) + 1):
                 for step in STEPS:
-                    moved = [value * step for value in x] if k == len(x) else x[:k] + [x[k] * step] + x[k + 1:]
+                    moved = [value * step for value in x] if k == len(x) else x[:k] + [x[k] * step] + x[k + 1 :]
                     lost = total(moved) + 0.003 * abs(math.log(step)) if moved != x else least
                     if lost < least:
                         least, x = lost, moved
@@ -200,8 +258,10 @@ def regrets(problem, factors):
     first = min(problem.entries, key=lambda name: problem.entries[name][0])
     choice = first
     if first in factors:
-        choice = min((name for name in problem.entries if name in factors),
-                     key=lambda name: predicted(factors[name], problem.entries[name][1]))
+        choice = min(
+            (name for name in problem.entries if name in factors),
+            key=lambda name: predicted(factors[name], problem.entries[name][1]),
+        )
     return problem.entries[first][2] / best, problem.entries[choice][2] / best
 
 
@@ -226,8 +286,10 @@ def write(path, target, factors):
         del kept[target]
     lines = []
     for name, each in sorted(kept.items()):
-        inner = ",\n".join(f"{3 * indent}{json.dumps(key)}: {json.dumps([int(v) if v == int(v) else v for v in value])}"
-                           for key, value in each.items())
+        inner = ",\n".join(
+            f"{3 * indent}{json.dumps(key)}: {json.dumps([int(v) if v == int(v) else v for v in value])}"
+            for key, value in each.items()
+        )
         lines.append(f"{2 * indent}{json.dumps(name)}: {{\n{inner}\n{2 * indent}}}")
     text = re.sub(r'\n +"cost_ns": \{.*?\n' + indent + r"\},", "", text, flags=re.DOTALL)
     key = '"define"' if f'\n{indent}"define": {{' in text else '"blobs"'
@@ -253,8 +315,11 @@ def fit(operator, spaces, tables, outputs, target):
     factors = {name: [rounded(value) for value in each] for name, each in factors.items()}
     for group in sorted({each.group for each in problems}):
         pairs = [regrets(each, factors) for each in problems if each.group == group]
-        print(f"{operator + ': ' + group:58} {len(pairs):4} by order: {summary([a for a, _ in pairs])}; "
-              f"by time: {summary([b for _, b in pairs])}", flush=True)
+        print(
+            f"{operator + ': ' + group:58} {len(pairs):4} by order: {summary([a for a, _ in pairs])}; "
+            f"by time: {summary([b for _, b in pairs])}",
+            flush=True,
+        )
     for path in spaces:
         own = {each.get("cost_key") for plan in expand([path])[0] if plan["target"] == target for each in plan["variants"]}
         write(path, target, {name: each for name, each in factors.items() if name in own})

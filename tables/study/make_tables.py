@@ -45,6 +45,7 @@ def placing(study):
             value = int(eval(code, {"__builtins__": {}}, names))  # of this project's own match.json
             out.append(math.log2(max(1, value)) / unit if kind == "log" else value / unit)
         return out
+
     return place
 
 
@@ -78,7 +79,7 @@ def thin(study, most):
     rows = {id(shape): row_of(place, shape) for shape in study.grid}
     asked = benchmarked(study.operator, study.type)
     kept = [shape for shape in study.grid if shape.at in asked]
-    kept += [shape for shape in study.grid[::max(1, len(study.grid) // (most // 3))][:most // 3] if shape not in kept]
+    kept += [shape for shape in study.grid[:: max(1, len(study.grid) // (most // 3))][: most // 3] if shape not in kept]
     while len(kept) < min(most, len(study.grid)):
         left = [shape for shape in study.grid if shape not in kept]
         regrets = []
@@ -88,7 +89,7 @@ def thin(study, most):
         regrets.sort(key=lambda pair: -pair[0])
         if regrets[0][0] < 1.01:
             break
-        kept = kept + [shape for _, shape in regrets[:max(1, (most - len(kept)) // 6)]]
+        kept = kept + [shape for _, shape in regrets[: max(1, (most - len(kept)) // 6)]]
     return kept
 
 
@@ -125,8 +126,10 @@ def formatted(table):
             out.append(f'     "measured_with": {json.dumps(group["measured_with"])}')
         if group.get("blobs"):
             out.append(f'     "blobs": {json.dumps(dict(sorted(group["blobs"].items())))}')
-        rows = [json.dumps(dict(row, times_us=dict(sorted(row["times_us"].items()))))
-                for row in sorted(group["rows"], key=lambda row: row["at"])]
+        rows = [
+            json.dumps(dict(row, times_us=dict(sorted(row["times_us"].items()))))
+            for row in sorted(group["rows"], key=lambda row: row["at"])
+        ]
         out.append('     "rows": [\n       ' + ",\n       ".join(rows) + "]}")
         groups.append(",\n".join(out))
     lines.append('  "groups": [\n    ' + ",\n    ".join(groups) + "\n  ]")
@@ -169,14 +172,26 @@ def main():
             table["groups"] = [each for each in table["groups"] if each["type"] != type_]
             # The workloads that measure.cpp calls give a type's other axes the same values every time.
             recorded = {key: each[key] for each in before for key in ("measured_with",) if key in each}
-            table["groups"].append({"type": type_, "axes": axes, **recorded, "blobs": blobs,
-                                    "rows": [{"at": list(at), "times_us": times} for at, times in rows.items()]})
+            table["groups"].append(
+                {
+                    "type": type_,
+                    "axes": axes,
+                    **recorded,
+                    "blobs": blobs,
+                    "rows": [{"at": list(at), "times_us": times} for at, times in rows.items()],
+                }
+            )
             print(operator, type_, len(rows), "rows")
         device = next(iter(groups.values()))[1][0].device
         table["device"] = {key: device[key] for key in ("backend", "arch", "name", "multiprocessors", "memory_bandwidth")}
-        table["measured"] = {"date": datetime.date.today().isoformat(), "runs": 2, "statistic": "median",
-                             "samples": {"least": 5, "most": 15}, "cache": {"state": "rotating"},
-                             "note": "samples of the variants in turns, behind a fill"}
+        table["measured"] = {
+            "date": datetime.date.today().isoformat(),
+            "runs": 2,
+            "statistic": "median",
+            "samples": {"least": 5, "most": 15},
+            "cache": {"state": "rotating"},
+            "note": "samples of the variants in turns, behind a fill",
+        }
         table["match"], table["neighbours"], table["envelope"] = match_of(operator), 8, 2
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

@@ -23,8 +23,21 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SIZES = {"batch": 2, "heads": 4, "heads_kv": 2, "seqlen": 32, "seqlen_q": 48, "seqlen_k": 64, "rows": 64, "columns": 512,
-         "window_left": 16, "window_right": 16, "tokens": 16, "in_features": 512, "out_features": 256}
+SIZES = {
+    "batch": 2,
+    "heads": 4,
+    "heads_kv": 2,
+    "seqlen": 32,
+    "seqlen_q": 48,
+    "seqlen_k": 64,
+    "rows": 64,
+    "columns": 512,
+    "window_left": 16,
+    "window_right": 16,
+    "tokens": 16,
+    "in_features": 512,
+    "out_features": 256,
+}
 
 
 def calls_of_models():
@@ -36,17 +49,48 @@ def calls_of_models():
 
 def kinds():
     """Attention with each feature, and with each two, at head dims that have kernels of their own and others."""
-    features = ({"window": True}, {"soft_capped": True}, {"biased": True}, {"alibi": True}, {"sink": True}, {"dropout": True},
-                {"with_lse": True}, {"packed_q": True, "kv": "packed"}, {"seqused": True}, {"kv": "paged", "page_size": 16})
+    features = (
+        {"window": True},
+        {"soft_capped": True},
+        {"biased": True},
+        {"alibi": True},
+        {"sink": True},
+        {"dropout": True},
+        {"with_lse": True},
+        {"packed_q": True, "kv": "packed"},
+        {"seqused": True},
+        {"kv": "paged", "page_size": 16},
+    )
     pairs = [{**a, **b} for a, b in itertools.combinations(features, 2) if not ("kv" in a and "kv" in b)]
     shapes = ((1, 32, 8, 2048, 2048), (8, 16, 16, 300, 300), (2, 32, 8, 128, 4096))
-    dims = ({"head_dim": 40}, {"head_dim": 64}, {"head_dim": 80}, {"head_dim": 96}, {"head_dim": 128}, {"head_dim": 160},
-            {"head_dim": 192}, {"head_dim": 192, "head_dim_v": 128}, {"head_dim": 256})
+    dims = (
+        {"head_dim": 40},
+        {"head_dim": 64},
+        {"head_dim": 80},
+        {"head_dim": 96},
+        {"head_dim": 128},
+        {"head_dim": 160},
+        {"head_dim": 192},
+        {"head_dim": 192, "head_dim_v": 128},
+        {"head_dim": 256},
+    )
     for dim, mask in itertools.product(dims, ("none", "causal_bottom_right")):
         for i, extra in enumerate(itertools.chain(({},), features, pairs)):
             batch, heads, heads_kv, seqlen_q, seqlen_k = shapes[i % len(shapes)]
-            yield {"model": "kinds", "phase": "prefill", "operator": "attention_forward", "dtype": "bf16", **dim, "mask": mask,
-                   "batch": batch, "heads": heads, "heads_kv": heads_kv, "seqlen_q": seqlen_q, "seqlen_k": seqlen_k, **extra}
+            yield {
+                "model": "kinds",
+                "phase": "prefill",
+                "operator": "attention_forward",
+                "dtype": "bf16",
+                **dim,
+                "mask": mask,
+                "batch": batch,
+                "heads": heads,
+                "heads_kv": heads_kv,
+                "seqlen_q": seqlen_q,
+                "seqlen_k": seqlen_k,
+                **extra,
+            }
 
 
 def shrunk(call):
@@ -62,8 +106,10 @@ def plan_of(calls):
     """One study for each operator: what is loaded for one call serves the next."""
     studies = {}
     for call in calls:
-        study = studies.setdefault(call["operator"], {"name": call["operator"], "operator": call["operator"], "type": {},
-                                                      "axes": [], "shapes": [], "held_out": []})
+        study = studies.setdefault(
+            call["operator"],
+            {"name": call["operator"], "operator": call["operator"], "type": {}, "axes": [], "shapes": [], "held_out": []},
+        )
         study["shapes"].append({key: value for key, value in call.items() if key not in ("model", "phase", "operator")})
         study["held_out"].append(1)
     return {"studies": list(studies.values()), "first_pass": 1.0}  # a second pass is worth less than a call that is missing
@@ -81,7 +127,9 @@ def run(options):
         plan, lines = os.path.join(folder, "plan.json"), os.path.join(folder, "lines.jsonl")
         with open(plan, "w", encoding="utf-8") as file:
             json.dump(plan_of(calls), file)
-        subprocess.run([options.measure, options.root, plan, lines, str(options.seconds), "1" if options.small else "2"], check=True)
+        subprocess.run(
+            [options.measure, options.root, plan, lines, str(options.seconds), "1" if options.small else "2"], check=True
+        )
         by_operator = {}
         for call in calls:
             by_operator.setdefault(call["operator"], []).append(call)
@@ -139,14 +187,18 @@ def judge(path, bound):
         print(f"{over[0]:9.3f} {over[1]:8.3f} {best:8.1f} {len(each['times']):9}  {name} {{{each['problem']}}}")
         if worst > bound:
             failures += 1
-            print(f"  FAILED: above {bound}: best {min(each['times'], key=each['times'].get)}; chosen "
-                  + "; ".join(f"{choice['variant']} ({choice['reason']})" for choice in each["chosen"]))
+            print(
+                f"  FAILED: above {bound}: best {min(each['times'], key=each['times'].get)}; chosen "
+                + "; ".join(f"{choice['variant']} ({choice['reason']})" for choice in each["chosen"])
+            )
     for i, what in enumerate(("with rows", "without")):
         ratios = [over[i] for _, over, *_ in results]
         if ratios and max(ratios) < math.inf:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            print(f"{what}: {len(ratios)} calls, geometric mean {mean:.4f}, worst {max(ratios):.3f}, "
-                  f"{sum(ratio > bound for ratio in ratios)} above {bound}")
+            print(
+                f"{what}: {len(ratios)} calls, geometric mean {mean:.4f}, worst {max(ratios):.3f}, "
+                f"{sum(ratio > bound for ratio in ratios)} above {bound}"
+            )
     print(f"{len(results)} calls, {failures} failed")
     return failures == 0 and bool(results)
 

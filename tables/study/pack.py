@@ -36,7 +36,7 @@ def code(times, ids):
 
 def main():
     add = sys.argv[1] == "--add"
-    plan, *runs, folder = sys.argv[1 + add:]
+    plan, *runs, folder = sys.argv[1 + add :]
     with open(plan, encoding="utf-8") as file:
         studies = {each["name"]: each for each in json.load(file)["studies"]}
     lines = {name: [] for name in studies}
@@ -58,7 +58,7 @@ def main():
                 before = json.load(file)
             ids = {variant: i for i, variant in enumerate(before["variants"])}
             shapes, times, again = before["shapes"], before["times"], before["again"]
-        present = [each[:len(study["axes"])] for each in shapes]
+        present = [each[: len(study["axes"])] for each in shapes]
         for line in lines[name]:
             at = study["shapes"][line["shape"]]
             if at in present:
@@ -66,20 +66,33 @@ def main():
             if line["shape"] not in place:
                 place[line["shape"]] = len(shapes)
                 first = line.get("first")
-                shapes.append(at + [study["held_out"][line["shape"]], line["alignment"],
-                                    ids.setdefault(first[0], len(ids)) if first else -1])
+                shapes.append(
+                    at
+                    + [study["held_out"][line["shape"]], line["alignment"], ids.setdefault(first[0], len(ids)) if first else -1]
+                )
                 times.append(code(line["times"], ids))
             else:
                 again.append([place[line["shape"]]] + code(line["times"], ids))
         if not shapes:
             continue
-        text = json.dumps({"operator": study["operator"], "type": study["type"], "axes": study["axes"], "device": device,
-                           "variants": list(ids), "shapes": shapes, "times": times, "again": again},
-                          separators=(",", ":"))
+        text = json.dumps(
+            {
+                "operator": study["operator"],
+                "type": study["type"],
+                "axes": study["axes"],
+                "device": device,
+                "variants": list(ids),
+                "shapes": shapes,
+                "times": times,
+                "again": again,
+            },
+            separators=(",", ":"),
+        )
         with open(path, "wb") as file:
             file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
-        print(f"{name:34} {len(shapes):4} shapes, {len(again):4} repeated, {len(ids):3} variants, "
-              f"{os.path.getsize(path):6} bytes")
+        print(
+            f"{name:34} {len(shapes):4} shapes, {len(again):4} repeated, {len(ids):3} variants, {os.path.getsize(path):6} bytes"
+        )
 
 
 if __name__ == "__main__":

@@ -15,16 +15,16 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "benchmarks"))
 sys.dont_write_bytecode = True
 
-from attention import figures  # noqa: E402
-from common import DECODE_BATCHES, DECODE_CONTEXTS, DECODE_HEADS, ROWS as BENCHMARKED_ROWS  # noqa: E402
+from attention import figures
+from common import DECODE_BATCHES, DECODE_CONTEXTS, DECODE_HEADS
+from common import ROWS as BENCHMARKED_ROWS
 
 
 def log_uniform(generator, low, high):
     return math.exp(generator.uniform(math.log(low), math.log(high)))
 
 
-def row_shapes(generator, bytes_each, grid_rows, grid_columns, count, low=1024, high=3 << 28, columns=(128, 65536),
-               odd=0.0):
+def row_shapes(generator, bytes_each, grid_rows, grid_columns, count, low=1024, high=3 << 28, columns=(128, 65536), odd=0.0):
     """rows x columns, of `low` to `high` bytes a tensor; columns of random shapes are multiples of 8, but for a share
     of them that is odd."""
     grid = [[r, c] for r in grid_rows for c in grid_columns if low <= r * c * bytes_each <= high]
@@ -49,11 +49,39 @@ HEADS = [(32, 8), (32, 32), (8, 1), (64, 8), (16, 16), (40, 40), (12, 2), (28, 4
 def rotary_shapes(generator, count):
     """batch, seqlen, heads, heads_kv"""
     heads = [(32, 8), (32, 32), (8, 1), (64, 8), (16, 16)]
-    grid = [[b, s, q, k] for q, k in heads
-            for b, s in ((1, 1), (16, 1), (64, 1), (256, 1), (1, 16), (1, 64), (1, 128), (1, 256), (1, 384), (1, 512),
-                         (1, 768), (1, 1024), (1, 1536), (1, 2048), (1, 3072), (1, 4096), (1, 8192), (1, 16384),
-                         (8, 64), (8, 192), (8, 512), (8, 2048), (4, 8192), (32, 128), (32, 1024), (64, 40))
-            if b * s * q <= 1 << 21]
+    grid = [
+        [b, s, q, k]
+        for q, k in heads
+        for b, s in (
+            (1, 1),
+            (16, 1),
+            (64, 1),
+            (256, 1),
+            (1, 16),
+            (1, 64),
+            (1, 128),
+            (1, 256),
+            (1, 384),
+            (1, 512),
+            (1, 768),
+            (1, 1024),
+            (1, 1536),
+            (1, 2048),
+            (1, 3072),
+            (1, 4096),
+            (1, 8192),
+            (1, 16384),
+            (8, 64),
+            (8, 192),
+            (8, 512),
+            (8, 2048),
+            (4, 8192),
+            (32, 128),
+            (32, 1024),
+            (64, 40),
+        )
+        if b * s * q <= 1 << 21
+    ]
     held_out = []
     while len(held_out) < count:
         q, k = generator.choice(HEADS)
@@ -75,8 +103,9 @@ def benchmarked_prompts(head_dim):
     return out
 
 
-BENCHMARKED_CACHES = [[batch, *heads, 1, context] for heads in DECODE_HEADS for batch in DECODE_BATCHES
-                      for context in DECODE_CONTEXTS]
+BENCHMARKED_CACHES = [
+    [batch, *heads, 1, context] for heads in DECODE_HEADS for batch in DECODE_BATCHES for context in DECODE_CONTEXTS
+]
 
 
 def benchmarked(operator, type_):
@@ -90,15 +119,36 @@ def benchmarked(operator, type_):
 
 def prefill_shapes(generator, count, most_flops, head_dim):
     """batch, heads, heads_kv, seqlen_q, seqlen_k of prompts, some with keys before them."""
+
     def fits(s, room=1):
         return 4 * s[0] * s[1] * s[3] * s[4] * head_dim <= room * most_flops
+
     # Batch and heads by how many sequences of one head they make; lengths that tiles divide and that none does.
-    shapes = [(1, 8, 1), (1, 12, 2), (1, 16, 16), (1, 28, 4), (1, 32, 8), (1, 40, 40), (2, 32, 8), (3, 32, 8), (4, 32, 8), (6, 28, 4),
-              (8, 32, 8), (8, 40, 40), (16, 32, 8), (64, 12, 2), (32, 32, 32)]
+    shapes = [
+        (1, 8, 1),
+        (1, 12, 2),
+        (1, 16, 16),
+        (1, 28, 4),
+        (1, 32, 8),
+        (1, 40, 40),
+        (2, 32, 8),
+        (3, 32, 8),
+        (4, 32, 8),
+        (6, 28, 4),
+        (8, 32, 8),
+        (8, 40, 40),
+        (16, 32, 8),
+        (64, 12, 2),
+        (32, 32, 32),
+    ]
     lengths = (40, 64, 100, 128, 180, 256, 384, 500, 700, 1024, 1500, 2048, 3000, 4096, 6000, 8192)
     grid = [[*shape, n, n] for shape in shapes for n in lengths]
-    grid += [[*shape, n, n + before] for shape in ((1, 8, 1), (1, 32, 8), (4, 28, 4), (16, 12, 2))
-             for n in (16, 50, 128, 400, 1024, 3000) for before in (256, 1000, 4096, 14000)]
+    grid += [
+        [*shape, n, n + before]
+        for shape in ((1, 8, 1), (1, 32, 8), (4, 28, 4), (16, 12, 2))
+        for n in (16, 50, 128, 400, 1024, 3000)
+        for before in (256, 1000, 4096, 14000)
+    ]
     grid = [s for s in grid if fits(s)] + [s for s in benchmarked_prompts(head_dim) if fits(s, 4)]
     held_out = []
     while len(held_out) < count:
@@ -114,12 +164,34 @@ def prefill_shapes(generator, count, most_flops, head_dim):
 def decode_shapes(generator, count):
     """batch, heads, heads_kv, seqlen_q, seqlen_k of one query a sequence."""
     # One block for each sequence and key head: counts of them up to several waves, since splits fill the rest.
-    shapes = [(1, 8, 1), (2, 8, 1), (3, 8, 1), (4, 8, 1), (3, 12, 2), (1, 32, 8), (3, 28, 4), (2, 64, 8), (3, 32, 8), (4, 32, 8),
-              (1, 40, 40), (6, 32, 8), (8, 64, 8), (12, 32, 8), (8, 16, 16), (24, 32, 8), (64, 28, 4), (48, 48, 8), (16, 32, 32),
-              (128, 32, 8)]
-    grid = [[*shape, 1, context] for shape in shapes
-            for context in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-            if shape[0] * shape[2] * context <= 1 << 22]
+    shapes = [
+        (1, 8, 1),
+        (2, 8, 1),
+        (3, 8, 1),
+        (4, 8, 1),
+        (3, 12, 2),
+        (1, 32, 8),
+        (3, 28, 4),
+        (2, 64, 8),
+        (3, 32, 8),
+        (4, 32, 8),
+        (1, 40, 40),
+        (6, 32, 8),
+        (8, 64, 8),
+        (12, 32, 8),
+        (8, 16, 16),
+        (24, 32, 8),
+        (64, 28, 4),
+        (48, 48, 8),
+        (16, 32, 32),
+        (128, 32, 8),
+    ]
+    grid = [
+        [*shape, 1, context]
+        for shape in shapes
+        for context in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+        if shape[0] * shape[2] * context <= 1 << 22
+    ]
     held_out = []
     while len(held_out) < count:
         h, k = generator.choice(HEADS)
@@ -138,8 +210,14 @@ def study(name, operator, type_, axes, shapes):
     order = [(i / len(grid), 0, s) for i, s in enumerate(random.Random(name).sample(grid, len(grid)))]
     order += [(i / len(held_out), 1, s) for i, s in enumerate(held_out)]
     order.sort()
-    return {"name": name, "operator": operator, "type": type_, "axes": axes, "shapes": [s for _, _, s in order],
-            "held_out": [held for _, held, _ in order]}
+    return {
+        "name": name,
+        "operator": operator,
+        "type": type_,
+        "axes": axes,
+        "shapes": [s for _, _, s in order],
+        "held_out": [held for _, held, _ in order],
+    }
 
 
 def studies(seed="second selection", times=1.0):
@@ -159,37 +237,77 @@ def studies(seed="second selection", times=1.0):
                 grid.append(at)
         return study(name, operator, type_, rows, (grid, held_out))
 
-    out = [study("rotary_bf16", "rotary", {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1}, ROTARY,
-                 rotary_shapes(seeded("rotary"), many(100))),
-           study("rotary_f16_d64", "rotary", {"dtype": "f16", "style": "half", "head_dim": 64, "in_place": 1}, ROTARY,
-                 rotary_shapes(seeded("rotary f16"), many(100)))]
+    out = [
+        study(
+            "rotary_bf16",
+            "rotary",
+            {"dtype": "bf16", "style": "half", "head_dim": 128, "in_place": 1},
+            ROTARY,
+            rotary_shapes(seeded("rotary"), many(100)),
+        ),
+        study(
+            "rotary_f16_d64",
+            "rotary",
+            {"dtype": "f16", "style": "half", "head_dim": 64, "in_place": 1},
+            ROTARY,
+            rotary_shapes(seeded("rotary f16"), many(100)),
+        ),
+    ]
     for operator in ("gated_activation", "gated_activation_backward"):
         for packed in (0, 1):
             name = operator + ("_packed" if packed else "")
             out.append(row_study(name, operator, {"dtype": "bf16", "function": "silu", "packed": packed}, 80, high=1 << 28))
-    for operator, type_, high in (("rms_norm", {"dtype": "bf16"}, 3 << 28),
-                                  ("rms_norm", {"dtype": "bf16", "with_residual": 1}, 1 << 28),
-                                  ("rms_norm_backward", {"dtype": "bf16"}, 1 << 28),
-                                  ("layer_norm", {"dtype": "bf16"}, 3 << 28),
-                                  ("layer_norm", {"dtype": "f32"}, 3 << 28),
-                                  ("layer_norm_backward", {"dtype": "bf16"}, 1 << 28),
-                                  ("softmax", {"dtype": "bf16"}, 3 << 28),
-                                  ("softmax", {"dtype": "f32"}, 3 << 28),
-                                  ("softmax_backward", {"dtype": "bf16"}, 1 << 28)):
+    for operator, type_, high in (
+        ("rms_norm", {"dtype": "bf16"}, 3 << 28),
+        ("rms_norm", {"dtype": "bf16", "with_residual": 1}, 1 << 28),
+        ("rms_norm_backward", {"dtype": "bf16"}, 1 << 28),
+        ("layer_norm", {"dtype": "bf16"}, 3 << 28),
+        ("layer_norm", {"dtype": "f32"}, 3 << 28),
+        ("layer_norm_backward", {"dtype": "bf16"}, 1 << 28),
+        ("softmax", {"dtype": "bf16"}, 3 << 28),
+        ("softmax", {"dtype": "f32"}, 3 << 28),
+        ("softmax_backward", {"dtype": "bf16"}, 1 << 28),
+    ):
         name = "_".join([operator, type_["dtype"]] + (["residual"] if "with_residual" in type_ else []))
         out.append(row_study(name, operator, type_, 100, high=high, odd=0.2 if operator == "softmax" else 0.0))
     for dtype, dim, mask in (("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")):
         type_ = {"dtype": dtype, "head_dim": dim, "mask": mask}
-        out.append(study(f"attention_forward_{dtype}_d{dim}", "attention_forward", type_, ATTENTION,
-                         prefill_shapes(seeded("attention" + dtype), many(100), 1.2e12, dim)))
-        out.append(study(f"attention_backward_{dtype}_d{dim}", "attention_backward", type_, ATTENTION,
-                         prefill_shapes(seeded("backward" + dtype), many(60), 2e11, dim)))
-    out.append(study("attention_forward_one_token", "attention_forward",
-                     {"dtype": "bf16", "head_dim": 128, "mask": "causal_bottom_right"}, ATTENTION,
-                     decode_shapes(seeded("one token"), many(100))))
-    out.append(study("attention_decode", "attention_decode",
-                     {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
-                     decode_shapes(seeded("decode"), many(100))))
+        out.append(
+            study(
+                f"attention_forward_{dtype}_d{dim}",
+                "attention_forward",
+                type_,
+                ATTENTION,
+                prefill_shapes(seeded("attention" + dtype), many(100), 1.2e12, dim),
+            )
+        )
+        out.append(
+            study(
+                f"attention_backward_{dtype}_d{dim}",
+                "attention_backward",
+                type_,
+                ATTENTION,
+                prefill_shapes(seeded("backward" + dtype), many(60), 2e11, dim),
+            )
+        )
+    out.append(
+        study(
+            "attention_forward_one_token",
+            "attention_forward",
+            {"dtype": "bf16", "head_dim": 128, "mask": "causal_bottom_right"},
+            ATTENTION,
+            decode_shapes(seeded("one token"), many(100)),
+        )
+    )
+    out.append(
+        study(
+            "attention_decode",
+            "attention_decode",
+            {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"},
+            ATTENTION,
+            decode_shapes(seeded("decode"), many(100)),
+        )
+    )
     return out
 
 
@@ -201,8 +319,12 @@ def table_types():
 
     def rows(operator, type_, high=1 << 29):
         each = 4 if type_["dtype"] == "f32" else 2
-        grid = [[r, c] for r in (1, 16, 64, 256, 1024, 4096, 32768)
-                for c in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144) if r * c * each <= high]
+        grid = [
+            [r, c]
+            for r in (1, 16, 64, 256, 1024, 4096, 32768)
+            for c in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
+            if r * c * each <= high
+        ]
         add(operator, type_, ["rows", "columns"], grid)
 
     for operator in ("rms_norm", "rms_norm_backward", "layer_norm", "layer_norm_backward", "softmax", "softmax_backward"):
@@ -215,18 +337,38 @@ def table_types():
                 for packed in (0, 1) if (dtype, function) != ("bf16", "silu") else ():
                     rows(operator, {"dtype": dtype, "function": function, "packed": packed}, 1 << 28)
     tokens = [[1, n, *heads] for heads in ((32, 8), (64, 8), (8, 1)) for n in (1, 16, 64, 256, 1024, 4096, 16384)]
-    for dtype, style in (("bf16", "interleaved"), ("f16", "half"), ("f16", "interleaved"), ("f32", "half"),
-                         ("f32", "interleaved")):
+    for dtype, style in (
+        ("bf16", "interleaved"),
+        ("f16", "half"),
+        ("f16", "interleaved"),
+        ("f32", "half"),
+        ("f32", "interleaved"),
+    ):
         add("rotary", {"dtype": dtype, "style": style, "head_dim": 128, "in_place": 1}, ROTARY, tokens)
-    caches = [[batch, *heads, 1, context] for heads in ((32, 8), (64, 8)) for batch in (1, 4, 8, 32, 128)
-              for context in (512, 1024, 4096, 16384, 65536, 131072)]
-    for dtype, kv_dtype, head_dim, kv in (("f16", "f16", 128, "dense"), ("bf16", "bf16", 64, "dense"), ("bf16", "bf16", 128, "paged"),
-                                          ("bf16", "f8_e4m3", 128, "dense"), ("bf16", "f8_e4m3", 128, "paged"),
-                                          ("f16", "f16", 128, "paged"), ("bf16", "bf16", 64, "paged"),
-                                          ("f16", "f8_e4m3", 128, "dense"), ("f16", "f8_e4m3", 128, "paged")):
+    caches = [
+        [batch, *heads, 1, context]
+        for heads in ((32, 8), (64, 8))
+        for batch in (1, 4, 8, 32, 128)
+        for context in (512, 1024, 4096, 16384, 65536, 131072)
+    ]
+    for dtype, kv_dtype, head_dim, kv in (
+        ("f16", "f16", 128, "dense"),
+        ("bf16", "bf16", 64, "dense"),
+        ("bf16", "bf16", 128, "paged"),
+        ("bf16", "f8_e4m3", 128, "dense"),
+        ("bf16", "f8_e4m3", 128, "paged"),
+        ("f16", "f16", 128, "paged"),
+        ("bf16", "bf16", 64, "paged"),
+        ("f16", "f8_e4m3", 128, "dense"),
+        ("f16", "f8_e4m3", 128, "paged"),
+    ):
         # Of pages no more than measure's small uploads hold.
-        add("attention_decode", {"dtype": dtype, "kv_dtype": kv_dtype, "head_dim": head_dim, "kv": kv}, ATTENTION,
-            [at for at in caches if at[0] * at[4] <= 1 << 22])
+        add(
+            "attention_decode",
+            {"dtype": dtype, "kv_dtype": kv_dtype, "head_dim": head_dim, "kv": kv},
+            ATTENTION,
+            [at for at in caches if at[0] * at[4] <= 1 << 22],
+        )
     prompts = [[batch, 32, 8, n, n] for batch in (1, 4) for n in (100, 128, 300, 1024, 3000)]
     studied = [("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")]
     for operator in ("attention_forward", "attention_backward"):
@@ -234,10 +376,15 @@ def table_types():
             for dtype in ("f16", "bf16"):
                 for mask in ("none", "causal_bottom_right"):
                     if (dtype, head_dim, mask) not in studied:
-                        add(operator, {"dtype": dtype, "head_dim": head_dim, "mask": mask}, ATTENTION,
-                            prompts + benchmarked_prompts(head_dim))
-    add("attention_decode", {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION,
-        BENCHMARKED_CACHES)
+                        add(
+                            operator,
+                            {"dtype": dtype, "head_dim": head_dim, "mask": mask},
+                            ATTENTION,
+                            prompts + benchmarked_prompts(head_dim),
+                        )
+    add(
+        "attention_decode", {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION, BENCHMARKED_CACHES
+    )
     return out
 
 

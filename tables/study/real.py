@@ -33,21 +33,37 @@ def write_manifest(path, study, with_costs=True):
         if costs and config:
             entry["config"] = config
             entry["cost"] = costs[variant.split("_")[0]]["split_cost" if "splits" in config else "tile_cost"]
-        entry["launches"] = [{"blob": "none", "sha256": "0" * 64, "kernel": "none", "grid": [1], "block": [1], "parameters": []}]
+        entry["launches"] = [
+            {"blob": "none", "sha256": "0" * 64, "kernel": "none", "grid": [1], "block": [1], "parameters": []}
+        ]
         variants.append(entry)
-    document = {"schema": "switchyard.manifest/1", "operator": study.operator,
-                "target": {"backend": study.device["backend"], "arch": study.device["arch"]}, "variants": variants}
+    document = {
+        "schema": "switchyard.manifest/1",
+        "operator": study.operator,
+        "target": {"backend": study.device["backend"], "arch": study.device["arch"]},
+        "variants": variants,
+    }
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
 
 
 def write_table(path, study, table, match=None, neighbours=8, envelope=1.5):
     """A table of rules.Table's rows, as a file."""
-    document = {"schema": "switchyard.table/1", "operator": study.operator, "device": study.device,
-                "match": match or {axis: "log" for axis in study.axes}, "neighbours": neighbours, "envelope": envelope,
-                "groups": [{"type": type_of(study), "axes": study.axes,
-                            "rows": [{"at": at, "times_us": {v: float(f"{2 ** t:.4g}") for v, t in times}}
-                                     for at, times in table.rows]}]}
+    document = {
+        "schema": "switchyard.table/1",
+        "operator": study.operator,
+        "device": study.device,
+        "match": match or {axis: "log" for axis in study.axes},
+        "neighbours": neighbours,
+        "envelope": envelope,
+        "groups": [
+            {
+                "type": type_of(study),
+                "axes": study.axes,
+                "rows": [{"at": at, "times_us": {v: float(f"{2**t:.4g}") for v, t in times}} for at, times in table.rows],
+            }
+        ],
+    }
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
 

@@ -11,11 +11,12 @@ import json
 import sys
 
 from make_tables import UNSEEN_MARGIN, nearest, placing, predict, row_of
-from plan import study, studies as planned
+from plan import studies as planned
+from plan import study
 from studies import studies as measured
 
 CANDIDATES = 30  # times the usual number of held-out shapes
-APART = 0.04     # squared distance at least, in units of the tables' metric
+APART = 0.04  # squared distance at least, in units of the tables' metric
 
 
 def expected_loss(near, variants):
@@ -35,8 +36,10 @@ def refined(known, candidates, count):
     rows = [row_of(place, shape) for shape in known.grid]
     variants = set(known.variants)
     present = [shape.at for shape in known.shapes]
-    scored = sorted(((expected_loss(nearest(rows, place(at)), variants), at) for at in candidates if at not in present),
-                    key=lambda pair: (-pair[0], pair[1]))
+    scored = sorted(
+        ((expected_loss(nearest(rows, place(at)), variants), at) for at in candidates if at not in present),
+        key=lambda pair: (-pair[0], pair[1]),
+    )
     taken, places = [], [row[0] for row in rows]
     for _, at in scored:
         here = place(at)

@@ -23,18 +23,29 @@ from models import read
 
 def is_stale(found, group):
     """Whether the rows have times of a variant whose blobs are others now."""
-    return any(variant in found and all(has != hashes for _, has in found[variant])
-               for variant, hashes in group.get("blobs", {}).items())
+    return any(
+        variant in found and all(has != hashes for _, has in found[variant])
+        for variant, hashes in group.get("blobs", {}).items()
+    )
 
 
 def study_of(operator, number, group):
     """Rows of a group as a study; what the group was measured with goes into the type."""
-    recorded = {axis: value for axis, value in group.get("measured_with", {}).items()
-                if axis != "alignment" and not isinstance(value, list)}
+    recorded = {
+        axis: value
+        for axis, value in group.get("measured_with", {}).items()
+        if axis != "alignment" and not isinstance(value, list)
+    }
     shapes = [row["at"] for row in group["rows"]]
     # Where nothing is held out, measure skips what was hopeless at the shape before.
-    return {"name": f"{operator}/{number}", "operator": operator, "type": {**recorded, **group["type"]}, "axes": group["axes"],
-            "shapes": shapes, "held_out": [1] * len(shapes)}
+    return {
+        "name": f"{operator}/{number}",
+        "operator": operator,
+        "type": {**recorded, **group["type"]},
+        "axes": group["axes"],
+        "shapes": shapes,
+        "held_out": [1] * len(shapes),
+    }
 
 
 def tables_of(folder, device):
@@ -76,7 +87,9 @@ def write(options):
             lines = measured.get(name, {})
             missing = [row["at"] for row in group["rows"] if not lines.get(tuple(row["at"]), {}).get("times")]
             if studies[name]["shapes"] != [row["at"] for row in group["rows"]] or missing:
-                print(f"{name}: left as it is, {len(missing)} of {len(group['rows'])} rows were not measured, first {missing[:1]}")
+                print(
+                    f"{name}: left as it is, {len(missing)} of {len(group['rows'])} rows were not measured, first {missing[:1]}"
+                )
                 continue
             replace(found, group, lines)
             changed = True

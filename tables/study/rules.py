@@ -19,8 +19,10 @@ class Study:
         self.operator, self.type, self.axes, self.device = (data[key] for key in ("operator", "type", "axes", "device"))
         self.variants = data["variants"]
         n = len(self.axes)
-        self.shapes = [Shape(each[:n], each[n], each[n + 1], self.variants[each[n + 2]] if each[n + 2] >= 0 else None,
-                             self._times(times)) for each, times in zip(data["shapes"], data["times"])]
+        self.shapes = [
+            Shape(each[:n], each[n], each[n + 1], self.variants[each[n + 2]] if each[n + 2] >= 0 else None, self._times(times))
+            for each, times in zip(data["shapes"], data["times"])
+        ]
         self.first_run = [dict(shape.times) for shape in self.shapes]
         self.second_run = [{} for _ in self.shapes]
         for each in data["again"]:
@@ -72,8 +74,7 @@ class Table:
 
     def nearest(self, at, count):
         here = self.place(at)
-        found = sorted((sum((a - b) ** 2 for a, b in zip(here, self.place(row[0]))), i)
-                       for i, row in enumerate(self.rows))
+        found = sorted((sum((a - b) ** 2 for a, b in zip(here, self.place(row[0]))), i) for i, row in enumerate(self.rows))
         return [(d, self.rows[i]) for d, i in found[:count]]
 
 
@@ -121,6 +122,7 @@ def nearest_log(table, query):
 def interpolated(neighbours=8, power=1.0, counted=6):
     """Slowdowns over each row's best, weighted by distance; a variant that a row lacks is as slow there as the slowest
     that the row has."""
+
     def rule(table, query):
         totals, slowest, weights = {}, 0.0, 0.0
         for squared, row in table.nearest(query.at, neighbours):
@@ -134,31 +136,46 @@ def interpolated(neighbours=8, power=1.0, counted=6):
             slowest += weight * last
             weights += weight
         return min(totals, key=totals.get) if totals else None
+
     return rule
 
 
 def local_linear(neighbours=12, bandwidth=1.0, ridge=0.05, counted=64, prior=0.0):
     """A plane through each variant's slowdowns in the logarithms of the sizes, by weighted least squares with a ridge
     on its slopes."""
+
     def rule(table, query):
         here = table.place(query.at)
         rows = []
         for squared, row in table.nearest(query.at, neighbours):
             kept = [(v, t) for v, t in row[1] if v in query.times][:counted]
             if kept:
-                rows.append((squared, [a - b for a, b in zip(table.place(row[0]), here)], dict(kept), kept[0][1],
-                             kept[-1][1] - kept[0][1]))
+                rows.append(
+                    (
+                        squared,
+                        [a - b for a, b in zip(table.place(row[0]), here)],
+                        dict(kept),
+                        kept[0][1],
+                        kept[-1][1] - kept[0][1],
+                    )
+                )
         if not rows:
             return None
         reach = max(rows[-1][0], 1e-3) * bandwidth
         variants = {v for row in rows for v in row[2]}
         scores = {}
         for variant in variants:
-            points = [(math.exp(-2 * squared / reach) / (squared + 0.02), offset,
-                       times[variant] - best if variant in times else last + 0.03)
-                      for squared, offset, times, best, last in rows]
+            points = [
+                (
+                    math.exp(-2 * squared / reach) / (squared + 0.02),
+                    offset,
+                    times[variant] - best if variant in times else last + 0.03,
+                )
+                for squared, offset, times, best, last in rows
+            ]
             scores[variant] = plane_at_zero(points, ridge)
         return min(scores, key=scores.get)
+
     return rule
 
 

@@ -20,8 +20,9 @@ def match_of(operator):
 
 
 def studies(folder=DATA):
-    return {os.path.basename(path)[:-len(".json.xz")]: Study(path)
-            for path in sorted(glob.glob(os.path.join(folder, "*.json.xz")))}
+    return {
+        os.path.basename(path)[: -len(".json.xz")]: Study(path) for path in sorted(glob.glob(os.path.join(folder, "*.json.xz")))
+    }
 
 
 def held_out(study):
@@ -54,16 +55,31 @@ def lines_left_out(study):
                 yield kept, asked
 
 
-def measure(program, folder, all_studies, match=match_of, shapes=lambda study: study.grid, most=8, neighbours=8,
-            with_costs=True, divisions=held_out):
+def measure(
+    program,
+    folder,
+    all_studies,
+    match=match_of,
+    shapes=lambda study: study.grid,
+    most=8,
+    neighbours=8,
+    with_costs=True,
+    divisions=held_out,
+):
     """For each study the (regret, shape) of every shape that is asked for."""
     asked, names = [], []
     for name, study in all_studies.items():
         for grid, queries in divisions(study):
             kept = grid if divisions is not held_out else shapes(study)
             names.append(name)
-            asked.append((study, Table(kept, most), queries,
-                          {"match": match(study.operator), "neighbours": neighbours, "with_costs": with_costs}))
+            asked.append(
+                (
+                    study,
+                    Table(kept, most),
+                    queries,
+                    {"match": match(study.operator), "neighbours": neighbours, "with_costs": with_costs},
+                )
+            )
     out = {name: [] for name in all_studies}
     for name, (_, _, queries, _), answers in zip(names, asked, choose(program, folder, asked)):
         out[name] += [(query.regret(answer["variant"] or query.first), query) for query, answer in zip(queries, answers)]

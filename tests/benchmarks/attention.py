@@ -40,8 +40,13 @@ def figures():
     for head_dim in (64, 128, 256):
         for causal in (False, True):
             mask = "causal" if causal else "full"
-            yield Figure(f"D {head_dim}, {mask}, 16k tokens", f"d{head_dim}_{mask}", head_dim, causal,
-                         tuple((16384 // n, 2048 // head_dim, n) for n in (512, 1024, 2048, 4096, 8192, 16384)))
+            yield Figure(
+                f"D {head_dim}, {mask}, 16k tokens",
+                f"d{head_dim}_{mask}",
+                head_dim,
+                causal,
+                tuple((16384 // n, 2048 // head_dim, n) for n in (512, 1024, 2048, 4096, 8192, 16384)),
+            )
     yield Figure("D 128, causal, 64 query and 8 KV heads", "d128_causal_64_8", 128, True, ((2, 64, 8192), (1, 64, 16384)), 8)
 
 
@@ -55,10 +60,18 @@ class Point:
 
     def line(self, dtype):
         # A backward call follows a forward call that has written the LSE.
-        return line_of(self.operator, dtype=dtype, head_dim=self.figure.head_dim, batch=self.batch, heads=self.heads,
-                       heads_kv=self.figure.heads_kv or self.heads, seqlen_q=self.seqlen, seqlen_k=self.seqlen,
-                       mask="causal_bottom_right" if self.figure.causal else "none",
-                       **({"with_lse": "true"} if self.operator == "attention_forward" else {}))
+        return line_of(
+            self.operator,
+            dtype=dtype,
+            head_dim=self.figure.head_dim,
+            batch=self.batch,
+            heads=self.heads,
+            heads_kv=self.figure.heads_kv or self.heads,
+            seqlen_q=self.seqlen,
+            seqlen_k=self.seqlen,
+            mask="causal_bottom_right" if self.figure.causal else "none",
+            **({"with_lse": "true"} if self.operator == "attention_forward" else {}),
+        )
 
     def flops(self):
         return attention_flops(self.operator, self.batch, self.heads, self.seqlen, self.figure.head_dim, self.figure.causal)
@@ -66,14 +79,19 @@ class Point:
 
 def ratios(name, points, times):
     """A line about one peer: its time over ours."""
-    found = sorted((times[line][name] / times[line]["Switchyard"], line) for line in points
-                   if {name, "Switchyard"} <= times.get(line, {}).keys())
+    found = sorted(
+        (times[line][name] / times[line]["Switchyard"], line)
+        for line in points
+        if {name, "Switchyard"} <= times.get(line, {}).keys()
+    )
     if not found:
         return f"{name}: nothing timed"
     mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
     behind = [line for ratio, line in found if ratio < 1]
-    return (f"{name}: {len(found)} shapes, {mean:.3f} of our time in the geometric mean, {len(behind)} faster than ours, "
-            f"least {found[0][0]:.3f} at {found[0][1]}")
+    return (
+        f"{name}: {len(found)} shapes, {mean:.3f} of our time in the geometric mean, {len(behind)} faster than ours, "
+        f"least {found[0][0]:.3f} at {found[0][1]}"
+    )
 
 
 def main():
@@ -109,16 +127,28 @@ def main():
 
     os.makedirs(options.out, exist_ok=True)
     fourth = any("FlashAttention-4" in each for each in times.values())
-    names = ("Switchyard", "FlashAttention-2", "cuDNN") + (("FlashAttention-4",) if fourth else ()) + \
-        (("Triton tutorial",) if options.tutorial else ())
+    names = (
+        ("Switchyard", "FlashAttention-2", "cuDNN")
+        + (("FlashAttention-4",) if fourth else ())
+        + (("Triton tutorial",) if options.tutorial else ())
+    )
     rows = []
     drawn = {}
     for line, point in points.items():
         reached = {name: point.flops() / time / 1e6 for name, time in times.get(line, {}).items()}
-        rows.append({"operator": point.operator, "head_dim": point.figure.head_dim, "causal": point.figure.causal,
-                     "batch": point.batch, "heads": point.heads, "heads_kv": point.figure.heads_kv or point.heads,
-                     "seqlen": point.seqlen, **{name: round(reached.get(name, 0), 1) for name in names},
-                     "variant": variants.get(line, "")})
+        rows.append(
+            {
+                "operator": point.operator,
+                "head_dim": point.figure.head_dim,
+                "causal": point.figure.causal,
+                "batch": point.batch,
+                "heads": point.heads,
+                "heads_kv": point.figure.heads_kv or point.heads,
+                "seqlen": point.seqlen,
+                **{name: round(reached.get(name, 0), 1) for name in names},
+                "variant": variants.get(line, ""),
+            }
+        )
         series = drawn.setdefault((point.operator, point.figure), {name: [] for name in names})
         for name in names:
             series[name].append((point.seqlen, reached.get(name)))
@@ -127,15 +157,32 @@ def main():
         file.write(markdown(list(rows[0]), [list(row.values()) for row in rows]))
     for (operator, figure), series in drawn.items():
         direction = operator.removeprefix("attention_")
-        plot(os.path.join(options.out, f"{direction}_{figure.stem}.svg"),
-             f"Attention {direction}, {options.dtype}: {figure.title}", "sequence length", "TFLOP/s", series)
-    overview(os.path.join(options.out, "attention.svg"), f"Attention, {options.dtype}: TFLOP/s against sequence length",
-             [[(f"{operator.removeprefix('attention_')}: {figure.title}", series)
-               for (one, figure), series in drawn.items() if one == operator] for operator in options.operator or OPERATORS])
+        plot(
+            os.path.join(options.out, f"{direction}_{figure.stem}.svg"),
+            f"Attention {direction}, {options.dtype}: {figure.title}",
+            "sequence length",
+            "TFLOP/s",
+            series,
+        )
+    overview(
+        os.path.join(options.out, "attention.svg"),
+        f"Attention, {options.dtype}: TFLOP/s against sequence length",
+        [
+            [
+                (f"{operator.removeprefix('attention_')}: {figure.title}", series)
+                for (one, figure), series in drawn.items()
+                if one == operator
+            ]
+            for operator in options.operator or OPERATORS
+        ],
+    )
     for row in rows:
-        print(f"{row['operator']:19} D{row['head_dim']:<4} {'causal' if row['causal'] else 'full':6} "
-              f"B{row['batch']:<3} H{row['heads']}/{row['heads_kv']:<3} N{row['seqlen']:<6} "
-              + " ".join(f"{row[name]:7.1f}" for name in names) + f"  {row['variant']}")
+        print(
+            f"{row['operator']:19} D{row['head_dim']:<4} {'causal' if row['causal'] else 'full':6} "
+            f"B{row['batch']:<3} H{row['heads']}/{row['heads_kv']:<3} N{row['seqlen']:<6} "
+            + " ".join(f"{row[name]:7.1f}" for name in names)
+            + f"  {row['variant']}"
+        )
     for operator in options.operator or OPERATORS:
         print(operator)
         for name in names[1:]:

@@ -17,12 +17,11 @@ import math
 import statistics
 import sys
 
+import attention
 import torch
+from attention_calls import TYPES, Call, Switchyard, arguments, available, behind, first, make, measure, options_of, save, view
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
-
-import attention
-from attention_calls import TYPES, Call, Switchyard, arguments, available, behind, first, make, measure, options_of, save, view
 
 CHUNK = 1 << 29  # scores of the float64 reference that are held at a time
 
@@ -37,31 +36,56 @@ def calls():
         for causal in (False, True):
             for tokens in (512, 1024, 2048, 4096, 8192, 16384):
                 named = f"D {dim}" if dim == dim_v else f"D {dim}/{dim_v}"
-                yield Call(f"{named}, {'causal' if causal else 'full'}, 16k tokens, N {tokens}", heads, heads, dim,
-                           (tokens,) * (16384 // tokens), causal=causal, head_dim_v=dim_v)
+                yield Call(
+                    f"{named}, {'causal' if causal else 'full'}, 16k tokens, N {tokens}",
+                    heads,
+                    heads,
+                    dim,
+                    (tokens,) * (16384 // tokens),
+                    causal=causal,
+                    head_dim_v=dim_v,
+                )
     for causal in (False, True):
         for heads, heads_kv in ((16, 16), (32, 8)):
-            yield Call(f"packed 8 x 900, {heads}/{heads_kv} heads, {'causal' if causal else 'full'}", heads, heads_kv, 128,
-                       (900,) * 8, causal=causal, packed=True)
-    yield Call("packed 8192, 4000, 2000, 1000, 8 x 100, 32/8 heads", 32, 8, 128, (8192, 4000, 2000, 1000) + (100,) * 8, packed=True)
+            yield Call(
+                f"packed 8 x 900, {heads}/{heads_kv} heads, {'causal' if causal else 'full'}",
+                heads,
+                heads_kv,
+                128,
+                (900,) * 8,
+                causal=causal,
+                packed=True,
+            )
+    yield Call(
+        "packed 8192, 4000, 2000, 1000, 8 x 100, 32/8 heads", 32, 8, 128, (8192, 4000, 2000, 1000) + (100,) * 8, packed=True
+    )
     for tokens, heads, heads_kv in ((8192, 16, 16), (32768, 32, 8)):
         yield Call(f"window of 1024, N {tokens}, {heads}/{heads_kv} heads", heads, heads_kv, 128, (tokens,), window=1023)
     yield Call("window of 1024, D 64, 64/8 heads", 64, 8, 64, (8192,), window=1023)
     for dim in (64, 128):
         for causal in (False, True):
-            yield Call(f"soft cap, D {dim}, {'causal' if causal else 'full'}", 2048 // dim, 2048 // dim, dim, (4096,) * 4,
-                       causal=causal, soft_cap=30.0)
+            yield Call(
+                f"soft cap, D {dim}, {'causal' if causal else 'full'}",
+                2048 // dim,
+                2048 // dim,
+                dim,
+                (4096,) * 4,
+                causal=causal,
+                soft_cap=30.0,
+            )
     yield Call("soft cap, D 256, 16/8 heads", 16, 8, 256, (4096,) * 2, soft_cap=50.0)
     yield Call("D 128, 32 heads, 86000 tokens", 32, 32, 128, (86000,))
 
 
 def pairs(call):
     """Pairs of a query and a key that it sees, of all sequences."""
+
     def of(n):
         if not call.causal:
             return n * n
         left = call.window if 0 <= call.window < n else n - 1
         return n * (left + 1) - left * (left + 1) // 2
+
     return sum(of(n) for n in call.queries)
 
 
@@ -78,7 +102,7 @@ def flops(call):
 def sequence(tensor, call, b):
     """The rows of sequence b: [tokens, heads, dim]."""
     begin = sum(call.queries[:b])
-    return tensor[begin:begin + call.queries[b]] if call.packed else tensor[b]
+    return tensor[begin : begin + call.queries[b]] if call.packed else tensor[b]
 
 
 def reference(call, q, k, v, dout):
@@ -120,8 +144,11 @@ def error(call, t, dout, results, truth):
     """The largest relative error of dq, dk and dv, of what `truth` holds."""
     b, head, expected = truth
     group = call.heads // call.heads_kv
-    found = (sequence(results[0], call, b)[:, head * group:(head + 1) * group].transpose(0, 1),
-             sequence(results[1], call, b)[:, head], sequence(results[2], call, b)[:, head])
+    found = (
+        sequence(results[0], call, b)[:, head * group : (head + 1) * group].transpose(0, 1),
+        sequence(results[1], call, b)[:, head],
+        sequence(results[2], call, b)[:, head],
+    )
     return max(((one.double() - other).norm() / other.norm()).item() for one, other in zip(found, expected))
 
 
@@ -130,7 +157,9 @@ def expected(call, t, dout):
     b = int(torch.randint(len(call.queries), ()))
     head = int(torch.randint(call.heads_kv, ()))
     group = call.heads // call.heads_kv
-    q, gradient = (sequence(each, call, b)[:, head * group:(head + 1) * group].transpose(0, 1).double() for each in (t.q, dout))
+    q, gradient = (
+        sequence(each, call, b)[:, head * group : (head + 1) * group].transpose(0, 1).double() for each in (t.q, dout)
+    )
     k, v = (sequence(each, call, b)[:, head].double() for each in (t.k, t.v))
     return b, head, reference(call, q, k, v, gradient)
 
@@ -148,8 +177,7 @@ class SwitchyardBackward(Switchyard):
         out = torch.full((*t.q.shape[:-1], call.dims()[1]), math.nan, device="cuda", dtype=t.q.dtype)
         rows = (call.heads, sum(call.queries)) if packed else (len(call.queries), call.heads, call.queries[0])
         lse = torch.full(rows, math.nan, device="cuda", dtype=torch.float32)
-        given = {"q": t.q, "k": t.k, "v": t.v, "out": out, "lse": lse,
-                 "mask": "causal_bottom_right" if call.causal else "none"}
+        given = {"q": t.q, "k": t.k, "v": t.v, "out": out, "lse": lse, "mask": "causal_bottom_right" if call.causal else "none"}
         if packed:
             longest = max(call.queries)
             given |= {"cu_seqlens_q": t.cu_q, "cu_seqlens_k": t.cu_k, "longest_q": longest, "longest_k": longest}
@@ -160,7 +188,9 @@ class SwitchyardBackward(Switchyard):
 
         def made_of(tensors):
             t.kept.append(tensors)
-            return arguments(**{name: view(value) if isinstance(value, torch.Tensor) else value for name, value in tensors.items()})
+            return arguments(
+                **{name: view(value) if isinstance(value, torch.Tensor) else value for name, value in tensors.items()}
+            )
 
         made = made_of(given)
         self.require(self.library.switchyard_call(self.forward, None, made, len(made)))
@@ -192,6 +222,7 @@ class FlashAttention4(Autograd):
 
     def __init__(self):
         from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
+
         self.dense, self.packed = flash_attn_func, flash_attn_varlen_func
 
     def attend(self, call, t, q, k, v):
@@ -202,8 +233,11 @@ class FlashAttention4(Autograd):
             options |= {"softcap": call.soft_cap}
         if call.packed:
             longest = max(call.queries)
-            return first(self.packed(q, k, v, cu_seqlens_q=t.cu_q, cu_seqlens_k=t.cu_k, max_seqlen_q=longest,
-                                     max_seqlen_k=longest, **options))
+            return first(
+                self.packed(
+                    q, k, v, cu_seqlens_q=t.cu_q, cu_seqlens_k=t.cu_k, max_seqlen_q=longest, max_seqlen_k=longest, **options
+                )
+            )
         return first(self.dense(q, k, v, **options))
 
 
@@ -216,8 +250,9 @@ class Cudnn(Autograd):
         if call.packed or call.window >= 0 or call.soft_cap:
             raise RuntimeError("not served")
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return scaled_dot_product_attention(*(each.transpose(1, 2) for each in (q, k, v)), is_causal=call.causal,
-                                                enable_gqa=call.heads != call.heads_kv).transpose(1, 2)
+            return scaled_dot_product_attention(
+                *(each.transpose(1, 2) for each in (q, k, v)), is_causal=call.causal, enable_gqa=call.heads != call.heads_kv
+            ).transpose(1, 2)
 
 
 def keep_memory():
@@ -225,8 +260,9 @@ def keep_memory():
     driver = ctypes.CDLL("libcuda.so.1")
     pool, most = ctypes.c_void_p(), ctypes.c_uint64(2**64 - 1)
     release_threshold = 4  # CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-    if (driver.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0)
-            or driver.cuMemPoolSetAttribute(pool, release_threshold, ctypes.byref(most))):
+    if driver.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0) or driver.cuMemPoolSetAttribute(
+        pool, release_threshold, ctypes.byref(most)
+    ):
         sys.exit("the device's memory pool cannot be told to keep memory")
 
 
@@ -259,19 +295,36 @@ def main():
         times = {name: statistics.median(each) for name, each in samples.items()}
         late = behind(samples)
         wrong += not all(each < 0.01 for each in errors.values()) or "Switchyard" not in times
-        records.append({"call": call.name, "us": times, "rounds": samples, "errors": errors, "behind": late, "why": why,
-                        "tflops": {name: flops(call) / time / 1e6 for name, time in times.items()}, "problems": problems})
+        records.append(
+            {
+                "call": call.name,
+                "us": times,
+                "rounds": samples,
+                "errors": errors,
+                "behind": late,
+                "why": why,
+                "tflops": {name: flops(call) / time / 1e6 for name, time in times.items()},
+                "problems": problems,
+            }
+        )
         ratios = [time / times["Switchyard"] for name, time in times.items() if name != "Switchyard" and "Switchyard" in times]
-        print(f"{call.name:50} " + " ".join(f"{name} {flops(call) / time / 1e6:6.1f}" for name, time in times.items())
-              + f"  {min(ratios, default=math.nan):5.2f}  " + " ".join(f"{each:.1e}" for each in errors.values())
-              + f"  {'behind ' + ', '.join(late) if late else ''}  {why or problems.get('Switchyard', '')}", flush=True)
+        print(
+            f"{call.name:50} "
+            + " ".join(f"{name} {flops(call) / time / 1e6:6.1f}" for name, time in times.items())
+            + f"  {min(ratios, default=math.nan):5.2f}  "
+            + " ".join(f"{each:.1e}" for each in errors.values())
+            + f"  {'behind ' + ', '.join(late) if late else ''}  {why or problems.get('Switchyard', '')}",
+            flush=True,
+        )
         del t, dout, runs
     for peer in ("FlashAttention-4", "cuDNN"):
         found = [(r["us"][peer] / r["us"]["Switchyard"], r["call"]) for r in records if {peer, "Switchyard"} <= r["us"].keys()]
         if found:
             mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
-            print(f"{peer}: {len(found)} calls, {mean:.3f} of our time in the geometric mean, least {min(found)[0]:.3f} at "
-                  f"{min(found)[1]}; ours behind in {sum(peer in r['behind'] for r in records)}")
+            print(
+                f"{peer}: {len(found)} calls, {mean:.3f} of our time in the geometric mean, least {min(found)[0]:.3f} at "
+                f"{min(found)[1]}; ours behind in {sum(peer in r['behind'] for r in records)}"
+            )
     save(options, records)
     return 1 if wrong else 0
 

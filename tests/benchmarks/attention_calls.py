@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "c_api"))
-from binding import Tensor, arguments, load  # noqa: E402
+from binding import Tensor, arguments, load
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 NUMBERS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float8_e4m3fn: 4, torch.int32: 7}
@@ -100,8 +100,16 @@ def calls():
     yield Call("paged chunk of 64, D 512, batch 1, 8k keys", 16, 4, 512, (64,), (8192,), page=64)
     yield Call("D 192/128", 128, 128, 192, (2048,), head_dim_v=128)
     yield Call("D 192/128, packed", 128, 128, 192, (1000, 300, 700, 48), head_dim_v=128, packed=True)
-    for dim, heads, tokens in ((72, 16, 4096), (80, 16, 1024), (80, 16, 4096), (88, 16, 2048), (112, 16, 2048), (40, 8, 4096),
-                               (32, 12, 2048), (96, 32, 2048)):
+    for dim, heads, tokens in (
+        (72, 16, 4096),
+        (80, 16, 1024),
+        (80, 16, 4096),
+        (88, 16, 2048),
+        (112, 16, 2048),
+        (40, 8, 4096),
+        (32, 12, 2048),
+        (96, 32, 2048),
+    ):
         yield Call(f"D {dim}, full, {tokens}", heads, heads, dim, (tokens,) * 2, causal=False)
         yield Call(f"D {dim}, causal, {tokens}", heads, heads, dim, (tokens,) * 2)
     yield Call("packed 8 x 900", 16, 16, 128, (900,) * 8, packed=True)
@@ -114,8 +122,16 @@ def calls():
     yield Call("paged 1 x 8192 and 63 x 100", 32, 8, 128, (8192,) + (100,) * 63, packed=True, page=64)
     yield Call("paged, 4 prompts of 2000", 32, 8, 128, (2000,) * 4, packed=True, page=64)
     yield Call("paged, 60 queries on 2000 keys each", 32, 8, 128, (1,) * 60, (2000,) * 60, packed=True, page=64)
-    yield Call("paged, 4 prompts of 2000 and 60 queries on 2000 keys each", 32, 8, 128, (2000,) * 4 + (1,) * 60, (2000,) * 64,
-               packed=True, page=64)
+    yield Call(
+        "paged, 4 prompts of 2000 and 60 queries on 2000 keys each",
+        32,
+        8,
+        128,
+        (2000,) * 4 + (1,) * 60,
+        (2000,) * 64,
+        packed=True,
+        page=64,
+    )
     yield Call("vision, packed 16 x 729, D 72", 16, 16, 72, (729,) * 16, packed=True, causal=False)
     yield Call("encoder, 64 x 197, D 64", 12, 12, 64, (197,) * 64, causal=False)
     yield Call("encoder, 32 x 512, D 64", 12, 12, 64, (512,) * 32, causal=False)
@@ -161,11 +177,19 @@ def make(call, dtype):
         return torch.randn(*shape, device="cuda", dtype=dtype)
 
     if call.packed:
-        out = Tensors(normal(sum(queries), call.heads, dim), normal(sum(keys), call.heads_kv, dim),
-                      normal(sum(keys), call.heads_kv, dim_v), cu_q=cumulated(queries), cu_k=cumulated(keys))
+        out = Tensors(
+            normal(sum(queries), call.heads, dim),
+            normal(sum(keys), call.heads_kv, dim),
+            normal(sum(keys), call.heads_kv, dim_v),
+            cu_q=cumulated(queries),
+            cu_k=cumulated(keys),
+        )
     else:
-        out = Tensors(normal(len(queries), queries[0], call.heads, dim), normal(len(keys), keys[0], call.heads_kv, dim),
-                      normal(len(keys), keys[0], call.heads_kv, dim_v))
+        out = Tensors(
+            normal(len(queries), queries[0], call.heads, dim),
+            normal(len(keys), keys[0], call.heads_kv, dim),
+            normal(len(keys), keys[0], call.heads_kv, dim_v),
+        )
     if call.sinks:
         out.sinks = torch.randn(call.heads, device="cuda", dtype=torch.float32)
     if call.bias:
@@ -178,15 +202,16 @@ def make(call, dtype):
         order = torch.randperm(sum(counts) + 7, device="cuda").to(torch.int32)
         out.table = torch.zeros(len(keys), max(counts), device="cuda", dtype=torch.int32)
         out.used = torch.tensor(keys, device="cuda", dtype=torch.int32)
-        out.pages_k, out.pages_v = (torch.full((len(order), call.page, call.heads_kv, n), math.nan, device="cuda", dtype=dtype)
-                                    for n in (dim, dim_v))
+        out.pages_k, out.pages_v = (
+            torch.full((len(order), call.page, call.heads_kv, n), math.nan, device="cuda", dtype=dtype) for n in (dim, dim_v)
+        )
         at = 0
         for b, (n, count) in enumerate(zip(keys, counts)):
-            mine = order[at:at + count]
+            mine = order[at : at + count]
             at += count
             out.table[b, :count] = mine
             for pages, rows in ((out.pages_k, out.k), (out.pages_v, out.v)):
-                of = rows[sum(keys[:b]):sum(keys[:b]) + n] if call.packed else rows[b, :n]
+                of = rows[sum(keys[:b]) : sum(keys[:b]) + n] if call.packed else rows[b, :n]
                 whole = torch.full((count * call.page, *of.shape[1:]), math.nan, device="cuda", dtype=dtype)
                 whole[:n] = of
                 pages[mine.long()] = whole.view(count, call.page, *of.shape[1:])
@@ -227,8 +252,13 @@ class Switchyard:
         if self.wide and not call.narrow:
             raise RuntimeError("not served")
         out = torch.full((*t.q.shape[:-1], call.dims()[1]), math.nan, device="cuda", dtype=t.q.dtype)
-        given = {"q": t.q, "out": out, "mask": "causal_bottom_right" if call.causal else "none", "sinks": t.sinks,
-                 "bias": t.bias}
+        given = {
+            "q": t.q,
+            "out": out,
+            "mask": "causal_bottom_right" if call.causal else "none",
+            "sinks": t.sinks,
+            "bias": t.bias,
+        }
         k, v = (t.pages_k, t.pages_v) if call.page else (t.k, t.v)
         if self.wide:
             k, v = (each * t.scale[:, None].to(each.dtype) for each in (k, v))
@@ -246,8 +276,13 @@ class Switchyard:
             given["window_left"] = call.window
         if call.soft_cap:
             given["soft_cap"] = call.soft_cap
-        made = arguments(**{name: view(value) if isinstance(value, torch.Tensor) else value
-                            for name, value in given.items() if value is not None})
+        made = arguments(
+            **{
+                name: view(value) if isinstance(value, torch.Tensor) else value
+                for name, value in given.items()
+                if value is not None
+            }
+        )
         t.kept.append(given)
 
         def run():
@@ -266,6 +301,7 @@ class FlashAttention4:
 
     def __init__(self):
         from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
+
         self.dense, self.packed = flash_attn_func, flash_attn_varlen_func
 
     def prepare(self, call, t):
@@ -297,8 +333,15 @@ class Cudnn:
 
     def prepare(self, call, t):
         queries, keys = call.lengths()
-        if (call.narrow or call.packed or call.page or call.window >= 0 or call.soft_cap or call.sinks
-                or (call.causal and queries != keys)):
+        if (
+            call.narrow
+            or call.packed
+            or call.page
+            or call.window >= 0
+            or call.soft_cap
+            or call.sinks
+            or (call.causal and queries != keys)
+        ):
             raise RuntimeError("not served")
         if call.bias and call.causal:
             raise RuntimeError("not served")
@@ -306,8 +349,9 @@ class Cudnn:
 
         def run():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                return scaled_dot_product_attention(q, k, v, attn_mask=t.bias, is_causal=call.causal,
-                                                    enable_gqa=call.heads != call.heads_kv).transpose(1, 2)
+                return scaled_dot_product_attention(
+                    q, k, v, attn_mask=t.bias, is_causal=call.causal, enable_gqa=call.heads != call.heads_kv
+                ).transpose(1, 2)
 
         return run, ""
 
@@ -337,7 +381,7 @@ def measure(runs, rounds):
     samples = {name: [] for name in runs}
     names = list(runs)
     for i in range(rounds):
-        for name in names[i % len(names):] + names[:i % len(names)]:
+        for name in names[i % len(names) :] + names[: i % len(names)]:
             samples[name].append(time_row(runs[name], counts[name]))
     return samples
 
@@ -349,8 +393,11 @@ def behind(samples):
         return []
 
     def faster(peer):
-        return (statistics.median(peer) < 0.98 * statistics.median(ours)
-                and statistics.quantiles(peer, n=4)[2] < statistics.quantiles(ours, n=4)[0])
+        return (
+            statistics.median(peer) < 0.98 * statistics.median(ours)
+            and statistics.quantiles(peer, n=4)[2] < statistics.quantiles(ours, n=4)[0]
+        )
+
     return [name for name, peer in samples.items() if name != "Switchyard" and faster(peer)]
 
 
@@ -416,11 +463,25 @@ def main():
         ours = times.get("Switchyard", math.nan)
         ratio = min(peers) / ours if peers else math.nan
         differ += not worst < 0.05
-        records.append({"call": call.name, "us": times, "rounds": samples, "best_peer_over_ours": ratio, "behind": late,
-                        "difference": worst, "why": why, "errors": errors})
-        print(f"{call.name:58} " + " ".join(f"{name} {time:8.1f}" for name, time in times.items())
-              + f"  {ratio:5.2f}  {worst:.1e}  {'behind ' + ', '.join(late) if late else ''}  {why or errors.get('Switchyard', '')}"
-              + "".join(f"; {name}: {text}" for name, text in errors.items() if name in runs), flush=True)
+        records.append(
+            {
+                "call": call.name,
+                "us": times,
+                "rounds": samples,
+                "best_peer_over_ours": ratio,
+                "behind": late,
+                "difference": worst,
+                "why": why,
+                "errors": errors,
+            }
+        )
+        print(
+            f"{call.name:58} "
+            + " ".join(f"{name} {time:8.1f}" for name, time in times.items())
+            + f"  {ratio:5.2f}  {worst:.1e}  {'behind ' + ', '.join(late) if late else ''}  {why or errors.get('Switchyard', '')}"
+            + "".join(f"; {name}: {text}" for name, text in errors.items() if name in runs),
+            flush=True,
+        )
         del tensors, runs, results
     save(options, records)
     return 1 if differ else 0

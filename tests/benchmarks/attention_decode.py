@@ -17,9 +17,8 @@ import statistics
 import sys
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
 from common import DECODE_BATCHES, DECODE_CONTEXTS, DECODE_HEADS
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DTYPES = {"f16": 0, "bf16": 1, "f8_e4m3": 4}
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
@@ -32,11 +31,17 @@ class Call(ctypes.Structure):
 
     _fields_ = (
         [(name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "k_scale", "v_scale", "seqused_k", "block_table")]
-        + [(name, ctypes.c_int64) for name in ("batch", "heads", "heads_kv", "seqlen_q", "seqlen_k", "head_dim",
-                                               "page_size", "block_table_stride")]
+        + [
+            (name, ctypes.c_int64)
+            for name in ("batch", "heads", "heads_kv", "seqlen_q", "seqlen_k", "head_dim", "page_size", "block_table_stride")
+        ]
         + [(name, ctypes.c_int64 * 3) for name in ("q_stride", "k_stride", "v_stride", "out_stride")]
-        + [("dtype", ctypes.c_int32), ("kv_dtype", ctypes.c_int32), ("workspace", ctypes.c_void_p),
-           ("workspace_bytes", ctypes.c_int64)]
+        + [
+            ("dtype", ctypes.c_int32),
+            ("kv_dtype", ctypes.c_int32),
+            ("workspace", ctypes.c_void_p),
+            ("workspace_bytes", ctypes.c_int64),
+        ]
     )
 
 
@@ -130,9 +135,11 @@ def measure(ours, batch, context, heads, heads_kv, dim, options):
     graphs = {}
     expected = None
     for name, backend in PEERS.items():
+
         def call(k, v, backend=backend):
             with sdpa_kernel(backend):
                 return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
         try:
             expected = call(*caches[0]) if expected is None else expected
             graphs[name] = capture([lambda k=k, v=v: call(k, v) for k, v in caches])
@@ -187,15 +194,35 @@ def main():
                 mine = times["switchyard"]
                 best = min((time for name, time in times.items() if name != "switchyard"), default=math.nan)
                 moved = size / (2 if options.kv == "f8_e4m3" else 1)
-                print(f"{heads} batch {batch} context {context}: "
-                      + ", ".join(f"{name} {time:.2f}" for name, time in times.items())
-                      + f" us; {moved / mine / 1e6:.2f} TB/s, best peer over ours {best / mine:.3f}; {variant}", flush=True)
-                records.append({"heads": query_heads, "heads_kv": heads_kv, "batch": batch, "context": context,
-                                "times_us": times, "variant": variant})
+                print(
+                    f"{heads} batch {batch} context {context}: "
+                    + ", ".join(f"{name} {time:.2f}" for name, time in times.items())
+                    + f" us; {moved / mine / 1e6:.2f} TB/s, best peer over ours {best / mine:.3f}; {variant}",
+                    flush=True,
+                )
+                records.append(
+                    {
+                        "heads": query_heads,
+                        "heads_kv": heads_kv,
+                        "batch": batch,
+                        "context": context,
+                        "times_us": times,
+                        "variant": variant,
+                    }
+                )
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "layout": options.layout, "kv": options.kv,
-                       "page": options.page, "records": records}, file, indent=1)
+            json.dump(
+                {
+                    "device": torch.cuda.get_device_name(),
+                    "layout": options.layout,
+                    "kv": options.kv,
+                    "page": options.page,
+                    "records": records,
+                },
+                file,
+                indent=1,
+            )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ AHEAD = 500_000  # cycles that the device sleeps while Python launches the first
 def microseconds(call, samples=15):
     """Median of event timings, after a warm-up, of as many calls in a row as take two milliseconds: what gpu_operators does,
     and what Python takes to launch them does not count."""
+
     def time(count):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda._sleep(AHEAD)  # pylint: disable=protected-access
@@ -47,6 +48,7 @@ def through_torch(backend):
     def attend(q, k, v, causal):
         with sdpa_kernel(backend):
             return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
     return attend
 
 
@@ -60,14 +62,16 @@ def flash_attention_4():
     def attend(q, k, v, causal):
         result = flash_attn_func(*(each.transpose(1, 2) for each in (q, k, v)), causal=causal)
         return (result[0] if isinstance(result, tuple) else result).transpose(1, 2)
+
     return [attend]
 
 
 def tutorial(path):
     """The ways to call the tutorial's attention, as functions like those above. It writes f16 whatever it reads, and
     wants its tensors contiguous, as many KV heads as heads, and lengths that its blocks divide."""
-    sys.modules.setdefault("pytest", types.SimpleNamespace(mark=types.SimpleNamespace(
-        parametrize=lambda *_, **__: lambda function: function)))  # its tests, which are not run
+    sys.modules.setdefault(
+        "pytest", types.SimpleNamespace(mark=types.SimpleNamespace(parametrize=lambda *_, **__: lambda function: function))
+    )  # its tests, which are not run
     spec = importlib.util.spec_from_file_location("fused_attention", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -79,6 +83,7 @@ def tutorial(path):
             if True in extra and (causal or q.requires_grad):
                 raise RuntimeError("the tutorial specialises warps on Hopper for full attention forward only")
             return module.attention(q, k, v, causal, q.shape[-1] ** -0.5, *extra)
+
         return attend
 
     if "warp_specialize" in inspect.signature(module._attention.forward).parameters:
@@ -118,8 +123,7 @@ def main():
                 try:
                     if backward:
                         out = attend(q, k, v, causal)
-                        time = microseconds(
-                            lambda out=out: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))
+                        time = microseconds(lambda out=out: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))
                     else:
                         time = microseconds(lambda attend=attend: attend(q, k, v, causal))
                     record["us"] = min(time, record.get("us", time))

@@ -27,7 +27,9 @@ def main():
                 text = dump.read()
             label = re.search(r"desc: Trigger: Client Request: (\S+) (made|empty)", text)
             if label is not None:
-                costs.setdefault(label.group(1), {})[label.group(2)] = int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1)) / CALLS
+                costs.setdefault(label.group(1), {})[label.group(2)] = (
+                    int(re.search(r"^(?:totals|summary): (\d+)", text, re.M).group(1)) / CALLS
+                )
     missed = 0
     for name, parts in sorted(costs.items()):
         cost = parts["made"] - parts["empty"]

@@ -9,8 +9,18 @@ import sys
 
 # Of the memory-bound operators: rows and columns of norms and softmax, and of gated activations; batch, tokens, query and
 # key heads, head dim of rotary embedding.
-ROWS = [(131072, 128), (1048576, 128), (65536, 512), (65536, 1024), (32768, 4096), (32768, 8192),
-        (16384, 16384), (8192, 32768), (4096, 65536), (1024, 262144)]
+ROWS = [
+    (131072, 128),
+    (1048576, 128),
+    (65536, 512),
+    (65536, 1024),
+    (32768, 4096),
+    (32768, 8192),
+    (16384, 16384),
+    (8192, 32768),
+    (4096, 65536),
+    (1024, 262144),
+]
 GATED = [(65536, 512), (32768, 4096), (32768, 8192), (16384, 14336)]
 ROTARY = [(8, 8192, 32, 8, 128), (1, 8192, 32, 8, 128), (8, 4096, 64, 8, 128)]
 # Of decoding: batches, tokens in the cache, query and KV heads.
@@ -18,8 +28,13 @@ DECODE_BATCHES = [1, 8, 32, 128]
 DECODE_CONTEXTS = [1024, 4096, 16384, 65536, 131072]
 DECODE_HEADS = [(32, 8), (64, 8)]
 
-COLOURS = {"Switchyard": "#c0392b", "cuDNN": "#2c7fb8", "FlashAttention-2": "#41ab5d", "Triton tutorial": "#8856a7",
-           "FlashAttention-4": "#e08214"}
+COLOURS = {
+    "Switchyard": "#c0392b",
+    "cuDNN": "#2c7fb8",
+    "FlashAttention-2": "#41ab5d",
+    "Triton tutorial": "#8856a7",
+    "FlashAttention-4": "#e08214",
+}
 
 
 def records_of(command, text=None):
@@ -96,12 +111,17 @@ def overview(path, title, rows, step=200):
     x is as far from the next; a row shares its y axis, whose lines are `step` apart."""
     width, height, left, top, gap = 190, 130, 40, 62, 34
     columns = max(len(row) for row in rows)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + columns * (width + gap)}" '
-           f'height="{top + len(rows) * (height + 60)}" font-family="sans-serif" font-size="11">',
-           '<rect width="100%" height="100%" fill="white"/>', f'<text x="{left}" y="20" font-size="14">{title}</text>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + columns * (width + gap)}" '
+        f'height="{top + len(rows) * (height + 60)}" font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{left}" y="20" font-size="14">{title}</text>',
+    ]
     names = dict.fromkeys(name for row in rows for _, series in row for name in series)
-    out += [f'<text x="{left + 140 * n}" y="38" fill="{COLOURS.get(name, "black")}">\u25cf {name}</text>'
-            for n, name in enumerate(names)]
+    out += [
+        f'<text x="{left + 140 * n}" y="38" fill="{COLOURS.get(name, "black")}">\u25cf {name}</text>'
+        for n, name in enumerate(names)
+    ]
     for r, row in enumerate(rows):
         most = max(y for _, series in row for points in series.values() for _, y in points if y) * 1.05
         for c, (name, series) in enumerate(row):
@@ -111,8 +131,10 @@ def overview(path, title, rows, step=200):
             out.append(f'<text x="{x0}" y="{y0 - height - 5}">{name}</text>')
             for y in range(0, int(most) + 1, step):
                 at = y0 - y / most * height
-                out.append(f'<path d="M{x0} {at:.1f}h{width}" stroke="#ddd"/>'
-                           f'<text x="{x0 - 4}" y="{at + 4:.1f}" text-anchor="end" fill="#555">{y}</text>')
+                out.append(
+                    f'<path d="M{x0} {at:.1f}h{width}" stroke="#ddd"/>'
+                    f'<text x="{x0 - 4}" y="{at + 4:.1f}" text-anchor="end" fill="#555">{y}</text>'
+                )
             out += [f'<text x="{place[x]:.0f}" y="{y0 + 15}" text-anchor="middle" fill="#555">{short(x)}</text>' for x in ticks]
             for each, points in series.items():
                 line = " ".join(f"{place[x]:.0f},{y0 - y / most * height:.1f}" for x, y in sorted(points) if y)

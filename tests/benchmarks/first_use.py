@@ -23,8 +23,10 @@ NAMES = {
     "foreign": "the same, and 4,000 variants for other targets",
 }
 BOUNDS = {
-    ("large", "first call, CPU"): 20, ("large", "first call, memory"): 20,
-    ("large", "reload after a new table, CPU"): 20, ("large", "live after the reload over before"): 1.1,
+    ("large", "first call, CPU"): 20,
+    ("large", "first call, memory"): 20,
+    ("large", "reload after a new table, CPU"): 20,
+    ("large", "live after the reload over before"): 1.1,
     ("small", "first call, CPU"): 1,
 }
 

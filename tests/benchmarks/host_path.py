@@ -44,8 +44,13 @@ def show(name, value, unit):
 
 
 def instructions(program, case, calls):
-    run = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "count", case,
-                          str(calls)], check=True, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    run = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "count", case, str(calls)],
+        check=True,
+        text=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
     return int(re.search(r"Collected : (\d+)", run.stderr).group(1))
 
 
@@ -61,30 +66,56 @@ def count_instructions(program, launches):
     if shutil.which("valgrind") is None:
         print("instructions: skipped, valgrind is not installed")
         return
-    for which, name in {"sixteen": "16 parameters", "rotary": "all of rotary",
-                        "attention": "all of attention_forward"}.items():
+    for which, name in {"sixteen": "16 parameters", "rotary": "all of rotary", "attention": "all of attention_forward"}.items():
         each = instructions_of(program, [f"{which}-{how}" for how in ("dispatched", "bare", "empty")])
         bare = each[f"{which}-bare"]
         show(f"warm launch, {name}, instructions over bare", each[f"{which}-dispatched"] - bare, "")
         show(f"warm launch, {name}, instructions of the bare launch", bare - each[f"{which}-empty"], "")
-    for which, name in {"few": "few rows", "sizes": "10,000 rows", "attention": "10,000 rows, attention",
-                        "costs": "10,000 rows, costs"}.items():
+    for which, name in {
+        "few": "few rows",
+        "sizes": "10,000 rows",
+        "attention": "10,000 rows, attention",
+        "costs": "10,000 rows, costs",
+    }.items():
         each = instructions_of(program, [f"{which}-chosen", f"{which}-drawn"])
         show(f"selection, {name}, instructions", each[f"{which}-chosen"] - each[f"{which}-drawn"], "")
-    each = instructions_of(launches, ["sixteen-bare", "sixteen-bound", "sixteen-routed", "sixteen-bare_null",
-                                      "sixteen-routed_null", "maps-bare", "maps-bound"])
-    for case, name in {"sixteen-bound": "16 parameters, a CUDA stream", "sixteen-routed": "the same, routed by the stream",
-                       "maps-bound": "4 tensor maps of 16 arguments"}.items():
+    each = instructions_of(
+        launches,
+        [
+            "sixteen-bare",
+            "sixteen-bound",
+            "sixteen-routed",
+            "sixteen-bare_null",
+            "sixteen-routed_null",
+            "maps-bare",
+            "maps-bound",
+        ],
+    )
+    for case, name in {
+        "sixteen-bound": "16 parameters, a CUDA stream",
+        "sixteen-routed": "the same, routed by the stream",
+        "maps-bound": "4 tensor maps of 16 arguments",
+    }.items():
         show(f"warm launch, {name}, instructions over the backend", each[case] - each[case.split("-")[0] + "-bare"], "")
-    show("warm launch, routed on the null stream, instructions over the backend",
-         each["sixteen-routed_null"] - each["sixteen-bare_null"], "")
+    show(
+        "warm launch, routed on the null stream, instructions over the backend",
+        each["sixteen-routed_null"] - each["sixteen-bare_null"],
+        "",
+    )
 
 
 def compile_cost(compiler, include):
     for header in ("dispatcher.hpp", "catalog.hpp", "switchyard.hpp"):
+
         def preprocess(*options):
-            return subprocess.run([compiler, "-std=c++20", "-x", "c++", f"-I{include}", *options, "-"], check=True,
-                                  text=True, input=f"#include <switchyard/{header}>\n", stdout=subprocess.PIPE).stdout
+            return subprocess.run(
+                [compiler, "-std=c++20", "-x", "c++", f"-I{include}", *options, "-"],
+                check=True,
+                text=True,
+                input=f"#include <switchyard/{header}>\n",
+                stdout=subprocess.PIPE,
+            ).stdout
+
         lines = preprocess("-E", "-P").count("\n")
         read = [word for word in preprocess("-M").replace("\\\n", " ").split()[1:] if word != "-"]
         seconds = []

@@ -20,22 +20,68 @@ import platform
 import shutil
 import sys
 
-TYPES = [dict(zip(("dtype", "head_dim", "mask", "biased", "dropout"), values)) for values in itertools.product(
-    ("f16", "bf16", "f32"), (16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 512),
-    ("none", "causal_top_left", "causal_bottom_right"), (False, True), (False, True))]
+TYPES = [
+    dict(zip(("dtype", "head_dim", "mask", "biased", "dropout"), values))
+    for values in itertools.product(
+        ("f16", "bf16", "f32"),
+        (16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 512),
+        ("none", "causal_top_left", "causal_bottom_right"),
+        (False, True),
+        (False, True),
+    )
+]
 TENSORS = ("q", "k", "v", "out")
-PARAMETERS = ["q", "k", "v", "bias", "out", "lse", "sinks", "cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k",
-              "block_table", "dropout_state"]
-PARAMETERS += [{"i32": name} for name in ("batch", "heads", "heads_kv", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v",
-                                          "page_size", "block_table_stride")]
+PARAMETERS = [
+    "q",
+    "k",
+    "v",
+    "bias",
+    "out",
+    "lse",
+    "sinks",
+    "cu_seqlens_q",
+    "cu_seqlens_k",
+    "seqused_q",
+    "seqused_k",
+    "block_table",
+    "dropout_state",
+]
+PARAMETERS += [
+    {"i32": name}
+    for name in (
+        "batch",
+        "heads",
+        "heads_kv",
+        "seqlen_q",
+        "seqlen_k",
+        "head_dim",
+        "head_dim_v",
+        "page_size",
+        "block_table_stride",
+    )
+]
 PARAMETERS += [f"{tensor}_stride_{axis}" for tensor in TENSORS for axis in ("batch", "head", "token")]
 PARAMETERS += [{"i64": f"{tensor}_stride_{axis} / 2"} for tensor in ("q", "k", "v") for axis in ("batch", "head", "token")]
-PARAMETERS += ["lse_stride_batch", "lse_stride_head", "scale", {"i32": "min(window_left, 1 << 30)"},
-               {"i32": "min(window_right, 1 << 30)"}, {"i32": "block_n"}, {"null": 8}]
-LAUNCH = {"kernel": "nothing_50", "grid": ["ceil_div(seqlen_q, block_m)", "heads", "batch"], "block": [1],
-          "shared_bytes": 0, "parameters": PARAMETERS}
-COMMON = {"requires": ["head_dim % 8 == 0", "head_dim_v == head_dim", "seqlen_k >= 1"],
-          "cost": "ceil_div(ceil_div(seqlen_q, block_m) * heads * batch, multiprocessors) * round_up(seqlen_k, block_n)"}
+PARAMETERS += [
+    "lse_stride_batch",
+    "lse_stride_head",
+    "scale",
+    {"i32": "min(window_left, 1 << 30)"},
+    {"i32": "min(window_right, 1 << 30)"},
+    {"i32": "block_n"},
+    {"null": 8},
+]
+LAUNCH = {
+    "kernel": "nothing_50",
+    "grid": ["ceil_div(seqlen_q, block_m)", "heads", "batch"],
+    "block": [1],
+    "shared_bytes": 0,
+    "parameters": PARAMETERS,
+}
+COMMON = {
+    "requires": ["head_dim % 8 == 0", "head_dim_v == head_dim", "seqlen_k >= 1"],
+    "cost": "ceil_div(ceil_div(seqlen_q, block_m) * heads * batch, multiprocessors) * round_up(seqlen_k, block_n)",
+}
 
 
 def configurations():
@@ -45,7 +91,7 @@ def configurations():
 
 def variants(count, digest, blob, repeated):
     """Spread over the types as evenly as may be."""
-    kinds = TYPES[:max(1, min(len(TYPES), count // 10))]
+    kinds = TYPES[: max(1, min(len(TYPES), count // 10))]
     for number, kind in enumerate(kinds):
         here = count // len(kinds) + (number < count % len(kinds))
         for config in itertools.islice(configurations(), here):
@@ -54,8 +100,13 @@ def variants(count, digest, blob, repeated):
             if repeated:
                 yield {"id": name, "type": kind, "config": config, **COMMON, "launches": [{**launch, **LAUNCH}]}
             else:
-                yield {"id": name, "like": "attention", "type": kind, "config": config,
-                       "launches": [{"like": "attention_launch", **launch}]}
+                yield {
+                    "id": name,
+                    "like": "attention",
+                    "type": kind,
+                    "config": config,
+                    "launches": [{"like": "attention_launch", **launch}],
+                }
 
 
 def groups(count, kinds, variant_count):
@@ -64,8 +115,9 @@ def groups(count, kinds, variant_count):
     lengths = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
     for number, kind in enumerate(kinds):
         sizes = itertools.islice(itertools.product(lengths, lengths), count // len(kinds))
-        rows = [{"at": [4, 32, 32, q, k], "times_us": {names[(q + k + number) % here]: round(1 + q * k / 1e5, 2)}}
-                for q, k in sizes]
+        rows = [
+            {"at": [4, 32, 32, q, k], "times_us": {names[(q + k + number) % here]: round(1 + q * k / 1e5, 2)}} for q, k in sizes
+        ]
         yield {"type": kind, "axes": ["batch", "heads", "heads_kv", "seqlen_q", "seqlen_k"], "rows": rows}
 
 
@@ -82,8 +134,7 @@ def write_manifest(root, backend, arch, count, blob, repeated):
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(pathlib.Path(blob).read_bytes()).hexdigest()
     shutil.copy(blob, folder / "nothing.so")
-    head = {"schema": "switchyard.manifest/1", "operator": "attention_forward",
-            "target": {"backend": backend, "arch": arch}}
+    head = {"schema": "switchyard.manifest/1", "operator": "attention_forward", "target": {"backend": backend, "arch": arch}}
     if not repeated:
         head["shared"] = {"attention": COMMON, "attention_launch": LAUNCH}
     write(folder / "manifest.json", head, "variants", variants(count, digest, "nothing.so", repeated))
@@ -98,10 +149,13 @@ def main():
         for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100"):
             write_manifest(root, "hip", arch, count, blob, False)
     device = {"backend": "host", "arch": machine, "name": "as measured"}
-    kinds = TYPES[:max(1, min(len(TYPES), count // 10))]
-    write(root / "tables/attention_forward/device.json",
-          {"schema": "switchyard.table/1", "operator": "attention_forward", "device": device},
-          "groups", groups(rows, kinds, count))
+    kinds = TYPES[: max(1, min(len(TYPES), count // 10))]
+    write(
+        root / "tables/attention_forward/device.json",
+        {"schema": "switchyard.table/1", "operator": "attention_forward", "device": device},
+        "groups",
+        groups(rows, kinds, count),
+    )
 
 
 if __name__ == "__main__":

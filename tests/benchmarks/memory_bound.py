@@ -52,10 +52,18 @@ def main():
             continue
         times = {peer: time for peer, time in best[record["shape"]].items() if time}
         fastest = min(times, key=times.get) if times else None
-        rows.append({"shape": record["shape"], "us": record["us"], "variant": record["variant"],
-                     "reason": record["reason"], "copy_share": record["bytes"] / record["us"] * 1e6 / copy,
-                     "peers": times, "best_peer": fastest,
-                     "speedup": times[fastest] / record["us"] if fastest else None})
+        rows.append(
+            {
+                "shape": record["shape"],
+                "us": record["us"],
+                "variant": record["variant"],
+                "reason": record["reason"],
+                "copy_share": record["bytes"] / record["us"] * 1e6 / copy,
+                "peers": times,
+                "best_peer": fastest,
+                "speedup": times[fastest] / record["us"] if fastest else None,
+            }
+        )
     print(f"copy: {copy / 1e12:.3f} TB/s read and written")
     print(f"{'shape':78} {'us':>9} {'copy':>6} {'best peer':>18} {'speed-up':>8}  variant")
     for row in rows:

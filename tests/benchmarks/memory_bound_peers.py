@@ -18,7 +18,6 @@ import sys
 import torch
 import torch._functorch.config
 import torch.nn.functional as F
-
 from common import GATED, ROTARY, ROWS
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
@@ -142,9 +141,12 @@ def make_inputs(operator, shape, dtype):
         batch, tokens, heads, heads_kv, dim = shape
         # As models hold them: [batch, tokens, heads, dim] seen as [batch, heads, tokens, dim].
         angle = torch.rand(1, tokens, dim, device="cuda") * 6.28
-        return [random(batch, tokens, heads, dim).transpose(1, 2),
-                random(batch, tokens, heads_kv, dim).transpose(1, 2),
-                angle.cos().to(dtype), angle.sin().to(dtype)]
+        return [
+            random(batch, tokens, heads, dim).transpose(1, 2),
+            random(batch, tokens, heads_kv, dim).transpose(1, 2),
+            angle.cos().to(dtype),
+            angle.sin().to(dtype),
+        ]
     rows, columns = shape
     if operator == "rms_norm":
         return [random(rows, columns), random(columns)]
@@ -171,8 +173,16 @@ def main():
     dtype = DTYPES[options.dtype]
     torch._functorch.config.donated_buffer = False  # backwards are replayed from one forward
 
-    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__,
-                      "copy_bytes_per_second": round(copy_bandwidth())}), flush=True)
+    print(
+        json.dumps(
+            {
+                "device": torch.cuda.get_device_name(),
+                "torch": torch.__version__,
+                "copy_bytes_per_second": round(copy_bandwidth()),
+            }
+        ),
+        flush=True,
+    )
     wanted = options.operators.split(",") if options.operators else None
     gated = ["gated_activation/silu", "gated_activation/gelu_tanh"]
     for operator in ["rms_norm", "layer_norm", "softmax", *gated, "rotary"]:
@@ -181,12 +191,16 @@ def main():
             for backward in (False, True):
                 if backward and operator == "rotary":
                     continue
-                name = operator if not backward else operator.replace("activation", "activation_backward") \
-                    if operator in gated else operator + "_backward"
+                name = (
+                    operator
+                    if not backward
+                    else operator.replace("activation", "activation_backward")
+                    if operator in gated
+                    else operator + "_backward"
+                )
                 if wanted and name.split("/")[0] not in wanted:
                     continue
-                elements = math.prod(shape) if operator != "rotary" else \
-                    shape[0] * shape[1] * (shape[2] + shape[3]) * shape[4]
+                elements = math.prod(shape) if operator != "rotary" else shape[0] * shape[1] * (shape[2] + shape[3]) * shape[4]
                 size = passes(operator, backward) * elements * dtype.itemsize
                 for peer in options.peers.split(","):
                     torch._dynamo.reset()

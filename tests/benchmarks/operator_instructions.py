@@ -17,9 +17,21 @@ CALLS = 1600
 IN_PLACE = 285  # `fifty`
 # The least of an operator's lists of launches: as measured with g++ 12, and 2 to 4 % more. No kernel of decode takes all its
 # arguments as they are.
-LEAST = {"attention_backward": 297, "attention_decode": 395, "attention_dropout_mask": 280, "attention_forward": 285,
-         "gated_activation": 155, "gated_activation_backward": 172, "layer_norm": 180, "layer_norm_backward": 187,
-         "rms_norm": 175, "rms_norm_backward": 177, "rotary": 252, "softmax": 134, "softmax_backward": 140}
+LEAST = {
+    "attention_backward": 297,
+    "attention_decode": 395,
+    "attention_dropout_mask": 280,
+    "attention_forward": 285,
+    "gated_activation": 155,
+    "gated_activation_backward": 172,
+    "layer_norm": 180,
+    "layer_norm_backward": 187,
+    "rms_norm": 175,
+    "rms_norm_backward": 177,
+    "rotary": 252,
+    "softmax": 134,
+    "softmax_backward": 140,
+}
 ANY = 500
 CONDITIONS = 950  # `fifty` where files name conditions on arguments
 
@@ -28,8 +40,9 @@ def main():
     program, folder, *operator = sys.argv[1:]
     costs = {}
     with tempfile.TemporaryDirectory() as out:
-        counted = subprocess.run(["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}/counts", program,
-                                  folder, *operator])
+        counted = subprocess.run(
+            ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}/counts", program, folder, *operator]
+        )
         for path in glob.glob(f"{out}/counts.*"):
             with open(path) as dump:
                 text = dump.read()

@@ -5,24 +5,48 @@ import ctypes
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("extents", ctypes.c_int64 * 5), ("strides", ctypes.c_int64 * 5)]
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("extents", ctypes.c_int64 * 5),
+        ("strides", ctypes.c_int64 * 5),
+    ]
 
 
 class Argument(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32), ("reserved", ctypes.c_int32),
-                ("tensor", ctypes.POINTER(Tensor)), ("integer", ctypes.c_int64), ("real", ctypes.c_double),
-                ("pointer", ctypes.c_void_p), ("text", ctypes.c_char_p)]
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("tensor", ctypes.POINTER(Tensor)),
+        ("integer", ctypes.c_int64),
+        ("real", ctypes.c_double),
+        ("pointer", ctypes.c_void_p),
+        ("text", ctypes.c_char_p),
+    ]
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("roots", ctypes.POINTER(ctypes.c_char_p)), ("root_count", ctypes.c_uint64),
-                ("default_roots", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("roots", ctypes.POINTER(ctypes.c_char_p)),
+        ("root_count", ctypes.c_uint64),
+        ("default_roots", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    ]
 
 
 class Description(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint64), ("name", ctypes.c_char_p), ("argument_bytes", ctypes.c_uint64),
-                ("field_count", ctypes.c_uint64), ("axis_count", ctypes.c_uint64)]
+    _fields_ = [
+        ("size", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("argument_bytes", ctypes.c_uint64),
+        ("field_count", ctypes.c_uint64),
+        ("axis_count", ctypes.c_uint64),
+    ]
 
 
 def load(path):
@@ -34,7 +58,12 @@ def load(path):
     library.switchyard_call.argtypes = calls
     library.switchyard_prepare.argtypes = calls
     library.switchyard_explain.argtypes = [*calls, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
-    library.switchyard_operator_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
+    library.switchyard_operator_open.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_void_p),
+    ]
     library.switchyard_operator_close.argtypes = [ctypes.c_void_p]
     library.switchyard_close.argtypes = [ctypes.c_void_p]
     return library

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls libswitchyard from Python's ctypes, as an engine in another language would: attention against f64.
 
-  test_ctypes.py LIBRARY FOLDER      FOLDER has the built kernels
+test_ctypes.py LIBRARY FOLDER      FOLDER has the built kernels
 """
 
 import array
@@ -14,12 +14,25 @@ import unittest
 
 from binding import Description, Options, Tensor, arguments, load
 
-
 F32, I32 = 2, 7
-OPERATORS = {"attention_forward": 22, "attention_decode": 19, "attention_backward": 20, "attention_dropout_mask": 5,
-             "rotary": 15, "softmax": 4, "softmax_backward": 4, "rms_norm": None, "rms_norm_backward": None, "layer_norm": None,
-             "layer_norm_backward": None, "gated_activation": None, "gated_activation_backward": None, "matmul_quantized": 10,
-             "embedding": None, "rotary_cache": None}
+OPERATORS = {
+    "attention_forward": 22,
+    "attention_decode": 19,
+    "attention_backward": 20,
+    "attention_dropout_mask": 5,
+    "rotary": 15,
+    "softmax": 4,
+    "softmax_backward": 4,
+    "rms_norm": None,
+    "rms_norm_backward": None,
+    "layer_norm": None,
+    "layer_norm_backward": None,
+    "gated_activation": None,
+    "gated_activation_backward": None,
+    "matmul_quantized": 10,
+    "embedding": None,
+    "rotary_cache": None,
+}
 # What a call without tensors must have besides.
 BESIDES = {"matmul_quantized": {"w_rows": 0, "w_columns": 0}, "embedding": {"table_rows": 0, "table_columns": 0}}
 
@@ -61,34 +74,52 @@ class Ctypes(unittest.TestCase):
     def test_attention(self):
         op = ctypes.c_void_p()
         library = self.library
-        self.assertEqual(library.switchyard_operator_open(self.catalog, b"attention_forward", b"host", ctypes.byref(op)), 0, self.text())
+        self.assertEqual(
+            library.switchyard_operator_open(self.catalog, b"attention_forward", b"host", ctypes.byref(op)), 0, self.text()
+        )
         heads, heads_kv, tokens, dim = 4, 2, 5, 64
         draw = random.Random(7)
         make = lambda count: array.array("f", [draw.gauss(0, 1) for _ in range(count)])
         q, k, v = make(tokens * heads * dim), make(tokens * heads_kv * dim), make(tokens * heads_kv * dim)
         out = array.array("f", [math.nan] * len(q))
         shape, shape_kv = (1, tokens, heads, dim), (1, tokens, heads_kv, dim)
-        given = arguments(q=tensor(q, *shape), k=tensor(k, *shape_kv), v=tensor(v, *shape_kv), out=tensor(out, *shape),
-                          mask="causal_bottom_right")
+        given = arguments(
+            q=tensor(q, *shape),
+            k=tensor(k, *shape_kv),
+            v=tensor(v, *shape_kv),
+            out=tensor(out, *shape),
+            mask="causal_bottom_right",
+        )
         self.assertEqual(library.switchyard_call(op, None, given, len(given)), 0, self.text())
         for i in range(tokens):
             for h in range(heads):
                 g = h // (heads // heads_kv)
-                scores = [sum(q[(i * heads + h) * dim + d] * k[(j * heads_kv + g) * dim + d] for d in range(dim)) / math.sqrt(dim)
-                          for j in range(i + 1)]
+                scores = [
+                    sum(q[(i * heads + h) * dim + d] * k[(j * heads_kv + g) * dim + d] for d in range(dim)) / math.sqrt(dim)
+                    for j in range(i + 1)
+                ]
                 weights = [math.exp(each - max(scores)) for each in scores]
                 for d in (0, 63):
                     wanted = sum(w * v[(j * heads_kv + g) * dim + d] for j, w in enumerate(weights)) / sum(weights)
                     self.assertAlmostEqual(out[(i * heads + h) * dim + d], wanted, 4)
-        wrong = arguments(q=tensor(q, *shape), k=tensor(k, 1, tokens, heads_kv, 32), v=tensor(v, *shape_kv), out=tensor(out, *shape))
+        wrong = arguments(
+            q=tensor(q, *shape), k=tensor(k, 1, tokens, heads_kv, 32), v=tensor(v, *shape_kv), out=tensor(out, *shape)
+        )
         self.assertEqual(library.switchyard_call(op, None, wrong, len(wrong)), 301)
-        self.assertEqual(self.text(), "[switchyard.301] attention_forward: k [1, 5, 2, 32]: head_dim is 32, but 64 in q [1, 5, 4, 64]")
-        wrong = arguments(q=tensor(q, *shape), k=tensor(k, *shape_kv), v=tensor(v, *shape_kv), out=tensor(out, *shape), mask="causal")
+        self.assertEqual(
+            self.text(), "[switchyard.301] attention_forward: k [1, 5, 2, 32]: head_dim is 32, but 64 in q [1, 5, 4, 64]"
+        )
+        wrong = arguments(
+            q=tensor(q, *shape), k=tensor(k, *shape_kv), v=tensor(v, *shape_kv), out=tensor(out, *shape), mask="causal"
+        )
         self.assertEqual(library.switchyard_call(op, None, wrong, len(wrong)), 301)
-        self.assertEqual(self.text(), "[switchyard.301] attention_forward: mask is 'causal'; known are none, causal_top_left, "
-                                      "causal_bottom_right")
-        wrong = arguments(q=tensor(q, *shape), k=tensor(k, *shape_kv), v=tensor(v, *shape_kv), out=tensor(out, *shape),
-                          window_left=1 << 40)
+        self.assertEqual(
+            self.text(),
+            "[switchyard.301] attention_forward: mask is 'causal'; known are none, causal_top_left, causal_bottom_right",
+        )
+        wrong = arguments(
+            q=tensor(q, *shape), k=tensor(k, *shape_kv), v=tensor(v, *shape_kv), out=tensor(out, *shape), window_left=1 << 40
+        )
         self.assertEqual(library.switchyard_call(op, None, wrong, len(wrong)), 301)
         self.assertIn("window_left is 1099511627776, which does not fit", self.text())
         library.switchyard_operator_close(op)
@@ -113,10 +144,16 @@ class Ctypes(unittest.TestCase):
         weights = bytearray(stride * (wanted + 1))
         for i, row in enumerate(integers):
             for block in range(inner // 32):
-                struct.pack_into("<e32b", weights, i * stride + block * 34, 0.25 * (block + 1), *row[block * 32:][:32])
+                struct.pack_into("<e32b", weights, i * stride + block * 34, 0.25 * (block + 1), *row[block * 32 :][:32])
         value = lambda i, j: integers[i][j] * 0.25 * (j // 32 + 1)
         buffer = (ctypes.c_char * len(weights)).from_buffer(weights)
-        w = {"weights": "q8_0", "w": ctypes.c_void_p(ctypes.addressof(buffer)), "w_rows": wanted, "w_columns": inner, "w_stride_bytes": stride}
+        w = {
+            "weights": "q8_0",
+            "w": ctypes.c_void_p(ctypes.addressof(buffer)),
+            "w_rows": wanted,
+            "w_columns": inner,
+            "w_stride_bytes": stride,
+        }
         out = array.array("f", [math.nan] * (rows * wanted))
         op = self.open(b"matmul_quantized")
         self.assertEqual(self.call(op, x=tensor(x, rows, inner), out=tensor(out, rows, wanted), **w), 0, self.text())
@@ -133,8 +170,13 @@ class Ctypes(unittest.TestCase):
         ids = array.array("i", [5, 0])
         ids_view = Tensor(ctypes.sizeof(Tensor), ids.buffer_info()[0], I32, 1, (ctypes.c_int64 * 5)(2), (ctypes.c_int64 * 5)(1))
         found = array.array("f", [math.nan] * (2 * inner))
-        table = {"weights": "q8_0", "table": ctypes.c_void_p(ctypes.addressof(buffer)), "table_rows": wanted + 1, "table_columns": inner,
-                 "table_stride_bytes": stride}
+        table = {
+            "weights": "q8_0",
+            "table": ctypes.c_void_p(ctypes.addressof(buffer)),
+            "table_rows": wanted + 1,
+            "table_columns": inner,
+            "table_stride_bytes": stride,
+        }
         self.assertEqual(self.call(self.open(b"embedding"), ids=ids_view, out=tensor(found, 2, inner), **table), 0, self.text())
         self.assertEqual(list(found), [value(i, j) for i in ids for j in range(inner)])
 
@@ -142,7 +184,9 @@ class Ctypes(unittest.TestCase):
         """Each adapter reads its operator's tensors: without any, the first one is what is missing."""
         for name in OPERATORS:
             op = ctypes.c_void_p()
-            self.assertEqual(self.library.switchyard_operator_open(self.catalog, name.encode(), b"host", ctypes.byref(op)), 0, self.text())
+            self.assertEqual(
+                self.library.switchyard_operator_open(self.catalog, name.encode(), b"host", ctypes.byref(op)), 0, self.text()
+            )
             given = arguments(**BESIDES.get(name, {}))
             self.assertEqual(self.library.switchyard_call(op, None, given, len(given)), 301, name)
             self.assertIn("has 0 dimensions instead of", self.text())

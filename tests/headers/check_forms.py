@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Links files of the header-only and the compiled form: files of one form link, and files of both do not.
 
-  check_forms.py COMPILER INCLUDE_FOLDER
+check_forms.py COMPILER INCLUDE_FOLDER
 """
 
 import pathlib
@@ -23,12 +23,27 @@ def main():
         for form, options in FORMS.items():
             for unit, text in (("main", MAIN), ("other", OTHER)):
                 (folder / f"{unit}.cpp").write_text(text, encoding="utf-8")
-                subprocess.run([compiler, "-std=c++20", f"-I{include}", *options, "-c", folder / f"{unit}.cpp",
-                                "-o", folder / f"{unit}_{form}.o"], check=True)
+                subprocess.run(
+                    [
+                        compiler,
+                        "-std=c++20",
+                        f"-I{include}",
+                        *options,
+                        "-c",
+                        folder / f"{unit}.cpp",
+                        "-o",
+                        folder / f"{unit}_{form}.o",
+                    ],
+                    check=True,
+                )
         for first in FORMS:
             for second in FORMS:
-                result = subprocess.run([compiler, folder / f"main_{first}.o", folder / f"other_{second}.o", "-o",
-                                         folder / "program"], check=False, text=True, stderr=subprocess.PIPE)
+                result = subprocess.run(
+                    [compiler, folder / f"main_{first}.o", folder / f"other_{second}.o", "-o", folder / "program"],
+                    check=False,
+                    text=True,
+                    stderr=subprocess.PIPE,
+                )
                 links = result.returncode == 0
                 if links != (first == second) or (not links and NAME not in result.stderr):
                     wrong += 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compiles what must not compile, and looks for the line that says why; beside each stands a twin that compiles.
 
-  check_refusals.py COMPILER INCLUDE_FOLDER
+check_refusals.py COMPILER INCLUDE_FOLDER
 """
 
 import subprocess
@@ -39,13 +39,20 @@ def door(name):
 
 CASES = [(axis("float", form), axis("long", form), FLOAT, "c++20") for form in (MEMBER, TYPE, DERIVED)]
 CASES += [(TENSOR.replace("VALUE", "long double"), TENSOR.replace("VALUE", "float"), "a span's elements are float", "c++20")]
-CASES += [(door(name), f"#include <switchyard/{name}.hpp>\nint main() {{}}\n", NEEDS, "c++17")
-          for name in ("dispatcher", "operator", "tensor", "tensor_call", "device")]
+CASES += [
+    (door(name), f"#include <switchyard/{name}.hpp>\nint main() {{}}\n", NEEDS, "c++17")
+    for name in ("dispatcher", "operator", "tensor", "tensor_call", "device")
+]
 
 
 def compile_text(compiler, include, text, standard):
-    return subprocess.run([compiler, f"-std={standard}", "-fsyntax-only", "-x", "c++", f"-I{include}", "-"], input=text, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.run(
+        [compiler, f"-std={standard}", "-fsyntax-only", "-x", "c++", f"-I{include}", "-"],
+        input=text,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def main():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Holds what including a header costs: preprocessed lines, headers of others read, and no nlohmann_json.
 
-  compile_cost.py COMPILER INCLUDE_FOLDER HEADER MAX_LINES MAX_HEADERS
+compile_cost.py COMPILER INCLUDE_FOLDER HEADER MAX_LINES MAX_HEADERS
 """
 
 import subprocess
@@ -9,8 +9,13 @@ import sys
 
 
 def preprocess(compiler, include, header, *options):
-    return subprocess.run([compiler, "-std=c++20", "-x", "c++", f"-I{include}", *options, "-"], check=True, text=True,
-                          input=f"#include <switchyard/{header}>\n", stdout=subprocess.PIPE).stdout
+    return subprocess.run(
+        [compiler, "-std=c++20", "-x", "c++", f"-I{include}", *options, "-"],
+        check=True,
+        text=True,
+        input=f"#include <switchyard/{header}>\n",
+        stdout=subprocess.PIPE,
+    ).stdout
 
 
 def main():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Kernels are built again when, and only when, something they are made of has changed.
 
-  test_incremental.py PROJECT CMAKE COMPILER GENERATOR
+test_incremental.py PROJECT CMAKE COMPILER GENERATOR
 """
 
 import json
@@ -35,8 +35,17 @@ class Incremental(unittest.TestCase):
         text = self.read("scaled_sum.cpp").replace("#include <cstdint>", '#include <cstdint>\n\n#include "extra.hpp"')
         self.write("scaled_sum.cpp", text)
         self.write("CMakeLists.txt", LISTS.format(project=PROJECT))
-        self.run_cmake("-S", self.source, "-B", os.path.join(self.root, "build"), "-G", GENERATOR,
-                       f"-DCMAKE_CXX_COMPILER={COMPILER}", "-DSWITCHYARD_NVCC=", "-DSWITCHYARD_HIP_CXX=")
+        self.run_cmake(
+            "-S",
+            self.source,
+            "-B",
+            os.path.join(self.root, "build"),
+            "-G",
+            GENERATOR,
+            f"-DCMAKE_CXX_COMPILER={COMPILER}",
+            "-DSWITCHYARD_NVCC=",
+            "-DSWITCHYARD_HIP_CXX=",
+        )
         self.build()
 
     def read(self, name):
@@ -54,8 +63,11 @@ class Incremental(unittest.TestCase):
     def build(self):
         self.run_cmake("--build", os.path.join(self.root, "build"))
         data = os.path.join(self.root, "build", "data")
-        return {os.path.relpath(os.path.join(folder, name), data): os.stat(os.path.join(folder, name)).st_mtime_ns
-                for folder, _, names in os.walk(data) for name in names}
+        return {
+            os.path.relpath(os.path.join(folder, name), data): os.stat(os.path.join(folder, name)).st_mtime_ns
+            for folder, _, names in os.walk(data)
+            for name in names
+        }
 
     def changed(self, before, after):
         return sorted(os.path.basename(name) for name in after if before.get(name) != after[name])
@@ -68,8 +80,11 @@ class Incremental(unittest.TestCase):
 
         self.write("extra.hpp", "inline constexpr int extra = 2;\n")
         after = self.build()
-        self.assertEqual(self.changed(before, after), sorted([*(os.path.basename(blob) for blob in blobs), "manifest.json"]),
-                         "a header of the kernels")
+        self.assertEqual(
+            self.changed(before, after),
+            sorted([*(os.path.basename(blob) for blob in blobs), "manifest.json"]),
+            "a header of the kernels",
+        )
 
         self.write("tables/scaled_sum/cpu.json", "{ }")
         before, after = after, self.build()

@@ -14,16 +14,21 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, TOOLS)
 
-from kernel_tools import KernelBuildError, msgpack  # noqa: E402
-from kernel_tools.blob import read_blob  # noqa: E402
-from kernel_tools.expression import evaluate  # noqa: E402
-from kernel_tools.manifest import expand_shared, hash_file, share_launches, verify  # noqa: E402
-from kernel_tools.space import expand  # noqa: E402
+from kernel_tools import KernelBuildError, msgpack
+from kernel_tools.blob import read_blob
+from kernel_tools.expression import evaluate
+from kernel_tools.manifest import expand_shared, hash_file, share_launches, verify
+from kernel_tools.space import expand
 
 
 def tool(*arguments, **environment):
-    return subprocess.run([sys.executable, os.path.join(TOOLS, "switchyard_kernels.py"), *arguments],
-                          capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, os.path.join(TOOLS, "switchyard_kernels.py"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
 
 
 def blob_rule(**changes):
@@ -42,8 +47,14 @@ class Folder(unittest.TestCase):
 
     def write(self, name="space.json", **changes):
         path = os.path.join(self.folder, name)
-        space = {"schema": "switchyard.space/1", "operator": "op", "targets": ["host-any"],
-                 "blobs": {"b": blob_rule()}, "variants": [variant_rule()], **changes}
+        space = {
+            "schema": "switchyard.space/1",
+            "operator": "op",
+            "targets": ["host-any"],
+            "blobs": {"b": blob_rule()},
+            "variants": [variant_rule()],
+            **changes,
+        }
         with open(path, "w", encoding="utf-8") as file:
             json.dump(space, file)
         return path
@@ -65,20 +76,51 @@ class Expressions(unittest.TestCase):
     def test_values(self):
         names = {"a": 7, "b": -2, "s": "bf16", "flag": True}
         for text, value in {
-            "a + b * 3": 1, "a / b": -3, "a % b": 1, "b / 4": 0, "-a % 4": -3, "1 << 4 >> 1": 8, "a > 3 && b < 0": 1,
-            "!a || b == -2": 1, "a ? b : 1 / 0": -2, "a == 8 ? 1 : a == 7 ? 2 : 3": 2, "min(a, b, 3)": -2,
-            "max(1, 2)": 2, "ceil_div(7, 2)": 4, "round_up(9, 8)": 16, "next_pow2(17)": 32, "next_pow2(0)": 1,
-            "s == bf16": 1, "s != 'f16'": 1, "bytes[s] * 2": 4, "flag": 1, "true + false": 1, "0x10": 16,
-            "2 + 3 << 1": 10, "1 < 2 == 1": 1, "0 && 1 / 0": 0, "1 || 1 / 0": 1,
+            "a + b * 3": 1,
+            "a / b": -3,
+            "a % b": 1,
+            "b / 4": 0,
+            "-a % 4": -3,
+            "1 << 4 >> 1": 8,
+            "a > 3 && b < 0": 1,
+            "!a || b == -2": 1,
+            "a ? b : 1 / 0": -2,
+            "a == 8 ? 1 : a == 7 ? 2 : 3": 2,
+            "min(a, b, 3)": -2,
+            "max(1, 2)": 2,
+            "ceil_div(7, 2)": 4,
+            "round_up(9, 8)": 16,
+            "next_pow2(17)": 32,
+            "next_pow2(0)": 1,
+            "s == bf16": 1,
+            "s != 'f16'": 1,
+            "bytes[s] * 2": 4,
+            "flag": 1,
+            "true + false": 1,
+            "0x10": 16,
+            "2 + 3 << 1": 10,
+            "1 < 2 == 1": 1,
+            "0 && 1 / 0": 0,
+            "1 || 1 / 0": 1,
         }.items():
             self.assertEqual(evaluate(text, names, {"bytes": {"bf16": 2}}, {"bf16"}), value, text)
 
     def test_errors(self):
         for text, message in {
-            "1 / 0": "division by zero", "9223372036854775807 + 1": "64-bit overflow", "1 << 64": "shift by 64",
-            "missing": "in quotes, as 'missing'", "a == bf16": "different kinds", "s + 1": "not an integer", "1 +": "found the end",
-            "(1": "expected ')'", "1 $": "unexpected '$'", "f(1)": "no function 'f'", "ceil_div(1)": "takes 2",
-            "m[a]": "no map 'm'", "bytes[a]": "no key '7'", "1 2": "expected an operator",
+            "1 / 0": "division by zero",
+            "9223372036854775807 + 1": "64-bit overflow",
+            "1 << 64": "shift by 64",
+            "missing": "in quotes, as 'missing'",
+            "a == bf16": "different kinds",
+            "s + 1": "not an integer",
+            "1 +": "found the end",
+            "(1": "expected ')'",
+            "1 $": "unexpected '$'",
+            "f(1)": "no function 'f'",
+            "ceil_div(1)": "takes 2",
+            "m[a]": "no map 'm'",
+            "bytes[a]": "no key '7'",
+            "1 2": "expected an operator",
         }.items():
             with self.assertRaises(KernelBuildError, msg=text) as caught:
                 evaluate(text, {"a": 7, "s": "f16"}, {"bytes": {"bf16": 2}}, {"bf16"})
@@ -87,25 +129,53 @@ class Expressions(unittest.TestCase):
 
 class Spaces(Folder):
     def test_order_is_stable_across_rules_and_files(self):
-        first = self.write("first.json", variants=[
-            variant_rule(type={"dtype": ["f32", "f16"]}, config={"tile": [1, 2], "split": [1, 4]},
-                         id="a_t{tile}_s{split}", where=["tile * split < 8"]),
-            variant_rule(id="early_{tile}", order="tile == 2 ? -1 : 5")])
+        first = self.write(
+            "first.json",
+            variants=[
+                variant_rule(
+                    type={"dtype": ["f32", "f16"]},
+                    config={"tile": [1, 2], "split": [1, 4]},
+                    id="a_t{tile}_s{split}",
+                    where=["tile * split < 8"],
+                ),
+                variant_rule(id="early_{tile}", order="tile == 2 ? -1 : 5"),
+            ],
+        )
         second = self.write("second.json", variants=[variant_rule(id="second_{tile}")])
-        self.assertEqual(self.ids(first, second), [
-            "early_2", "a_t1_s1", "a_t1_s4", "a_t2_s1", "a_t1_s1", "a_t1_s4", "a_t2_s1", "second_1", "second_2", "early_1"])
+        self.assertEqual(
+            self.ids(first, second),
+            ["early_2", "a_t1_s1", "a_t1_s4", "a_t2_s1", "a_t1_s1", "a_t1_s4", "a_t2_s1", "second_1", "second_2", "early_1"],
+        )
 
     def test_templates_conditions_and_fragments(self):
-        (one, two) = self.variants(self.write(
-            maps={"ctype": {"f16": "half"}}, define={"all": ["x", "y"], "cost": "ceil_div(n, {lanes} * tile)"},
-            variants=[variant_rule(
-                type={"dtype": "f16", "causal": True}, build={"isa": "avx2"}, let={"lanes": "32 / tile", "type": "ctype[dtype]"},
-                id="{isa}_{type}_{tile}_{causal}_{= causal}", requires=["n % {lanes} == 0", {"if": "tile == 2", "then": ["big"]}],
-                workspace={"if": "tile == 2", "then": {"partial": "4 * n"}},
-                cost={"if": "tile == 2", "then": {"use": "cost"}},
-                launches=[{"if": "tile == 2", "then": [{"fill": "partial", "byte": 0}]},
-                          {"blob": "b", "kernel": "{ctype[dtype]}_{tile}", "grid": ["n", 1, 1], "block": ["{lanes}", 1, 1],
-                           "shared_bytes": "{= lanes * 4}", "parameters": [{"use": "all"}, {"i32": "{tile}"}]}])]))
+        (one, two) = self.variants(
+            self.write(
+                maps={"ctype": {"f16": "half"}},
+                define={"all": ["x", "y"], "cost": "ceil_div(n, {lanes} * tile)"},
+                variants=[
+                    variant_rule(
+                        type={"dtype": "f16", "causal": True},
+                        build={"isa": "avx2"},
+                        let={"lanes": "32 / tile", "type": "ctype[dtype]"},
+                        id="{isa}_{type}_{tile}_{causal}_{= causal}",
+                        requires=["n % {lanes} == 0", {"if": "tile == 2", "then": ["big"]}],
+                        workspace={"if": "tile == 2", "then": {"partial": "4 * n"}},
+                        cost={"if": "tile == 2", "then": {"use": "cost"}},
+                        launches=[
+                            {"if": "tile == 2", "then": [{"fill": "partial", "byte": 0}]},
+                            {
+                                "blob": "b",
+                                "kernel": "{ctype[dtype]}_{tile}",
+                                "grid": ["n", 1, 1],
+                                "block": ["{lanes}", 1, 1],
+                                "shared_bytes": "{= lanes * 4}",
+                                "parameters": [{"use": "all"}, {"i32": "{tile}"}],
+                            },
+                        ],
+                    )
+                ],
+            )
+        )
         self.assertEqual(one["id"], "avx2_half_1_true_1")
         self.assertEqual(one["requires"], ["n % 32 == 0"])
         self.assertEqual(two["requires"], ["n % 16 == 0", "big"])
@@ -133,7 +203,8 @@ class Spaces(Folder):
             targets=["cuda-sm_80", {"name": "cuda-sm_90a", "smem": 3}, "hip-gfx1100", "hip-gfx942"],
             blobs={"b": {"toolchain": "triton", "name": "b{tile}", "source": "a.py", "function": "f", "signature": {}}},
             variants=[variant_rule(id="t{tile}_{warp_size}_{compute_capability}")],
-            sets={"ci": {"targets": ["cuda-sm_90a", "hip-gfx942"], "where": ["tile == 1"]}})
+            sets={"ci": {"targets": ["cuda-sm_90a", "hip-gfx942"], "where": ["tile == 1"]}},
+        )
         self.assertEqual(self.ids(path, chosen_set="ci"), ["t1_32_90", "t1_64_0"])
         self.assertEqual(self.ids(path, targets=["hip-gfx1100"]), ["t1_32_0", "t2_32_0"])
         plans, messages = expand([path], toolchains=["host"])
@@ -145,8 +216,17 @@ class Spaces(Folder):
         self.assertEqual([plan["target"] for plan in expand([path], host_arch="aarch64")[0]], ["host-aarch64"])
 
     def test_set_conditions_over_unbound_names_hold(self):
-        path = self.write(variants=[variant_rule(), variant_rule(config={"other": 1}, id="other", launches=[
-            {"blob": "b", "kernel": "k", "grid": [1, 1, 1], "parameters": []}])], sets={"ci": {"where": ["tile == 2"]}})
+        path = self.write(
+            variants=[
+                variant_rule(),
+                variant_rule(
+                    config={"other": 1},
+                    id="other",
+                    launches=[{"blob": "b", "kernel": "k", "grid": [1, 1, 1], "parameters": []}],
+                ),
+            ],
+            sets={"ci": {"where": ["tile == 2"]}},
+        )
         self.assertEqual(self.ids(path, chosen_set="ci"), ["t2", "other"])
 
     def test_instances_follow_what_is_kept(self):
@@ -156,7 +236,7 @@ class Spaces(Folder):
 
     def test_errors(self):
         launch = variant_rule()["launches"][0]
-        self.fails("expected \"schema\"", schema="switchyard.space/2")
+        self.fails('expected "schema"', schema="switchyard.space/2")
         self.fails("unknown setz", setz={})
         self.fails("unknown launchs", variants=[variant_rule(launchs=[])])
         self.fails("toolchain 'rustc'", blobs={"b": blob_rule(toolchain="rustc")})
@@ -170,15 +250,41 @@ class Spaces(Folder):
         self.fails("names blob 'c'", variants=[variant_rule(launches=[{**launch, "blob": "c"}])])
         self.fails("use 'none'", variants=[variant_rule(requires=[{"use": "none"}])])
         self.fails("flags differs", blobs={"b": blob_rule(flags=["-DT={tile}"])})
-        self.fails("instantiated in two ways", blobs={"b": blob_rule(instantiate="M({tile})")},
-                   variants=[variant_rule(launches=[{**launch, "kernel": "k"}])])
+        self.fails(
+            "instantiated in two ways",
+            blobs={"b": blob_rule(instantiate="M({tile})")},
+            variants=[variant_rule(launches=[{**launch, "kernel": "k"}])],
+        )
         self.fails("unknown keys ['than']", variants=[variant_rule(requires=[{"if": "1", "than": []}])])
 
 
 class Readers(Folder):
     def test_msgpack(self):
-        data = bytes([0x84, 0xA1, 0x61, 0x01, 0xA1, 0x62, 0x93, 0xC3, 0xC0, 0xFF, 0xA1, 0x63, 0xCD, 0x01, 0x00,
-                      0xA1, 0x64, 0xD9, 0x02, 0x78, 0x79])
+        data = bytes(
+            [
+                0x84,
+                0xA1,
+                0x61,
+                0x01,
+                0xA1,
+                0x62,
+                0x93,
+                0xC3,
+                0xC0,
+                0xFF,
+                0xA1,
+                0x63,
+                0xCD,
+                0x01,
+                0x00,
+                0xA1,
+                0x64,
+                0xD9,
+                0x02,
+                0x78,
+                0x79,
+            ]
+        )
         self.assertEqual(msgpack.decode(data), {"a": 1, "b": [True, None, -1], "c": 256, "d": "xy"})
         for cut in range(len(data)):
             with self.assertRaises(KernelBuildError):
@@ -213,8 +319,11 @@ class Builds(Folder):
             cls.outputs.append(os.path.join(output, "kernels"))
 
     def files(self, root):
-        return {os.path.relpath(os.path.join(folder, name), root): os.path.join(folder, name)
-                for folder, _, names in os.walk(root) for name in names}
+        return {
+            os.path.relpath(os.path.join(folder, name), root): os.path.join(folder, name)
+            for folder, _, names in os.walk(root)
+            for name in names
+        }
 
     def manifests(self):
         return [path for path in self.files(self.outputs[0]).values() if path.endswith("manifest.json")]
@@ -263,15 +372,26 @@ for _ in range(4):
 
     def test_launches_share_what_they_have_in_common(self):
         def launch(blob, **others):
-            return {"blob": blob, "sha256": "0" * 64, "kernel": "k", "grid": ["n"], "block": [1], "parameters": ["x", "y"],
-                    **others}
+            return {
+                "blob": blob,
+                "sha256": "0" * 64,
+                "kernel": "k",
+                "grid": ["n"],
+                "block": [1],
+                "parameters": ["x", "y"],
+                **others,
+            }
 
-        variants = [{"id": "a", "launches": [launch("a"), {"fill": "w"}]},
-                    {"id": "b", "launches": [launch("b", block=[2]), launch("c", cooperative=True)]}]
+        variants = [
+            {"id": "a", "launches": [launch("a"), {"fill": "w"}]},
+            {"id": "b", "launches": [launch("b", block=[2]), launch("c", cooperative=True)]},
+        ]
         before = json.loads(json.dumps(variants))
         shared = share_launches(variants)
         self.assertEqual(shared, {"k": {"grid": ["n"], "parameters": ["x", "y"]}})
-        self.assertEqual(variants[0]["launches"][0], {"like": "k", "blob": "a", "sha256": "0" * 64, "kernel": "k", "block": [1]})
+        self.assertEqual(
+            variants[0]["launches"][0], {"like": "k", "blob": "a", "sha256": "0" * 64, "kernel": "k", "block": [1]}
+        )
         self.assertEqual(variants[1]["launches"][1], launch("c", cooperative=True))  # one alone stays as it is
         self.assertEqual(expand_shared({"shared": shared, "variants": variants}), {"variants": before})
 
@@ -333,21 +453,33 @@ for _ in range(4):
             json.dump(space, file)
         run = tool("build", path, "--out", os.path.join(self.folder, "out"))
         self.assertEqual(run.returncode, 1)
-        self.assertIn("has no kernel 'scaled_sum_f32_t4096'; it has none. Declare it "
-                      '`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel scaled_sum_f32_t4096',
-                      run.stderr)
+        self.assertIn(
+            "has no kernel 'scaled_sum_f32_t4096'; it has none. Declare it "
+            '`extern "C" __attribute__((visibility("default"))) const switchyard::host::kernel scaled_sum_f32_t4096',
+            run.stderr,
+        )
 
     def test_expands_as_if_toolchains_were_there(self):
         spaces = [os.path.join(HERE, f"scaled_sum.{kind}.json") for kind in ("host", "cuda", "hip", "triton")]
-        run = tool("expand", *spaces, "--all-toolchains", PATH=self.folder, CXX="", CUDACXX="", HIPCXX="", SWITCHYARD_TRITON_PYTHON="absent")
+        run = tool(
+            "expand",
+            *spaces,
+            "--all-toolchains",
+            PATH=self.folder,
+            CXX="",
+            CUDACXX="",
+            HIPCXX="",
+            SWITCHYARD_TRITON_PYTHON="absent",
+        )
         if os.path.exists("/usr/local/cuda/bin/nvcc"):  # found there without PATH
             self.assertNotIn("nvcc was not found", run.stderr)
         else:
             self.assertIn("nvcc was not found: `build` leaves its variants out; install the CUDA toolkit (nvcc)", run.stderr)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("hip was not found: `build` leaves its variants out; install clang-19 and lld-19", run.stderr)
-        self.assertEqual({blob["toolchain"] for plan in json.loads(run.stdout) for blob in plan["blobs"]},
-                         {"host", "nvcc", "hip", "triton"})
+        self.assertEqual(
+            {blob["toolchain"] for plan in json.loads(run.stdout) for blob in plan["blobs"]}, {"host", "nvcc", "hip", "triton"}
+        )
 
     def test_nothing_to_build_is_an_error(self):
         out = os.path.join(self.folder, "out")
@@ -364,10 +496,22 @@ for _ in range(4):
         with open(toolchains, "w", encoding="utf-8") as file:
             json.dump({name: "/absent/compiler" for name in ("host", "nvcc", "hip", "triton")}, file)
         for kind, toolchain, setting in (("cuda", "nvcc", "SWITCHYARD_NVCC"), ("hip", "hip", "SWITCHYARD_HIP_CXX")):
-            run = tool("configure", os.path.join(HERE, f"scaled_sum.{kind}.json"), "--toolchains", toolchains, "--work", self.folder,
-                       "--out", self.folder, "--script", os.path.join(self.folder, "script.cmake"))
+            run = tool(
+                "configure",
+                os.path.join(HERE, f"scaled_sum.{kind}.json"),
+                "--toolchains",
+                toolchains,
+                "--work",
+                self.folder,
+                "--out",
+                self.folder,
+                "--script",
+                os.path.join(self.folder, "script.cmake"),
+            )
             self.assertEqual(run.returncode, 1)
-            self.assertIn(f"the {toolchain} compiler /absent/compiler cannot be run (No such file or directory); install ", run.stderr)
+            self.assertIn(
+                f"the {toolchain} compiler /absent/compiler cannot be run (No such file or directory); install ", run.stderr
+            )
             self.assertIn(f"or correct {setting}", run.stderr)
         job = os.path.join(self.folder, "job.json")
         plans, _ = expand([os.path.join(HERE, "scaled_sum.host.json")])
@@ -379,9 +523,19 @@ for _ in range(4):
 
     def test_headers_must_be_there(self):
         shutil.copytree(TOOLS, os.path.join(self.folder, "share", "cmake"))
-        run = subprocess.run([sys.executable, os.path.join(self.folder, "share/cmake/switchyard_kernels.py"), "build",
-                              os.path.join(HERE, "scaled_sum.host.json"), "--out", os.path.join(self.folder, "out")],
-                             capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [
+                sys.executable,
+                os.path.join(self.folder, "share/cmake/switchyard_kernels.py"),
+                "build",
+                os.path.join(HERE, "scaled_sum.host.json"),
+                "--out",
+                os.path.join(self.folder, "out"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(run.returncode, 1)
         self.assertIn(f"no headers of Switchyard in {self.folder}/share/include", run.stderr)
 

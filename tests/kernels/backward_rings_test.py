@@ -34,8 +34,10 @@ class Block:
         self.tiles, self.key_stages, self.stages = tiles, key_stages, stages
         self.values_held = held  # in registers: their stage is left after the first step
         self.single = single  # the first warpgroup alone makes dq
-        self.full = {name: [Barrier(1) for _ in range(count)] for name, count in
-                     (("tile", 2), ("k", key_stages), ("v", 1), ("q", stages), ("do", stages))}
+        self.full = {
+            name: [Barrier(1) for _ in range(count)]
+            for name, count in (("tile", 2), ("k", key_stages), ("v", 1), ("q", stages), ("do", stages))
+        }
         self.empty = {name: [Barrier(self.readers(name)) for _ in barriers] for name, barriers in self.full.items()}
         self.full["slopes"] = [Barrier(self.slope_writers), Barrier(self.slope_writers)]
         self.empty["slopes"] = [Barrier(1 if single else 2) for _ in range(2)]
@@ -279,8 +281,17 @@ def run(seed):
         clears = tuple(step for step in range(steps) if draw.random() < 0.2)
         tiles.append((steps, clears, 0 not in clears and draw.random() < 0.5))
     # Head dims 128; 64; 96, with a soft cap and without; 192 and 256.
-    kind, *sizes = draw.choice(((Block, 2, 2), (Block, 2, 2, True), (Block, 2, 2, False, True), (Block, 2, 2, True, True),
-                                (WideBlock, 1, 2), (WideBlock, 1, 3), (WideBlock, 1, 2, True)))
+    kind, *sizes = draw.choice(
+        (
+            (Block, 2, 2),
+            (Block, 2, 2, True),
+            (Block, 2, 2, False, True),
+            (Block, 2, 2, True, True),
+            (WideBlock, 1, 2),
+            (WideBlock, 1, 3),
+            (WideBlock, 1, 2, True),
+        )
+    )
     block = kind(tiles, *sizes)
     run_actors(block.actors(), draw, f"seed {seed}, {kind.__name__}, tiles {tiles}, stages {block.key_stages} {block.stages}")
 

@@ -36,8 +36,9 @@ class Block:
     def __init__(self, tiles, stages, turns, chained):
         self.tiles, self.stages, self.chained = tiles, stages, chained
         self.turns = Turns() if turns else None
-        self.full = {name: [Barrier(1) for _ in range(count)]
-                     for name, count in (("q", QUERY_STAGES), ("k", stages), ("v", stages))}
+        self.full = {
+            name: [Barrier(1) for _ in range(count)] for name, count in (("q", QUERY_STAGES), ("k", stages), ("v", stages))
+        }
         self.empty = {name: [Barrier(2) for _ in barriers] for name, barriers in self.full.items()}
         self.held = {}
         self.places = [None] * TILE_SLOTS
@@ -184,8 +185,9 @@ def run(seed):
         count = draw.choice((1, 1, 2, 3, draw.randint(1, 9)))
         unseen = [(0, 0), (0, 0)]
         if not turns and count > 2 and draw.random() < 0.7:  # under a mask; who takes turns leaves none out
-            unseen = draw.choice(([(0, draw.randint(0, 1)), (draw.randint(0, 1), 0)],
-                                  [(draw.randint(0, 1), 0), (0, draw.randint(0, 1))]))
+            unseen = draw.choice(
+                ([(0, draw.randint(0, 1)), (draw.randint(0, 1), 0)], [(draw.randint(0, 1), 0), (0, draw.randint(0, 1))])
+            )
         tiles.append((count, unseen))
     block = Block(tiles, stages, turns, chained)
     run_actors(block.actors(), draw, f"seed {seed}, tiles {tiles}, stages {stages}, turns {turns}, chained {chained}")

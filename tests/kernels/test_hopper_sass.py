@@ -49,7 +49,7 @@ def look_at(text):
     counts, chains, length, moves, since = collections.Counter(), [], 0, 0, 0
     names = INSTRUCTION.findall(text)
     products = [n for n, name in enumerate(names) if name.startswith("HGMMA")]
-    local = sum(name.split(".")[0] in LOCAL for name in names[products[0]:products[-1]]) if products else 0
+    local = sum(name.split(".")[0] in LOCAL for name in names[products[0] : products[-1]]) if products else 0
     for name in names:
         counts[name.split(".")[0]] += 1
         if name.startswith("HGMMA"):
@@ -66,8 +66,11 @@ def look_at(text):
 
 def main():
     root, python = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
-    paths = sorted(path for stem in ("attention_hopper", "attention_backward_hopper")
-                   for path in glob.glob(os.path.join(root, "**", f"{stem}_*.cubin"), recursive=True))
+    paths = sorted(
+        path
+        for stem in ("attention_hopper", "attention_backward_hopper")
+        for path in glob.glob(os.path.join(root, "**", f"{stem}_*.cubin"), recursive=True)
+    )
     if not paths:
         skip(f"no Hopper kernel under {root}: they need nvcc")
     nvdisasm = find_nvdisasm(python)
@@ -96,16 +99,25 @@ def main():
         local = inside if backward or "_narrow_" in name else sum(counts[each] for each in LOCAL)
         # At head dim 96 the two warpgroups have code of their own, so that what a tile of keys costs once lies between products.
         # A soft cap needs registers too: two words at head dim 64.
-        spills_allowed = (8 if head_dim > 64 else 2) if backward and "capped" in name else 1 if backward and head_dim == 96 else 0
+        spills_allowed = (
+            (8 if head_dim > 64 else 2) if backward and "capped" in name else 1 if backward and head_dim == 96 else 0
+        )
         others = sum(counts[each] for each in OTHER_PRODUCTS)
-        wrong = [rule for rule, holds in (
-            (f"at least {chain} products started at once were expected", max(chains) < chain),
-            ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
-            (f"{moves} operands of products come from vector registers", buffered and 4 * moves > counts["HGMMA"]),
-            ("registers are spilled to local memory", local > spills_allowed),
-            (f"{others} tensor instructions are not of warpgroups", others > 0)) if holds]
-        print(f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
-              f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}")
+        wrong = [
+            rule
+            for rule, holds in (
+                (f"at least {chain} products started at once were expected", max(chains) < chain),
+                ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
+                (f"{moves} operands of products come from vector registers", buffered and 4 * moves > counts["HGMMA"]),
+                ("registers are spilled to local memory", local > spills_allowed),
+                (f"{others} tensor instructions are not of warpgroups", others > 0),
+            )
+            if holds
+        ]
+        print(
+            f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
+            f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}"
+        )
         for rule in wrong:
             print(f"  FAILED: {rule}")
         failures += len(wrong)

@@ -19,8 +19,15 @@ SHAPES = {
     "tiny": (512, 1024, 2, 4, 2, 128, 512),
 }
 # Number in the file, weights of a block, bytes of a block.
-FORMATS = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2), "q8_0": (8, 32, 34), "q4_0": (2, 32, 18),
-           "q4_k": (12, 256, 144), "q6_k": (14, 256, 210)}
+FORMATS = {
+    "f32": (0, 1, 4),
+    "f16": (1, 1, 2),
+    "bf16": (30, 1, 2),
+    "q8_0": (8, 32, 34),
+    "q4_0": (2, 32, 18),
+    "q4_k": (12, 256, 144),
+    "q6_k": (14, 256, 210),
+}
 ALIGNMENT = 32
 
 
@@ -44,7 +51,7 @@ def random_blocks(generator, name, deviation):
     def put(offset, value):
         """The same f16 in every block: random quants alone make the weights differ."""
         for i, byte in enumerate(half(value)):
-            data[offset + i::size] = bytes([byte]) * count
+            data[offset + i :: size] = bytes([byte]) * count
 
     if name == "q8_0":
         put(0, deviation / 74)  # the deviation of a random byte
@@ -104,19 +111,21 @@ class Writer:
                 block = data_of(source)
                 for _ in range(size // len(block)):
                     write_all(file, block)
-                write_all(file, block[:size % len(block)] + bytes(-size % ALIGNMENT))
+                write_all(file, block[: size % len(block)] + bytes(-size % ALIGNMENT))
 
 
 def write_all(file, data):
     view = memoryview(data)
     while view:
-        view = view[file.write(view):]
+        view = view[file.write(view) :]
 
 
 def byte_character(byte):
     """The character that stands for a byte in byte-level vocabularies."""
+
     def printable(value):
         return 0x21 <= value <= 0x7E or 0xA1 <= value != 0xAD
+
     return chr(byte if printable(byte) else 0x100 + sum(not printable(each) for each in range(byte)))
 
 
@@ -148,19 +157,31 @@ def main():
     file = Writer()
     file.set("general.architecture", "string", "llama")
     file.set("general.name", "string", f"{with_.shape} with random weights")
-    for key, value in [("block_count", layers), ("context_length", with_.context), ("embedding_length", width),
-                       ("feed_forward_length", inner), ("attention.head_count", heads),
-                       ("attention.head_count_kv", heads_kv), ("attention.key_length", head_dim),
-                       ("rope.dimension_count", head_dim)]:
+    for key, value in [
+        ("block_count", layers),
+        ("context_length", with_.context),
+        ("embedding_length", width),
+        ("feed_forward_length", inner),
+        ("attention.head_count", heads),
+        ("attention.head_count_kv", heads_kv),
+        ("attention.key_length", head_dim),
+        ("rope.dimension_count", head_dim),
+    ]:
         file.set(f"llama.{key}", "u32", value)
     file.set("llama.attention.layer_norm_rms_epsilon", "f32", 1e-5)
     file.set("llama.rope.freq_base", "f32", 500000.0)
     add_tokenizer(file, vocabulary)
     file.add("token_embd.weight", ends, [width, vocabulary])
     for layer in range(layers):
-        for name, rows, columns in [("attn_q", heads * head_dim, width), ("attn_k", heads_kv * head_dim, width),
-                                    ("attn_v", heads_kv * head_dim, width), ("attn_output", width, heads * head_dim),
-                                    ("ffn_gate", inner, width), ("ffn_up", inner, width), ("ffn_down", width, inner)]:
+        for name, rows, columns in [
+            ("attn_q", heads * head_dim, width),
+            ("attn_k", heads_kv * head_dim, width),
+            ("attn_v", heads_kv * head_dim, width),
+            ("attn_output", width, heads * head_dim),
+            ("ffn_gate", inner, width),
+            ("ffn_up", inner, width),
+            ("ffn_down", width, inner),
+        ]:
             file.add(f"blk.{layer}.{name}.weight", with_.format, [columns, rows])
         for name in ("attn_norm", "ffn_norm"):
             file.add(f"blk.{layer}.{name}.weight", "f32", [width], "ones")

@@ -25,8 +25,14 @@ def environment(**more):
 
 
 def run(*words):
-    done = subprocess.run([LLM, MODEL, "--device", "cpu", "-q", *words], env=environment(), capture_output=True, text=True,
-                          timeout=280, check=False)
+    done = subprocess.run(
+        [LLM, MODEL, "--device", "cpu", "-q", *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -43,14 +49,19 @@ def check_refusals():
         table, missing = os.path.join(name, "table.json"), os.path.join(name, "missing.json")
         pathlib.Path(table).write_text("{}")
         for words, message in (
-                (["x", "--temperature", "-1"], "temperature is -1"), (["x", "--temperature", "nan"], "temperature is nan"),
-                (["x", "--top-p", "3"], "top_p is 3"), (["x", "--top-p", "0"], "top_p is 0"), (["x", "--top-k", "-2"], "top_k is -2"),
-                (["x", "--sequences", "-1"], "--sequences: Value -1 not in range"), (["x", "--cache", "-1"], "--cache: Value -1 not in range"),
-                (["--bench", "--bench-swap", missing, table], f"{missing}: cannot be read; --bench-swap copies this table"),
-                (["--bench", "--bench-swap", name, table], f"{name}: cannot be read; --bench-swap copies this table"),
-                (["--bench", "--bench-swap", table, missing], f"{missing}: is no file; --bench-swap replaces a table in use"),
-                (["--bench", "--json", os.path.join(name, "no", "file")], "no/file: cannot be written"),
-                (["x"], "absent.gguf")):
+            (["x", "--temperature", "-1"], "temperature is -1"),
+            (["x", "--temperature", "nan"], "temperature is nan"),
+            (["x", "--top-p", "3"], "top_p is 3"),
+            (["x", "--top-p", "0"], "top_p is 0"),
+            (["x", "--top-k", "-2"], "top_k is -2"),
+            (["x", "--sequences", "-1"], "--sequences: Value -1 not in range"),
+            (["x", "--cache", "-1"], "--cache: Value -1 not in range"),
+            (["--bench", "--bench-swap", missing, table], f"{missing}: cannot be read; --bench-swap copies this table"),
+            (["--bench", "--bench-swap", name, table], f"{name}: cannot be read; --bench-swap copies this table"),
+            (["--bench", "--bench-swap", table, missing], f"{missing}: is no file; --bench-swap replaces a table in use"),
+            (["--bench", "--json", os.path.join(name, "no", "file")], "no/file: cannot be written"),
+            (["x"], "absent.gguf"),
+        ):
             found = refuse(*words)
             assert message in found, (words, found)
             assert words == ["x"] or "absent.gguf" not in found, (words, found)
@@ -60,8 +71,15 @@ def check_refusals():
 
 def check_conversation():
     """From a pipe: the answers alone, without a prompt for people."""
-    done = subprocess.run([LLM, MODEL, "--device", "cpu", "-q", "--chat", "-n", "8"], input="What is the capital of France?\n",
-                          env=environment(), capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(
+        [LLM, MODEL, "--device", "cpu", "-q", "--chat", "-n", "8"],
+        input="What is the capital of France?\n",
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "Paris" in done.stdout or done.stdout.strip(), done.stdout
     assert not done.stdout.startswith("> ") and done.stdout.count("\n") == 1, done.stdout
@@ -83,8 +101,14 @@ def check_replaced_table():
         table = folder / "overlay.json"
 
         def write(*denied):
-            text = {"schema": "switchyard.table/1", "operator": "matmul_quantized", "device": {"backend": "host"},
-                    "axes": ["rows"], "groups": [], "deny": [{"variant": each, "reason": "a test"} for each in denied]}
+            text = {
+                "schema": "switchyard.table/1",
+                "operator": "matmul_quantized",
+                "device": {"backend": "host"},
+                "axes": ["rows"],
+                "groups": [],
+                "deny": [{"variant": each, "reason": "a test"} for each in denied],
+            }
             (folder / "new").write_text(json.dumps(text))
             (folder / "new").rename(table)
 
@@ -93,15 +117,22 @@ def check_replaced_table():
         calm = run(*words)
         written, log = folder / "written", folder / "log"
         with open(written, "w") as out, open(log, "w") as err:
-            process = subprocess.Popen([LLM, MODEL, "--device", "cpu", "-q", *words], stdout=out, stderr=err,
-                                       env=environment(SWITCHYARD_TABLES=str(table), SWITCHYARD_DEBUG="1"))
+            process = subprocess.Popen(
+                [LLM, MODEL, "--device", "cpu", "-q", *words],
+                stdout=out,
+                stderr=err,
+                env=environment(SWITCHYARD_TABLES=str(table), SWITCHYARD_DEBUG="1"),
+            )
         while len(written.read_text()) < 200 and process.poll() is None:
             time.sleep(0.01)
         # Each of the three serves some of the model's products.
         write("avx2_dot_int16_n32", "avx2_dot_int16_n128", "avx2_dot_int16_n512")
         assert process.wait(timeout=280) == 0, log.read_text()[-2000:]
-        chosen = [line for line in log.read_text().splitlines()
-                  if "matmul_quantized {" in line and " rows=1 " in line and ": avx2_" in line]
+        chosen = [
+            line
+            for line in log.read_text().splitlines()
+            if "matmul_quantized {" in line and " rows=1 " in line and ": avx2_" in line
+        ]
         if not chosen:
             print("the kernels that are denied here are those of AVX2, which this CPU lacks")
             return

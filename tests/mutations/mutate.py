@@ -6,6 +6,7 @@ A mutant is one small change: a boundary (`<` to `<=`), `==` for `!=`, `+` for `
 evaluates (template arguments, array sizes, case labels, static_assert, if constexpr, constexpr variables) stays as it
 is, and so do what plain data begins with, prefetches and reserve(). Lines keep their numbers, so that a compiler's error names the mutants that do not compile.
 """
+
 import dataclasses
 import re
 import shutil
@@ -14,15 +15,44 @@ import subprocess
 from clang import cindex
 from clang.cindex import CursorKind, TypeKind
 
-SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
-           "+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "<<": ">>", ">>": "<<", "&": "|", "|": "&"}
+SWAPPED = {
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "==": "!=",
+    "!=": "==",
+    "+": "-",
+    "-": "+",
+    "*": "/",
+    "/": "*",
+    "%": "*",
+    "<<": ">>",
+    ">>": "<<",
+    "&": "|",
+    "|": "&",
+}
 RELATIONS = {"<", "<=", ">", ">=", "==", "!="}
-NOT_EVALUATED = {CursorKind.STATIC_ASSERT, CursorKind.ENUM_DECL, CursorKind.CXX_UNARY_EXPR,
-                 CursorKind.TEMPLATE_TYPE_PARAMETER, CursorKind.TEMPLATE_NON_TYPE_PARAMETER,
-                 CursorKind.TYPE_ALIAS_DECL, CursorKind.TYPEDEF_DECL, CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF,
-                 CursorKind.TEMPLATE_TEMPLATE_PARAMETER}
-FUNCTIONS = {CursorKind.FUNCTION_DECL, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR,
-             CursorKind.CONVERSION_FUNCTION, CursorKind.FUNCTION_TEMPLATE}
+NOT_EVALUATED = {
+    CursorKind.STATIC_ASSERT,
+    CursorKind.ENUM_DECL,
+    CursorKind.CXX_UNARY_EXPR,
+    CursorKind.TEMPLATE_TYPE_PARAMETER,
+    CursorKind.TEMPLATE_NON_TYPE_PARAMETER,
+    CursorKind.TYPE_ALIAS_DECL,
+    CursorKind.TYPEDEF_DECL,
+    CursorKind.TYPE_REF,
+    CursorKind.TEMPLATE_REF,
+    CursorKind.TEMPLATE_TEMPLATE_PARAMETER,
+}
+FUNCTIONS = {
+    CursorKind.FUNCTION_DECL,
+    CursorKind.CXX_METHOD,
+    CursorKind.CONSTRUCTOR,
+    CursorKind.DESTRUCTOR,
+    CursorKind.CONVERSION_FUNCTION,
+    CursorKind.FUNCTION_TEMPLATE,
+}
 LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
 BODIES = LOOPS | {CursorKind.COMPOUND_STMT, CursorKind.IF_STMT, CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT}
 NUMBERS = {TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE, TypeKind.VECTOR}
@@ -32,13 +62,14 @@ UNKNOWN = {TypeKind.DEPENDENT, TypeKind.UNEXPOSED, TypeKind.AUTO, TypeKind.INVAL
 @dataclasses.dataclass(frozen=True)
 class Edit:
     """Bytes [begin, end) become what `rewrite` makes of the number and of the (rewritten) text there."""
+
     begin: int
     end: int
     line: int
     last_line: int
-    change: str       # as the report shows it
-    form: str         # the text, with {n} for the number and {text} for what is there
-    rank: int = 0     # of edits of the same range, the lower one is outside
+    change: str  # as the report shows it
+    form: str  # the text, with {n} for the number and {text} for what is there
+    rank: int = 0  # of edits of the same range, the lower one is outside
 
 
 def flat(text):
@@ -48,7 +79,7 @@ def flat(text):
 
 def between(source, a, b):
     """The operator that lies between two cursors."""
-    return flat(source[a.extent.end.offset:b.extent.start.offset].decode())
+    return flat(source[a.extent.end.offset : b.extent.start.offset].decode())
 
 
 def strip(cursor):
@@ -67,7 +98,7 @@ class Finder:
         self.edits = {}
 
     def text(self, cursor):
-        return self.source[cursor.extent.start.offset:cursor.extent.end.offset].decode()
+        return self.source[cursor.extent.start.offset : cursor.extent.end.offset].decode()
 
     def add(self, cursor, change, form, rank=0, end=None):
         begin, end = cursor.extent.start.offset, end or cursor.extent.end.offset
@@ -87,11 +118,12 @@ class Finder:
         parts = sorted(inner.get_children(), key=lambda c: c.extent.start.offset)
         if len(parts) > 1 and between(self.source, parts[0], parts[-1]) in ("==", "!="):
             return  # which are swapped
-        self.add(cursor, f"{flat(self.text(cursor))}: negated", "(static_cast<bool>({text}) != switchyard_mutants::on({n}))", -1)
+        self.add(
+            cursor, f"{flat(self.text(cursor))}: negated", "(static_cast<bool>({text}) != switchyard_mutants::on({n}))", -1
+        )
 
     def drop(self, cursor, operator):
-        form = "(switchyard_mutants::on({n}) || ({text}))" if operator == "&&" else \
-            "(!switchyard_mutants::on({n}) && ({text}))"
+        form = "(switchyard_mutants::on({n}) || ({text}))" if operator == "&&" else "(!switchyard_mutants::on({n}) && ({text}))"
         self.add(cursor, f"{flat(self.text(cursor))}: dropped from {operator}", form, -2)
 
     def leave_out(self, cursor):
@@ -107,7 +139,7 @@ class Finder:
 
     def condition(self, cursor, children):
         for child in children:
-            after = self.source[child.extent.end.offset:].lstrip()[:1]
+            after = self.source[child.extent.end.offset :].lstrip()[:1]
             if child.kind.is_expression() and after == (b"?" if cursor.kind == CursorKind.CONDITIONAL_OPERATOR else b")"):
                 return child
         return None
@@ -133,9 +165,13 @@ class Finder:
             if re.search(r"=\s*(default|delete)$", self.text(cursor)):
                 return
             # Types, template arguments and noexcept are not code that runs.
-            children = [c for c in children
-                        if c.kind in (CursorKind.COMPOUND_STMT, CursorKind.PARM_DECL, CursorKind.CXX_TRY_STMT) or
-                        kind == CursorKind.CONSTRUCTOR and c.kind.is_expression()]
+            children = [
+                c
+                for c in children
+                if c.kind in (CursorKind.COMPOUND_STMT, CursorKind.PARM_DECL, CursorKind.CXX_TRY_STMT)
+                or kind == CursorKind.CONSTRUCTOR
+                and c.kind.is_expression()
+            ]
         if kind == CursorKind.FIELD_DECL and not cursor.spelling.endswith("_"):
             return  # plain data: whoever makes it writes over what it begins with
         if kind in (CursorKind.VAR_DECL, CursorKind.FIELD_DECL, CursorKind.PARM_DECL):
@@ -144,7 +180,11 @@ class Finder:
             if "[" in flat(self.text(cursor)).split("=")[0].split("{")[0] or cursor.is_bitfield():
                 assigned = assigned[1:]
             children = [c for c in assigned if equals and c.extent.start.offset >= cursor.extent.start.offset + equals.start()]
-        if parent is not None and parent.kind in BODIES and (kind.is_expression() or kind in (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT)):
+        if (
+            parent is not None
+            and parent.kind in BODIES
+            and (kind.is_expression() or kind in (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT))
+        ):
             self.statement(cursor, parent)
         if kind in (CursorKind.BINARY_OPERATOR, CursorKind.CALL_EXPR):
             self.binary(cursor, children)
@@ -155,7 +195,10 @@ class Finder:
         if kind == CursorKind.RETURN_STMT:
             if not children:
                 self.leave_out(cursor)
-            elif children[0].type.get_canonical().kind == TypeKind.BOOL and strip(children[0]).kind != CursorKind.CXX_BOOL_LITERAL_EXPR:
+            elif (
+                children[0].type.get_canonical().kind == TypeKind.BOOL
+                and strip(children[0]).kind != CursorKind.CXX_BOOL_LITERAL_EXPR
+            ):
                 self.negate(children[0])
         if kind == CursorKind.CXX_BOOL_LITERAL_EXPR and not self.is_template_argument(cursor):
             self.choice(cursor, {"true": "false", "false": "true"}.get(self.text(cursor)))
@@ -174,7 +217,7 @@ class Finder:
             return
         if re.match(r"static_cast<void>|\(void\)|(__builtin_)?prefetch\(|[\w.>-]+\breserve\(", self.text(strip(cursor))):
             return  # nothing that a test could see
-        if self.source[cursor.extent.end.offset:].lstrip()[:1] == b";":
+        if self.source[cursor.extent.end.offset :].lstrip()[:1] == b";":
             self.leave_out(cursor)
 
     def binary(self, cursor, children):
@@ -198,8 +241,8 @@ class Finder:
     def is_settled(self, cursor, a, b):
         """Whether equal operands make no difference: after `a != b` on the line, or in `a < b ? a : b`."""
         at = cursor.extent
-        before = flat(self.source[:at.start.offset].decode().rpartition("\n")[2])
-        behind = flat(self.source[at.end.offset:].decode().partition("\n")[0])
+        before = flat(self.source[: at.start.offset].decode().rpartition("\n")[2])
+        behind = flat(self.source[at.end.offset :].decode().partition("\n")[0])
         chosen = re.match(r"\? (\S.*) : (.*?)[;,)]", behind)
         return f"{a} != {b}" in before or chosen is not None and {a, b} == set(chosen.groups())
 
@@ -219,7 +262,7 @@ class Finder:
     def is_template_argument(self, cursor):
         """Whether a literal is the first or the last one of a list like <1, 2>: operators have spaces around them."""
         begin, end = cursor.extent.start.offset, cursor.extent.end.offset
-        return self.source[begin - 1:begin] == b"<" or self.source[end:end + 1] == b">"
+        return self.source[begin - 1 : begin] == b"<" or self.source[end : end + 1] == b">"
 
     def literal(self, cursor, kind):
         text = self.text(cursor)
@@ -251,8 +294,10 @@ def find(unit, names):
             finders[path].visit(child)
 
     walk(unit.cursor)
-    return {names[path]: nested(sorted(finder.edits.values(), key=lambda e: (e.begin, -e.end, e.rank)))
-            for path, finder in finders.items()}
+    return {
+        names[path]: nested(sorted(finder.edits.values(), key=lambda e: (e.begin, -e.end, e.rank)))
+        for path, finder in finders.items()
+    }
 
 
 def nested(edits):
@@ -278,7 +323,7 @@ def rewrite(source, numbered):
         while at < len(numbered) and numbered[at][1].begin < end:
             number, edit = numbered[at]
             at += 1
-            out.append(source[begin:edit.begin].decode())
+            out.append(source[begin : edit.begin].decode())
             out.append(edit.form.format(n=number, text=render(edit.begin, edit.end)))
             begin = edit.end
         out.append(source[begin:end].decode())

@@ -11,6 +11,7 @@ Options: --share N takes N of a hundred mutants, the same ones each time; --list
 killed, while tests are being written; --only TEXT runs those of files whose path has it; --work FOLDER replaces
 .cache/mutations.
 """
+
 import argparse
 import collections
 import concurrent.futures
@@ -41,8 +42,15 @@ FILE = 8 << 30  # a test makes a sparse file of 4 GB
 def run(command, seconds, **options):
     """Its exit status, a negative signal, or None where it waits for ever; and the processor time it took. It is ended
     after `seconds` of processor time: the clock would tell how busy the machine is. What it started ends with it."""
-    process = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, preexec_fn=lambda: limit(seconds), **options)
+    process = subprocess.Popen(
+        command,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: limit(seconds),
+        **options,
+    )
     pause, look, idle = 0.001, time.monotonic() + 4 * seconds, 0
     try:
         while True:
@@ -101,8 +109,9 @@ class Sources:
         self.files = [name for name in listed.splitlines() if (ROOT / name).is_file()]
         for old in set(str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()) - set(self.files):
             (self.folder / old).unlink()
-        self.groups = {name: [f for f in self.files if any(same(f, p) for p in group["files"])]
-                       for name, group in groups.items()}
+        self.groups = {
+            name: [f for f in self.files if any(same(f, p) for p in group["files"])] for name, group in groups.items()
+        }
         mutated = [f for files in self.groups.values() for f in files]
         for name in set(self.files) - set(mutated):
             write_if_changed(self.folder / name, (ROOT / name).read_bytes())
@@ -151,8 +160,7 @@ class Sources:
     def drop(self, errors):
         """Leaves out the mutants of lines that do not compile; returns whether there were any."""
         before = len(self.dropped)
-        for line_is in (lambda edit, line: edit.line == line,
-                        lambda edit, line: edit.line <= line <= edit.last_line):
+        for line_is in (lambda edit, line: edit.line == line, lambda edit, line: edit.line <= line <= edit.last_line):
             for number, (name, edit) in enumerate(self.mutants):
                 if any(name == wrong and line_is(edit, line) for wrong, line in errors):
                     self.dropped.add(number)
@@ -168,13 +176,37 @@ def same(name, pattern):
 def build(work, sources, programs, jobs):
     folder = work / "build"
     flags = f"-include {HERE / 'mutants.hpp'} -w -Wno-narrowing -fpermissive -D_GLIBCXX_ASSERTIONS -U_FORTIFY_SOURCE"
-    targets = ["fake_cuda", "hip_over_cuda"] + [("switchyard_tool" if p.startswith("tools.") else f"{p}_test") for p in programs]
+    targets = ["fake_cuda", "hip_over_cuda"] + [
+        ("switchyard_tool" if p.startswith("tools.") else f"{p}_test") for p in programs
+    ]
     while True:
         sources.write()
-        subprocess.run(["cmake", "-C", "cmake/ci.cmake", "-S", ".", "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                        "-DSWITCHYARD_WERROR=OFF", f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"],
-                       cwd=sources.folder, check=True, stdout=subprocess.DEVNULL)
-        done = subprocess.run(["nice", "-n", "5", "ninja", "-C", str(folder), "-j", str(jobs), "-k", "0", *targets], capture_output=True, text=True, check=False)
+        subprocess.run(
+            [
+                "cmake",
+                "-C",
+                "cmake/ci.cmake",
+                "-S",
+                ".",
+                "-B",
+                str(folder),
+                "-G",
+                "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release",
+                "-DSWITCHYARD_WERROR=OFF",
+                f"-DCMAKE_CXX_FLAGS={flags}",
+                "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
+            ],
+            cwd=sources.folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        done = subprocess.run(
+            ["nice", "-n", "5", "ninja", "-C", str(folder), "-j", str(jobs), "-k", "0", *targets],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode == 0:
             return folder
         pattern = re.compile(r"(?:\.\./source|" + re.escape(str(sources.folder)) + r")/(\S+?):(\d+):\d+:")
@@ -220,8 +252,10 @@ class Case:
     def run(self, work, seconds, **variables):
         """Its exit status, the processor time, and the time by the clock."""
         with tempfile.TemporaryDirectory(dir=work / "tmp") as folder:
-            command = [a.replace(str(work / "build/tests/tools"), folder) if a.startswith(str(work / "build/tests/tools")) else a
-                       for a in self.command]
+            command = [
+                a.replace(str(work / "build/tests/tools"), folder) if a.startswith(str(work / "build/tests/tools")) else a
+                for a in self.command
+            ]
             surroundings = {**os.environ, **self.variables, "TMPDIR": folder, "SWITCHYARD_TEST_SEED": "1", **variables}
             begin = time.monotonic()
             status, used = run(command, seconds, env=surroundings, cwd=folder)
@@ -247,7 +281,9 @@ def cases_of(folder, programs):
             continue
         names = subprocess.run([command[0], "--list-test-names-only"], capture_output=True, text=True, check=False).stdout
         if not names:  # Catch2 3
-            names = subprocess.run([command[0], "--list-tests", "--verbosity", "quiet"], capture_output=True, text=True, check=False).stdout
+            names = subprocess.run(
+                [command[0], "--list-tests", "--verbosity", "quiet"], capture_output=True, text=True, check=False
+            ).stdout
         for name in names.splitlines():
             escaped = re.sub(r"([,\[\]\\*])", r"\\\1", name.strip())
             out.append(Case(program, name.strip(), [command[0], escaped, "-a"], variables))
@@ -325,8 +361,11 @@ def main():
         for group in groups_run:
             files = set(sources.groups[group])
             killing = [c for c in cases if c.program in groups[group]["tests"]]
-            numbers = [n for n, (name, _) in enumerate(sources.mutants)
-                       if name in files and options.only in name and n not in sources.dropped and is_taken(n, options.share)]
+            numbers = [
+                n
+                for n, (name, _) in enumerate(sources.mutants)
+                if name in files and options.only in name and n not in sources.dropped and is_taken(n, options.share)
+            ]
             reaching |= {n: sorted((c for c in killing if n in c.reached), key=lambda c: c.seconds) for n in numbers}
             todo = []
             for n in numbers:
@@ -338,11 +377,17 @@ def main():
             for done, (n, killer) in enumerate(zip(todo, pool.map(lambda n: judge(work, n, reaching[n]), todo)), 1):
                 outcomes[n] = f"{killer.program}: {killer.name}" if killer else ""
                 if done % 100 == 0:
-                    print(f"  {done} of {len(todo)}, {sum(1 for m in todo[:done] if outcomes[m])} killed, after "
-                          f"{time.monotonic() - begin:.0f} s", flush=True)
+                    print(
+                        f"  {done} of {len(todo)}, {sum(1 for m in todo[:done] if outcomes[m])} killed, after "
+                        f"{time.monotonic() - begin:.0f} s",
+                        flush=True,
+                    )
                     write_list(sources, outcomes, reaching, options)
-            print(f"{group}: {sum(1 for n in numbers if outcomes[n])} of {len(numbers)} killed after "
-                  f"{time.monotonic() - begin:.0f} s", flush=True)
+            print(
+                f"{group}: {sum(1 for n in numbers if outcomes[n])} of {len(numbers)} killed after "
+                f"{time.monotonic() - begin:.0f} s",
+                flush=True,
+            )
     shutil.rmtree(work / "tmp", ignore_errors=True)
     ok = report(sources, outcomes, reaching, options)
     print(f"{time.monotonic() - begin:.0f} s")
@@ -402,8 +447,10 @@ def report(sources, outcomes, reaching, options):
             print(f"equivalent.json: is killed, or is not there: {file}: {line}: {change}")
     print(f"{'':56} {'  '.join(OUTCOMES)}  share of killed")
     for name, counts in table:
-        print(f"{name.removeprefix('include/switchyard/'):56} {counts[0]:6} {counts[1]:7} {counts[2]:12} {counts[3]:11} "
-              f"{share(counts):6.1f} %")
+        print(
+            f"{name.removeprefix('include/switchyard/'):56} {counts[0]:6} {counts[1]:7} {counts[2]:12} {counts[3]:11} "
+            f"{share(counts):6.1f} %"
+        )
     write_list(sources, outcomes, reaching, options)
     return ok
 

@@ -15,13 +15,26 @@ except ImportError:
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPECTED = [
-    "std::min(value, most) -> std::max(value, most)", "from + By -> from - By",
-    "value >= first: dropped from &&", "value >= first -> value > first",
-    "value <= last: dropped from &&", "value <= last -> value < last",
+    "std::min(value, most) -> std::max(value, most)",
+    "from + By -> from - By",
+    "value >= first: dropped from &&",
+    "value >= first -> value > first",
+    "value <= last: dropped from &&",
+    "value <= last -> value < last",
     "value >= first && value <= last: negated",
-    "0 -> 0 + 1", "1 -> 1 + 1", "i < end -> i <= end", "i == 3 -> i != 3", "3 -> 3 + 1", "continue: left out", "sum += i: left out",
-    "sum < 0: negated", "sum < 0 -> sum <= 0", "0 -> 0 + 1", 'throw std::runtime_error{"negative"}: left out',
-    "1 -> 1 + 1", "0 -> 0 + 1",
+    "0 -> 0 + 1",
+    "1 -> 1 + 1",
+    "i < end -> i <= end",
+    "i == 3 -> i != 3",
+    "3 -> 3 + 1",
+    "continue: left out",
+    "sum += i: left out",
+    "sum < 0: negated",
+    "sum < 0 -> sum <= 0",
+    "0 -> 0 + 1",
+    'throw std::runtime_error{"negative"}: left out',
+    "1 -> 1 + 1",
+    "0 -> 0 + 1",
 ]
 # What the example computes; a mutant changes at least one of them, or the example hangs.
 PROGRAM = r"""
@@ -40,12 +53,16 @@ int main() {
 def main():
     compiler = sys.argv[1]
     path, source = str(HERE / "example.hpp"), (HERE / "example.hpp").read_bytes()
-    edits = mutate.find(mutate.parse(path, ["-x", "c++", "-std=c++20", *mutate.resources()]), {path: "example.hpp"})["example.hpp"]
+    edits = mutate.find(mutate.parse(path, ["-x", "c++", "-std=c++20", *mutate.resources()]), {path: "example.hpp"})[
+        "example.hpp"
+    ]
     failed = []
     found = sorted(edit.change for edit in edits)
     if found != sorted(EXPECTED):
-        failed.append(f"found {sorted(set(found) - set(EXPECTED))}, missed {sorted(set(EXPECTED) - set(found))}, "
-                      f"{len(found)} for {len(EXPECTED)}")
+        failed.append(
+            f"found {sorted(set(found) - set(EXPECTED))}, missed {sorted(set(EXPECTED) - set(found))}, "
+            f"{len(found)} for {len(EXPECTED)}"
+        )
     with tempfile.TemporaryDirectory() as folder:
         rewritten = mutate.rewrite(source, list(enumerate(edits)))
         if rewritten.count("\n") != source.count(b"\n"):
@@ -53,15 +70,24 @@ def main():
         pathlib.Path(folder, "example.hpp").write_text(rewritten)
         pathlib.Path(folder, "main.cpp").write_text(PROGRAM)
         program = os.path.join(folder, "program")
-        subprocess.run([compiler, "-std=c++20", "-w", "-include", str(HERE / "mutants.hpp"), "-o", program, "main.cpp"],
-                       cwd=folder, check=True)
+        subprocess.run(
+            [compiler, "-std=c++20", "-w", "-include", str(HERE / "mutants.hpp"), "-o", program, "main.cpp"],
+            cwd=folder,
+            check=True,
+        )
         reached = pathlib.Path(folder, "reached")
         reached.write_bytes(bytes(len(edits)))
 
         def outcome(**variables):
             try:
-                done = subprocess.run([program], env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                      timeout=20, check=False)
+                done = subprocess.run(
+                    [program],
+                    env={**os.environ, **variables},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    timeout=20,
+                    check=False,
+                )
             except subprocess.TimeoutExpired:
                 return "hangs"
             return done.returncode, done.stdout

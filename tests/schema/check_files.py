@@ -53,8 +53,11 @@ def main():
                     best = jsonschema.exceptions.best_match([error])
                     place = "/".join(str(part) for part in best.absolute_path)
                     print(f"{path}: /{place}: {best.message[:300]}")
-    print(f"{sum(checked.values())} files checked:", ", ".join(f"{count} {schema}" for schema, count in sorted(checked.items())),
-          f"{problems} problems")
+    print(
+        f"{sum(checked.values())} files checked:",
+        ", ".join(f"{count} {schema}" for schema, count in sorted(checked.items())),
+        f"{problems} problems",
+    )
     return 1 if problems or not checked else 0
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from invented import Checks  # noqa: E402
+from invented import Checks
 
 TRACING = '#!/bin/sh\necho "$(basename "$0") $*" >>"$TRACE"\n'
 PROGRAMS = ("apt-get", "cmake", "ctest", "dpkg-query", "git", "nproc", "python3", "sudo")
@@ -34,8 +34,15 @@ class Copy:
 
     def run(self, script, *arguments):
         environment = {**os.environ, "PATH": self.programs + ":/usr/bin:/bin", "TRACE": self.trace, "SWITCHYARD_CI_TRITON": "0"}
-        return subprocess.run([os.path.join(self.folder, ".ci", script), *arguments], cwd="/", env=environment, text=True,
-                              capture_output=True, timeout=60, check=False)
+        return subprocess.run(
+            [os.path.join(self.folder, ".ci", script), *arguments],
+            cwd="/",
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
 
     def traces(self):
         if not os.path.exists(self.trace):
@@ -53,9 +60,15 @@ def check_arguments(checks, copy, scripts):
         for arguments in (["frobnicate"], ["--frobnicate"], ["--frobnicate", "--host"]):
             done = copy.run(script, *arguments)
             checks.equal(done.returncode, 2, f"{script} {arguments}")
-            checks.contains(done.stderr, f"{script}: unknown argument '{arguments[0]}'; expected any of: ", f"{script} {arguments}")
-    for script, arguments, unknown in (("setup", ["minimal", "more"], "more"), ("run", ["format", "formt"], "formt"),
-                                       ("fuzz", ["5", "tabel"], "tabel"), ("quickstart", ["--host", "x"], "x")):
+            checks.contains(
+                done.stderr, f"{script}: unknown argument '{arguments[0]}'; expected any of: ", f"{script} {arguments}"
+            )
+    for script, arguments, unknown in (
+        ("setup", ["minimal", "more"], "more"),
+        ("run", ["format", "formt"], "formt"),
+        ("fuzz", ["5", "tabel"], "tabel"),
+        ("quickstart", ["--host", "x"], "x"),
+    ):
         done = copy.run(script, *arguments)
         checks.equal(done.returncode, 2, f"{script} {arguments}")
         checks.contains(done.stderr, f"unknown argument '{unknown}'", f"{script} {arguments}")
@@ -82,8 +95,11 @@ def check_quickstart(checks, copy):
     checks.equal(done.returncode, 0, f"quickstart\n{done.stderr}")
     checks.contains(copy.traces(), "apt-get install", "quickstart")
     steps = [line.split(":")[0] for line in done.stdout.splitlines()]
-    checks.equal(steps, ["installing what is missing", "configuring", "building one program and its kernels", "", "ran"],
-                 f"quickstart's lines\n{done.stdout}")
+    checks.equal(
+        steps,
+        ["installing what is missing", "configuring", "building one program and its kernels", "", "ran"],
+        f"quickstart's lines\n{done.stdout}",
+    )
     checks.that("8 of 8" not in done.stdout, f"the last run's progress is shown:\n{done.stdout}")
     copy.program("cmake", "echo CMake Error; exit 1")
     done = copy.run("quickstart", "--host")
@@ -97,7 +113,11 @@ def main():
     folder = tempfile.mkdtemp(prefix="switchyard_scripts_")
     try:
         copy = Copy(source, folder)
-        scripts = [name for name in sorted(os.listdir(os.path.join(source, ".ci"))) if os.access(os.path.join(source, ".ci", name), os.X_OK)]
+        scripts = [
+            name
+            for name in sorted(os.listdir(os.path.join(source, ".ci")))
+            if os.access(os.path.join(source, ".ci", name), os.X_OK)
+        ]
         checks.equal(scripts, ["fuzz", "gpu", "quickstart", "run", "setup"], "scripts")
         check_arguments(checks, copy, scripts)
         check_quickstart(checks, copy)

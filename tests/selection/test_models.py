@@ -17,8 +17,14 @@ MODELS = [sys.executable, "-B", os.path.join(STUDY, "models.py")]
 
 
 def run(*words):
-    done = subprocess.run([*MODELS, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500,
-                          env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""})
+    done = subprocess.run(
+        [*MODELS, *words],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=500,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""},
+    )
     return done.returncode, done.stdout
 
 
@@ -30,8 +36,14 @@ def expect(holds, message, output):
 
 def invented(path, chosen_time, measured=True):
     call = {"model": "invented", "phase": "prefill", "operator": "softmax"}
-    line = {"study": "softmax", "shape": 0, "pass": 0, "call": call, "problem": "rows=1",
-            "chosen": [{"variant": "a", "reason": "exact"}, {"variant": "b", "reason": "heuristic"}]}
+    line = {
+        "study": "softmax",
+        "shape": 0,
+        "pass": 0,
+        "call": call,
+        "problem": "rows=1",
+        "chosen": [{"variant": "a", "reason": "exact"}, {"variant": "b", "reason": "heuristic"}],
+    }
     if measured:
         line["times"] = {"a": 10.0, "b": chosen_time}
     with open(path, "w", encoding="utf-8") as file:
@@ -45,8 +57,20 @@ def check_operators(operators):
     missing = set(operators) - {call["operator"] for call in calls}
     expect(not missing, f"operators without a call: {sorted(missing)}", "")
     phases = {call["phase"] for call in calls}
-    for word in ("prefill", "chunked", "packed", "paged", "decode", "training", "encoder", "diffusion", "video", "vision",
-                 "sampling", "heads first"):
+    for word in (
+        "prefill",
+        "chunked",
+        "packed",
+        "paged",
+        "decode",
+        "training",
+        "encoder",
+        "diffusion",
+        "video",
+        "vision",
+        "sampling",
+        "heads first",
+    ):
         expect(any(word in phase for phase in phases), f"no call of phase {word}", phases)
 
 
@@ -76,8 +100,11 @@ def check_sources():
         follows |= {a // b for a in stated for b in stated if b and a % b == 0}
         for call in model["calls"]:
             for axis in ("head_dim", "head_dim_v", "heads", "columns", "window_left", "in_features", "out_features"):
-                expect(axis not in call or call[axis] in follows,
-                       f"{model['model']}: {axis} of {call['operator']} does not follow from the source", call)
+                expect(
+                    axis not in call or call[axis] in follows,
+                    f"{model['model']}: {axis} of {call['operator']} does not follow from the source",
+                    call,
+                )
 
 
 def main():

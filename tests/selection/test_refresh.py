@@ -16,8 +16,13 @@ ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": 
 
 
 def refresh(*words):
-    return subprocess.run([sys.executable, "-B", os.path.join(STUDY, "refresh.py"), *words], check=True, text=True,
-                          stdout=subprocess.PIPE, timeout=60).stdout
+    return subprocess.run(
+        [sys.executable, "-B", os.path.join(STUDY, "refresh.py"), *words],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        timeout=60,
+    ).stdout
 
 
 checks = 0
@@ -43,16 +48,27 @@ def write(path, *documents):
 
 
 def table(rows_of_types):
-    groups = [{"type": {"dtype": dtype}, "axes": ["rows", "columns"], "measured_with": {"alignment": 16},
-               "blobs": {"fast": blob, "slow": NEW}, "rows": [{"at": at, "times_us": {"fast": 1.0, "slow": 2.0}} for at in rows]}
-              for dtype, blob, rows in rows_of_types]
-    return {"schema": "switchyard.table/1", "operator": "softmax", "device": {"backend": "cuda"},
-            "measured": {"date": "2000-01-01"}, "groups": groups}
+    groups = [
+        {
+            "type": {"dtype": dtype},
+            "axes": ["rows", "columns"],
+            "measured_with": {"alignment": 16},
+            "blobs": {"fast": blob, "slow": NEW},
+            "rows": [{"at": at, "times_us": {"fast": 1.0, "slow": 2.0}} for at in rows],
+        }
+        for dtype, blob, rows in rows_of_types
+    ]
+    return {
+        "schema": "switchyard.table/1",
+        "operator": "softmax",
+        "device": {"backend": "cuda"},
+        "measured": {"date": "2000-01-01"},
+        "groups": groups,
+    }
 
 
 def line(study, shape, at, times):
-    return {"study": study, "shape": shape, "pass": 0, "times": times,
-            "problem": f"dtype=f32 rows={at[0]} columns={at[1]}"}
+    return {"study": study, "shape": shape, "pass": 0, "times": times, "problem": f"dtype=f32 rows={at[0]} columns={at[1]}"}
 
 
 def check_stale_groups_alone_are_planned_and_replaced():
@@ -61,25 +77,40 @@ def check_stale_groups_alone_are_planned_and_replaced():
     shapes = [[1, 64], [4, 64]]
     write(path, table([("f32", OLD, shapes), ("f16", NEW, shapes), ("bf16", OLD, shapes)]))
     launch = {"like": "row", "kernel": "softmax"}
-    write(os.path.join(kernels, "softmax", "cuda-sm_90", "manifest.json"),
-          {"shared": {"row": {"blob": "a.cubin", "sha256": NEW * 4}},
-           "variants": [{"id": name, "type": {}, "launches": [launch]} for name in ("fast", "slow")]})
+    write(
+        os.path.join(kernels, "softmax", "cuda-sm_90", "manifest.json"),
+        {
+            "shared": {"row": {"blob": "a.cubin", "sha256": NEW * 4}},
+            "variants": [{"id": name, "type": {}, "launches": [launch]} for name in ("fast", "slow")],
+        },
+    )
 
     refresh("plan", tables, kernels, plan, "--device", "a-gpu")
     studies = read(plan)["studies"]
     expect([each["name"] for each in studies] == ["softmax/0", "softmax/2"], "the groups with old blobs are planned", studies)
-    expect(studies[0]["shapes"] == shapes and studies[0]["type"] == {"dtype": "f32"}, "all rows of a group are planned", studies)
+    expect(
+        studies[0]["shapes"] == shapes and studies[0]["type"] == {"dtype": "f32"}, "all rows of a group are planned", studies
+    )
     refresh("plan", tables, kernels, plan + ".none", "--device", "a-gpu", "--only", "rotary")
     expect(read(plan + ".none")["studies"] == [], "--only leaves the others out", plan)
 
-    write(lines, line("softmax/0", 0, shapes[0], {"fast": 4.0, "slow": 3.0}), line("softmax/0", 1, shapes[1], {"slow": 5.0}),
-          line("softmax/2", 0, shapes[0], {"fast": 6.0}), {"planned": 4})
+    write(
+        lines,
+        line("softmax/0", 0, shapes[0], {"fast": 4.0, "slow": 3.0}),
+        line("softmax/0", 1, shapes[1], {"slow": 5.0}),
+        line("softmax/2", 0, shapes[0], {"fast": 6.0}),
+        {"planned": 4},
+    )
     before = read(path)["groups"]
     said = refresh("write", tables, kernels, plan, lines, "--device", "a-gpu")
     after = read(path)
     groups = {each["type"]["dtype"]: each for each in after["groups"]}
-    expect(groups["f32"]["rows"] == [{"at": shapes[0], "times_us": {"fast": 4.0, "slow": 3.0}},
-                                     {"at": shapes[1], "times_us": {"slow": 5.0}}], "the rows have the new times", groups["f32"])
+    expect(
+        groups["f32"]["rows"]
+        == [{"at": shapes[0], "times_us": {"fast": 4.0, "slow": 3.0}}, {"at": shapes[1], "times_us": {"slow": 5.0}}],
+        "the rows have the new times",
+        groups["f32"],
+    )
     expect(groups["f32"]["blobs"] == {"fast": NEW, "slow": NEW}, "the rows name the new blobs", groups["f32"])
     expect(groups["f16"] == before[1], "a group that is not stale stays as it is", groups["f16"])
     expect(groups["bf16"] == before[2], "a group that was measured in part stays as it is", groups["bf16"])
@@ -96,8 +127,15 @@ def check_measure_takes_the_plan():
         document = json.load(file)
     document["groups"] = [{**document["groups"][0], "blobs": {next(iter(document["groups"][0]["rows"][0]["times_us"])): OLD}}]
     write(os.path.join(tables, "layer_norm", name + ".json"), document)
-    write(os.path.join(FOLDER, "host-kernels", "layer_norm", "cuda-any", "manifest.json"), {"variants": [
-        {"id": each, "type": {}, "launches": [{"blob": "a", "sha256": NEW * 4}]} for each in document["groups"][0]["blobs"]]})
+    write(
+        os.path.join(FOLDER, "host-kernels", "layer_norm", "cuda-any", "manifest.json"),
+        {
+            "variants": [
+                {"id": each, "type": {}, "launches": [{"blob": "a", "sha256": NEW * 4}]}
+                for each in document["groups"][0]["blobs"]
+            ]
+        },
+    )
     refresh("plan", tables, os.path.join(FOLDER, "host-kernels"), plan, "--device", name)
     study = read(plan)["studies"][0]
     study.update(shapes=study["shapes"][:1], held_out=[1])

@@ -14,8 +14,8 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 
-from rules import summary  # noqa: E402
-from studies import measure, studies  # noqa: E402
+from rules import summary
+from studies import measure, studies
 
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.json")
 

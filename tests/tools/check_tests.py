@@ -24,9 +24,14 @@ def main():
                 text = file.read()
             shown = os.path.relpath(path, sys.argv[1])
             if name != "environment.hpp":
-                checks.that("random_device" not in text, f"{shown}: uses random_device; fresh_seed() of environment.hpp prints its seed")
+                checks.that(
+                    "random_device" not in text, f"{shown}: uses random_device; fresh_seed() of environment.hpp prints its seed"
+                )
             for seed in SEEDED.findall(text):
-                checks.that(DERIVED.search(seed) is not None, f"{shown}: the seed {seed!r} cannot be set; use seed_or() of environment.hpp")
+                checks.that(
+                    DERIVED.search(seed) is not None,
+                    f"{shown}: the seed {seed!r} cannot be set; use seed_or() of environment.hpp",
+                )
     return checks.finish()
 
 

@@ -36,8 +36,12 @@ def cubin(kernels, capability=90):
         sections.append((f".nv.info.{name}", PROGRAM_BITS, info, len(info), 0))
         if facts.get("shared"):
             sections.append((f".nv.shared.{name}", NO_BYTES, b"", facts["shared"], 0))
-    sections = [("", 0, b"", 0, 0), (".strtab", STRINGS, strings, len(strings), 0),
-                (".symtab", SYMBOLS, symbols, len(symbols), 1), *sections]
+    sections = [
+        ("", 0, b"", 0, 0),
+        (".strtab", STRINGS, strings, len(strings), 0),
+        (".symtab", SYMBOLS, symbols, len(symbols), 1),
+        *sections,
+    ]
     names = b"\0"
     for name, *_ in sections[1:]:
         names += name.encode() + b"\0"
@@ -49,6 +53,7 @@ def cubin(kernels, capability=90):
         heads += struct.pack("<IIQQQQIIQQ", place, kind, 0, 0, 64 + len(body), size, link, 0, 1, 0)
         body += data
     head = b"\x7fELF" + bytes([2, 1, 1, 0x33, 7]) + bytes(7)
-    head += struct.pack("<HHIQQQIHHHHHH", 2, MACHINE_CUDA, 1, 0, 0, 64 + len(body), capability, 64, 56, 0, 64,
-                        len(sections), len(sections) - 1)
+    head += struct.pack(
+        "<HHIQQQIHHHHHH", 2, MACHINE_CUDA, 1, 0, 0, 64 + len(body), capability, 64, 56, 0, 64, len(sections), len(sections) - 1
+    )
     return head + body + heads

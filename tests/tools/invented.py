@@ -21,34 +21,70 @@ def sha256(data):
 
 
 KERNEL = {"parameters": [8, 8, 4], "max_threads": 256}
-BLOBS = {"small.cubin": cubin({"rotary_bf16_4": KERNEL, "rotary_f16_4": KERNEL}),
-         "large.cubin": cubin({"rotary_bf16_64": KERNEL})}
+BLOBS = {
+    "small.cubin": cubin({"rotary_bf16_4": KERNEL, "rotary_f16_4": KERNEL}),
+    "large.cubin": cubin({"rotary_bf16_64": KERNEL}),
+}
 
 
 def variant(name, blob, tokens, dtype, requires=()):
-    return {"id": name, "type": {"dtype": dtype}, "config": {"tokens": tokens}, "requires": list(requires),
-            "launches": [{"blob": blob, "sha256": sha256(BLOBS[blob]), "kernel": f"rotary_{dtype}_{tokens}",
-                          "grid": ["ceil_div(seqlen, tokens)", "batch", 1], "block": [128, 1, 1], "shared_bytes": 0,
-                          "parameters": ["q", "k", {"i32": "seqlen"}]}]}
+    return {
+        "id": name,
+        "type": {"dtype": dtype},
+        "config": {"tokens": tokens},
+        "requires": list(requires),
+        "launches": [
+            {
+                "blob": blob,
+                "sha256": sha256(BLOBS[blob]),
+                "kernel": f"rotary_{dtype}_{tokens}",
+                "grid": ["ceil_div(seqlen, tokens)", "batch", 1],
+                "block": [128, 1, 1],
+                "shared_bytes": 0,
+                "parameters": ["q", "k", {"i32": "seqlen"}],
+            }
+        ],
+    }
 
 
 def manifest():
-    return {"schema": "switchyard.manifest/1", "operator": "rotary", "target": {"backend": "cuda", "arch": "sm_90a"},
-            "built_by": "nothing",
-            "variants": [variant("large", "large.cubin", 64, "bf16", ["seqlen >= 64", "alignment == 16"]),
-                         variant("small", "small.cubin", 4, "bf16", ["compute_capability >= 80"]),
-                         variant("small", "small.cubin", 4, "f16")]}
+    return {
+        "schema": "switchyard.manifest/1",
+        "operator": "rotary",
+        "target": {"backend": "cuda", "arch": "sm_90a"},
+        "built_by": "nothing",
+        "variants": [
+            variant("large", "large.cubin", 64, "bf16", ["seqlen >= 64", "alignment == 16"]),
+            variant("small", "small.cubin", 4, "bf16", ["compute_capability >= 80"]),
+            variant("small", "small.cubin", 4, "f16"),
+        ],
+    }
 
 
 def table():
     fingerprints = {"large": sha256(BLOBS["large.cubin"])[:16], "small": sha256(BLOBS["small.cubin"])[:16]}
-    return {"schema": "switchyard.table/1", "operator": "rotary",
-            "device": {"backend": "cuda", "arch": "sm_90", "name": DEVICE, "multiprocessors": 132},
-            "match": {"batch": "log", "seqlen": "log"}, "neighbours": 4, "envelope": 1.5, "blobs": fingerprints,
-            "groups": [{"type": {"dtype": dtype}, "axes": ["batch", "seqlen"], "rows": rows}
-                       for dtype, rows in (("bf16", [{"at": [1, 64], "times_us": {"small": 2.0, "large": 3.0}},
-                                                     {"at": [1, 1024], "times_us": {"small": 8.0, "large": 5.0}}]),
-                                           ("f16", [{"at": [1, 64], "times_us": {"small": 2.0}}]))]}
+    return {
+        "schema": "switchyard.table/1",
+        "operator": "rotary",
+        "device": {"backend": "cuda", "arch": "sm_90", "name": DEVICE, "multiprocessors": 132},
+        "match": {"batch": "log", "seqlen": "log"},
+        "neighbours": 4,
+        "envelope": 1.5,
+        "blobs": fingerprints,
+        "groups": [
+            {"type": {"dtype": dtype}, "axes": ["batch", "seqlen"], "rows": rows}
+            for dtype, rows in (
+                (
+                    "bf16",
+                    [
+                        {"at": [1, 64], "times_us": {"small": 2.0, "large": 3.0}},
+                        {"at": [1, 1024], "times_us": {"small": 8.0, "large": 5.0}},
+                    ],
+                ),
+                ("f16", [{"at": [1, 64], "times_us": {"small": 2.0}}]),
+            )
+        ],
+    }
 
 
 class Tree:
@@ -79,8 +115,9 @@ def run(program, *arguments, **variables):
     """The status, standard output and standard error of a program that sees no SWITCHYARD_ variable but these."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
     environment.update(variables)
-    done = subprocess.run([program, *arguments], env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=300)
+    done = subprocess.run(
+        [program, *arguments], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300
+    )
     return done.returncode, done.stdout, done.stderr
 
 

@@ -9,7 +9,6 @@ import tempfile
 
 from invented import Checks, run
 
-
 AVX2 = ("avx2", "fma", "f16c")
 AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
 
@@ -19,12 +18,26 @@ def check_other_cpus(program, root, checks):
     for features, isa in (((), "baseline"), (AVX2, "avx2"), (AVX512, "avx512")):
         attributes = [word for name in features for word in ("--attribute", f"{name}=1")]
         for name, words in (("rms_norm", ("gamma_dtype=bf16",)), ("gated_activation", ("function=silu",))):
-            status, out, _ = run(program, "--root", root, "explain", name, "dtype=bf16", *words, "rows=64", "columns=2048",
-                                 "--device", "host:x86_64", *attributes, "--json")
+            status, out, _ = run(
+                program,
+                "--root",
+                root,
+                "explain",
+                name,
+                "dtype=bf16",
+                *words,
+                "rows=64",
+                "columns=2048",
+                "--device",
+                "host:x86_64",
+                *attributes,
+                "--json",
+            )
             checks.equal(status, 0, f"explain {name} with {isa}: {out}")
             choice = json.loads(out)["choice"]
-            checks.equal((choice["variant"].split("_")[0], choice["reason"]), (isa, "other_device"),
-                         f"{name} on another CPU with {isa}")
+            checks.equal(
+                (choice["variant"].split("_")[0], choice["reason"]), (isa, "other_device"), f"{name} on another CPU with {isa}"
+            )
 
 
 def main():
@@ -40,12 +53,15 @@ def main():
     status, out, _ = run(program, "--root", root, "list", "--json")
     listed = {each["name"]: each for each in json.loads(out)["operators"]}
     checks.equal(status, 0, "list")
-    for name, words in (("rotary", ("seqlen=512", "heads=32", "heads_kv=8")),
-                        ("attention_forward", ("seqlen_q=512", "seqlen_k=512", "heads=32", "heads_kv=8"))):
+    for name, words in (
+        ("rotary", ("seqlen=512", "heads=32", "heads_kv=8")),
+        ("attention_forward", ("seqlen_q=512", "seqlen_k=512", "heads=32", "heads_kv=8")),
+    ):
         targets = {each["target"].split("-")[0] for each in listed[name]["targets"]}
         checks.that("host" in targets, f"{name} has host kernels, not only {targets}")
-        status, out, _ = run(program, "--root", root, "explain", name, "dtype=bf16", "head_dim=128", "batch=1", *words,
-                             "--json")
+        status, out, _ = run(
+            program, "--root", root, "explain", name, "dtype=bf16", "head_dim=128", "batch=1", *words, "--json"
+        )
         checks.equal(status, 0, f"explain {name}: {out}")
         why = json.loads(out)
         checks.that(why["choice"]["variant"] and why["launches"], f"explain {name} has a choice and launches")
@@ -53,8 +69,19 @@ def main():
         checks.equal((chosen["variant"], chosen["admissible"]), (why["choice"]["variant"], True), "first candidate")
         # Whoever is denied what runs now gets another one.
         forced = [each["variant"] for each in why["candidates"] if each["admissible"]][-1]
-        _, out, _ = run(program, "--root", root, "explain", name, "dtype=bf16", "head_dim=128", "batch=1", *words,
-                        "--json", SWITCHYARD_FORCE=f"{name}:{forced}")
+        _, out, _ = run(
+            program,
+            "--root",
+            root,
+            "explain",
+            name,
+            "dtype=bf16",
+            "head_dim=128",
+            "batch=1",
+            *words,
+            "--json",
+            SWITCHYARD_FORCE=f"{name}:{forced}",
+        )
         checks.equal(json.loads(out)["choice"]["variant"], forced, "SWITCHYARD_FORCE")
 
     # What the guide's examples force is in this build, whichever it is.
@@ -62,8 +89,21 @@ def main():
         examples = re.findall(r"`(\w+:[\w=,]+)`", re.search(r"^\| `SWITCHYARD_FORCE` \|.*$", file.read(), re.MULTILINE)[0])
     checks.that(len(examples) >= 2, f"the guide's examples of SWITCHYARD_FORCE are {examples}")
     for example in examples:
-        status, out, problem = run(program, "--root", root, "explain", example.split(":")[0], "dtype=bf16", "head_dim=128",
-                                   "batch=1", "seqlen=512", "heads=32", "heads_kv=8", "--json", SWITCHYARD_FORCE=example)
+        status, out, problem = run(
+            program,
+            "--root",
+            root,
+            "explain",
+            example.split(":")[0],
+            "dtype=bf16",
+            "head_dim=128",
+            "batch=1",
+            "seqlen=512",
+            "heads=32",
+            "heads_kv=8",
+            "--json",
+            SWITCHYARD_FORCE=example,
+        )
         checks.equal(status, 0, f"SWITCHYARD_FORCE={example}: {out}{problem}")
         checks.equal(status == 0 and json.loads(out)["choice"]["reason"], "forced", f"SWITCHYARD_FORCE={example}")
 
@@ -78,7 +118,9 @@ def main():
         checks.equal(status, 0, f"{tune}: {out}{problem}")
         status, out, problem = run(program, "--root", root, *explain, "--device", "host:" + os.uname().machine)
         checks.equal(status, 0, f"{explain}: {out}{problem}")
-        checks.contains(out, f"row 1 of group 0 of {table} (batch=1 seqlen=256 heads=32 heads_kv=8) at distance 0.585", "explain")
+        checks.contains(
+            out, f"row 1 of group 0 of {table} (batch=1 seqlen=256 heads=32 heads_kv=8) at distance 0.585", "explain"
+        )
     if "host-x86_64" in {each["target"] for each in listed["rms_norm"]["targets"]}:
         check_other_cpus(program, root, checks)
     return checks.finish()

@@ -38,138 +38,197 @@ def broken_trees():
 
     # What the readers refuse.
     @edit("truncated manifest", "error", 103, "Was the file cut off")
-    def _(tree): tree.manifest = json.dumps(tree.manifest)[:-40]
+    def _(tree):
+        tree.manifest = json.dumps(tree.manifest)[:-40]
 
     @edit("table that is no JSON", "error", 103, "is not JSON")
-    def _(tree): tree.table = "at: [1, 2]"
+    def _(tree):
+        tree.table = "at: [1, 2]"
 
     @edit("date to come", "warning", None, "states that it was measured on 2999-01-01, a day to come")
-    def _(tree): tree.table["measured"] = {"date": "2999-01-01"}
+    def _(tree):
+        tree.table["measured"] = {"date": "2999-01-01"}
 
     @edit("deep nesting", "error", 103, "levels deep")
-    def _(tree): tree.table = "[" * 10000
+    def _(tree):
+        tree.table = "[" * 10000
 
-    @edit("other schema", "error", 104, "expected \"switchyard.manifest/1\" or \"switchyard.table/1\"")
-    def _(tree): tree.table["schema"] = "other.table/1"
+    @edit("other schema", "error", 104, 'expected "switchyard.manifest/1" or "switchyard.table/1"')
+    def _(tree):
+        tree.table["schema"] = "other.table/1"
 
     @edit("later major version", "error", 105, "Update the library")
-    def _(tree): tree.table["schema"] = "switchyard.table/2"
+    def _(tree):
+        tree.table["schema"] = "switchyard.table/2"
 
     @edit("other operator's folder", "error", 106, "is in the folder of 'rotary'")
-    def _(tree): tree.table.update(operator="attention_forward", groups=[], match={})
+    def _(tree):
+        tree.table.update(operator="attention_forward", groups=[], match={})
 
     @edit("unknown operator", "warning", 106, "did you mean 'rotary'?")
-    def _(tree): tree.table["operator"] = "rotari"
+    def _(tree):
+        tree.table["operator"] = "rotari"
 
     @edit("row of the wrong length", "error", 107, "/groups/0/rows/1/at: expected 2 integers, got 1")
-    def _(tree): tree.table["groups"][0]["rows"][1]["at"] = [1]
+    def _(tree):
+        tree.table["groups"][0]["rows"][1]["at"] = [1]
 
     @edit("negative time", "error", 107, "expected a time from 1e-6")
-    def _(tree): tree.table["groups"][0]["rows"][0]["times_us"]["small"] = -1
+    def _(tree):
+        tree.table["groups"][0]["rows"][0]["times_us"]["small"] = -1
 
     @edit("unknown axis", "error", 108, "did you mean 'seqlen'?")
-    def _(tree): tree.table["groups"][0]["axes"][1] = "seqlin"
+    def _(tree):
+        tree.table["groups"][0]["axes"][1] = "seqlin"
 
     @edit("launch like nothing", "error", 107, "/launches/0/like: the file's 'shared' has no 'tile'; it has nothing")
-    def _(tree): launch(tree)["like"] = "tile"
+    def _(tree):
+        launch(tree)["like"] = "tile"
 
     @edit("misspelt key of a shared object", "warning", None, "/shared/tile/gird: the format has no such key")
-    def _(tree): tree.manifest["shared"] = {"tile": {"gird": [1]}}
+    def _(tree):
+        tree.manifest["shared"] = {"tile": {"gird": [1]}}
 
     @edit("duplicate id", "error", 109, "'small' is listed twice")
-    def _(tree): tree.manifest["variants"].append(tree.manifest["variants"][1])
+    def _(tree):
+        tree.manifest["variants"].append(tree.manifest["variants"][1])
 
     @edit("unknown id in a row", "warning", 110, "did you mean 'small'?")
-    def _(tree): tree.table["groups"][0]["rows"][0]["times_us"]["smal"] = 1.0
+    def _(tree):
+        tree.table["groups"][0]["rows"][0]["times_us"]["smal"] = 1.0
 
     @edit("unknown id in a denial", "warning", 110, "a denial names variant 'smaller'")
-    def _(tree): tree.table["deny"] = [{"variant": "smaller", "reason": "a test"}]
+    def _(tree):
+        tree.table["deny"] = [{"variant": "smaller", "reason": "a test"}]
 
     @edit("expression of nothing", "error", 111, "seqlem")
-    def _(tree): launch(tree)["grid"][0] = "seqlem / 2"
+    def _(tree):
+        launch(tree)["grid"][0] = "seqlem / 2"
 
     @edit("expression that divides by zero", "error", 111, "zero")
-    def _(tree): launch(tree)["grid"][0] = "seqlen + 1 / 0"
+    def _(tree):
+        launch(tree)["grid"][0] = "seqlen + 1 / 0"
 
     @edit("grid of an address", "error", 111, "\"q\" is an address, 'grid' takes a number")
-    def _(tree): launch(tree)["grid"][0] = "q"
+    def _(tree):
+        launch(tree)["grid"][0] = "q"
 
     @edit("parameter of an address", "error", 111, "is an address, 'i32' takes a number")
-    def _(tree): launch(tree)["parameters"][2] = {"i32": "seqlen + q"}
+    def _(tree):
+        launch(tree)["parameters"][2] = {"i32": "seqlen + q"}
 
     @edit("kernel with a long name", "error", 107, "has 10001 characters; a name or a text has at most 10000")
-    def _(tree): launch(tree)["kernel"] = "k" * 10001
+    def _(tree):
+        launch(tree)["kernel"] = "k" * 10001
 
     # What a call would refuse.
-    @edit("grid that is never right", "error", 305, "kernel 'rotary_bf16_64': grid[0] would be -1 for every call; it must be 0 to 2147483647")
-    def _(tree): launch(tree)["grid"][0] = "tokens - 65"
+    @edit(
+        "grid that is never right",
+        "error",
+        305,
+        "kernel 'rotary_bf16_64': grid[0] would be -1 for every call; it must be 0 to 2147483647",
+    )
+    def _(tree):
+        launch(tree)["grid"][0] = "tokens - 65"
 
-    @edit("grid above its limit where the condition ends", "error", 305, "grid[1] would be 65536 for batch=65536; it must be 0 to 65535")
-    def _(tree): tree.manifest["variants"][0]["requires"].append("batch <= 65536")
+    @edit(
+        "grid above its limit where the condition ends",
+        "error",
+        305,
+        "grid[1] would be 65536 for batch=65536; it must be 0 to 65535",
+    )
+    def _(tree):
+        tree.manifest["variants"][0]["requires"].append("batch <= 65536")
 
     @edit("grid that divides by zero for one size", "error", 305, "grid[0] divides by zero for seqlen=77")
-    def _(tree): launch(tree)["grid"][0] = "max(4096 / (seqlen - 77), 1)"
+    def _(tree):
+        launch(tree)["grid"][0] = "max(4096 / (seqlen - 77), 1)"
 
     @edit("workspace below zero", "error", 305, "workspace 'w' would be -10 for every call")
-    def _(tree): tree.manifest["variants"][0]["workspace"] = {"w": -10}
+    def _(tree):
+        tree.manifest["variants"][0]["workspace"] = {"w": -10}
 
-    @edit("parameter that does not fit", "error", 305, "parameter {\"i32\":\"seqlen << 30\"} would be")
-    def _(tree): launch(tree)["parameters"][2] = {"i32": "seqlen << 30"}
+    @edit("parameter that does not fit", "error", 305, 'parameter {"i32":"seqlen << 30"} would be')
+    def _(tree):
+        launch(tree)["parameters"][2] = {"i32": "seqlen << 30"}
 
     @edit("unknown backend", "error", 302, "the library has no backend 'cude' (it has cuda, hip, host); did you mean 'cuda'?")
-    def _(tree): tree.manifest["target"]["backend"] = "cude"
+    def _(tree):
+        tree.manifest["target"]["backend"] = "cude"
 
     @edit("unknown architecture", "error", 302, "no device of backend 'cuda' has the architecture 'sm90'")
-    def _(tree): tree.manifest["target"]["arch"] = "sm90"
+    def _(tree):
+        tree.manifest["target"]["arch"] = "sm90"
 
     @edit("no variants", "error", 302, "the manifest has no variants, so it serves no call")
-    def _(tree): tree.manifest["variants"] = []
+    def _(tree):
+        tree.manifest["variants"] = []
 
     @edit("a table that denies all", "error", 302, "every variant that serves {dtype=f16} is denied")
-    def _(tree): tree.table["deny"] = [{"variant": "small", "reason": "a test", "type": {"dtype": "f16"}}]
+    def _(tree):
+        tree.table["deny"] = [{"variant": "small", "reason": "a test", "type": {"dtype": "f16"}}]
 
     @edit("path out of the folder", "error", 112, "leads out of the manifest's folder")
-    def _(tree): launch(tree)["blob"] = "../../../secret"
+    def _(tree):
+        launch(tree)["blob"] = "../../../secret"
 
     # Blobs.
     @edit("missing blob", "error", 205, "rotary_bf16_64")
-    def _(tree): del tree.blobs["large.cubin"]
+    def _(tree):
+        del tree.blobs["large.cubin"]
 
     @edit("changed blob", "error", 206, "install blob and manifest of one build")
-    def _(tree): tree.blobs["large.cubin"] = b"another kernel"
+    def _(tree):
+        tree.blobs["large.cubin"] = b"another kernel"
 
     @edit("two hashes for a blob", "error", 206, "one of them is of an older build")
-    def _(tree): launch(tree, 2)["sha256"] = sha256(b"an older build")
+    def _(tree):
+        launch(tree, 2)["sha256"] = sha256(b"an older build")
 
     @edit("blob that nothing uses", "warning", None, "uses this blob")
-    def _(tree): tree.blobs["forgotten.cubin"] = b"a forgotten kernel"
+    def _(tree):
+        tree.blobs["forgotten.cubin"] = b"a forgotten kernel"
 
     @edit("truncated blob with its hash", "error", 207, "neither a whole cubin, nor a fatbin, nor PTX")
-    def _(tree): replace(tree, BLOBS["large.cubin"][:-100])
+    def _(tree):
+        replace(tree, BLOBS["large.cubin"][:-100])
 
     @edit("blob of another kind", "error", 207, "neither a whole cubin")
-    def _(tree): replace(tree, b"a large kernel")
+    def _(tree):
+        replace(tree, b"a large kernel")
 
     @edit("blob for another architecture", "error", 207, "was built for sm_80, the manifest's target is sm_90a")
-    def _(tree): replace(tree, cubin({"rotary_bf16_64": KERNEL}, capability=80))
+    def _(tree):
+        replace(tree, cubin({"rotary_bf16_64": KERNEL}, capability=80))
 
     @edit("kernel that the blob does not have", "error", 208, "has no kernel 'rotary_bf16_46'; did you mean 'rotary_bf16_64'?")
-    def _(tree): launch(tree)["kernel"] = "rotary_bf16_46"
+    def _(tree):
+        launch(tree)["kernel"] = "rotary_bf16_46"
 
     @edit("too few parameters", "error", 209, "the manifest has 2 parameters, the kernel takes 3")
-    def _(tree): launch(tree)["parameters"].pop()
+    def _(tree):
+        launch(tree)["parameters"].pop()
 
     @edit("parameter of another size", "error", 209, "has 8 bytes in the manifest and 4 in the kernel")
-    def _(tree): launch(tree)["parameters"][2] = {"i64": "seqlen"}
+    def _(tree):
+        launch(tree)["parameters"][2] = {"i64": "seqlen"}
 
     @edit("block above its launch bound", "error", 211, "has 512 threads, but the kernel was compiled for at most 256")
-    def _(tree): launch(tree)["block"] = ["tokens * 8", 1, 1]
+    def _(tree):
+        launch(tree)["block"] = ["tokens * 8", 1, 1]
 
     @edit("block above the device's limit", "error", 211, "has 2048 threads, a device runs at most 1024")
-    def _(tree): launch(tree)["block"] = [64, 32, 1]
+    def _(tree):
+        launch(tree)["block"] = [64, 32, 1]
 
-    @edit("shared memory above the device's limit", "error", 204, "240000 bytes of shared memory, a block on sm_90a has at most 232448")
-    def _(tree): launch(tree)["shared_bytes"] = 240000
+    @edit(
+        "shared memory above the device's limit",
+        "error",
+        204,
+        "240000 bytes of shared memory, a block on sm_90a has at most 232448",
+    )
+    def _(tree):
+        launch(tree)["shared_bytes"] = 240000
 
     @edit("static shared memory counts", "error", 204, "needs 200000 bytes of shared memory and 40000 static ones")
     def _(tree):
@@ -177,30 +236,45 @@ def broken_trees():
         launch(tree)["shared_bytes"] = 200000
 
     def tensor_map(tree, **changes):
-        launch(tree)["parameters"][0] = {"tensor_map": {
-            "of": "q", "dtype": "bf16", "extents": ["head_dim", "seqlen"], "strides": ["2 * head_dim"], "box": [64, 64], **changes}}
+        launch(tree)["parameters"][0] = {
+            "tensor_map": {
+                "of": "q",
+                "dtype": "bf16",
+                "extents": ["head_dim", "seqlen"],
+                "strides": ["2 * head_dim"],
+                "box": [64, 64],
+                **changes,
+            }
+        }
 
     @edit("box above the hardware's limit", "error", 211, "box has an extent of 512; the hardware copies 1 to 256")
-    def _(tree): tensor_map(tree, box=[64, 512])
+    def _(tree):
+        tensor_map(tree, box=[64, 512])
 
     @edit("box wider than its swizzle", "error", 211, "the box is 256 bytes wide; swizzle 128B takes at most 128")
-    def _(tree): tensor_map(tree, box=[128, 64], swizzle="128B")
+    def _(tree):
+        tensor_map(tree, box=[128, 64], swizzle="128B")
 
     @edit("box of no whole lines", "error", 211, "the box is 6 bytes wide; it must be a multiple of 16")
-    def _(tree): tensor_map(tree, box=[3, 64])
+    def _(tree):
+        tensor_map(tree, box=[3, 64])
 
     @edit("stride of no whole lines", "error", 211, "a stride of 100 bytes is not a multiple of 16")
-    def _(tree): tensor_map(tree, strides=[100])
+    def _(tree):
+        tensor_map(tree, strides=[100])
 
     @edit("steps above the hardware's limit", "error", 211, "element_strides has 9; the hardware takes 1 to 8")
-    def _(tree): tensor_map(tree, element_strides=[1, 9])
+    def _(tree):
+        tensor_map(tree, element_strides=[1, 9])
 
     @edit("interleaved matrix", "error", 211, "an interleaved layout has 3 to 5 dimensions")
-    def _(tree): tensor_map(tree, interleave="16B")
+    def _(tree):
+        tensor_map(tree, interleave="16B")
 
     # Operators of other programs.
     @edit("operator of another program", "note", 106, "operator 'own' is not known to this program: its axes and arguments")
-    def _(tree): own(tree)
+    def _(tree):
+        own(tree)
 
     @edit("another program's operator: syntax", "error", 111, "ceil_div(seqlen 16)")
     def _(tree):
@@ -224,13 +298,16 @@ def broken_trees():
 
     # What is most likely not meant.
     @edit("misspelt key", "warning", None, "did you mean 'requires'?")
-    def _(tree): tree.manifest["variants"][0]["require"] = ["batch > 1"]
+    def _(tree):
+        tree.manifest["variants"][0]["require"] = ["batch > 1"]
 
     @edit("condition that cannot hold for the type", "warning", None, "it can never be chosen")
-    def _(tree): tree.manifest["variants"][0]["requires"].append("dtype == f16")
+    def _(tree):
+        tree.manifest["variants"][0]["requires"].append("dtype == f16")
 
     @edit("condition that cannot hold on the target", "warning", None, "it can never be chosen")
-    def _(tree): tree.manifest["variants"][1]["requires"] = ["compute_capability >= 100"]
+    def _(tree):
+        tree.manifest["variants"][1]["requires"] = ["compute_capability >= 100"]
 
     @edit("condition without a value", "error", 111, "has no value for its type and config")
     def _(tree):
@@ -239,20 +316,25 @@ def broken_trees():
         tree.manifest["variants"][0]["type"]["head_dim"] = 128
 
     @edit("the same variant twice", "warning", None, "it is never needed")
-    def _(tree): tree.manifest["variants"].append({**tree.manifest["variants"][1], "id": "twin"})
+    def _(tree):
+        tree.manifest["variants"].append({**tree.manifest["variants"][1], "id": "twin"})
 
     @edit("type without rows", "warning", None, "1 types that variants serve on Invented H200 have no rows here: {dtype=f16}")
-    def _(tree): del tree.table["groups"][1]
+    def _(tree):
+        del tree.table["groups"][1]
 
     @edit("stale times", "warning", None, "2 times of variant 'large' are stale: the blobs changed")
-    def _(tree): tree.table["blobs"]["large"] = "0123456789abcdef"
+    def _(tree):
+        tree.table["blobs"]["large"] = "0123456789abcdef"
 
     @edit("time of a variant that does not serve", "warning", None, "which requires seqlen >= 64")
-    def _(tree): tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
+    def _(tree):
+        tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
 
     # Good to know.
     @edit("no table", "note", None, "no table has rows for a device that runs cuda sm_90a")
-    def _(tree): tree.table["groups"] = []
+    def _(tree):
+        tree.table["groups"] = []
 
     @edit("variant that only a table could choose", "note", None, "run only when pinned or forced: hidden")
     def _(tree):
@@ -270,12 +352,16 @@ def main():
 
     tree = Tree(folder).write()
     status, out, problem = run(program, "check", folder)
-    checks.equal((status, out, problem), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n", ""),
-                 "a sound tree")
+    checks.equal(
+        (status, out, problem), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n", ""), "a sound tree"
+    )
     checks.equal(run(program, "check", "--strict", folder)[0], 0, "a sound tree, strictly")
     status, out, _ = run(program, "check", tree.table_path)
-    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 0 manifests, 1 tables and 0 blobs\n"),
-                 "a table alone is checked with the manifests of its tree")
+    checks.equal(
+        (status, out),
+        (0, "0 errors, 0 warnings, 0 notes in 0 manifests, 1 tables and 0 blobs\n"),
+        "a table alone is checked with the manifests of its tree",
+    )
 
     for name, change, severity, code, part in broken_trees():
         tree = Tree(folder)
@@ -287,8 +373,11 @@ def main():
         errors = any(each["severity"] == "error" for each in found["findings"])
         warned = any(each["severity"] == "warning" for each in found["findings"])
         checks.equal(status, 2 if errors else 1 if warned else 0, f"{name}: status")
-        matching = [each for each in found["findings"]
-                    if each["severity"] == severity and each.get("code") == code and part in each["message"]]
+        matching = [
+            each
+            for each in found["findings"]
+            if each["severity"] == severity and each.get("code") == code and part in each["message"]
+        ]
         checks.that(matching, f"{name}: no {severity} {code} with {part!r} in:\n{out}")
         checks.that(all(os.path.isabs(each["file"]) for each in matching), f"{name}: names its file")
         if not errors:
@@ -301,13 +390,21 @@ def main():
     tree.write()
     status, out, _ = run(program, "check", folder)
     checks.equal((status, out.count("large_")), (0, 4), f"many unknown variants: {out}")
-    checks.contains(out, "20 variants that the table names are in no manifest of the operator, so their times are not used: "
-                    "large_0, large_1, large_10, large_11, and 16 more", "many unknown variants")
+    checks.contains(
+        out,
+        "20 variants that the table names are in no manifest of the operator, so their times are not used: "
+        "large_0, large_1, large_10, large_11, and 16 more",
+        "many unknown variants",
+    )
     tree.table["device"].update(backend="hip", arch="gfx942", name="Invented MI300")
     tree.write()
     status, out, _ = run(program, "check", folder)
-    checks.contains(out, "no kernels for Invented MI300 (hip gfx942) are here, so 20 variants that the table names were not "
-                    "compared with a manifest", "a device that nothing was built for")
+    checks.contains(
+        out,
+        "no kernels for Invented MI300 (hip gfx942) are here, so 20 variants that the table names were not "
+        "compared with a manifest",
+        "a device that nothing was built for",
+    )
     checks.equal(out.count("[switchyard.110]"), 1, "a device that nothing was built for")
 
     # Variants that were measured and are not installed are no mistake.
@@ -331,7 +428,11 @@ def main():
         tree.manifest[f"key{i}"] = 0
     tree.write()
     status, out, _ = run(program, "check", folder)
-    checks.equal((out.count("seqlem'"), out.count("(and the same in 5 more places)")), (2, 2), f"a wrong expression in 12 variants: {out}")
+    checks.equal(
+        (out.count("seqlem'"), out.count("(and the same in 5 more places)")),
+        (2, 2),
+        f"a wrong expression in 12 variants: {out}",
+    )
     checks.equal((out.count("no such key"), "and 200 more keys" in out), (100, True), "many unknown keys")
 
     # The time grows with the number of variants, not with its square. Processor time, so that other work does not count.
@@ -345,30 +446,47 @@ def main():
 
     def many(count, different):
         def change(tree):
-            tree.manifest["variants"] = [{**json.loads(json.dumps(manifest()["variants"][1])), "id": f"v{i}", "config": {"tokens": i + 1},
-                                          **different(i)} for i in range(count)]
+            tree.manifest["variants"] = [
+                {
+                    **json.loads(json.dumps(manifest()["variants"][1])),
+                    "id": f"v{i}",
+                    "config": {"tokens": i + 1},
+                    **different(i),
+                }
+                for i in range(count)
+            ]
+
         return change
 
-    for name, different in (("conditions", lambda i: {"requires": [f"seqlen >= {i + 1}"]}),
-                            ("types", lambda i: {"type": {"dtype": "bf16", "head_dim": i + 1}}), ("configs", lambda i: {})):
+    for name, different in (
+        ("conditions", lambda i: {"requires": [f"seqlen >= {i + 1}"]}),
+        ("types", lambda i: {"type": {"dtype": "bf16", "head_dim": i + 1}}),
+        ("configs", lambda i: {}),
+    ):
         few, many_more = (seconds(many(count, different))[0] for count in (4000, 16000))
-        checks.that(many_more < 9 * max(few, 0.1), f"variants with other {name}: 4,000 took {few:.2f} s, 16,000 {many_more:.2f} s")
+        checks.that(
+            many_more < 9 * max(few, 0.1), f"variants with other {name}: 4,000 took {few:.2f} s, 16,000 {many_more:.2f} s"
+        )
 
     # Long texts take no long time, and are not repeated in full.
-    for name, change in (("spaces", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest) + " " * 20_000_000)),
-                         ("names", lambda tree: (own(tree), launch(tree)["grid"].__setitem__(0, "+".join(f"n{i}" for i in range(120000))))),
-                         ("an expression", lambda tree: launch(tree)["grid"].__setitem__(0, "1+" * 500_000 + "1")),
-                         ("an identifier", lambda tree: tree.manifest["variants"][0].update(id="x" * 20_000_000)),
-                         ("a kernel", lambda tree: launch(tree).update(kernel="x" * 20_000_000)),
-                         ("an operator", lambda tree: tree.manifest.update(operator="x" * 20_000_000)),
-                         ("a key", lambda tree: tree.manifest.update({"x" * 20_000_000: 0}))):
+    for name, change in (
+        ("spaces", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest) + " " * 20_000_000)),
+        ("names", lambda tree: (own(tree), launch(tree)["grid"].__setitem__(0, "+".join(f"n{i}" for i in range(120000))))),
+        ("an expression", lambda tree: launch(tree)["grid"].__setitem__(0, "1+" * 500_000 + "1")),
+        ("an identifier", lambda tree: tree.manifest["variants"][0].update(id="x" * 20_000_000)),
+        ("a kernel", lambda tree: launch(tree).update(kernel="x" * 20_000_000)),
+        ("an operator", lambda tree: tree.manifest.update(operator="x" * 20_000_000)),
+        ("a key", lambda tree: tree.manifest.update({"x" * 20_000_000: 0})),
+    ):
         took, out = seconds(change)
         checks.that(took < 6, f"{name} took {took:.1f} s")
         checks.that(len(out) < 20000, f"{name}: {len(out)} characters")
 
     # Blobs of a manifest that cannot be read, or whose variants cannot, are not called unused.
-    for name, change in (("truncated", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest)[:-40])),
-                         ("unsound", lambda tree: tree.manifest["variants"][0].pop("id"))):
+    for name, change in (
+        ("truncated", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest)[:-40])),
+        ("unsound", lambda tree: tree.manifest["variants"][0].pop("id")),
+    ):
         tree = Tree(folder)
         change(tree)
         tree.write()
@@ -405,8 +523,7 @@ def main():
         with open(os.path.join(hidden, "job.json"), "w", encoding="utf-8") as file:
             file.write("{}")
     status, out, _ = run(program, "check", "--strict", folder)
-    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"),
-                 "hidden folders")
+    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"), "hidden folders")
 
     # A tree of symbolic links, as package managers make them, is sound; a link that leads away is worth knowing.
     elsewhere = os.path.join(folder, "elsewhere.bin")
@@ -415,14 +532,14 @@ def main():
     os.symlink(elsewhere, blob)
     status, out, _ = run(program, "check", "--strict", folder)
     checks.equal(status, 0, "a link out of the folder")
-    checks.contains(out, "note: " + blob + ": is a symbolic link to " + os.path.realpath(elsewhere),
-                    "a link out of the folder")
+    checks.contains(out, "note: " + blob + ": is a symbolic link to " + os.path.realpath(elsewhere), "a link out of the folder")
     link = os.path.join(folder, "link")
     real = Tree(os.path.join(folder, "real")).write()
     os.symlink(real.folder, link)
     status, out, _ = run(program, "check", "--strict", link)
-    checks.equal((status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"),
-                 "a root that is a link")
+    checks.equal(
+        (status, out), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n"), "a root that is a link"
+    )
 
     # Who may change a root runs code in engines: said of each file and folder.
     tree = Tree(os.path.join(folder, "open")).write()
@@ -432,8 +549,12 @@ def main():
         os.chmod(path, mode)
         status, out, _ = run(program, "check", "--strict", tree.folder)
         checks.equal(status, 1, f"{path} that others may write")
-        checks.contains(out, f"warning: {path}: everybody may write it, and so run code in engines that read this root; "
-                        "take that away, as with chmod go-w\n", "a file that others may write")
+        checks.contains(
+            out,
+            f"warning: {path}: everybody may write it, and so run code in engines that read this root; "
+            "take that away, as with chmod go-w\n",
+            "a file that others may write",
+        )
         checks.contains(out, "0 errors, 1 warnings", "a file that others may write")
         os.chmod(path, before)
     checks.equal(run(program, "check", "--strict", tree.folder)[0], 0, "closed again")
@@ -453,43 +574,88 @@ def main():
         found = json.loads(run(program, "check", "--json", *(paths or [tree.folder]))[1])
         for name in names:
             os.remove(os.path.join(folder, name))
-        return [(os.path.relpath(each["file"], folder), each["severity"], each["message"].replace(folder + "/", ""))
-                for each in found["findings"] if "another winner" in each["message"]]
+        return [
+            (os.path.relpath(each["file"], folder), each["severity"], each["message"].replace(folder + "/", ""))
+            for each in found["findings"]
+            if "another winner" in each["message"]
+        ]
 
     def of(winner, date, *sizes, **more):
         times = {"small": 1.0, "large": 2.0} if winner == "small" else {"small": 2.0, "large": 1.0}
-        return dict(tree.table, measured={"date": date} if date else {},
-                    groups=[dict(tree.table["groups"][0], rows=[{"at": [1, size], "times_us": times} for size in sizes])], **more)
+        return dict(
+            tree.table,
+            measured={"date": date} if date else {},
+            groups=[dict(tree.table["groups"][0], rows=[{"at": [1, size], "times_us": times} for size in sizes])],
+            **more,
+        )
 
     home = os.path.relpath(os.path.dirname(tree.table_path), folder)
     a, z, mine = (f"{home}/{name}.json" for name in ("aaa", "zzz", "invented-h200"))
-    example = (". For example, at dtype=bf16 batch=1 seqlen=64 'large' is fastest here, and 'small' there. Keep one table for each "
-               "device: `switchyard merge` joins several")
+    example = (
+        ". For example, at dtype=bf16 batch=1 seqlen=64 'large' is fastest here, and 'small' there. Keep one table for each "
+        "device: `switchyard merge` joins several"
+    )
     my_example = example.replace("'large' is fastest here, and 'small'", "'small' is fastest here, and 'large'")
     for name in (a, z):
-        checks.equal(repeated([name], of("large", "2026-11-22", 64)),
-                     [(mine, "warning", f"1 row has another winner in {name}, a table for the same device, which decides: it is measured "
-                       f"2026-11-22, this file undated{my_example}")], f"check: a newer {name}")
+        checks.equal(
+            repeated([name], of("large", "2026-11-22", 64)),
+            [
+                (
+                    mine,
+                    "warning",
+                    f"1 row has another winner in {name}, a table for the same device, which decides: it is measured "
+                    f"2026-11-22, this file undated{my_example}",
+                )
+            ],
+            f"check: a newer {name}",
+        )
         checks.equal(repeated([name], of("small", "2026-11-22", 64)), [], f"check: a newer {name} with the same winner")
         checks.equal(repeated([name], of("small", "2026-11-22", 65)), [], f"check: a newer {name} with other sizes")
-    checks.equal(repeated([a, z], of("small", "2026-11-20", 64, 4096), of("large", "2026-11-20", 64, 4096)),
-                 [(z, "warning", f"2 rows have another winner in {a}, a table for the same device, which decides: it is measured "
-                   f"2026-11-20, this file measured 2026-11-20 too, a later name{example}")], "check: two of one day")
+    checks.equal(
+        repeated([a, z], of("small", "2026-11-20", 64, 4096), of("large", "2026-11-20", 64, 4096)),
+        [
+            (
+                z,
+                "warning",
+                f"2 rows have another winner in {a}, a table for the same device, which decides: it is measured "
+                f"2026-11-20, this file measured 2026-11-20 too, a later name{example}",
+            )
+        ],
+        "check: two of one day",
+    )
     # Of three, each is compared with the one that decides.
     found = repeated([a, z], of("large", "2026-11-20", 64), of("small", "2026-11-22", 64))
-    checks.equal([(file, message.split(", a table")[0]) for file, _, message in found],
-                 [(a, f"1 row has another winner in {z}")], "check: three tables")
+    checks.equal(
+        [(file, message.split(", a table")[0]) for file, _, message in found],
+        [(a, f"1 row has another winner in {z}")],
+        "check: three tables",
+    )
     # Files for other devices, or less of them, and overlays are meant to differ.
     for device in ({"backend": "cuda", "arch": "sm_90", "name": "NVIDIA H100"}, {"backend": "cuda", "arch": "sm_90"}):
         checks.equal(repeated([a], of("large", "2026-11-22", 64, device=device)), [], f"check: a table for {device}")
     overlay = os.path.join(folder, "overlay.json")
-    checks.equal(repeated(["overlay.json"], of("large", "2026-11-22", 64), paths=[tree.folder, overlay]), [], "check: an overlay")
+    checks.equal(
+        repeated(["overlay.json"], of("large", "2026-11-22", 64), paths=[tree.folder, overlay]), [], "check: an overlay"
+    )
     # Files outside of roots are compared with each other; of two roots the order is not known.
     names = ["one/x.json", "two/x.json"]
-    found = repeated(names, of("small", "2026-11-22", 64), of("large", "2026-11-22", 64), paths=[os.path.join(folder, each) for each in names])
-    checks.equal([(file, message.split(". For")[0]) for file, _, message in found],
-                 [("two/x.json", "1 row has another winner in one/x.json, a table for the same device. Both are measured 2026-11-22, "
-                   "so the one in the earlier root decides")], "check: two folders")
+    found = repeated(
+        names,
+        of("small", "2026-11-22", 64),
+        of("large", "2026-11-22", 64),
+        paths=[os.path.join(folder, each) for each in names],
+    )
+    checks.equal(
+        [(file, message.split(". For")[0]) for file, _, message in found],
+        [
+            (
+                "two/x.json",
+                "1 row has another winner in one/x.json, a table for the same device. Both are measured 2026-11-22, "
+                "so the one in the earlier root decides",
+            )
+        ],
+        "check: two folders",
+    )
 
     # Paths that lead nowhere.
     status, out, _ = run(program, "check", os.path.join(folder, "nowhere"))

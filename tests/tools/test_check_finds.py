@@ -31,11 +31,22 @@ from invented import Checks, run, sha256
 SIZES = ["1", "2", "7", "8", "64", "1000"]
 ARCH = platform.machine()
 
-OPERATOR = {"schema": "switchyard.operator/1", "operator": "stamp",
-            "axes": [{"name": "dtype", "kind": "type", "values": ["f32", "f16", "bf16"]}, {"name": "head_dim", "kind": "type"},
-                     {"name": "batch", "kind": "size"}, {"name": "seqlen", "kind": "size"}],
-            "arguments": [{"name": "out", "type": "pointer"}, {"name": "batch", "type": "i64"}, {"name": "seqlen", "type": "i64"},
-                          {"name": "blocks", "type": "i64"}]}
+OPERATOR = {
+    "schema": "switchyard.operator/1",
+    "operator": "stamp",
+    "axes": [
+        {"name": "dtype", "kind": "type", "values": ["f32", "f16", "bf16"]},
+        {"name": "head_dim", "kind": "type"},
+        {"name": "batch", "kind": "size"},
+        {"name": "seqlen", "kind": "size"},
+    ],
+    "arguments": [
+        {"name": "out", "type": "pointer"},
+        {"name": "batch", "type": "i64"},
+        {"name": "seqlen", "type": "i64"},
+        {"name": "blocks", "type": "i64"},
+    ],
+}
 
 
 class Root:
@@ -44,16 +55,46 @@ class Root:
     def __init__(self, blob):
         self.blob = blob
         self.pin = True  # the blob as it is, in the manifest
-        self.manifest = {"schema": "switchyard.manifest/1", "operator": "stamp", "target": {"backend": "host", "arch": ARCH},
-                         "variants": [{"id": "only", "type": {"head_dim": 64}, "config": {"number": 1, "tile": 8},
-                                       "requires": ["seqlen >= 1", "seqlen <= 65536"], "workspace": {},
-                                       "launches": [{"blob": "stamp.so", "sha256": "", "kernel": "stamp", "grid": [1, 1, 1],
-                                                     "block": [1, 1, 1], "shared_bytes": 0, "parameters": ["out", {"i32": "number"}]}]}]}
-        self.table = {"schema": "switchyard.table/1", "operator": "stamp",
-                      "device": {"backend": "host", "arch": ARCH, "name": "some processor"},
-                      "match": {"seqlen": "log"}, "neighbours": 4, "envelope": 2,
-                      "groups": [{"type": {"head_dim": 64}, "axes": ["batch", "seqlen"],
-                                  "rows": [{"at": [1, 1], "times_us": {"only": 1.0}}, {"at": [1, 1000], "times_us": {"only": 2.0}}]}]}
+        self.manifest = {
+            "schema": "switchyard.manifest/1",
+            "operator": "stamp",
+            "target": {"backend": "host", "arch": ARCH},
+            "variants": [
+                {
+                    "id": "only",
+                    "type": {"head_dim": 64},
+                    "config": {"number": 1, "tile": 8},
+                    "requires": ["seqlen >= 1", "seqlen <= 65536"],
+                    "workspace": {},
+                    "launches": [
+                        {
+                            "blob": "stamp.so",
+                            "sha256": "",
+                            "kernel": "stamp",
+                            "grid": [1, 1, 1],
+                            "block": [1, 1, 1],
+                            "shared_bytes": 0,
+                            "parameters": ["out", {"i32": "number"}],
+                        }
+                    ],
+                }
+            ],
+        }
+        self.table = {
+            "schema": "switchyard.table/1",
+            "operator": "stamp",
+            "device": {"backend": "host", "arch": ARCH, "name": "some processor"},
+            "match": {"seqlen": "log"},
+            "neighbours": 4,
+            "envelope": 2,
+            "groups": [
+                {
+                    "type": {"head_dim": 64},
+                    "axes": ["batch", "seqlen"],
+                    "rows": [{"at": [1, 1], "times_us": {"only": 1.0}}, {"at": [1, 1000], "times_us": {"only": 2.0}}],
+                }
+            ],
+        }
 
     @property
     def variant(self):
@@ -74,27 +115,87 @@ class Root:
                 file.write(self.blob)
             if self.pin and isinstance(self.manifest, dict) and self.manifest["variants"]:
                 self.launch["sha256"] = sha256(self.blob)
-        for path, content in ((os.path.join(kernels, "manifest.json"), self.manifest), (os.path.join(tables, "some.json"), self.table)):
+        for path, content in (
+            (os.path.join(kernels, "manifest.json"), self.manifest),
+            (os.path.join(tables, "some.json"), self.table),
+        ):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(content if isinstance(content, str) else json.dumps(content))
 
 
 # Values at which an expression fails for every call, or for one of SIZES.
-WRONG_GRID = ["-1", -1, 4294967296, "4294967296", "0 - seqlen", "seqlen / 0", "1 / (seqlen - seqlen)", "tile - 100", "tile / (number - 1)",
-              "9223372036854775807 * (seqlen + 1)", "4096 / (seqlen - 7)", "seqlen - 8", "1 << (seqlen + 63)",
-              "out", "out + seqlen", "seqlen > 3 ? out : 1", "blocks / 0", "0 - 1 - blocks * 0", "ceil_div(seqlen, 0)", "ceil_div(0 - 5, 8)",
-              "head_dim - 65", "100 / (head_dim - 64)", "seqlen % (tile - 8)", "1000 - seqlen * seqlen", "multiprocessors - 1000000",
-              "batch + seqlen - 3", "10 / (batch * 0 + seqlen - 8)"]
-WRONG_WORKSPACE = [-1, "0 - seqlen", 1 << 62, "1 << 62", "seqlen << 47", "1 / (seqlen - 64)", "seqlen % 0", "tile - 9", "70368744177664 * seqlen"]
-WRONG_SHARED = [-1, 1 << 32, "0 - seqlen", "seqlen << 40", 4294967295, "1073741824 + seqlen", "8 - seqlen", "seqlen / (seqlen - 2)", "tile % 0"]
+WRONG_GRID = [
+    "-1",
+    -1,
+    4294967296,
+    "4294967296",
+    "0 - seqlen",
+    "seqlen / 0",
+    "1 / (seqlen - seqlen)",
+    "tile - 100",
+    "tile / (number - 1)",
+    "9223372036854775807 * (seqlen + 1)",
+    "4096 / (seqlen - 7)",
+    "seqlen - 8",
+    "1 << (seqlen + 63)",
+    "out",
+    "out + seqlen",
+    "seqlen > 3 ? out : 1",
+    "blocks / 0",
+    "0 - 1 - blocks * 0",
+    "ceil_div(seqlen, 0)",
+    "ceil_div(0 - 5, 8)",
+    "head_dim - 65",
+    "100 / (head_dim - 64)",
+    "seqlen % (tile - 8)",
+    "1000 - seqlen * seqlen",
+    "multiprocessors - 1000000",
+    "batch + seqlen - 3",
+    "10 / (batch * 0 + seqlen - 8)",
+]
+WRONG_WORKSPACE = [
+    -1,
+    "0 - seqlen",
+    1 << 62,
+    "1 << 62",
+    "seqlen << 47",
+    "1 / (seqlen - 64)",
+    "seqlen % 0",
+    "tile - 9",
+    "70368744177664 * seqlen",
+]
+WRONG_SHARED = [
+    -1,
+    1 << 32,
+    "0 - seqlen",
+    "seqlen << 40",
+    4294967295,
+    "1073741824 + seqlen",
+    "8 - seqlen",
+    "seqlen / (seqlen - 2)",
+    "tile % 0",
+]
 WRONG_BLOCK = ["0 - seqlen", 1 << 32, "seqlen / 0", "1 / (seqlen - 1000)", -5]
 WRONG_I32 = [1 << 31, "seqlen << 40", "1 / (seqlen - 1)", "out", "0 - (1 << 40)", "seqlen * 2147483648", "tile / 0"]
-RIGHT = ["seqlen", "ceil_div(seqlen, tile)", "min(seqlen, 4)", "max(seqlen - 8, 1)", "seqlen > 7 ? seqlen - 7 : 1", "seqlen != 7 ? 4096 / (seqlen - 7 + 8) : 1",
-         "batch", "(out != 0) + 1", "tile * number", "head_dim / 64", "seqlen % tile + 1", "blocks"]
+RIGHT = [
+    "seqlen",
+    "ceil_div(seqlen, tile)",
+    "min(seqlen, 4)",
+    "max(seqlen - 8, 1)",
+    "seqlen > 7 ? seqlen - 7 : 1",
+    "seqlen != 7 ? 4096 / (seqlen - 7 + 8) : 1",
+    "batch",
+    "(out != 0) + 1",
+    "tile * number",
+    "head_dim / 64",
+    "seqlen % tile + 1",
+    "blocks",
+]
 
 
 def expressions(draw):
     """Changes of one expression: what is done, and whether it is known to be harmless."""
+
     def grid(value, harmless):
         axis = draw.randrange(3)
         return lambda root: root.launch["grid"].__setitem__(axis, value), harmless, f"grid[{axis}] {value}"
@@ -129,6 +230,7 @@ def expressions(draw):
             root.launch["grid"][0] = f"max({value}, 1)"
             if kept:
                 root.variant["requires"].append(f"seqlen != {hole}")
+
         yield change, "unflagged" if kept else False, f"grid max({value}, 1), hole {'excluded' if kept else 'open'}"
 
 
@@ -140,11 +242,13 @@ def headers(blob, kind):
 
 def blobs(draw, kernels):
     """Changes of the blob."""
+
     def patch(name, at, form, value):
         def change(root):
             data = bytearray(root.blob)
             struct.pack_into("<" + form, data, at(data) if callable(at) else at, value)
             root.blob = bytes(data)
+
         return change, False, name
 
     def replace(name, kernel="stamp"):
@@ -154,6 +258,7 @@ def blobs(draw, kernels):
             root.launch["kernel"] = kernel
             if kernel == "hollow":
                 root.launch["parameters"] = []
+
         return change, False, f"{name}: {kernel}"
 
     yield replace("unresolved.so")
@@ -183,20 +288,24 @@ def blobs(draw, kernels):
         for at in headers(data, 1):
             struct.pack_into("<I", data, at, 0)
         root.blob = bytes(data)
+
     yield unload, False, "no segment to load"
 
     def dynamic(name, tag, value):
         """Another value of an entry of the dynamic section, or tag 0x7fffffff in its place."""
+
         def change(root):
             data = bytearray(root.blob)
             at = headers(data, 2)[0]
             offset, size = struct.unpack_from("<Q", data, at + 8)[0], struct.unpack_from("<Q", data, at + 32)[0]
             for entry in range(offset, offset + size, 16):
                 if struct.unpack_from("<Q", data, entry)[0] == tag:
-                    struct.pack_into("<QQ", data, entry, tag if value is not None else 0x7fffffff, value or 0)
+                    struct.pack_into("<QQ", data, entry, tag if value is not None else 0x7FFFFFFF, value or 0)
                     break
             root.blob = bytes(data)
+
         return change, False, name
+
     yield dynamic("no table of strings", 5, None)
     yield dynamic("strings outside", 5, 1 << 40)
     yield dynamic("no dynamic symbols", 6, None)
@@ -206,21 +315,28 @@ def blobs(draw, kernels):
     def need(root):
         names = (b"libstdc++.so.6", b"libm.so.6", b"libgcc_s.so.1", b"libc.so.6")
         for name in names:  # which of them it needs is the compiler's choice
-            root.blob = root.blob.replace(name, b"libnosuch.so.66"[:len(name)])
+            root.blob = root.blob.replace(name, b"libnosuch.so.66"[: len(name)])
+
     yield need, False, "a library that nobody has"
 
     def missing(root):
         root.blob = None
         root.pin = False
         root.launch["sha256"] = "0" * 64
+
     yield missing, False, "no blob"
     for _ in range(25):
         length = draw.random()
-        yield (lambda root, length=length: setattr(root, "blob", root.blob[:int(length * (len(root.blob) - 1))])), False, f"cut to {length:.3f}"
+        yield (
+            (lambda root, length=length: setattr(root, "blob", root.blob[: int(length * (len(root.blob) - 1))])),
+            False,
+            f"cut to {length:.3f}",
+        )
 
 
 def structures(draw):
     """Changes of what the files say besides expressions and blobs."""
+
     def target(**changes):
         return lambda root: root.manifest["target"].update(changes), False, f"target {changes}"
 
@@ -230,7 +346,11 @@ def structures(draw):
         yield target(arch=arch)
     yield (lambda root: root.manifest.update(variants=[])), False, "no variants"
     yield (lambda root: root.table.update(deny=[{"variant": "only", "reason": "a test"}])), False, "a table denies all"
-    yield (lambda root: root.table.update(deny=[{"variant": "only", "reason": "a test", "type": {"head_dim": 64}}])), False, "a table denies all of a type"
+    yield (
+        (lambda root: root.table.update(deny=[{"variant": "only", "reason": "a test", "type": {"head_dim": 64}}])),
+        False,
+        "a table denies all of a type",
+    )
     yield (lambda root: root.table.update(deny=[{"variant": "other", "reason": "a test"}])), False, "a denial of nothing"
     for never in ("1 == 2", "seqlen < 0 && seqlen > 0 && 1 > 2", "tile == 9", "head_dim == 65", "tile / 0 == 1"):
         yield (lambda root, never=never: root.variant["requires"].append(never)), False, f"requires {never}"
@@ -271,6 +391,7 @@ def structures(draw):
                 del at[path[-1]]
             else:
                 at[path[-1]] = copy.deepcopy(value)
+
         yield change, False, f"{name} {'/'.join(map(str, path))} {'removed' if remove else 'is ' + json.dumps(value)}"
 
 
@@ -293,8 +414,14 @@ def main():
         """Whether loading or a call refuses it, and what is said."""
         root.write(path)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
-        done = subprocess.run([engine, *SIZES], env={**environment, "SWITCHYARD_PATH": path}, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=120)
+        done = subprocess.run(
+            [engine, *SIZES],
+            env={**environment, "SWITCHYARD_PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
         return done.returncode != 0 or "[switchyard." in done.stderr, f"status {done.returncode}, {done.stderr[:600]}"
 
     def check():

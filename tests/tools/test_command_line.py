@@ -8,7 +8,6 @@ import sys
 
 from invented import DEVICE, Checks, Tree, run
 
-
 SIZES = ("batch=1", "heads=32", "heads_kv=8", "head_dim=128", "dtype=bf16")
 
 
@@ -31,7 +30,9 @@ def check_partly_installed(checks, program, folder):
     tree.write()
     status, out, found, problem = explain_in(tree, program, "seqlen=1024")
     checks.equal((status, found["choice"]["variant"]), (0, "small"), "one of two variants is installed")
-    checks.contains(out, "(this_device, 2 rows), 1 of whose 2 variants are not installed for this device, has row 1", "rows of two variants")
+    checks.contains(
+        out, "(this_device, 2 rows), 1 of whose 2 variants are not installed for this device, has row 1", "rows of two variants"
+    )
     checks.contains(problem, "a row names variant 'large'", "rows of two variants")
 
     # None of the rows' variants: the table is there, and says nothing about what is installed.
@@ -41,7 +42,9 @@ def check_partly_installed(checks, program, folder):
     tree.table.pop("blobs")
     tree.write()
     status, out, found, problem = explain_in(tree, program, "seqlen=1024")
-    checks.equal((status, found["choice"]["variant"], found["choice"]["reason"]), (0, "small", "heuristic"), "no variant of the rows")
+    checks.equal(
+        (status, found["choice"]["variant"], found["choice"]["reason"]), (0, "small", "heuristic"), "no variant of the rows"
+    )
     checks.contains(out, "group 0 (this_device) names no variant that is installed for this device", "no variant of the rows")
     checks.contains(out, "no variant in the rows of group 0 of", "no variant of the rows")
     checks.that("no table" not in out, f"a table is there:\n{out}")
@@ -98,17 +101,20 @@ def check_blobs(checks, program, folder):
 def check_unfit(checks, program, folder):
     """Variants that cannot be computed for a call give way, as they do in a dispatcher."""
     for member, value, message in (
-            ("grid", ["seqlen / (seqlen - 1024)"], 'grid "seqlen / (seqlen - 1024)" divides by zero'),
-            ("grid", [1, "seqlen * 64"], "the grid would be 1x65536x1, which is more than " + DEVICE + " takes"),
-            ("block", ["seqlen - 1025"], 'block would be -1 ("seqlen - 1025")'),
-            ("shared_bytes", "9223372036854775807 * seqlen", 'shared_bytes overflows'),
-            ("workspace", {"sums": "8 % (seqlen - 1024)"}, "workspace 'sums' \"8 % (seqlen - 1024)\" divides by zero")):
+        ("grid", ["seqlen / (seqlen - 1024)"], 'grid "seqlen / (seqlen - 1024)" divides by zero'),
+        ("grid", [1, "seqlen * 64"], "the grid would be 1x65536x1, which is more than " + DEVICE + " takes"),
+        ("block", ["seqlen - 1025"], 'block would be -1 ("seqlen - 1025")'),
+        ("shared_bytes", "9223372036854775807 * seqlen", "shared_bytes overflows"),
+        ("workspace", {"sums": "8 % (seqlen - 1024)"}, "workspace 'sums' \"8 % (seqlen - 1024)\" divides by zero"),
+    ):
         tree = Tree(folder)
         large = tree.manifest["variants"][0]
         (large if member == "workspace" else large["launches"][0])[member] = value
         tree.write()
         status, out, found, _ = explain_in(tree, program, "seqlen=1024")
-        checks.equal((status, found["choice"]["variant"], found["choice"]["reason"]), (0, "small", "exact"), f"an unfit {member}")
+        checks.equal(
+            (status, found["choice"]["variant"], found["choice"]["reason"]), (0, "small", "exact"), f"an unfit {member}"
+        )
         checks.contains(out, message if member != "shared_bytes" else "not now: needs more shared memory", f"an unfit {member}")
         if member != "shared_bytes":
             checks.contains(out, "passed over: ", f"an unfit {member}")
@@ -159,7 +165,9 @@ def check_bare(checks, program, folder, operator, device, values):
         checks.that(part not in out, f"{name}: {part!r} is in:\n{out}")
     found = json.loads(explain_bare(program, folder, operator, device, values, "--json")[1])
     compared = [each["microseconds"] for each in found["candidates"] if each.get("compared")]
-    checks.that(found["choice"]["variant"] == found["candidates"][0]["variant"], f"{name}: the first candidate is not the chosen one")
+    checks.that(
+        found["choice"]["variant"] == found["candidates"][0]["variant"], f"{name}: the first candidate is not the chosen one"
+    )
     is_tie = f"which names '{found['choice']['variant']}' first among times that cannot be told apart" in out
     checks.that(compared and (min(compared) == compared[0]) != is_tie, f"{name}: another variant is faster: {compared}")
     checks.equal((found["installed"], found["choice"]["stale"], found["launches"]), (False, False, []), name)
@@ -225,8 +233,15 @@ def main():
     checks.equal((found["choice"]["variant"], found["choice"]["reason"]), ("large", "forced"), "SWITCHYARD_FORCE")
     overlay = folder + "-overlay.json"
     with open(overlay, "w", encoding="utf-8") as file:
-        json.dump({"schema": "switchyard.table/1", "operator": "rotary", "device": {},
-                   "deny": [{"variant": "small", "reason": "a test"}]}, file)
+        json.dump(
+            {
+                "schema": "switchyard.table/1",
+                "operator": "rotary",
+                "device": {},
+                "deny": [{"variant": "small", "reason": "a test"}],
+            },
+            file,
+        )
     _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, "--tables", overlay)
     checks.equal(found["choice"]["variant"], "large", "--tables with a denial")
     denied = [each["obstacle"] for each in found["candidates"] if each["variant"] == "small"][0]
@@ -241,22 +256,23 @@ def main():
 
     # Command lines that mean nothing: status 64 and what was probably meant.
     for arguments, part in (
-            (("explain", "rotari", "dtype=bf16"), "did you mean 'rotary'?"),
-            (("explain", "rotary", "dtipe=bf16"), "did you mean 'dtype'?"),
-            (("explain", "rotary", "dtype=bf17"), "did you mean 'bf16'?"),
-            (("explain", "rotary", "seqlen=many"), "it takes an integer"),
-            (("explain", "rotary", "dtype"), "expected axis=value"),
-            (("explain", "rotary", "dtype=bf16", "dtype=f16"), "given twice"),
-            (("explain", "rotary", "dtype=bf16"), "must be given as axis=value: head_dim, batch, seqlen"),
-            (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--device", "Invented H300"), DEVICE),
-            (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx3=1"), "did you mean 'avx2'?"),
-            (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx2=x"), "is not an integer"),
-            (("list", "rotary", "seqlen=1"), "is a size"),
-            (("chek", "x"), "unknown command 'chek'; did you mean 'check'? (there are list, explain, check, describe,"),
-            (("--json", "explode"), "unknown command 'explode' (there are"),
-            (("describe", "rotari"), "did you mean 'rotary'?"),
-            (("diff", "a.json", "b.json", "--threshold", "5"), "--threshold: expected a share such as 5% or 0.05, got '5'"),
-            ((), "")):
+        (("explain", "rotari", "dtype=bf16"), "did you mean 'rotary'?"),
+        (("explain", "rotary", "dtipe=bf16"), "did you mean 'dtype'?"),
+        (("explain", "rotary", "dtype=bf17"), "did you mean 'bf16'?"),
+        (("explain", "rotary", "seqlen=many"), "it takes an integer"),
+        (("explain", "rotary", "dtype"), "expected axis=value"),
+        (("explain", "rotary", "dtype=bf16", "dtype=f16"), "given twice"),
+        (("explain", "rotary", "dtype=bf16"), "must be given as axis=value: head_dim, batch, seqlen"),
+        (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--device", "Invented H300"), DEVICE),
+        (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx3=1"), "did you mean 'avx2'?"),
+        (("explain", "rotary", "dtype=bf16", "seqlen=1", *sizes, "--attribute", "avx2=x"), "is not an integer"),
+        (("list", "rotary", "seqlen=1"), "is a size"),
+        (("chek", "x"), "unknown command 'chek'; did you mean 'check'? (there are list, explain, check, describe,"),
+        (("--json", "explode"), "unknown command 'explode' (there are"),
+        (("describe", "rotari"), "did you mean 'rotary'?"),
+        (("diff", "a.json", "b.json", "--threshold", "5"), "--threshold: expected a share such as 5% or 0.05, got '5'"),
+        ((), ""),
+    ):
         status, out, problem = run(program, *root, *arguments)
         checks.equal(status, 64, f"status of {arguments}")
         checks.contains(problem, part, f"message of {arguments}")
@@ -266,14 +282,19 @@ def main():
     two = Tree(folder + "-two")
     two.table["measured"] = {"date": "2026-11-20"}
     two.write()
-    newer = dict(two.table, measured={"date": "2026-11-22", "before": [{"date": "2026-11-01"}]},
-                 groups=[dict(two.table["groups"][0], rows=[{"at": [1, 64], "times_us": {"large": 1.0, "small": 4.0}}])])
-    for name, date, decides, why in (("zzz.json", "2026-11-22", "zzz.json", "measured 2026-11-20, older"),
-                                     ("zzz.json", "2026-11-20", "invented-h200.json", "measured 2026-11-20 too, a later name"),
-                                     ("aaa.json", "2026-11-20", "aaa.json", "measured 2026-11-20 too, a later name"),
-                                     ("aaa.json", "2026-11-19", "invented-h200.json", "measured 2026-11-19, older"),
-                                     ("aaa.json", None, "invented-h200.json", "undated"),
-                                     ("aaa.json", "soon", "invented-h200.json", "undated")):
+    newer = dict(
+        two.table,
+        measured={"date": "2026-11-22", "before": [{"date": "2026-11-01"}]},
+        groups=[dict(two.table["groups"][0], rows=[{"at": [1, 64], "times_us": {"large": 1.0, "small": 4.0}}])],
+    )
+    for name, date, decides, why in (
+        ("zzz.json", "2026-11-22", "zzz.json", "measured 2026-11-20, older"),
+        ("zzz.json", "2026-11-20", "invented-h200.json", "measured 2026-11-20 too, a later name"),
+        ("aaa.json", "2026-11-20", "aaa.json", "measured 2026-11-20 too, a later name"),
+        ("aaa.json", "2026-11-19", "invented-h200.json", "measured 2026-11-19, older"),
+        ("aaa.json", None, "invented-h200.json", "undated"),
+        ("aaa.json", "soon", "invented-h200.json", "undated"),
+    ):
         path = os.path.join(os.path.dirname(two.table_path), name)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(dict(newer, measured={"date": date} if date else {}), file)
@@ -281,36 +302,64 @@ def main():
         status, out, problem = run(program, *words, "--json")
         choice = json.loads(out)["choice"]
         loser = name if decides != name else "invented-h200.json"
-        checks.equal((status, os.path.basename(choice["table"]), [(os.path.basename(each["table"]), each["group"], each["row"], each["why"])
-                                                                  for each in choice["not_used"]]),
-                     (0, decides, [(loser, 0, 0, why)]), f"explain: {name} of {date}")
+        checks.equal(
+            (
+                status,
+                os.path.basename(choice["table"]),
+                [(os.path.basename(each["table"]), each["group"], each["row"], each["why"]) for each in choice["not_used"]],
+            ),
+            (0, decides, [(loser, 0, 0, why)]),
+            f"explain: {name} of {date}",
+        )
         checks.equal("/measured/date: expected a day as in" in problem, date == "soon", f"explain: a warning of {date}")
         _, out, _ = run(program, *words)
         checks.contains(out, f"{loser} group 0 has row 0 for the same sizes: {why}\n", f"explain: {name} of {date}")
         checks.contains(out, f"; also in {os.path.dirname(path)}/{loser} ({why}), measured", f"explain: {name} of {date}")
         # Tables of one device form one group, named by the first of them: a row of another one is named with it.
         _, out, _ = run(program, *(word.replace("seqlen=64", "seqlen=1024") for word in words))
-        checks.contains(out, "has row 1" + (f" of group 0 of {two.table_path}" if decides == name else "") + " for exactly these sizes",
-                        f"explain: a row of another file than {name}")
+        checks.contains(
+            out,
+            "has row 1" + (f" of group 0 of {two.table_path}" if decides == name else "") + " for exactly these sizes",
+            f"explain: a row of another file than {name}",
+        )
         os.remove(path)
 
     # A machine that built no kernels of a device explains what ships for it: its table.
     bare = Tree(folder + "-bare").write()
     shutil.rmtree(os.path.join(bare.folder, "kernels"))
-    status, out, problem = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=768", "--device",
-                               DEVICE)
+    status, out, problem = run(
+        program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=768", "--device", DEVICE
+    )
     checks.equal((status, problem), (0, ""), "a table without kernels")
-    for part in (": large [cuda sm_90], interpolated: nearest row 1", "us; not installed here\n",
-                 "note: no kernels for this device are installed here, so nothing can run",
-                 "none is installed for this device; its tables name 3 variants, 2 of them for this type",
-                 "<- chosen by the tables, not installed"):
+    for part in (
+        ": large [cuda sm_90], interpolated: nearest row 1",
+        "us; not installed here\n",
+        "note: no kernels for this device are installed here, so nothing can run",
+        "none is installed for this device; its tables name 3 variants, 2 of them for this type",
+        "<- chosen by the tables, not installed",
+    ):
         checks.contains(out, part, "a table without kernels")
     checks.that("stale" not in out, f"no blob, so none that changed:\n{out}")
-    status, out, _ = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=f32", "seqlen=768", "--device", DEVICE)
+    status, out, _ = run(
+        program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=f32", "seqlen=768", "--device", DEVICE
+    )
     checks.equal(status, 1, "a table without kernels and without rows of the type")
-    checks.contains(out, "no kernels for this device are installed here, and no rows of its tables decide", "no rows of the type")
-    _, out, _ = run(program, "--root", bare.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=64", "--device", DEVICE,
-                    SWITCHYARD_FORCE="rotary:large")
+    checks.contains(
+        out, "no kernels for this device are installed here, and no rows of its tables decide", "no rows of the type"
+    )
+    _, out, _ = run(
+        program,
+        "--root",
+        bare.folder,
+        "explain",
+        "rotary",
+        *sizes,
+        "dtype=bf16",
+        "seqlen=64",
+        "--device",
+        DEVICE,
+        SWITCHYARD_FORCE="rotary:large",
+    )
     checks.contains(out, "rotary:large decides", "forcing without kernels")
     shutil.rmtree(bare.folder)
     check_partly_installed(checks, program, folder + "-partly")
@@ -325,8 +374,19 @@ def main():
     dense.write()
 
     def explain_dense(*words):
-        return run(program, "--root", dense.folder, "explain", "rotary", *sizes, "dtype=bf16", "seqlen=1024", "--device", DEVICE,
-                   *words)
+        return run(
+            program,
+            "--root",
+            dense.folder,
+            "explain",
+            "rotary",
+            *sizes,
+            "dtype=bf16",
+            "seqlen=1024",
+            "--device",
+            DEVICE,
+            *words,
+        )
 
     status, out, problem = explain_dense("q_stride_head==head_dim=true", "offset=0")
     checks.equal((status, problem), (0, ""), "a condition")
@@ -334,12 +394,18 @@ def main():
         checks.contains(out, part, "a condition that holds")
     status, out, problem = explain_dense("offset=0")
     checks.equal((status, problem), (0, ""), "no condition")
-    for part in ("q_stride_head==head_dim=false offset=0}", ": small {tokens=4}", "not now: requires q_stride_head==head_dim",
-                 "alignment=16, q_stride_head==head_dim=false"):
+    for part in (
+        "q_stride_head==head_dim=false offset=0}",
+        ": small {tokens=4}",
+        "not now: requires q_stride_head==head_dim",
+        "alignment=16, q_stride_head==head_dim=false",
+    ):
         checks.contains(out, part, "a condition that does not hold")
-    for word, part in (("q_stride_head == 1=true", "names 'q_stride_head==1' (they name q_stride_head==head_dim, offset)"),
-                       ("q_stride_hed==1=true", "has no axis 'q_stride_hed==1'"),
-                       ("q_stride_head==head_dim=2", "has no value '2'")):
+    for word, part in (
+        ("q_stride_head == 1=true", "names 'q_stride_head==1' (they name q_stride_head==head_dim, offset)"),
+        ("q_stride_hed==1=true", "has no axis 'q_stride_hed==1'"),
+        ("q_stride_head==head_dim=2", "has no value '2'"),
+    ):
         status, out, problem = explain_dense("offset=0", word)
         checks.equal((status, out), (64, ""), f"status of {word}")
         checks.contains(problem, part, f"message of {word}")
@@ -374,7 +440,7 @@ def main():
     checks.equal((status, json.loads(out)), (0, exported), "--operators")
     status, _, problem = run(program, "--operators", overlay, "describe", "spin")
     checks.equal(status, 2, "--operators with another file")
-    checks.contains(problem, "expected \"switchyard.operator/1\", got \"switchyard.table/1\"", "--operators with another file")
+    checks.contains(problem, 'expected "switchyard.operator/1", got "switchyard.table/1"', "--operators with another file")
     os.remove(path)
 
     # Colours are for terminals.
@@ -392,8 +458,9 @@ def main():
     _, out, _ = run(program, *root, "list", "rotary", "dtype=f16", "--json")
     found = json.loads(out)
     target = found["operators"][0]["targets"][0]
-    checks.equal((target["target"], [each["type"]["dtype"] for each in target["variants"]]), ("cuda-sm_90a", ["f16"]),
-                 "list by a type")
+    checks.equal(
+        (target["target"], [each["type"]["dtype"] for each in target["variants"]]), ("cuda-sm_90a", ["f16"]), "list by a type"
+    )
     checks.equal(found["operators"][0]["tables"][0]["rows"], 1, "rows of a type")
     _, out, _ = run(program, *root, "list", "rotary", "--target", "hip")
     checks.that("sm_90a" not in out, "list --target hip shows no CUDA target")

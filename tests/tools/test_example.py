@@ -16,7 +16,6 @@ import sys
 import tempfile
 
 
-
 def instruction_sets():
     """A pattern of the instruction sets in names of variants. Without AVX2, every choice is baseline."""
     try:
@@ -62,11 +61,11 @@ def main():
     write = arguments[0] == "--write"
     output, *command = arguments[1:] if write else arguments
     output, command[0] = os.path.abspath(output), os.path.abspath(command[0])
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith("SWITCHYARD_") or key == "SWITCHYARD_PATH"}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith("SWITCHYARD_") or key == "SWITCHYARD_PATH"
+    }
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, env=environment, cwd=folder, text=True, stdout=subprocess.PIPE, timeout=500,
-                              check=False)
+        done = subprocess.run(command, env=environment, cwd=folder, text=True, stdout=subprocess.PIPE, timeout=500, check=False)
     if done.returncode == 0 and write:
         with open(output, "w", encoding="utf-8") as file:
             file.write(done.stdout)

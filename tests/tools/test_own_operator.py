@@ -32,10 +32,18 @@ def main():
     rows = [row for group in groups for row in group["rows"]]
     checks.equal([row["at"] for row in rows], [[1000], [200000]] * 2, "rows")
     checks.that(all(0 < row["uncertainty"] <= 1 for row in rows), f"each row says how far it may be off: {rows}")
-    checks.contains(succeed(own, *root, "explain", "axpy", "n=1000", "dtype=f32", "--device", "host:" + os.uname().machine), "row 0 of group 0 of " + table, "explain")
+    checks.contains(
+        succeed(own, *root, "explain", "axpy", "n=1000", "dtype=f32", "--device", "host:" + os.uname().machine),
+        "row 0 of group 0 of " + table,
+        "explain",
+    )
     checks.contains(succeed(own, "check", "--strict", folder), "0 errors, 0 warnings", "check")
     succeed(own, *root, "bench", table, "--threshold", "1000%", "--devices", "host", *quick)
-    checks.contains(succeed(own, *root, "explain", "softmax", "dtype=f32", "rows=1", "columns=8", status=1), "softmax {", "a built-in operator")
+    checks.contains(
+        succeed(own, *root, "explain", "softmax", "dtype=f32", "rows=1", "columns=8", status=1),
+        "softmax {",
+        "a built-in operator",
+    )
 
     # A program without it knows what the files say.
     out = succeed(tool, *root, "list", "axpy")
@@ -55,15 +63,20 @@ def main():
     # With the description, the arguments' types are checked too.
     description = os.path.join(folder, "axpy.operator.json")
     succeed(own, "describe", "axpy", "-o", description)
-    checks.equal("not known" in succeed(tool, "--operators", description, "check", "--strict", folder), False, "check, described")
+    checks.equal(
+        "not known" in succeed(tool, "--operators", description, "check", "--strict", folder), False, "check, described"
+    )
     manifest = next(os.path.join(at, "manifest.json") for at, _, names in os.walk(folder) if "manifest.json" in names)
     with open(manifest, encoding="utf-8") as file:
         text = file.read()
     checks.contains(text, '"x", "y", {"i64": "n"}, "a"', "the manifest")
     with open(manifest, "w", encoding="utf-8") as file:
         file.write(text.replace('"x", "y", {"i64": "n"}, "a"', '"a", "y", {"i64": "n"}, "x"'))
-    checks.contains(succeed(tool, "--operators", description, "check", folder, status=2),
-                    "parameter 0, a, has 4 bytes in the manifest and 8 in the kernel", "arguments in the wrong order")
+    checks.contains(
+        succeed(tool, "--operators", description, "check", folder, status=2),
+        "parameter 0, a, has 4 bytes in the manifest and 8 in the kernel",
+        "arguments in the wrong order",
+    )
     return checks.finish()
 
 

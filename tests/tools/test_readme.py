@@ -17,10 +17,24 @@ import textwrap
 from invented import Checks
 from test_example import normalise
 
-DOCUMENTS = ["README.md", ".github/CONTRIBUTING.md", ".github/CHANGELOG.md", ".github/VERSIONS.md",
-             "cmake/README.md", "examples/README.md", "examples/ggml/README.md", "examples/llm/README.md", "examples/switchyard/README.md",
-             "examples/torch/README.md", "include/switchyard/README.md", "kernels/README.md",
-             "kernels/matmul/NOTES.md", "tables/README.md", "tests/README.md", "tests/benchmarks/README.md"]
+DOCUMENTS = [
+    "README.md",
+    ".github/CONTRIBUTING.md",
+    ".github/CHANGELOG.md",
+    ".github/VERSIONS.md",
+    "cmake/README.md",
+    "examples/README.md",
+    "examples/ggml/README.md",
+    "examples/llm/README.md",
+    "examples/switchyard/README.md",
+    "examples/torch/README.md",
+    "include/switchyard/README.md",
+    "kernels/README.md",
+    "kernels/matmul/NOTES.md",
+    "tables/README.md",
+    "tests/README.md",
+    "tests/benchmarks/README.md",
+]
 MOST_WORDS = 1200  # of README.md
 EXAMPLE = re.compile(r"(<!-- example: (\S+) -->\n```cpp\n)(.*?)(```)", re.DOTALL)
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n\n)((?:    .*\n)*)")
@@ -33,8 +47,10 @@ def read(*path):
 
 def fold(text):
     """Indented as Markdown's literal text, long lines folded."""
-    lines = [textwrap.wrap(line, 112, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
-             for line in text.splitlines()]
+    lines = [
+        textwrap.wrap(line, 112, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+        for line in text.splitlines()
+    ]
     return "".join(f"    {line}\n" for part in lines for line in part)
 
 
@@ -45,8 +61,10 @@ def unfold(text):
 def anchors(text):
     """The anchors that GitHub gives to the headings of a document."""
     plain = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-            for heading in re.findall(r"^#+ (.*)$", plain, re.MULTILINE)}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", plain, re.MULTILINE)
+    }
 
 
 def check_links(checks, source):
@@ -56,8 +74,11 @@ def check_links(checks, source):
             if re.match(r"[a-z]+://", target):
                 continue
             path, _, anchor = target.partition("#")
-            path = os.path.normpath(os.path.join(source, os.path.dirname(document), path)) if path else \
-                os.path.join(source, document)
+            path = (
+                os.path.normpath(os.path.join(source, os.path.dirname(document), path))
+                if path
+                else os.path.join(source, document)
+            )
             exists = os.path.exists(path)
             checks.that(exists, f"{document} links to {target}, which does not exist")
             if exists and anchor:
@@ -93,17 +114,28 @@ def main():
     if first_call:
         program, root = first_call
         shown = unfold(readme.split("<!-- debug -->\n\n")[1].split("\n\n")[0])
-        done = subprocess.run([program], env={"SWITCHYARD_PATH": root, "SWITCHYARD_DEBUG": "1"}, text=True,
-                              capture_output=True, timeout=100, check=False)
+        done = subprocess.run(
+            [program],
+            env={"SWITCHYARD_PATH": root, "SWITCHYARD_DEBUG": "1"},
+            text=True,
+            capture_output=True,
+            timeout=100,
+            check=False,
+        )
         checks.equal(done.returncode, 0, "exit status of the first example")
-        checks.equal([normalise(line) for line in shown.splitlines()],
-                     [normalise(line) for line in done.stderr.splitlines()], "the debug output in README.md")
+        checks.equal(
+            [normalise(line) for line in shown.splitlines()],
+            [normalise(line) for line in done.stderr.splitlines()],
+            "the debug output in README.md",
+        )
 
     for document in DOCUMENTS:
         for text in re.findall(r"```json\n(.*?)```", read(source, document), re.DOTALL):
             found = json.loads(text)
-            checks.that(found["schema"] in ("switchyard.manifest/1", "switchyard.table/1", "switchyard.space/1"),
-                        f"{document}: schema of {text}")
+            checks.that(
+                found["schema"] in ("switchyard.manifest/1", "switchyard.table/1", "switchyard.space/1"),
+                f"{document}: schema of {text}",
+            )
     check_links(checks, source)
 
     header = read(source, "include/switchyard/error.hpp")
@@ -113,22 +145,29 @@ def main():
     checks.equal(sorted((name, number) for number, name, _, _ in rows), sorted(codes), "the table of error codes")
 
     environment = read(source, "include/switchyard/observing/environment.hpp") + read(
-        source, "include/switchyard/observing/environment_impl.hpp")
+        source, "include/switchyard/observing/environment_impl.hpp"
+    )
     variables = set(re.findall(r'get\("(SWITCHYARD_\w+)"\)', environment))
     checks.that(len(variables) >= 6, "environment.hpp reads variables")
-    checks.equal(set(re.findall(r"^\| `(SWITCHYARD_\w+)` \|", guide, re.MULTILINE)), variables,
-                 "the table of environment variables")
+    checks.equal(
+        set(re.findall(r"^\| `(SWITCHYARD_\w+)` \|", guide, re.MULTILINE)), variables, "the table of environment variables"
+    )
 
     course = read(source, "examples/README.md")
     for name in sorted(os.listdir(os.path.join(source, "examples"))):
         if os.path.isdir(os.path.join(source, "examples", name)):
-            checks.that(f"]({name})" in course or f"]({name}/README.md)" in course,
-                        f"examples/README.md does not link to {name}")
+            checks.that(
+                f"]({name})" in course or f"]({name}/README.md)" in course, f"examples/README.md does not link to {name}"
+            )
 
     for folder, _, names in os.walk(os.path.join(source, "include/switchyard")):
         for name in names:
             inside = os.path.relpath(os.path.join(folder, name), os.path.join(source, "include/switchyard"))
-            stem = inside.split("/")[0] + "/" if "/" in inside else inside.removesuffix(".hpp").removesuffix(".h").removesuffix("_impl")
+            stem = (
+                inside.split("/")[0] + "/"
+                if "/" in inside
+                else inside.removesuffix(".hpp").removesuffix(".h").removesuffix("_impl")
+            )
             checks.that(name == "README.md" or f"`{stem}`" in guide, f"include/switchyard/README.md omits {stem}")
     return checks.finish()
 

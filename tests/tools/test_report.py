@@ -13,7 +13,7 @@ import zlib
 from invented import Checks, run
 from test_tables import Folder, install, table
 
-WINNER = (0x00, 0x72, 0xb2)  # the colour of the variant that wins most
+WINNER = (0x00, 0x72, 0xB2)  # the colour of the variant that wins most
 
 
 def pixels(path):
@@ -22,8 +22,8 @@ def pixels(path):
         data = file.read()
     at, compressed, header = 8, b"", None
     while at < len(data):
-        length, kind = struct.unpack(">I4s", data[at:at + 8])
-        body = data[at + 8:at + 8 + length]
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        body = data[at + 8 : at + 8 + length]
         if kind == b"IHDR":
             header = struct.unpack(">IIBBBBB", body)
         elif kind == b"IDAT":
@@ -35,7 +35,7 @@ def pixels(path):
     raw, stride, found = zlib.decompress(compressed), width * channels, set()
     before = bytearray(stride)
     for y in range(height):
-        method, line = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
+        method, line = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1 : (y + 1) * (stride + 1)])
         for x in range(stride):
             a = line[x - channels] if x >= channels else 0
             b, c = before[x], before[x - channels] if x >= channels else 0
@@ -48,7 +48,7 @@ def pixels(path):
             elif method == 4:
                 near = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
                 line[x] = (line[x] + near) & 255
-        found.update(tuple(line[i:i + 3]) for i in range(0, stride, channels))
+        found.update(tuple(line[i : i + 3]) for i in range(0, stride, channels))
         before = line
     return found
 
@@ -61,10 +61,17 @@ def browser():
 
 
 def measured():
-    content = table({(rows, columns): {"wide": 2.0 + rows * columns / 1e6, "<narrow>": 1.5 + rows * columns / 1e5}
-                     for rows in (256, 512, 1024) for columns in (64, 128, 256, 512) if (rows, columns) != (512, 128)},
-                    operator="softmax", deny=[{"variant": "broken", "reason": "hangs & more"}],
-                    match={"rows": "log", "columns": "log"})
+    content = table(
+        {
+            (rows, columns): {"wide": 2.0 + rows * columns / 1e6, "<narrow>": 1.5 + rows * columns / 1e5}
+            for rows in (256, 512, 1024)
+            for columns in (64, 128, 256, 512)
+            if (rows, columns) != (512, 128)
+        },
+        operator="softmax",
+        deny=[{"variant": "broken", "reason": "hangs & more"}],
+        match={"rows": "log", "columns": "log"},
+    )
     content["groups"][0]["axes"] = ["rows", "columns"]
     content["device"]["memory_bandwidth"] = 4.8e12
     return content
@@ -91,9 +98,14 @@ def test_page(program, folder, checks):
 def test_costs(program, folder, checks):
     """Waves of 32 and of 128 rows: who knows them predicts each row from the others."""
     html = folder.name("waves.html")
-    waves = table({(rows, 64): {"fine": 0.3 * -(-rows // 32), "coarse": 1.0 * -(-rows // 128)}
-                   for rows in (96, 112, 128, 136, 160, 240, 256, 264)}, operator="softmax",
-                  match={"rows": "log", "columns": "log"})
+    waves = table(
+        {
+            (rows, 64): {"fine": 0.3 * -(-rows // 32), "coarse": 1.0 * -(-rows // 128)}
+            for rows in (96, 112, 128, 136, 160, 240, 256, 264)
+        },
+        operator="softmax",
+        match={"rows": "log", "columns": "log"},
+    )
     waves["groups"][0]["axes"] = ["rows", "columns"]
     waves = folder.write("waves.json", waves)
     root = install(folder, "softmax", {"fine": "ceil_div(rows, 32)", "coarse": "ceil_div(rows, 128)"})
@@ -115,13 +127,19 @@ def test_in_browser(program, folder, checks, seen):
     status, _, problem = run(program, "report", folder.write("softmax.json", measured()), "-o", html)
     checks.equal((status, problem), (0, ""), "report")
     page = "file://" + os.path.abspath(html)
-    subprocess.run(seen + [f"--screenshot={picture}", "--window-size=1200,1400", page],
-                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+    subprocess.run(
+        seen + [f"--screenshot={picture}", "--window-size=1200,1400", page],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=120,
+    )
     colours = pixels(picture)
     checks.that(WINNER in colours, "the winner's colour is on the page")
     checks.that((255, 255, 255) in colours and len(colours) > 20, f"a page with text and plots, {len(colours)} colours")
-    dom = subprocess.run(seen + ["--dump-dom", page], check=True, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout
+    dom = subprocess.run(
+        seen + ["--dump-dom", page], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120
+    ).stdout
     checks.equal(len(re.findall(r'<rect[^>]*class="row"', dom)), 11, "cells in the browser's tree")
     checks.that(dom.count("<svg") == 4 and dom.count("<tr>") == 2 + 12, f"{dom.count('<svg')} plots, {dom.count('<tr>')} lines")
 

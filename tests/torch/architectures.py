@@ -10,7 +10,15 @@ from transformers import PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 # Which model stands for an architecture: the first of these tables that has its config.
-TABLES = ("CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "IMAGE_TEXT_TO_TEXT", "IMAGE_CLASSIFICATION", "SPEECH_SEQ_2_SEQ", "CTC")
+TABLES = (
+    "CAUSAL_LM",
+    "SEQ_TO_SEQ_CAUSAL_LM",
+    "MASKED_LM",
+    "IMAGE_TEXT_TO_TEXT",
+    "IMAGE_CLASSIFICATION",
+    "SPEECH_SEQ_2_SEQ",
+    "CTC",
+)
 MOST_PARAMETERS = 4_500_000
 # Sizes by the names that configs have for them. A config is given those that it has.
 SIZES = {
@@ -73,7 +81,7 @@ def tiny(cls: type[PreTrainedModel]):
                 warnings.simplefilter("ignore")
                 config = cls.config_class(**_sizes(cls.config_class(), changes))
                 model = cls._from_config(config, attn_implementation="eager")
-        except Exception as problem:  # noqa: BLE001: each config has its own demands
+        except Exception as problem:  # each config has its own demands
             problems.append(f"{type(problem).__name__}: {problem}".splitlines()[0][:80])
             continue
         count = sum(each.numel() for each in model.parameters())

@@ -288,7 +288,11 @@ def main() -> None:
     from benchmark_models import PEERS
 
     given.peers = given.peers or list(PEERS)
-    for what, asked, known in (("part", given.parts, PARTS), ("peer", given.peers, PEERS), ("model", given.models, ("llama", "qwen3"))):
+    for what, asked, known in (
+        ("part", given.parts, PARTS),
+        ("peer", given.peers, PEERS),
+        ("model", given.models, ("llama", "qwen3")),
+    ):
         for each in asked:
             if each not in known:
                 sys.exit(f"benchmark: no {what} {each!r}; there are {', '.join(known)}")

@@ -7,7 +7,9 @@ import re
 # Kernels of linear layers by name: cuBLAS (nvjet, gemm, gemv, splitK), CUTLASS, Triton's matrix products under
 # torch.compile; the aten operators are those of a run on a CPU. Attention's own products do not count as such:
 # its kernels are named for what they are. An attention that is put together from batched products is the exception.
-_MATRIX = re.compile(r"gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|matmul|triton_(tem|mm)|^aten::(mm|addmm|bmm|linear|_addmm_activation)$", re.I)
+_MATRIX = re.compile(
+    r"gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|matmul|triton_(tem|mm)|^aten::(mm|addmm|bmm|linear|_addmm_activation)$", re.I
+)
 _NOT_MATRIX = re.compile(r"flash|sdpa|fmha|attention|decode|softmax|norm|rotary|gated|triton_(poi|red|per)_", re.I)
 
 
@@ -94,7 +96,13 @@ def host(rows: list[dict]) -> str:
     out = []
     ops = [row for row in rows if row["kind"] == "host"]
     if ops:
-        out += ["", "### Host, microseconds a call", "", "| op | mode | Switchyard | torch | ratio |", "| --- | --- | --- | --- | --- |"]
+        out += [
+            "",
+            "### Host, microseconds a call",
+            "",
+            "| op | mode | Switchyard | torch | ratio |",
+            "| --- | --- | --- | --- | --- |",
+        ]
         out += [f"| {r['op']} | {r['mode']} | {r['switchyard']:.2f} | {r['torch']:.2f} | {r['switchyard'] / r['torch']:.2f} |"
                 for r in ops]  # fmt: skip
     layers = [row for row in rows if row["kind"] == "layer"]

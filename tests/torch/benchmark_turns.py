@@ -77,7 +77,9 @@ class Peer:
     def __init__(self, given, model: str, peer: str):
         command = [sys.executable, __file__, "--child", "--models", model, "--peers", peer, "--cells", ",".join(given.cells)]
         self.what = {"kind": "model", "model": model, "peer": peer}
-        self.process = subprocess.Popen(command + ["--small"] * given.small, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command + ["--small"] * given.small, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def ask(self, question: str, seconds: float):
         """The child's answer; None, and the child is ended, where it has none in time."""
@@ -127,8 +129,12 @@ def measure(given, write) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=names, default=["llama", "qwen3"])
-    parser.add_argument("--peers", type=names, default=["compile is_causal", "liger", "switchyard", "switchyard merged", "switchyard compile"])
-    parser.add_argument("--cells", type=names, default=["prefill:512"], help="parts and sizes, for example prefill:512,decode:1")
+    parser.add_argument(
+        "--peers", type=names, default=["compile is_causal", "liger", "switchyard", "switchyard merged", "switchyard compile"]
+    )
+    parser.add_argument(
+        "--cells", type=names, default=["prefill:512"], help="parts and sizes, for example prefill:512,decode:1"
+    )
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--runs", type=int, default=4, help="single runs of a peer in each round")
     parser.add_argument("--ready-s", type=float, default=240.0, help="how long peers may take until they are ready")

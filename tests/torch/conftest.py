@@ -4,10 +4,9 @@
 import collections
 
 import pytest
+import switchyard.torch  # noqa: F401 (defines the ops)
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-
-import switchyard.torch  # noqa: F401: defines the ops
 
 
 @pytest.fixture(autouse=True)

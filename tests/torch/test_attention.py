@@ -3,9 +3,8 @@
 
 import pytest
 import reference
-import torch
-
 import switchyard.torch as sy
+import torch
 
 CASES = {
     "full": {},
@@ -118,7 +117,7 @@ def test_dropout_drops_what_the_mask_says():
 
 def test_dropout_follows_torchs_generator():
     q, k, v = tensors()
-    draw = lambda: sy.attention(q, k, v, dropout_p=0.5)  # noqa: E731
+    draw = lambda: sy.attention(q, k, v, dropout_p=0.5)
     torch.manual_seed(5)
     first, second = draw(), draw()
     torch.manual_seed(5)
@@ -220,8 +219,9 @@ def test_prompt_from_eight_bits(dtype):
     compare(sy.attention(q, k8, v8, k_scale=k_scale, v_scale=v_scale), want, 1e-2)
     pages, table = pages_of(torch.cat([k8, v8], -1).float(), 8)
     used = torch.full((q.shape[0],), 40, dtype=torch.int32)
-    paged = sy.attention(q, *pages.to(k8.dtype).split(64, -1), block_table=table, seqused_k=used, k_scale=k_scale,
-                         v_scale=v_scale)
+    paged = sy.attention(
+        q, *pages.to(k8.dtype).split(64, -1), block_table=table, seqused_k=used, k_scale=k_scale, v_scale=v_scale
+    )
     compare(paged, want, 1e-2)
     with pytest.raises(RuntimeError, match="k_scale and v_scale are for keys and values in f8_e4m3"):
         sy.attention(q, k, v, k_scale=k_scale)

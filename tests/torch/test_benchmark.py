@@ -24,7 +24,17 @@ def run(monkeypatch, capsys):
 
 
 def line(peer, ms, size=512, part="prefill", **more) -> dict:
-    return {"kind": "model", "model": "llama", "part": part, "size": size, "peer": peer, "ms": ms, "host_ms": 0.5, "peak_gib": 1.5, **more}
+    return {
+        "kind": "model",
+        "model": "llama",
+        "part": part,
+        "size": size,
+        "peer": peer,
+        "ms": ms,
+        "host_ms": 0.5,
+        "peak_gib": 1.5,
+        **more,
+    }
 
 
 @pytest.mark.parametrize("kernel", [
@@ -119,9 +129,8 @@ def test_the_report_knows_every_peer():
 
 
 def test_a_peer_that_replaces_classes_does_not_reach_the_next():
-    from transformers.models.llama import modeling_llama
-
     import benchmark_models
+    from transformers.models.llama import modeling_llama
 
     before = modeling_llama.LlamaRMSNorm, modeling_llama.apply_rotary_pos_emb
     with benchmark_models.restored_module(benchmark_models.configurations(small=True)["llama"]):

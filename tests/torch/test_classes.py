@@ -4,11 +4,10 @@ eager gives, or the class is refused by name. The list grows with transformers."
 
 import architectures
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, BloomConfig, LlamaConfig
-
 import switchyard.transformers as sy
+import torch
 from switchyard.transformers._classes import takes_interface
+from transformers import AutoModelForCausalLM, BloomConfig, LlamaConfig
 
 ALL = architectures.all_classes()
 LLAMA = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
@@ -102,7 +101,7 @@ def wanted(model, given):
     for name, function in pieces(model, given).items():
         try:
             want, again = attempt(function, model), attempt(function, model)
-        except Exception as problem:  # noqa: BLE001: what eager cannot do with a tiny config
+        except Exception as problem:  # what eager cannot do with a tiny config
             if name == "forward":
                 pytest.skip(f"eager fails on a tiny config: {type(problem).__name__}: {problem}".splitlines()[0][:120])
             continue

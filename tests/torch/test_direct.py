@@ -12,11 +12,10 @@ import sys
 import weakref
 
 import pytest
+import switchyard.torch as sy
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
-
-import switchyard.torch as sy
 
 ops = torch.ops.switchyard
 DEVICE = os.environ.get("SWITCHYARD_TEST_DEVICE", "cpu")
@@ -39,8 +38,8 @@ def calls():
     bias, sinks = randn(1, 4, 5, 5), randn(4)
     angle = randn(5, 8)
     x, y, weight, offset = randn(3, 32), randn(3, 32), randn(32), randn(32)
-    one = lambda out: out[0]  # noqa: E731
-    two = lambda out: out[:2]  # noqa: E731
+    one = lambda out: out[0]
+    two = lambda out: out[:2]
     return {
         "attention": (lambda q, k, v: sy.attention(q, k, v, causal=True),
                       lambda q, k, v: one(ops.attention_forward(q, k, v, mask=2, with_lse=True)), (q, k, v)),
@@ -162,7 +161,7 @@ def test_rotary_has_a_second_derivative():
 def test_gradients_by_differences(name):
     """gradcheck, as far as f32 goes."""
     function, _, inputs = calls()[name]
-    smooth = lambda *given: [each for each in as_tuple(function(*given)) if each.requires_grad]  # noqa: E731
+    smooth = lambda *given: [each for each in as_tuple(function(*given)) if each.requires_grad]
     torch.autograd.gradcheck(smooth, leaves([0.5 * each for each in inputs]), eps=1e-2, atol=2e-2, rtol=2e-2, fast_mode=True)
 
 
@@ -281,6 +280,7 @@ def test_forward_mode_raises(name, way):
     """It would be zero without a word; each input alone has a tangent."""
     function, _, inputs = calls()[name]
     for i, x in enumerate(inputs):
+
         def of(x, i=i):
             return as_tuple(function(*inputs[:i], x, *inputs[i + 1 :]))[0]
 

@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
-import torch
-
 import switchyard.torch as sy
+import torch
 
 
 def test_explain_is_data():

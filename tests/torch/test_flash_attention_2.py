@@ -2,6 +2,7 @@
 """attn_implementation="flash_attention_2" of transformers on switchyard.flash_attn, on the CPU, against eager."""
 
 import pytest
+import switchyard.transformers as sy
 import torch
 from test_transformers import close
 from transformers import (
@@ -15,8 +16,6 @@ from transformers import (
     PreTrainedModel,
     modeling_flash_attention_utils,
 )
-
-import switchyard.transformers as sy
 
 SMALL = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0}  # fmt: skip

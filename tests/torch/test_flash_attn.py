@@ -5,11 +5,10 @@ import inspect
 
 import pytest
 import reference
-import torch
-from test_attention import compare
-
 import switchyard.flash_attn as fa
+import torch
 from switchyard.flash_attn import bert_padding
+from test_attention import compare
 
 B, H, HK, N, M, D = 2, 4, 2, 11, 17, 24
 CASES = {
@@ -74,7 +73,9 @@ def test_dense(name, dtype):
 def test_packed_in_one_tensor(name):
     (qkv,) = tensors((B, N, 3, H, D))
     (wide,) = widened([qkv])
-    check_gradients(fa.flash_attn_qkvpacked_func(qkv, **CASES[name]), judge(*wide.unbind(2), **CASES[name])[0], [qkv], [wide], 5e-6)
+    check_gradients(
+        fa.flash_attn_qkvpacked_func(qkv, **CASES[name]), judge(*wide.unbind(2), **CASES[name])[0], [qkv], [wide], 5e-6
+    )
     q, kv = given = tensors((B, N, H, D), (B, M, 2, HK, D))
     wide = widened(given)
     out = fa.flash_attn_kvpacked_func(q, kv, **CASES[name])
@@ -112,7 +113,7 @@ def test_varlen(name, form):
     else:
         given = tensors((total_q, 3, H, D))
         found = fa.flash_attn_varlen_qkvpacked_func(*given, lengths[0], lengths[2], **options)
-        apart = lambda qkv: qkv.unbind(1)  # noqa: E731
+        apart = lambda qkv: qkv.unbind(1)
     out, lse, probabilities = found
     assert lse.shape == (H, total_q) and probabilities is None
     wide = widened(given)
@@ -171,8 +172,11 @@ CACHES = {
     "rotary not in order": {"used": [5, 9], "new": 3, "rotary": True, "causal": False},
     "rows": {"used": [5, 9], "new": 3, "rows": [3, 1]},
     "padding on the left": {"used": [5, 9], "new": 3, "leftpad": [2, 0]},
-    "padding and slopes of sequences": {"used": [5, 9], "leftpad": [0, 4],
-                                        "alibi_slopes": torch.linspace(0.1, 0.8, 8).reshape(2, 4)},  # fmt: skip
+    "padding and slopes of sequences": {
+        "used": [5, 9],
+        "leftpad": [0, 4],
+        "alibi_slopes": torch.linspace(0.1, 0.8, 8).reshape(2, 4),
+    },  # fmt: skip
     "pages": {"used": [5, 9], "pages": True},
     "pages, appended": {"used": [6, 9], "new": 3, "pages": True, "rotary": True},
     "whole pages": {"pages": True},
@@ -250,7 +254,10 @@ REFUSED = {
     "k and v are given together": {"k": 1},
     "k and v need cache_seqlens": {"k": 1, "v": 1},
     "rotary_cos needs rotary_sin": {"rotary_cos": torch.ones(4, 4)},
-    "neither cache_batch_idx nor cache_leftpad": {"block_table": torch.zeros(1, 1).int(), "cache_leftpad": torch.zeros(1).int()},
+    "neither cache_batch_idx nor cache_leftpad": {
+        "block_table": torch.zeros(1, 1).int(),
+        "cache_leftpad": torch.zeros(1).int(),
+    },
 }
 
 

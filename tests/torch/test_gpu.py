@@ -10,9 +10,8 @@ import sys
 
 import pytest
 import reference
-import torch
-
 import switchyard.torch as sy
+import torch
 
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)

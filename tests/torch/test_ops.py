@@ -3,9 +3,8 @@
 torch.compile without graph breaks."""
 
 import pytest
-import torch
-
 import switchyard.torch as sy
+import torch
 
 ops = torch.ops.switchyard
 

@@ -5,15 +5,14 @@ import collections
 import re
 
 import pytest
+import switchyard.transformers as sy
 import torch
 import transformers
 from architectures import SIZES
+from switchyard.transformers import _recognize
 from test_transformers import close
 from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP, LlamaRMSNorm
-
-import switchyard.transformers as sy
-from switchyard.transformers import _recognize
 
 LAYERS = 2
 SMALL = {each: SIZES[each] for each in (

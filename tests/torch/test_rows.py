@@ -2,9 +2,8 @@
 """Norms, gated activations, softmax and rotary, with gradients, on the shipped f32 CPU kernels against float64."""
 
 import pytest
-import torch
-
 import switchyard.torch as sy
+import torch
 
 
 def layouts():
@@ -129,7 +128,7 @@ def test_rotary(style, rotary_dim):
     q, k = torch.randn(2, 6, 4, 32).transpose(1, 2), torch.randn(2, 6, 2, 32).transpose(1, 2)
     angle = torch.randn(6, rotary_dim // 2)
     cos, sin = angle.cos(), angle.sin()
-    judge = lambda q, k: tuple(judge_rotary(x, cos.double(), sin.double(), style) for x in (q, k))  # noqa: E731
+    judge = lambda q, k: tuple(judge_rotary(x, cos.double(), sin.double(), style) for x in (q, k))
     check(lambda q, k: sy.rotary(q, k, cos, sin, style=style), judge, q, k)
     check(lambda q: sy.rotary(q, None, cos, sin, style=style), lambda q: judge(q, q)[0], q)
 

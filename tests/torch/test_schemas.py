@@ -2,8 +2,7 @@
 """The attention ops' arguments, which derive from the C++ headers: callers give them by position."""
 
 import pytest
-
-import switchyard.torch  # noqa: F401: defines the ops
+import switchyard.torch  # noqa: F401 (defines the ops)
 import torch
 
 SCORES = "Tensor? bias=None, Tensor? alibi_slopes=None, "

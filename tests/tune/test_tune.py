@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """switchyard tune, as a user runs it, over CPU kernels of which some crash, hang, lie or leave.
 
-  test_tune.py TOOL KERNELS FAULTY_KERNELS SCHEMA FOLDER
+test_tune.py TOOL KERNELS FAULTY_KERNELS SCHEMA FOLDER
 """
 
 import json
@@ -50,12 +50,11 @@ def command(root, *words):
 
 
 def run(root, *words, env=None, status=0):
-    clean = {k: v for k, v in os.environ.items()
-             if not re.match(r"SLURM|OMPI|PMI|RANK|WORLD_SIZE|LOCAL_RANK|MPI_", k)}
-    done = subprocess.run(command(root, *words), capture_output=True, text=True, timeout=120,
-                          env={**clean, **(env or {})}, check=False)
-    check(done.returncode == status,
-          f"{words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+    clean = {k: v for k, v in os.environ.items() if not re.match(r"SLURM|OMPI|PMI|RANK|WORLD_SIZE|LOCAL_RANK|MPI_", k)}
+    done = subprocess.run(
+        command(root, *words), capture_output=True, text=True, timeout=120, env={**clean, **(env or {})}, check=False
+    )
+    check(done.returncode == status, f"{words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
     return done
 
 
@@ -68,6 +67,7 @@ def read_table(path):
     table = read_json(path)
     try:
         import jsonschema
+
         with open(SCHEMA, encoding="utf-8") as file:
             jsonschema.Draft202012Validator(json.load(file)).validate(table)
     except ImportError:
@@ -93,8 +93,10 @@ def test_outliers():
 
 
 def test_failures():
-    root = make_root("failures", ["crash", "right", "hang", "leave", "babble", "partial", "off", "not_a_number",
-                                  "overrun", "spoil", "late", "slow"])
+    root = make_root(
+        "failures",
+        ["crash", "right", "hang", "leave", "babble", "partial", "off", "not_a_number", "overrun", "spoil", "late", "slow"],
+    )
     table = os.path.join(root, "t.json")
     words = ["softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--limit", "3s"]
     done = run(root, *words)
@@ -103,8 +105,9 @@ def test_failures():
     for at, row in rows(found).items():
         check(set(row["times_us"]) == {"right", "slow"}, f"{at} has times of {list(row['times_us'])}")
     for name, reason in BAD.items():
-        check(re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
-              f"no line says why '{name}' failed:\n{done.stderr}")
+        check(
+            re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE), f"no line says why '{name}' failed:\n{done.stderr}"
+        )
         check(re.search(rf"^  {name}: ", done.stdout, re.MULTILINE), f"the summary does not name '{name}'")
         lines = re.findall(rf"^{name} at ", done.stderr, re.MULTILINE)
         check(len(lines) == 1, f"'{name}' was tried {len(lines)} times, though it was known to be bad")
@@ -116,8 +119,10 @@ def test_failures():
     check(time.monotonic() - begin < 25, "a variant known to hang was run again")
     found = read_table(table)
     check({each["variant"] for each in found.get("deny", [])} == set(BAD), f"denied: {found.get('deny')}")
-    check(all(each.get("reason") and each["type"] == {"dtype": "f32"} for each in found["deny"]),
-          "a denial lacks its reason or type")
+    check(
+        all(each.get("reason") and each["type"] == {"dtype": "f32"} for each in found["deny"]),
+        "a denial lacks its reason or type",
+    )
     check(len(rows(found)) == 3, "the rows that were there are gone")
     again = run(root, *words, "--retry-bad", "--again")
     check(re.search("^crash at ", again.stderr, re.MULTILINE), "--retry-bad did not try again")
@@ -126,10 +131,23 @@ def test_failures():
     later = make_root("later", ["right", "late"])
     table = os.path.join(later, "t.json")
     with open(table, "w", encoding="utf-8") as file:
-        json.dump({**found, "deny": [],
-                   "groups": [{"type": {"dtype": "f32"}, "axes": ["rows", "columns"],
-                               "rows": [{"at": [1, 1], "times_us": {"late": 1.0}},
-                                        {"at": [2, 2], "times_us": {"late": 1.0, "right": 2.0}}]}]}, file)
+        json.dump(
+            {
+                **found,
+                "deny": [],
+                "groups": [
+                    {
+                        "type": {"dtype": "f32"},
+                        "axes": ["rows", "columns"],
+                        "rows": [
+                            {"at": [1, 1], "times_us": {"late": 1.0}},
+                            {"at": [2, 2], "times_us": {"late": 1.0, "right": 2.0}},
+                        ],
+                    }
+                ],
+            },
+            file,
+        )
     done = run(later, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE)
     check(rows(read_table(table)).keys() == {(2, 2), (3, 40)}, f"rows: {list(rows(read_table(table)))}")
     check("late was removed from 2 rows" in done.stderr, done.stderr)
@@ -144,8 +162,10 @@ def test_right_at_first():
     for at, row in rows(found).items():
         check(set(row["times_us"]) == {"right"}, f"{at} has times of {list(row['times_us'])}")
     for name in ["fading", "blinking"]:
-        check(re.search(rf"^{name} at .*: right before it was timed, wrong results afterwards: out: ", done.stderr,
-                        re.MULTILINE), f"no line says that '{name}' was right only at first:\n{done.stderr}")
+        check(
+            re.search(rf"^{name} at .*: right before it was timed, wrong results afterwards: out: ", done.stderr, re.MULTILINE),
+            f"no line says that '{name}' was right only at first:\n{done.stderr}",
+        )
     check({each["variant"] for each in found["deny"]} == {"fading", "blinking"}, f"denied: {found.get('deny')}")
 
 
@@ -167,13 +187,19 @@ def test_right_on_usual_calls():
     for at, row in rows(found).items():
         check(set(row["times_us"]) == {"right"}, f"{at} has times of {list(row['times_us'])}")
     for name, reason in bad.items():
-        check(re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
-              f"no line says why '{name}' lost:\n{done.stderr}")
+        check(
+            re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE), f"no line says why '{name}' lost:\n{done.stderr}"
+        )
 
 
 def test_right_on_usual_calls_of_others():
     # The same of other operators: strides, options, values that overflow a plain form, and addresses.
-    reasons = {"dense": "rows apart", "options": "options off defaults", "overflow": "with values up to", "aligned": "unaligned"}
+    reasons = {
+        "dense": "rows apart",
+        "options": "options off defaults",
+        "overflow": "with values up to",
+        "aligned": "unaligned",
+    }
     for operator, (_, _, words, faults) in cases.FAULTY.items():
         root = cases.make_faulty_root(os.path.join(FOLDER, "usual_" + operator), FAULTY_KERNELS, operator, [*faults, "right"])
         table = os.path.join(root, "t.json")
@@ -182,8 +208,14 @@ def test_right_on_usual_calls_of_others():
         for at, row in rows(read_table(table)).items():
             check(set(row["times_us"]) == {"right"}, f"{operator} at {at} has times of {list(row['times_us'])}")
         for name in faults:
-            check(re.search(rf"^{name} at .*: right before it was timed, wrong results afterwards: .*{reasons[name]}.*: ",
-                            done.stderr, re.MULTILINE), f"{operator}: no line says why '{name}' lost:\n{done.stderr}")
+            check(
+                re.search(
+                    rf"^{name} at .*: right before it was timed, wrong results afterwards: .*{reasons[name]}.*: ",
+                    done.stderr,
+                    re.MULTILINE,
+                ),
+                f"{operator}: no line says why '{name}' lost:\n{done.stderr}",
+            )
 
 
 def test_process_state():
@@ -205,13 +237,18 @@ def test_process_state():
             check(set(row["times_us"]) == {"right", *extra}, f"{at} has times of {list(row['times_us'])}")
         check({each["variant"] for each in found.get("deny", [])} == set(bad), f"denied: {found.get('deny')}")
         for name, reason in bad.items():
-            check(re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
-                  f"no line says why '{name}' lost:\n{done.stderr}")
+            check(
+                re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
+                f"no line says why '{name}' lost:\n{done.stderr}",
+            )
 
 
 def check_run(*words, status):
     done = subprocess.run([TOOL, "check", "--run", *words], capture_output=True, text=True, timeout=120, check=False)
-    check(done.returncode == status, f"check --run {words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+    check(
+        done.returncode == status,
+        f"check --run {words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}",
+    )
     return done.stdout + done.stderr
 
 
@@ -221,24 +258,34 @@ def test_check_run():
     said = check_run(good, status=0)
     check("2 variants were run, 0 of them are faulty; 0 were not run" in said, said)
     check("0 errors" in said, said)
-    bad = {"naive": r"with values up to 1000, rows apart, options off defaults: out: .* is NaN where", "off": "out: ",
-           "crash": r"died of signal 11", "rarely": "out: ", "underrun": "writes before the beginning of a tensor",
-           "limiting": "RLIMIT_FSIZE", "late_crash": r"died of signal 6", "hang": "no answer within 3 s"}
+    bad = {
+        "naive": r"with values up to 1000, rows apart, options off defaults: out: .* is NaN where",
+        "off": "out: ",
+        "crash": r"died of signal 11",
+        "rarely": "out: ",
+        "underrun": "writes before the beginning of a tensor",
+        "limiting": "RLIMIT_FSIZE",
+        "late_crash": r"died of signal 6",
+        "hang": "no answer within 3 s",
+    }
     root = make_root("run_bad", [*bad, "right"])
     manifest = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
     for path in [root, os.path.dirname(manifest), manifest]:
         said = check_run(path, "--limit", "3s", status=2)
         for name, reason in bad.items():
-            lines = re.findall(rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; mend its kernel", said,
-                               re.MULTILINE)
+            lines = re.findall(
+                rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; mend its kernel", said, re.MULTILINE
+            )
             check(len(lines) == 1, f"{path}: {len(lines)} lines say what is wrong with '{name}':\n{said}")
         check("9 variants were run, 8 of them are faulty; 0 were not run" in said, said)
         check("'right'" not in said, said)
     renamed = os.path.join(FOLDER, "run_renamed")
     os.makedirs(renamed)
     for name in os.listdir(os.path.dirname(manifest)):
-        os.link(os.path.join(os.path.dirname(manifest), name),
-                os.path.join(renamed, "mine.json" if name == "manifest.json" else name))
+        os.link(
+            os.path.join(os.path.dirname(manifest), name),
+            os.path.join(renamed, "mine.json" if name == "manifest.json" else name),
+        )
     said = check_run(os.path.join(renamed, "mine.json"), "--at", "rows=5", "--at", "columns=33", "--limit", "3s", status=2)
     check(re.search(r"mine.json: variant 'naive', run at dtype=f32 rows=5 columns=33, ", said), said)
     done = subprocess.run([TOOL, "--json", "check", "--run", good], capture_output=True, text=True, timeout=60, check=False)
@@ -257,8 +304,11 @@ def test_check_run():
     with open(path, "w", encoding="utf-8") as file:
         json.dump(held, file)
     said = check_run(picky, "--strict", status=1)
-    check("variant 'right' was not run: it serves no problem that was tried; name one that it serves with --at axis=value" in said,
-          said)
+    check(
+        "variant 'right' was not run: it serves no problem that was tried; name one that it serves with --at axis=value"
+        in said,
+        said,
+    )
     said = check_run(picky, "--at", "rows=2", "--at", "columns=12345", status=0)
     check("1 variants were run, 0 of them are faulty; 0 were not run" in said, said)
 
@@ -269,7 +319,10 @@ def test_bad_neighbour():
     table = os.path.join(root, "t.json")
     done = run(root, "softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--deny")
     found = read_table(table)
-    check("deny" not in found and not re.search(r"^\w+ at ", done.stderr, re.MULTILINE), f"condemned for a neighbour: {done.stderr}")
+    check(
+        "deny" not in found and not re.search(r"^\w+ at ", done.stderr, re.MULTILINE),
+        f"condemned for a neighbour: {done.stderr}",
+    )
     for at, row in rows(found).items():
         check(len(row["times_us"]) == 5, f"{at} has times of {list(row['times_us'])}")
 
@@ -284,8 +337,12 @@ def test_worker_and_its_children():
     root = make_root("flooding", ["flooding", "right"])
     table = os.path.join(root, "t.json")
     before = shared_memory()
-    with subprocess.Popen(command(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE, "--limit",
-                                  "2s"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE, "--limit", "2s"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         most = 0
         while process.poll() is None:
             with open(f"/proc/{process.pid}/statm", encoding="utf-8") as file:
@@ -328,8 +385,7 @@ def test_stopping():
     every = {(n, 16) for n in range(1, 25)}
 
     def start(table):
-        return subprocess.Popen(command(root, *grid, "-o", table), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True)
+        return subprocess.Popen(command(root, *grid, "-o", table), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_for(table, count, process):
         """Waits for that many rows; the table is whole at every moment."""
@@ -354,8 +410,7 @@ def test_stopping():
     done = run(root, *grid, "-o", table)
     after = rows(read_table(table))
     check(after.keys() == every, f"rows after going on: {sorted(after)}")
-    check(all(after[at]["times_us"] == row["times_us"] for at, row in before.items()),
-          "a row was measured again")
+    check(all(after[at]["times_us"] == row["times_us"] for at, row in before.items()), "a row was measured again")
     check(re.search(rf"24 problems, {len(before)} measured before", done.stderr), done.stderr.splitlines()[0])
 
     # Killed in the middle of a journal line: the torn line is cut off.
@@ -407,8 +462,20 @@ def test_budget():
     # A kernel that hangs does not outlast the budget either.
     root = make_root("budget_hang", ["hang", "right"])
     begin = time.monotonic()
-    run(root, "softmax", "dtype=f32", "rows=4", "columns=16", "-o", os.path.join(root, "t.json"), *LOOSE,
-        "--budget", "1s", "--limit", "100s")
+    run(
+        root,
+        "softmax",
+        "dtype=f32",
+        "rows=4",
+        "columns=16",
+        "-o",
+        os.path.join(root, "t.json"),
+        *LOOSE,
+        "--budget",
+        "1s",
+        "--limit",
+        "100s",
+    )
     check(time.monotonic() - begin < 12, "a hang outlasts the budget")
 
 
@@ -416,12 +483,29 @@ def test_budget_of_several():
     # Each operator of a recording is begun, however seldom it is called.
     root = make_root("budget_several", ["slow"])
     recording = os.path.join(root, "record.jsonl")
-    lines = [{"operator": "softmax", "device": "x", "count": 1000000,
-              "problem": {"dtype": "f32", "alignment": "16", "rows": n, "columns": 16}} for n in range(1, 200)]
-    seldom = {"rms_norm": {"dtype": "f32", "with_gamma": True, "rows": 4, "columns": 16},
-              "gated_activation": {"dtype": "f32", "function": "gelu_tanh", "packed": False, "rows": 4, "columns": 16},
-              "attention_forward": {"dtype": "f32", "mask": "none", "head_dim": 16, "batch": 1, "heads": 2, "heads_kv": 2,
-                                    "seqlen_q": 3, "seqlen_k": 3}}
+    lines = [
+        {
+            "operator": "softmax",
+            "device": "x",
+            "count": 1000000,
+            "problem": {"dtype": "f32", "alignment": "16", "rows": n, "columns": 16},
+        }
+        for n in range(1, 200)
+    ]
+    seldom = {
+        "rms_norm": {"dtype": "f32", "with_gamma": True, "rows": 4, "columns": 16},
+        "gated_activation": {"dtype": "f32", "function": "gelu_tanh", "packed": False, "rows": 4, "columns": 16},
+        "attention_forward": {
+            "dtype": "f32",
+            "mask": "none",
+            "head_dim": 16,
+            "batch": 1,
+            "heads": 2,
+            "heads_kv": 2,
+            "seqlen_q": 3,
+            "seqlen_k": 3,
+        },
+    }
     for operator, problem in seldom.items():
         cases.make_faulty_root(root, FAULTY_KERNELS, operator, ["right"])
         lines.append({"operator": operator, "device": "x", "count": 1, "problem": problem})
@@ -433,8 +517,11 @@ def test_budget_of_several():
     done = run(root, "--problems", recording, "-o", out, *LOOSE, "--budget", "24s")
     check(time.monotonic() - begin < 40, f"a budget of 24 s took {time.monotonic() - begin:.1f} s")
     for operator in [*seldom, "softmax"]:
-        tables = [os.path.join(out, operator, each) for each in os.listdir(os.path.join(out, operator)) if each.endswith(".json")] \
-            if os.path.isdir(os.path.join(out, operator)) else []
+        tables = (
+            [os.path.join(out, operator, each) for each in os.listdir(os.path.join(out, operator)) if each.endswith(".json")]
+            if os.path.isdir(os.path.join(out, operator))
+            else []
+        )
         check(tables and rows(read_table(tables[0])), f"{operator} was not begun:\n{done.stdout}")
 
 
@@ -443,19 +530,29 @@ def test_shards():
     table = os.path.join(root, "t.json")
     grid = ["softmax", "dtype=f32", "rows=1..10+1", "columns=8,16", "-o", table, *LOOSE]
     every = {(n, m) for n in range(1, 11) for m in (8, 16)}
-    for rank, size in [("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-                       ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE")]:
+    for rank, size in [
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+        ("RANK", "WORLD_SIZE"),
+    ]:
         shards = []
         for k in range(3):
             done = run(root, *grid, env={rank: str(k), size: "3"})
             check(f"of shard {k} of 3 ({rank} and {size})" in done.stderr, done.stderr.splitlines()[0])
             path = os.path.join(root, f"t.shard-{k}-of-3.json")
             shards.append(set(rows(read_table(path))))
-        check(set.union(*shards) == every and sum(map(len, shards)) == len(every),
-              f"{rank}: the shards are no partition: {shards}")
+        check(
+            set.union(*shards) == every and sum(map(len, shards)) == len(every),
+            f"{rank}: the shards are no partition: {shards}",
+        )
         merged = os.path.join(root, "merged.json")
-        done = subprocess.run([TOOL, "merge", *[os.path.join(root, f"t.shard-{k}-of-3.json") for k in range(3)],
-                               "-o", merged], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [TOOL, "merge", *[os.path.join(root, f"t.shard-{k}-of-3.json") for k in range(3)], "-o", merged],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         check(done.returncode == 0 and set(rows(read_table(merged))) == every, f"merge: {done.stderr}")
         for name in os.listdir(root):
             if name.startswith(("t.", "merged")):
@@ -467,12 +564,13 @@ def test_shards():
 def test_several_workers():
     root = make_root("several", ["slow", "right", "late"])
     table = os.path.join(root, "t.json")
-    done = run(root, "softmax", "dtype=f32", "rows=1..12+1", "columns=16", "-o", table, *LOOSE, "--devices",
-               "host,host,host")
+    done = run(root, "softmax", "dtype=f32", "rows=1..12+1", "columns=16", "-o", table, *LOOSE, "--devices", "host,host,host")
     check(len(rows(read_table(table))) == 12, f"rows {list(rows(read_table(table)))}")
     check("(3 of them): 12 problems" in done.stderr, done.stderr.splitlines()[0])
-    check(all(set(row["times_us"]) == {"slow", "right"} for row in rows(read_table(table)).values()),
-          "a bad variant is in a row of another worker")
+    check(
+        all(set(row["times_us"]) == {"slow", "right"} for row in rows(read_table(table)).values()),
+        "a bad variant is in a row of another worker",
+    )
     check(len(re.findall(r"^\d+/12", done.stderr, re.MULTILINE)) == 12, "a problem was measured twice, or lost")
 
 
@@ -489,8 +587,10 @@ def test_refresh():
     run(root, "--refresh", table, *LOOSE)
     new = read_table(table)
     check(rows(new).keys() == rows(old).keys(), "a refresh changes the rows")
-    check(all(set(row["times_us"]) == {"right", "slow"} and row["times_us"]["right"] < 12345
-              for row in rows(new).values()), f"not measured again: {rows(new)}")
+    check(
+        all(set(row["times_us"]) == {"right", "slow"} and row["times_us"]["right"] < 12345 for row in rows(new).values()),
+        f"not measured again: {rows(new)}",
+    )
     check(new.get("pin") == old["pin"], "a refresh loses pins")
     check(new["groups"][0]["type"] == {"dtype": "f32"}, "a refresh changes the type")
 
@@ -501,8 +601,22 @@ def test_measured():
     table = os.path.join(root, "t.json")
 
     def tune(rows_of, samples, *words):
-        run(root, "softmax", "dtype=f32", f"rows={rows_of}", "columns=16", "-o", table, "--confidence", "50%", "--drift", "90%",
-            "--samples", str(samples), *words)
+        run(
+            root,
+            "softmax",
+            "dtype=f32",
+            f"rows={rows_of}",
+            "columns=16",
+            "-o",
+            table,
+            "--confidence",
+            "50%",
+            "--drift",
+            "90%",
+            "--samples",
+            str(samples),
+            *words,
+        )
         return read_table(table)["measured"]
 
     first = tune("2,4", 6)
@@ -536,8 +650,12 @@ def test_measured():
 def test_recording():
     root = make_root("recording", ["right"])
     recording = os.path.join(root, "record.jsonl")
-    line = {"operator": "softmax", "device": "x",
-            "problem": {"dtype": "f32", "alignment": "16", "rows": 4, "columns": 16}, "count": 2}
+    line = {
+        "operator": "softmax",
+        "device": "x",
+        "problem": {"dtype": "f32", "alignment": "16", "rows": 4, "columns": 16},
+        "count": 2,
+    }
     odd = {**line, "problem": {**line["problem"], "alignment": "8"}}
     often = {**line, "problem": {**line["problem"], "rows": 64}, "count": 1000}
     with open(recording, "w", encoding="utf-8") as file:
@@ -576,16 +694,30 @@ def test_axes_that_files_add():
     check(rows(found).keys() == {(8, 64, 64), (8, 128, 128)}, f"rows {rows(found).keys()}")
     check(all(set(row["times_us"]) == {"right", "any"} for row in rows(found).values()), f"variants {found}")
     measured = group["measured_with"]
-    check(measured.get("x_stride_row==columns") is True and measured.get("x_stride_row>4*columns") is False,
-          f"measured with {measured}")
+    check(
+        measured.get("x_stride_row==columns") is True and measured.get("x_stride_row>4*columns") is False,
+        f"measured with {measured}",
+    )
     # The same again measures nothing; a call of another layout is none that the workload makes.
     before = read_json(table)
     run(root, "softmax", "dtype=f32", "rows=8", "columns=64,128", "-o", table, *LOOSE)
     check(rows(read_json(table)) == rows(before), "the rows are kept")
-    done = run(root, "softmax", "dtype=f32", "rows=8", "columns=64", "x_stride_row==columns=false", "-o",
-               os.path.join(FOLDER, "other.json"), *LOOSE, status=2)
-    check("the tuner's calls have x_stride_row==columns=true where false is asked for" in done.stdout + done.stderr,
-          f"a layout that is not made: {done.stdout}{done.stderr}")
+    done = run(
+        root,
+        "softmax",
+        "dtype=f32",
+        "rows=8",
+        "columns=64",
+        "x_stride_row==columns=false",
+        "-o",
+        os.path.join(FOLDER, "other.json"),
+        *LOOSE,
+        status=2,
+    )
+    check(
+        "the tuner's calls have x_stride_row==columns=true where false is asked for" in done.stdout + done.stderr,
+        f"a layout that is not made: {done.stdout}{done.stderr}",
+    )
 
 
 def test_progress_in_a_log():
@@ -594,8 +726,9 @@ def test_progress_in_a_log():
     lines = run(root, *words, *LOOSE[:4], "-o", os.path.join(root, "lines.json")).stderr
     check("\x1b" not in lines and "\r" not in lines, "a log file gets control characters")
     check(len(re.findall(r"^\d/6", lines, re.MULTILINE)) == 6, f"not a line for each problem:\n{lines}")
-    check(re.search(r"^3/6, 1 failure, about .* left: dtype=f32 rows=\d columns=16: right [\d.]+ us", lines,
-                    re.MULTILINE), lines)
+    check(
+        re.search(r"^3/6, 1 failure, about .* left: dtype=f32 rows=\d columns=16: right [\d.]+ us", lines, re.MULTILINE), lines
+    )
 
 
 def test_messages():
@@ -626,14 +759,27 @@ def test_messages():
         check(expected in done.stderr, f"{words}: expected '{expected}', got: {done.stderr}")
     for huge in ["rows=4611686018427387904", "columns=4611686018427387904", "rows=9223372036854775807"]:
         done = run(root, "softmax", "dtype=f32", huge, "-o", table, "--devices", "host", status=2)
-        check(re.search(r"left out: \[switchyard.210\] a tensor of \d+ x \d+ elements is too large: .* bytes of memory; "
-                        r"measure a smaller problem", done.stderr), f"{huge}: {done.stdout}{done.stderr}")
+        check(
+            re.search(
+                r"left out: \[switchyard.210\] a tensor of \d+ x \d+ elements is too large: .* bytes of memory; "
+                r"measure a smaller problem",
+                done.stderr,
+            ),
+            f"{huge}: {done.stdout}{done.stderr}",
+        )
     done = run(root, "softmax", "dtype=f16", "rows=1", "columns=8", "-o", table, "--devices", "host", status=2)
     check("no variant may serve it" in done.stdout, done.stdout)
     other = os.path.join(root, "other.json")
     with open(other, "w", encoding="utf-8") as file:
-        json.dump({"schema": "switchyard.table/1", "operator": "softmax",
-                   "device": {"backend": "host", "arch": "x", "name": "Another"}, "groups": []}, file)
+        json.dump(
+            {
+                "schema": "switchyard.table/1",
+                "operator": "softmax",
+                "device": {"backend": "host", "arch": "x", "name": "Another"},
+                "groups": [],
+            },
+            file,
+        )
     done = run(root, "softmax", "dtype=f32", "rows=1", "columns=8", "-o", other, "--devices", "host", status=64)
     check("was measured on Another, and this is" in done.stderr and "--again" in done.stderr, done.stderr)
     done = run(root, "softmax", "dtype=f32", "rows=1", "columns=8", "-o", "/nowhere/t.json", status=2)

@@ -18,13 +18,26 @@ TYPES = "dtype=f32,f16,bf16"
 ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads=4"]
 FORWARD = ["attention_forward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 BACKWARD = ["attention_backward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
-DECODE = ["attention_decode", "dtype=f16,bf16", "head_dim=64,128", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=1,3",
-          "seqlen_k=100"]
+DECODE = [
+    "attention_decode",
+    "dtype=f16,bf16",
+    "head_dim=64,128",
+    "batch=2",
+    "heads=4",
+    "heads_kv=2",
+    "seqlen_q=1,3",
+    "seqlen_k=100",
+]
 ROWS = [TYPES, "rows=1,37", "columns=100,1024"]
 CALLS = [
     [*ROTARY, "style=half,interleaved", "inverse=true,false", "heads_kv=0,2", "in_place=true,false"],
-    [*ROTARY, "rotary_dim=32", "table=true,false", "variable_length=true,false",
-     "positions_from=offset,sequence_offsets,explicit_ids"],
+    [
+        *ROTARY,
+        "rotary_dim=32",
+        "table=true,false",
+        "variable_length=true,false",
+        "positions_from=offset,sequence_offsets,explicit_ids",
+    ],
     [*ROTARY, "table_dtype=f32,f16,bf16"],
     [*FORWARD, "mask=none,causal_top_left,causal_bottom_right", "seqlen_k=33,70", "with_lse=true,false"],
     [*FORWARD, "window=true,false", "soft_capped=true,false", "biased=true,false", "alibi=true"],
@@ -42,12 +55,31 @@ CALLS = [
     ["softmax", *ROWS],
     ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
     ["softmax_backward", *ROWS],
-    ["matmul_quantized", "dtype=f32,f16", "weights=f16,q8_0,q4_k", "int8_activations=true,false", "with_bias=true,false",
-     "rows=1,9", "in_features=256", "out_features=70"],
+    [
+        "matmul_quantized",
+        "dtype=f32,f16",
+        "weights=f16,q8_0,q4_k",
+        "int8_activations=true,false",
+        "with_bias=true,false",
+        "rows=1,9",
+        "in_features=256",
+        "out_features=70",
+    ],
     ["matmul_quantized", "dtype=f32", "weights=q6_k", "rows=40", "in_features=1024", "out_features=3000"],  # by parts
     ["embedding", "dtype=f32,bf16", "weights=bf16,q4_1,q6_k", "rows=5", "columns=512"],
-    ["rotary_cache", "dtype=f16", "kv_dtype=f16,f8_e4m3", "q_norm=true,false", "k_norm=true", "scaled=true,false",
-     "page_size=16", "tokens=1,40", "heads=4", "heads_kv=2", "head_dim=64"],
+    [
+        "rotary_cache",
+        "dtype=f16",
+        "kv_dtype=f16,f8_e4m3",
+        "q_norm=true,false",
+        "k_norm=true",
+        "scaled=true,false",
+        "page_size=16",
+        "tokens=1,40",
+        "heads=4",
+        "heads_kv=2",
+        "head_dim=64",
+    ],
     ["gated_activation", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
     ["gated_activation_backward", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
     ["rms_norm", *ROWS, "with_gamma=true,false", "with_residual=true,false", "with_rstd=true"],
@@ -64,8 +96,11 @@ def merged(words):
 
 
 def is_large(words):
-    sizes = {name: max(map(int, re.findall(r"\d+", values))) for name, _, values in (each.partition("=") for each in words)
-             if name in ("rows", "seqlen_q", "seqlen_k", "out_features")}
+    sizes = {
+        name: max(map(int, re.findall(r"\d+", values)))
+        for name, _, values in (each.partition("=") for each in words)
+        if name in ("rows", "seqlen_q", "seqlen_k", "out_features")
+    }
     return max(sizes.values(), default=0) >= 600
 
 
@@ -76,9 +111,32 @@ def few(words):
 
 def tune(root, words, folder):
     """What the tuner says of problems, measured as quickly as it can, and its messages."""
-    done = subprocess.run([TOOL, "--json", "--root", root, "tune", *words, "-o", folder, "--devices", "host",
-                           "--confidence", "90%", "--samples", "6", "--drift", "90%", "--judged-runs", "6"],
-                          capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(
+        [
+            TOOL,
+            "--json",
+            "--root",
+            root,
+            "tune",
+            *words,
+            "-o",
+            folder,
+            "--devices",
+            "host",
+            "--confidence",
+            "90%",
+            "--samples",
+            "6",
+            "--drift",
+            "90%",
+            "--judged-runs",
+            "6",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     return done.stdout, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
 
 
@@ -93,8 +151,22 @@ def check_heads_first(folder):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(manifest, file)
     table = os.path.join(folder, "heads_first.json")
-    out, said = tune(root, ["rotary", "dtype=f32", "head_dim=64", "batch=2", "seqlen=19", "heads=4", "heads_kv=2",
-                            "in_place=true,false", "variable_length=true,false", "q_stride_head==head_dim=true,false"], table)
+    out, said = tune(
+        root,
+        [
+            "rotary",
+            "dtype=f32",
+            "head_dim=64",
+            "batch=2",
+            "seqlen=19",
+            "heads=4",
+            "heads_kv=2",
+            "in_place=true,false",
+            "variable_length=true,false",
+            "q_stride_head==head_dim=true,false",
+        ],
+        table,
+    )
     outcome = json.loads(out)[0] if out.startswith("[") else {}
     if outcome.get("measured") != 8 or outcome["bad"] or outcome["failures"]:
         print(f"FAILED: heads first: {said}")
@@ -128,8 +200,10 @@ def main():
         if outcome["bad"] or outcome["failures"] or len(unserved) < len(outcome["left_out"]):
             problems += 1
             print(f"FAILED: {words}: {json.dumps(outcome, indent=1)}\n{said[-2000:]}")
-        print(f"{words[0]}: {outcome['measured']} measured, {len(unserved)} that no kernel of this build serves, "
-              f"{outcome['seconds']:.1f} s")
+        print(
+            f"{words[0]}: {outcome['measured']} measured, {len(unserved)} that no kernel of this build serves, "
+            f"{outcome['seconds']:.1f} s"
+        )
         if len(unserved) == outcome["problems"] and words[0] != "attention_backward":
             problems += 1
             print(f"FAILED: {words}: nothing was measured")

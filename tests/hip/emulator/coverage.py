@@ -27,7 +27,10 @@ def variants_of(operator, data, architecture):
     manifest = data / "kernels" / operator / f"hip-{architecture}" / "manifest.json"
     if not manifest.exists():
         return []
-    return [(operator, one["id"], frozenset(kernels_in(one))) for one in json.loads(manifest.read_text(encoding="utf-8"))["variants"]]
+    return [
+        (operator, one["id"], frozenset(kernels_in(one)))
+        for one in json.loads(manifest.read_text(encoding="utf-8"))["variants"]
+    ]
 
 
 def main():
@@ -46,9 +49,11 @@ def main():
     kernels = {kernel for _, _, launched in shipped for kernel in launched}
     missing = [one for one in shipped if one[:2] not in seen["variant"] or one[2] - seen["kernel"]]
     occurring, run = seen["occurs"], seen["instruction"] & seen["occurs"]
-    print(f"{architecture}: {len(shipped) - len(missing)} of {len(shipped)} variants run, "
-          f"{len(kernels & seen['kernel'])} of {len(kernels)} kernels, "
-          f"{len(run)} of {len(occurring)} kinds of instruction that occur in them")
+    print(
+        f"{architecture}: {len(shipped) - len(missing)} of {len(shipped)} variants run, "
+        f"{len(kernels & seen['kernel'])} of {len(kernels)} kernels, "
+        f"{len(run)} of {len(occurring)} kinds of instruction that occur in them"
+    )
     print("kinds of instruction not run:", " ".join(sorted(occurring - run)) or "none")
     for operator, name, launched in missing:
         print(f"not run: {operator} {name}", *sorted({kernel for _, kernel in launched - seen["kernel"]}))

@@ -14,9 +14,27 @@ from overrides import corrected
 from pcode_emit import LANES, MEMORY, SCALAR, Emitter, c_type
 from pcode_parse import NotUnderstood, Parser
 
-FORMS = {"VOPC": "vopc", "VOP1": "vop1", "VOP2": "vop2", "VOP3SD": "vop3sd", "VOP3P_MFMA": "mfma", "VOP3P": "vop3p",
-         "VOP3": "vop3", "VOPD": "vopd", "SOP1": "sop1", "SOP2": "sop2", "SOPC": "sopc", "SOPK": "sopk", "SOPP": "sopp",
-         "SMEM": "smem", "DS": "ds", "FLAT": "flat", "GLOBAL": "global", "SCRATCH": "scratch", "MUBUF": "mubuf"}
+FORMS = {
+    "VOPC": "vopc",
+    "VOP1": "vop1",
+    "VOP2": "vop2",
+    "VOP3SD": "vop3sd",
+    "VOP3P_MFMA": "mfma",
+    "VOP3P": "vop3p",
+    "VOP3": "vop3",
+    "VOPD": "vopd",
+    "SOP1": "sop1",
+    "SOP2": "sop2",
+    "SOPC": "sopc",
+    "SOPK": "sopk",
+    "SOPP": "sopp",
+    "SMEM": "smem",
+    "DS": "ds",
+    "FLAT": "flat",
+    "GLOBAL": "global",
+    "SCRATCH": "scratch",
+    "MUBUF": "mubuf",
+}
 VECTOR = ("VOP1Op", "VOP2Op", "VOP3Op", "VOPCOp", "VOP3SDOp", "VOP3POp")
 SCALAR_OPS = ("SOP1Op", "SOP2Op", "SOPCOp", "SOPKOp")
 MEMORY_OPS = ("DSOp", "FLATOp", "GLOBALOp", "SCRATCHOp", "SMEMOp", "MUBUFOp")
@@ -26,7 +44,7 @@ VARIANTS = {"_LIT": "with_literal", "_DPP16": "with_dpp", "_SDWA": "with_sdwa", 
 
 def fields_of_kinds_hpp():
     text = open(os.path.join(os.path.dirname(__file__), "..", "kinds.hpp"), encoding="utf-8").read()
-    return re.findall(r"\bf_(\w+)", text[text.index("enum field"): text.index("field_count")])
+    return re.findall(r"\bf_(\w+)", text[text.index("enum field") : text.index("field_count")])
 
 
 def form_of(name):
@@ -72,10 +90,19 @@ class Kind:
         is_mask = group == "VOPCOp" or (group == "VOP3Op" and self.name.startswith("V_CMP"))
         if is_mask:
             self.result_bits = 0
-        if self.name.startswith("V_CNDMASK") or "_CO_CI_" in self.name or group == "VOP3SDOp" and re.search("ADDC|SUBB", self.name):
+        if (
+            self.name.startswith("V_CNDMASK")
+            or "_CO_CI_" in self.name
+            or group == "VOP3SDOp"
+            and re.search("ADDC|SUBB", self.name)
+        ):
             self.bits[2] = 0  # a mask: carry_in
-        self.zeroes = family == "cdna" and group in VECTOR and (
-            group in ("VOP1Op", "VOP2Op") or self.name.endswith("_E64")) and self.result_bits == 16
+        self.zeroes = (
+            family == "cdna"
+            and group in VECTOR
+            and (group in ("VOP1Op", "VOP2Op") or self.name.endswith("_E64"))
+            and self.result_bits == 16
+        )
         self.flags = dict.fromkeys(("carry_out", "EXEC", "carry_in", "adds_offset", "MEM_read", "MEM_write"), False)
         self.flags["carry_out"] = is_mask and not self.name.startswith("V_CMPX")
         if text is None:
@@ -97,12 +124,19 @@ class Kind:
             self.bits = [operands["vdata"][1] if emitter.used & {"DATA", "VDATA"} else 0, 0, 0]
             self.result_bits = emitter.loaded_bits
             # The widest of the accesses at the address and, four bytes each, behind it.
-            self.access_bytes = max([int(bits) // 8 for bits in re.findall(r"MEM\[addr\]\.[a-z]+(\d+)", text, re.IGNORECASE)] +
-                                    [int(more) + 4 for more in re.findall(r"MEM\[addr \+ (\d+)U\]", text, re.IGNORECASE)] + [0])
+            self.access_bytes = max(
+                [int(bits) // 8 for bits in re.findall(r"MEM\[addr\]\.[a-z]+(\d+)", text, re.IGNORECASE)]
+                + [int(more) + 4 for more in re.findall(r"MEM\[addr \+ (\d+)U\]", text, re.IGNORECASE)]
+                + [0]
+            )
         self.loaded_mask = emitter.loaded_mask
-        self.flags.update(carry_in="carry_in" in emitter.used, EXEC="EXEC" in emitter.written,
-                          adds_offset=not re.search(r"OFFSET", re.sub(r"Calc\w+\([^)]*\)", "", text)),
-                          MEM_write="MEM" in emitter.written, MEM_read="MEM" in emitter.used)
+        self.flags.update(
+            carry_in="carry_in" in emitter.used,
+            EXEC="EXEC" in emitter.written,
+            adds_offset=not re.search(r"OFFSET", re.sub(r"Calc\w+\([^)]*\)", "", text)),
+            MEM_write="MEM" in emitter.written,
+            MEM_read="MEM" in emitter.used,
+        )
         self.flags["carry_out"] = "carry_out" in emitter.written
 
     def finish(self, mode, group, emitter, handlers):
@@ -120,21 +154,45 @@ class Kind:
                 loads.append(f"{c_type('u', max(32, self.result_bits))} D0 = {self.wide('result', self.result_bits)};")
                 store.append("result[lane] = (std::uint32_t(D0) & mask[lane]) | (result[lane] & ~mask[lane]);")
                 if self.result_bits > 32:
-                    store.append("result[lane + lanes] = (std::uint32_t(D0 >> 32) & mask[lane]) | (result[lane + lanes] & ~mask[lane]);")
-            text = ["(const vector_call& c) {", "[[maybe_unused]] std::uint32_t* const result = c.result;",
-                    "[[maybe_unused]] const std::uint32_t* const mask = c.mask;", "#pragma GCC ivdep",
-                    "for (unsigned lane = 0; lane < lanes; ++lane) {", *loads, *body, *store, "}", "}"]
+                    store.append(
+                        "result[lane + lanes] = (std::uint32_t(D0 >> 32) & mask[lane]) | (result[lane + lanes] & ~mask[lane]);"
+                    )
+            text = [
+                "(const vector_call& c) {",
+                "[[maybe_unused]] std::uint32_t* const result = c.result;",
+                "[[maybe_unused]] const std::uint32_t* const mask = c.mask;",
+                "#pragma GCC ivdep",
+                "for (unsigned lane = 0; lane < lanes; ++lane) {",
+                *loads,
+                *body,
+                *store,
+                "}",
+                "}",
+            ]
             return "vector", handlers.add(text)
         if mode == SCALAR:
             names = {f"S{index}": f"c.source[{index}]" for index in range(2)} | {"D0": "c.result"}
-            loads = [f"[[maybe_unused]] {c_type('u', max(32, bits))} {name} = {c_type('u', max(32, bits))}({names[name]});"
-                     for name, bits in (("S0", self.bits[0]), ("S1", self.bits[1]), ("D0", self.result_bits)) if bits]
-            text = ["(scalar_call& c) {", "[[maybe_unused]] std::uint32_t SCC = c.scc;",
-                    "[[maybe_unused]] std::uint64_t EXEC = c.exec, VCC = c.vcc;", *loads, *body,
-                    "c.scc = SCC;", "c.exec = EXEC;", "c.vcc = VCC;", "c.result = D0;" if self.result_bits else "", "}"]
+            loads = [
+                f"[[maybe_unused]] {c_type('u', max(32, bits))} {name} = {c_type('u', max(32, bits))}({names[name]});"
+                for name, bits in (("S0", self.bits[0]), ("S1", self.bits[1]), ("D0", self.result_bits))
+                if bits
+            ]
+            text = [
+                "(scalar_call& c) {",
+                "[[maybe_unused]] std::uint32_t SCC = c.scc;",
+                "[[maybe_unused]] std::uint64_t EXEC = c.exec, VCC = c.vcc;",
+                *loads,
+                *body,
+                "c.scc = SCC;",
+                "c.exec = EXEC;",
+                "c.vcc = VCC;",
+                "c.result = D0;" if self.result_bits else "",
+                "}",
+            ]
             return "scalar", handlers.add(text)
-        return "memory", handlers.add(["(const memory_call& c, [[maybe_unused]] unsigned lane, [[maybe_unused]] std::uint64_t address) {",
-                                       *body, "}"])
+        return "memory", handlers.add(
+            ["(const memory_call& c, [[maybe_unused]] unsigned lane, [[maybe_unused]] std::uint64_t address) {", *body, "}"]
+        )
 
     @staticmethod
     def wide(rows, bits):
@@ -143,13 +201,21 @@ class Kind:
 
     def row(self):
         slots = [f"h{self.handler}" if self.slot == slot else "nullptr" for slot in ("vector", "scalar", "memory")]
+
         def boolean(name):
             return "true" if self.flags[name] else "false"
-        reason = "nullptr" if self.reason is None else '"' + self.reason.replace("\\", "\\\\").replace('"', "'").replace("\n", " ") + '"'
-        return (f'    {{"{self.name}", {reason}, {", ".join(slots)}, {{{", ".join(map(str, self.bits))}}}, '
-                f'{{{", ".join("number::" + one for one in self.types)}}}, {self.result_bits}, number::{self.result_type}, '
-                f'{boolean("carry_out")}, {boolean("EXEC")}, {boolean("carry_in")}, {"true" if self.zeroes else "false"}, '
-                f'{boolean("adds_offset")}, {boolean("MEM_read")}, {boolean("MEM_write")}, {self.access_bytes}, {self.loaded_mask:#x}U}},')
+
+        reason = (
+            "nullptr"
+            if self.reason is None
+            else '"' + self.reason.replace("\\", "\\\\").replace('"', "'").replace("\n", " ") + '"'
+        )
+        return (
+            f'    {{"{self.name}", {reason}, {", ".join(slots)}, {{{", ".join(map(str, self.bits))}}}, '
+            f"{{{', '.join('number::' + one for one in self.types)}}}, {self.result_bits}, number::{self.result_type}, "
+            f"{boolean('carry_out')}, {boolean('EXEC')}, {boolean('carry_in')}, {'true' if self.zeroes else 'false'}, "
+            f"{boolean('adds_offset')}, {boolean('MEM_read')}, {boolean('MEM_write')}, {self.access_bytes}, {self.loaded_mask:#x}U}},"
+        )
 
 
 class Handlers:
@@ -164,6 +230,7 @@ class Handlers:
 
 def encoding_row(cls, index_of, ops, fields):
     from tinygrad.renderer.amd.dsl import EnumBitField, FixedBitField
+
     name = cls.__name__
     fixed, places, op_table = [], {}, []
     for field_name, field in cls._fields:
@@ -203,13 +270,22 @@ def main():
     operands = importlib.import_module(package + ".operands").OPERANDS
     from tinygrad.renderer.amd import _load_formats
     from tinygrad.renderer.amd.dsl import Inst
+
     order = list(_load_formats()[family])
     order += [cls for cls in (ins.MUBUF,) if cls not in order]
     listed = {cls.__name__ for cls in order}
-    variants = [cls for name, cls in vars(ins).items() if isinstance(cls, type) and issubclass(cls, Inst)
-                and name not in listed and any(name.endswith(suffix) for suffix in VARIANTS)]
+    variants = [
+        cls
+        for name, cls in vars(ins).items()
+        if isinstance(cls, type)
+        and issubclass(cls, Inst)
+        and name not in listed
+        and any(name.endswith(suffix) for suffix in VARIANTS)
+    ]
     handlers, kinds, index = Handlers(), [], {}
-    groups = {type(op) for cls in order + variants for _, field in cls._fields if hasattr(field, "_enum") for op in list(field._enum)}
+    groups = {
+        type(op) for cls in order + variants for _, field in cls._fields if hasattr(field, "_enum") for op in list(field._enum)
+    }
     for group in sorted(groups, key=lambda one: one.__name__):
         for op in group:
             index[op] = len(kinds)
@@ -220,8 +296,10 @@ def main():
     for at, cls in enumerate(order + variants):
         op_table, (head, links, places) = encoding_row(cls, index_of, Ops(index), fields)
         tables.append(f"const std::uint16_t ops_{at}[] = {{{', '.join(map(str, op_table or [0]))}}};")
-        rows.append(f"    {{{head}, ops_{at}, {links['with_literal']}, {links['with_dpp']}, {links['with_sdwa']}, "
-                    f"{'true' if cls in variants else 'false'}, {{{places}}}}},")
+        rows.append(
+            f"    {{{head}, ops_{at}, {links['with_literal']}, {links['with_dpp']}, {links['with_sdwa']}, "
+            f"{'true' if cls in variants else 'false'}, {{{places}}}}},"
+        )
     by_name = {kind.name: at for at, kind in reversed(list(enumerate(kinds)))}
     duals = {}
     for op in getattr(importlib.import_module(package + ".enum"), "VOPDOp", ()):
@@ -232,7 +310,7 @@ def main():
 
     os.makedirs(folder, exist_ok=True)
     names = sorted(handlers.known.items(), key=lambda item: item[1])
-    signature = lambda text: text[: text.index("{")].rstrip()  # noqa: E731
+    signature = lambda text: text[: text.index("{")].rstrip()
     with open(os.path.join(folder, "tables.cpp"), "w", encoding="utf-8") as out:
         out.write('#include "kinds.hpp"\n\nnamespace emulator {\n\n')
         out.writelines(f"void h{number}{signature(text)};\n" for text, number in names)
@@ -240,8 +318,10 @@ def main():
         out.write("const kind kind_list[] = {\n" + "\n".join(kind.row() for kind in kinds) + "\n};\n\n")
         out.write("const encoding encoding_list[] = {\n" + "\n".join(rows) + "\n};\n\n")
         out.write(f"const std::uint16_t dual_list[] = {{{', '.join(map(str, dual_list))}}};\n\n}}  // namespace\n\n")
-        out.write("const std::span<const kind> kinds{kind_list};\nconst std::span<const encoding> encodings{encoding_list};\n"
-                  "const std::span<const std::uint16_t> dual_kinds{dual_list};\n\n}  // namespace emulator\n")
+        out.write(
+            "const std::span<const kind> kinds{kind_list};\nconst std::span<const encoding> encodings{encoding_list};\n"
+            "const std::span<const std::uint16_t> dual_kinds{dual_list};\n\n}  // namespace emulator\n"
+        )
     for part in range(files):
         with open(os.path.join(folder, f"handlers_{part}.cpp"), "w", encoding="utf-8") as out:
             out.write('#include "kinds.hpp"\n\nnamespace emulator {\n\n')

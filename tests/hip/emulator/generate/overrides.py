@@ -6,7 +6,7 @@ import re
 
 def corrected(name, text, family):
     if name.startswith("V_DIV_SCALE_F"):
-        bits = name[len("V_DIV_SCALE_F"):][:2]
+        bits = name[len("V_DIV_SCALE_F") :][:2]
         # What is not scaled passes.
         return f"D0.f{bits} = S0.f{bits};\n" + text
     if match := re.match(r"V_DIV_FMAS_F(32|64)", name):
@@ -14,8 +14,10 @@ def corrected(name, text, family):
         # v_div_scale scales by 2^64 (f64: 2^128): what undoes it depends on the way the quotient was moved.
         fused = f"fma(S0.f{bits}, S1.f{bits}, S2.f{bits})"
         letter = "F" if bits == "32" else ""
-        return (f"if VCC.u64[laneId] then\nif exponent(S2.f{bits}) > {middle} then\nD0.f{bits} = 2.0{letter} ** {scale} * {fused}\n"
-                f"else\nD0.f{bits} = 2.0{letter} ** -{scale} * {fused}\nendif\nelse\nD0.f{bits} = {fused}\nendif")
+        return (
+            f"if VCC.u64[laneId] then\nif exponent(S2.f{bits}) > {middle} then\nD0.f{bits} = 2.0{letter} ** {scale} * {fused}\n"
+            f"else\nD0.f{bits} = 2.0{letter} ** -{scale} * {fused}\nendif\nelse\nD0.f{bits} = {fused}\nendif"
+        )
     if match := re.match(r"V_LDEXP_F(32|64)", name):
         # A power of two alone may be out of range where the product is not.
         return f"D0.f{match.group(1)} = ldexp(S0.f{match.group(1)}, S1.i32)"

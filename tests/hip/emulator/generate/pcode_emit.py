@@ -10,15 +10,50 @@ from pcode_parse import NotUnderstood
 LANES, SCALAR, MEMORY = "lanes", "scalar", "memory"
 
 # What these return; others return the type of their first argument, or what their name says (f32_to_i32, v_max_u16).
-RETURNS = {"exponent": ("i", 32), "sign": ("u", 1), "isNAN": ("u", 1), "isSignalNAN": ("u", 1), "isQuietNAN": ("u", 1),
-           "isEven": ("u", 1), "signext_from_bit": ("i", 32), "bitCount": ("u", 32), "countbits": ("u", 32),
-           "count_ones": ("u", 32), "BYTE_PERMUTE": ("u", 8), "LT_NEG_ZERO": ("u", 1), "GT_NEG_ZERO": ("u", 1),
-           "ABSDIFF": ("u", 32), "s_ff1_i32_b32": ("i", 32), "s_ff1_i32_b64": ("i", 32)}
-SAME = {"abs", "trunc", "floor", "fract", "sqrt", "sin", "cos", "log2", "pow", "fma", "ldexp", "cvtToQuietNAN", "mantissa", "flush",
-        "reverse_bits"}
+RETURNS = {
+    "exponent": ("i", 32),
+    "sign": ("u", 1),
+    "isNAN": ("u", 1),
+    "isSignalNAN": ("u", 1),
+    "isQuietNAN": ("u", 1),
+    "isEven": ("u", 1),
+    "signext_from_bit": ("i", 32),
+    "bitCount": ("u", 32),
+    "countbits": ("u", 32),
+    "count_ones": ("u", 32),
+    "BYTE_PERMUTE": ("u", 8),
+    "LT_NEG_ZERO": ("u", 1),
+    "GT_NEG_ZERO": ("u", 1),
+    "ABSDIFF": ("u", 32),
+    "s_ff1_i32_b32": ("i", 32),
+    "s_ff1_i32_b64": ("i", 32),
+}
+SAME = {
+    "abs",
+    "trunc",
+    "floor",
+    "fract",
+    "sqrt",
+    "sin",
+    "cos",
+    "log2",
+    "pow",
+    "fma",
+    "ldexp",
+    "cvtToQuietNAN",
+    "mantissa",
+    "flush",
+    "reverse_bits",
+}
 NAN_TESTS = {"isNAN", "isSignalNAN", "isQuietNAN"}
-CONSTANTS = {"INF": ("HUGE_VAL", "f", 64), "PI": ("3.14159265358979323846", "f", 64), "UNDERFLOW_F32": ("0.0F", "f", 32),
-             "OVERFLOW_F32": ("HUGE_VALF", "f", 32), "UNDERFLOW_F64": ("0.0", "f", 64), "OVERFLOW_F64": ("HUGE_VAL", "f", 64)}
+CONSTANTS = {
+    "INF": ("HUGE_VAL", "f", 64),
+    "PI": ("3.14159265358979323846", "f", 64),
+    "UNDERFLOW_F32": ("0.0F", "f", 32),
+    "OVERFLOW_F32": ("HUGE_VALF", "f", 32),
+    "UNDERFLOW_F64": ("0.0", "f", 64),
+    "OVERFLOW_F64": ("HUGE_VAL", "f", 64),
+}
 
 
 def parse_type(text):
@@ -187,7 +222,11 @@ class Emitter:
             if width < 1:
                 raise NotUnderstood("a slice whose bits are reversed")
         wide = c_type("u", max(bits, 32))
-        return f"static_cast<{c_type('u', width)}>((static_cast<{wide}>({code}) >> {first}) & {(1 << width) - 1}ULL)", "b", width
+        return (
+            f"static_cast<{c_type('u', width)}>((static_cast<{wide}>({code}) >> {first}) & {(1 << width) - 1}ULL)",
+            "b",
+            width,
+        )
 
     def value_index(self, inner, index):
         if inner[0] == "name" and inner[1] in self.arrays:
@@ -315,7 +354,7 @@ class Emitter:
             return (f"{name}({code})", *parse_type(parts[1]))
         for start in ("v_max_", "v_min_", "v_max3_", "v_min3_"):
             if name.startswith(start):
-                letter, bits = parse_type(name[len(start):])
+                letter, bits = parse_type(name[len(start) :])
                 return f"{start[:-1]}<{c_type(letter, bits)}>({code})", letter, bits
         raise NotUnderstood(f"function {name}")
 
@@ -354,7 +393,9 @@ class Emitter:
         elif width < 32:
             row = f"c.result[{low // 32}][lane]"
             self.loaded_mask = (1 << width) - 1 << low % 32
-            self.line(f"{row} = ({row} & ~{(1 << width) - 1 << low % 32}U) | (static_cast<std::uint32_t>({code}) << {low % 32});")
+            self.line(
+                f"{row} = ({row} & ~{(1 << width) - 1 << low % 32}U) | (static_cast<std::uint32_t>({code}) << {low % 32});"
+            )
         else:
             raise NotUnderstood("a part of the result that crosses dwords")
 
@@ -400,7 +441,9 @@ class Emitter:
             return self.assign_slice(inner[1], inner[2], inner[3], (self.converted(value, letter, bits), letter, bits))
         if inner[0] == "index" and inner[1] == ("name", "MEM"):
             self.written.add("MEM")
-            return self.line(f"c.store<{c_type(letter, bits)}>({self.value(inner[2])[0]}, {self.converted(value, letter, bits)});")
+            return self.line(
+                f"c.store<{c_type(letter, bits)}>({self.value(inner[2])[0]}, {self.converted(value, letter, bits)});"
+            )
         if inner[0] == "index":
             return self.assign_index(inner[1], inner[2], value)
         raise NotUnderstood("an assignment to what is no register")

@@ -15,15 +15,28 @@ class NotUnderstood(Exception):
     """The pseudocode of an instruction is prose, or uses what is not translated."""
 
 
-TOKEN = re.compile(r"""\s*(?:
+TOKEN = re.compile(
+    r"""\s*(?:
     (?P<number>0x[0-9a-fA-F]+(?:ULL|LL|U)?|\d+'\d+\.\d+|\d+'(?:0x[0-9a-fA-F]+|\d+)U?(?![\w(])|\d+\.\d+F?|\d+(?:ULL|LL|U|F)?(?!['\w]))|
     (?P<cast>\d+'[A-Z]+)|
     (?P<name>[A-Za-z_]\w*)|
     (?P<mark>\*\*|<<|>>|<=|>=|==|!=|<>|&&|\|\||\+=|-=|[-+*/%&|^~!<>=?:.,;(){}\[\]])
-)""", re.VERBOSE)
+)""",
+    re.VERBOSE,
+)
 
-PRECEDENCE = [["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!=", "<>"], ["<", "<=", ">", ">="], ["<<", ">>"], ["+", "-"],
-              ["*", "/", "%"]]
+PRECEDENCE = [
+    ["||"],
+    ["&&"],
+    ["|"],
+    ["^"],
+    ["&"],
+    ["==", "!=", "<>"],
+    ["<", "<=", ">", ">="],
+    ["<<", ">>"],
+    ["+", "-"],
+    ["*", "/", "%"],
+]
 
 
 def without_lambdas(text):
@@ -35,7 +48,7 @@ def without_lambdas(text):
                 raise NotUnderstood("a lambda without an end")
             depth += {"(": 1, ")": -1}.get(text[at], 0)
             at += 1
-        text = text[:match.start()] + text[at:].lstrip("; \n")
+        text = text[: match.start()] + text[at:].lstrip("; \n")
     return text
 
 
@@ -45,7 +58,7 @@ def tokens_of(text):
     while text[at:].strip():
         match = TOKEN.match(text, at)
         if match is None:
-            raise NotUnderstood(f"text {text[at:at + 20]!r}")
+            raise NotUnderstood(f"text {text[at : at + 20]!r}")
         result.append((match.lastgroup, match.group(match.lastgroup)))
         at = match.end()
     return result

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import pad
 
 
-def index_first_axis(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:  # noqa: A002: flash_attn's name
+def index_first_axis(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:  # flash_attn's name
     """The rows of the first dimension at `indices`."""
     return input[indices]
 

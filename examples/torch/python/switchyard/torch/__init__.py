@@ -6,7 +6,7 @@ autograd. A call that no kernel serves raises RuntimeError `[switchyard.302]`, w
 what excludes them; nothing falls back to another implementation.
 """
 
-from . import _fake  # noqa: F401: registers fake kernels
+from . import _fake  # noqa: F401 (registers fake kernels)
 from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
 from ._explain import explain, generation, prepare, reload
 from ._rotary import rotary

@@ -3,7 +3,7 @@
 
 import torch
 
-from ._library import ops  # noqa: F401: defines the ops
+from ._library import ops  # noqa: F401 (defines the ops)
 
 
 def _register(name: str):

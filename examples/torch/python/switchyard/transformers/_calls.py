@@ -95,7 +95,7 @@ class between_layers:
 
 def follow(layers, norm: torch.nn.Module) -> None:
     """Tells each layer which norm reads what it returns, and in which layer."""
-    for layer, after in zip(layers, [*layers[1:], None]):  # noqa: B905: there may be none
+    for layer, after in zip(layers, [*layers[1:], None]):  # there may be none
         # An attribute would make it a submodule.
         layer.__dict__[_FOLLOWING] = (after, norm if after is None else after.input_layernorm)
 

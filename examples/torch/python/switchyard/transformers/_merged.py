@@ -63,7 +63,7 @@ def project_merged(block: torch.nn.Module, names: tuple[str, ...], x: torch.Tens
     records = torch.is_grad_enabled()
     if records and x.requires_grad:
         return None
-    for name, place in zip(names, places):  # noqa: B905: one for each
+    for name, place in zip(names, places):  # one for each
         linear = modules[name]
         own = linear._parameters.get("weight")
         # The merged tensor keeps its memory: nothing else can be there.

@@ -192,7 +192,9 @@ def rotary_with(style: str, layout: str, has_rows: bool = False):
             turned = apply_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
             return tuple(each.transpose(1, 2) for each in turned)
         if unsqueeze_dim != 1:
-            raise RuntimeError(f"switchyard.transformers: rotary embedding with unsqueeze_dim={unsqueeze_dim} instead of 1 or 2")
+            raise RuntimeError(
+                f"switchyard.transformers: rotary embedding with unsqueeze_dim={unsqueeze_dim} instead of 1 or 2"
+            )
         if cos.dim() == 3:
             cos, sin = columns(cos.flatten(0, 1)), columns(sin.flatten(0, 1))
         elif not has_rows:

@@ -58,7 +58,9 @@ def shadow(module: torch.nn.Module, parameters: dict, buffers: dict, modules: di
 
 def attributes(module: torch.nn.Module) -> tuple:
     """All that what a class's forward computes may depend on, but for values of parameters and buffers: hashable."""
-    plain = tuple((name, _value(value)) for name, value in vars(module).items() if not name.startswith("_") and name != "layer_idx")
+    plain = tuple(
+        (name, _value(value)) for name, value in vars(module).items() if not name.startswith("_") and name != "layer_idx"
+    )
     tensors = (*module._parameters.items(), *module._buffers.items())
     shapes = tuple((name, None if each is None else tuple(each.shape)) for name, each in tensors)
     children = tuple((name, None if each is None else attributes(each)) for name, each in module._modules.items())
@@ -66,7 +68,11 @@ def attributes(module: torch.nn.Module) -> tuple:
 
 
 def _value(value):
-    if isinstance(value, (int, float, str, bool, type(None))) or isinstance(value, tuple) and all(type(e) is int for e in value):
+    if (
+        isinstance(value, (int, float, str, bool, type(None)))
+        or isinstance(value, tuple)
+        and all(type(e) is int for e in value)
+    ):
         return value
     return id(value)
 
@@ -87,14 +93,14 @@ def result(function: Callable, *args, **kwargs):
     try:
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return function(*args, **kwargs)
-    except Exception as problem:  # noqa: BLE001: whatever another package's code raises
+    except Exception as problem:  # whatever another package's code raises
         return problem
 
 
 def same(got, want, tolerance: float) -> bool:
     """Whether two results are tensors of one type and shape whose values agree in each row, or tuples of such."""
     if isinstance(got, tuple) and isinstance(want, tuple):
-        return len(got) == len(want) and all(same(*each, tolerance) for each in zip(got, want))  # noqa: B905
+        return len(got) == len(want) and all(same(*each, tolerance) for each in zip(got, want))
     if not (isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)):
         return False
     if got.shape != want.shape or got.dtype != want.dtype:

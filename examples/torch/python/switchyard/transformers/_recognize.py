@@ -121,8 +121,11 @@ _OUTER, _INNER = 16, 24
 
 def _linears(module: torch.nn.Module) -> dict[str, tuple[int, int]]:
     """The children that are linear layers, quantised and adapted ones too, with their columns in and out."""
-    return {name: (each.in_features, each.out_features) for name, each in module._modules.items()
-            if isinstance(getattr(each, "in_features", None), int) and isinstance(getattr(each, "out_features", None), int)}
+    return {
+        name: (each.in_features, each.out_features)
+        for name, each in module._modules.items()
+        if isinstance(getattr(each, "in_features", None), int) and isinstance(getattr(each, "out_features", None), int)
+    }
 
 
 def _roles(linears: dict[str, tuple[int, int]]) -> list[tuple[str, str | None, str]]:
