@@ -245,7 +245,7 @@ def command_build(args):
                 output = os.path.join(args.out, "kernels", base, job["blob"]["file"])
                 waiting.append((path, pool.submit(run_compile, path + ".job.json", toolchains, output, path + ".meta.json")))
         failures = 0
-        for path, result in waiting:
+        for _, result in waiting:
             run = result.result()
             sys.stdout.write(run.stdout)
             if run.returncode != 0:

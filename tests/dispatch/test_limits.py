@@ -58,8 +58,7 @@ def run(engine, root, variables, file_size=None):
         env=environment,
         preexec_fn=limit,
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         timeout=300,
     )
     return done.returncode, done.stdout.count("stamp 1\n"), done.stderr

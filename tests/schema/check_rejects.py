@@ -5,7 +5,7 @@ import copy
 import sys
 
 try:
-    import jsonschema
+    import jsonschema  # noqa: F401 (check_files needs it)
 except ImportError:
     print("skipped: no python3-jsonschema")
     sys.exit(77)

@@ -115,9 +115,7 @@ def run(program, *arguments, **variables):
     """The status, standard output and standard error of a program that sees no SWITCHYARD_ variable but these."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
     environment.update(variables)
-    done = subprocess.run(
-        [program, *arguments], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300
-    )
+    done = subprocess.run([program, *arguments], env=environment, text=True, capture_output=True, timeout=300)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -417,8 +417,7 @@ def main():
         done = subprocess.run(
             [engine, *SIZES],
             env={**environment, "SWITCHYARD_PATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=120,
         )

@@ -175,7 +175,7 @@ def check_bare(checks, program, folder, operator, device, values):
 
 def main():
     program, folder = sys.argv[1:]
-    tree = Tree(folder).write()
+    Tree(folder).write()
     checks = Checks()
     root = ("--root", folder)
     sizes = ("batch=1", "heads=32", "heads_kv=8", "head_dim=128")

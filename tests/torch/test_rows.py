@@ -178,7 +178,7 @@ def test_half_precision_rounds_once():
     assert (sy.rms_norm(x, weight).double() - want).norm() < (twice.double() - want).norm()
 
 
-def test_empty_tensors():
+def test_tensors_without_rows():
     for shape in ((0, 32), (3, 0, 32)):
         x = torch.randn(shape, requires_grad=True)
         weight = torch.randn(32, requires_grad=True)
