@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,21 +22,18 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Takes a warning for the log.
-using warning_sink = std::function<void(const std::string&)>;
-
 template <class Content>
 class known_files {
  public:
   using contents = std::vector<std::shared_ptr<const Content>>;
 
-  /// Brings the files up to date and lists what serves, in search order. `read(path, known)` returns what a
-  /// file says, null for a file that is none of this operator's, and throws error; `known` is what the same
-  /// version of the file was found to say, or null. It returns `known` where that is enough.
+  /// Brings the files up to date and lists what serves, in search order. `reader.read(path, known)` returns
+  /// what a file says, null for a file that is none of this operator's, and throws error; `known` is what the
+  /// same version of the file was found to say, or null. It returns `known` where that is enough.
+  /// `reader.warn(text)` takes warnings.
   template <class Reader>
-  [[nodiscard]] contents refresh(const file_listing& found, const Reader& read, reload_report& report,
-                                 const warning_sink& warn) {
-    for (const file_listing::obstacle& each : found.obstacles) say_obstacle(each.path, each.problem, warn);
+  [[nodiscard]] contents refresh(const file_listing& found, const Reader& reader, reload_report& report) {
+    for (const file_listing::obstacle& each : found.obstacles) say_obstacle(each.path, each.problem, reader);
     contents out;
     std::map<std::string, entry> kept;
     std::vector<std::string> order;
@@ -45,7 +41,7 @@ class known_files {
       if (kept.contains(path)) continue;
       const auto known = entries_.find(path);
       entry current = known == entries_.end() ? entry{} : known->second;
-      if (!found.may_have(path)) update(path, current, known == entries_.end(), read, report, warn);
+      if (!found.may_have(path)) update(path, current, known == entries_.end(), reader, report);
       if (current.content != nullptr) out.push_back(current.content);
       kept.emplace(path, std::move(current));
       order.push_back(path);
@@ -84,11 +80,11 @@ class known_files {
   }
 
   template <class Reader>
-  void update(const std::string& path, entry& current, bool is_new, const Reader& read, reload_report& report,
-              const warning_sink& warn) {
+  void update(const std::string& path, entry& current, bool is_new, const Reader& reader,
+              reload_report& report) {
     const file_signature now{path};
     if (now.obstacle() != 0) {
-      say_obstacle(path, {now.obstacle(), std::generic_category()}, warn);
+      say_obstacle(path, {now.obstacle(), std::generic_category()}, reader);
       return;
     }
     const bool is_same = !is_new && now == current.seen;
@@ -105,35 +101,39 @@ class known_files {
       return;
     }
     try {
-      current.content = read(path, is_same ? current.content : nullptr);
+      current.content = reader.read(path, is_same ? current.content : nullptr);
       current.is_foreign = current.content == nullptr;
       if (!is_same) report.changed.push_back(path);
       obstacles_.erase(path);
     } catch (const file_error& problem) {
       if (problem.cause() != 0 && !now.is_gone()) {  // the system's fault, not the content's: read next time
         current.seen = {};
-        say_obstacle(path, {problem.cause(), std::generic_category()}, warn);
+        say_obstacle(path, {problem.cause(), std::generic_category()}, reader);
         return;
       }
-      refuse(problem, current, report, warn);
+      refuse(problem, current, report, reader);
     } catch (const error& problem) {
-      refuse(problem, current, report, warn);
+      refuse(problem, current, report, reader);
     }
   }
 
-  static void refuse(const error& problem, entry& current, reload_report& report, const warning_sink& warn) {
+  template <class Reader>
+  static void refuse(const error& problem, entry& current, reload_report& report, const Reader& reader) {
     current.is_refused = true;
     if (current.is_foreign) return;  // its operator says it
     report.refused.emplace_back(problem.what());
-    warn(problem.what() + std::string{current.content != nullptr ? " (keeping the previously loaded version)"
-                                                                 : " (the file is not used)"});
+    reader.warn(problem.what() + std::string{current.content != nullptr
+                                                 ? " (keeping the previously loaded version)"
+                                                 : " (the file is not used)"});
   }
 
   /// Once for each time that a place becomes unreadable.
-  void say_obstacle(const std::string& path, const std::error_code& problem, const warning_sink& warn) {
+  template <class Reader>
+  void say_obstacle(const std::string& path, const std::error_code& problem, const Reader& reader) {
     if (!obstacles_.insert(path).second) return;
-    warn("[switchyard.101] " + path + ": cannot be read: " + problem.message() +
-         ". What was loaded from there before stays in use: correct its permissions, or mount it again");
+    reader.warn(
+        "[switchyard.101] " + path + ": cannot be read: " + problem.message() +
+        ". What was loaded from there before stays in use: correct its permissions, or mount it again");
   }
 
   std::map<std::string, entry> entries_;

@@ -34,6 +34,9 @@
 namespace switchyard {
 inline namespace v0 {
 
+/// Takes a warning for the log.
+using warning_sink = std::function<void(const std::string&)>;
+
 class selector_source {
  public:
   /// Why the backend of a target ("cuda sm_90a") cannot be used; empty: it can.
@@ -128,9 +131,9 @@ class selector_source {
   /// A member of an object in the text of a file's beginning; empty: it is not there.
   [[nodiscard]] static std::string peek(const std::string& text, std::string_view object, const char* key);
 
-  [[nodiscard]] static std::string read_rest(std::string beginning, const std::string& path) {
-    return beginning.size() < head_bytes ? std::move(beginning) : read_file(path, max_json_bytes);
-  }
+  /// Reads files of one kind for known_files.
+  template <class Content>
+  struct reader;
 
   [[nodiscard]] std::shared_ptr<const manifest_file> read_manifest(
       const std::string& path, const operator_description& op, const known_of_operator& known,

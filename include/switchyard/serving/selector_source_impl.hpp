@@ -46,6 +46,24 @@ SWITCHYARD_FUNCTION selector_source::selector_source(search_path path,
       why_absent_{std::move(why_absent)},
       filter_{std::make_shared<warning_filter>(std::move(warn))} {}
 
+template <class Content>
+struct selector_source::reader {
+  std::shared_ptr<const Content> read(const std::string& path,
+                                      const std::shared_ptr<const Content>& same) const {
+    return (source.*how)(path, op, known, same);
+  }
+  void warn(const std::string& message) const { source.filter_->add_shared(who, message); }
+
+  const selector_source& source;
+  std::shared_ptr<const Content> (selector_source::*how)(const std::string& path,
+                                                         const operator_description& op,
+                                                         const known_of_operator& known,
+                                                         const std::shared_ptr<const Content>& same) const;
+  const operator_description& op;
+  const known_of_operator& known;
+  std::string who;
+};
+
 SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_description& op,
                                                             const device_properties* device,
                                                             reload_report& report) {
@@ -54,30 +72,18 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
   known.ask_for(device);
   argument_axes& arguments = known.arguments_of(op);
   const operator_description& reading = arguments.reading();
-  const auto warn_of = [this, &op](const char* kind) {
-    return [this, who = std::string{op.name} + kind](const std::string& message) {
-      filter_->add_shared(who, message);
-    };
-  };
+  const std::string name{op.name};
   operator_files fresh;
   fresh.manifests = known.manifests.refresh(
       list_manifests(path_, op.name),
-      [&](const std::string& path, const std::shared_ptr<const manifest_file>& same) {
-        return read_manifest(path, reading, known, same);
-      },
-      report, warn_of(" manifests"));
+      reader<manifest_file>{*this, &selector_source::read_manifest, reading, known, name + " manifests"},
+      report);
   fresh.tables = known.tables.refresh(
       list_tables(path_, op.name),
-      [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
-        return read_table(path, reading, known, same);
-      },
-      report, warn_of(" tables"));
+      reader<table_file>{*this, &selector_source::read_table, reading, known, name + " tables"}, report);
   fresh.overlays = known.overlays.refresh(
       list_overlays(path_, op.name),
-      [&](const std::string& path, const std::shared_ptr<const table_file>& same) {
-        return read_overlay(path, reading, known, same);
-      },
-      report, warn_of(" overlays"));
+      reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " overlays"}, report);
   keep_last_manifests(op, known, fresh);
   // Compared by what is served: a change that was read before an exception stopped a refresh is not lost.
   const operator_files& served = known.serving;
@@ -213,7 +219,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
         [&of](const device_properties& each) { return target_fit(each, of.backend, of.arch).has_value(); });
   };
   if (same != nullptr && (same->is_read() || !is_wanted(same->target()))) return same;
-  std::string text = read_file(path, max_json_bytes, head_bytes);
+  const opened_file file{path, max_json_bytes};
+  std::string text;
+  file.read_on(text, head_bytes);
   const target of{peek(text, "target", "backend"), peek(text, "target", "arch")};
   const manifest_file* const before = serving_manifest(path, known);
   if (!of.backend.empty() && !of.arch.empty() && !is_wanted(of)) {
@@ -223,7 +231,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
     return std::make_shared<const manifest_file>(path, of);
   }
   warnings warned;
-  text = read_rest(std::move(text), path);
+  file.read_on(text);
   if (before != nullptr) require_variants(text, path, op);
   filter_->forget(path);
   auto out = std::make_shared<const manifest_file>(std::move(text), path, op, warned);
@@ -259,13 +267,16 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_tabl
     return known.concerns([&backend](const device_properties& each) { return each.backend == backend; });
   };
   if (same != nullptr && (same->is_read() || !is_wanted(same->head().device.backend))) return same;
-  std::string text = read_file(path, max_json_bytes, head_bytes);
+  const opened_file file{path, max_json_bytes};
+  std::string text;
+  file.read_on(text, head_bytes);
   std::string backend = peek(text, "device", "backend");
   if (!backend.empty() && !is_wanted(backend))
     return std::make_shared<const table_file>(path, std::move(backend));
   warnings warned;
+  file.read_on(text);
   filter_->forget(path);
-  auto out = std::make_shared<const table_file>(read_rest(std::move(text), path), path, op, warned);
+  auto out = std::make_shared<const table_file>(std::move(text), path, op, warned);
   filter_->add(warned, path);
   return out;
 }

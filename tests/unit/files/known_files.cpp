@@ -29,21 +29,26 @@ struct library {
     report = {};
     warned.clear();
     read.clear();
-    const auto reader = [this](const std::string& path, const std::shared_ptr<const std::string>& known) {
-      read.push_back((known != nullptr ? "+" : "") + path);
+    std::vector<std::string> out;
+    for (const auto& each : files.refresh(found, reader{*this}, report)) out.push_back(*each);
+    return out;
+  }
+
+  struct reader {
+    library& in;
+
+    std::shared_ptr<const std::string> read(const std::string& path,
+                                            const std::shared_ptr<const std::string>& known) const {
+      in.read.push_back((known != nullptr ? "+" : "") + path);
       if (known != nullptr) return known;
       const std::string text = slurp(path);
       if (text == "bad") throw file_error{error_code::malformed_json, path + ": is bad"};
       if (text == "later") throw file_error{error_code::unreadable_file, path + ": cannot be read", EMFILE};
-      if (text == "none") return std::shared_ptr<const std::string>{};
+      if (text == "none") return nullptr;
       return std::make_shared<const std::string>(text);
-    };
-    std::vector<std::string> out;
-    for (const auto& each :
-         files.refresh(found, reader, report, [this](const std::string& text) { warned.push_back(text); }))
-      out.push_back(*each);
-    return out;
-  }
+    }
+    void warn(const std::string& text) const { in.warned.push_back(text); }
+  };
 };
 
 using texts = std::vector<std::string>;

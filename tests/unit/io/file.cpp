@@ -57,3 +57,19 @@ TEST_CASE("a file that is not there, a folder and a pipe are refused with their 
   REQUIRE(std::system(("mkfifo " + pipe).c_str()) == 0);
   CHECK(code_of(pipe, 10, message) == error_code::unreadable_file);  // and does not wait for a writer
 }
+
+TEST_CASE("a file that is read on is the one that was opened, also where another took its name") {
+  const temporary_folder folder;
+  const std::string path = folder.write("a", "the first version");
+  std::string bytes;
+  const opened_file file{path, 100};
+  file.read_on(bytes, 3);
+  CHECK(bytes == "the");
+  file.read_on(bytes, 2);
+  CHECK(bytes == "the");
+  std::filesystem::rename(folder.write("b", "another one, which is longer"), path);
+  file.read_on(bytes);
+  CHECK(bytes == "the first version");
+  file.read_on(bytes);
+  CHECK(bytes == "the first version");
+}
