@@ -74,7 +74,7 @@ struct launch_layout {
   argument_key block_key;  ///< all that maps, per-call values and a per-call grid depend on; empty: not kept
   bool has_workspace = false;  ///< the parameter block has addresses of the workspace
 
-  detail::per_call_programs programs;
+  mutable detail::per_call_programs programs;  ///< what it can make at any time, remembered
 };
 
 namespace detail {

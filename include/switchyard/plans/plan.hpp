@@ -151,8 +151,8 @@ struct plan {
                                            ///< that would be `direct` is behind a check of memory
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
-  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays): has what the spans show
-  const per_call_program* own_per_call = nullptr;  ///< a list of those that layouts keep no more
+  std::unique_ptr<std::byte[]> memory;       // NOLINT(modernize-avoid-c-arrays): has what the spans show
+  per_call_program* own_per_call = nullptr;  ///< a list of those that layouts keep no more
   std::size_t workspace_bytes = 0;
   bool checks_memory = false;           ///< each call's check_memory() is asked first: the CPU's
   bool is_counted = false;              ///< calls are counted, or printed one by one

@@ -236,15 +236,14 @@ SWITCHYARD_FUNCTION void planner::plan_per_call(planned_launch& planned, plan& o
 
 SWITCHYARD_FUNCTION const per_call_program* planner::find_per_call(const launch_layout& layout,
                                                                    plan& out) const {
-  // Logically the layout is unchanged: it remembers what it can make at any time.
-  auto& programs = const_cast<launch_layout&>(layout).programs;
+  per_call_programs& programs = layout.programs;
   if (const per_call_program* const found = programs.find(values_.axes)) return found;
   std::vector<axis_value> axes{layout.type.begin(), layout.type.end()};
   for (const std::uint32_t axis : programs.axes()) axes.push_back({axis, values_.axes[axis]});
   std::unique_ptr<per_call_program> fresh = per_call_compiler{layout.per_call, values_.fields}.compile(
       axes, programs.axes().size(), values_.attributes);
   if (const per_call_program* const kept = programs.add(fresh)) return kept;
-  fresh->next = const_cast<per_call_program*>(out.own_per_call);
+  fresh->next = out.own_per_call;
   out.own_per_call = fresh.release();
   return out.own_per_call;
 }
