@@ -48,7 +48,7 @@ struct catalog_options {
       default_plan_capacity;  ///< problems each dispatcher keeps plans for, on a device
   /// Finds a stream's device; null: stream_router::of_machine().
   std::shared_ptr<stream_router> streams = nullptr;
-  /// What a variant waits by whose load is tried again later. Tests set their own.
+  /// The time by which loads and new files wait that are tried again later. Tests set their own.
   nanosecond_clock clock = monotonic_nanoseconds;
 };
 
@@ -80,7 +80,7 @@ class catalog final : public state_source {
   /// alone: it loads what the dispatchers' known problems will need, and frees what nobody uses. Where new
   /// files need kernels that cannot be loaded, and calls that are served now would not be, the old ones stay
   /// in use, with a warning; a watching catalog tries again.
-  reload_report reload() { return reload(steady_clock::time_point::max()); }
+  reload_report reload() { return reload(INT64_MAX); }
 
   /// Changes whenever calls may be served by other kernels than before: after a replacement, and when a
   /// variant leaves service or returns to it. A captured graph keeps the kernels that it was captured with;
@@ -110,8 +110,6 @@ class catalog final : public state_source {
   [[nodiscard]] std::shared_ptr<stream_router> streams() override;
 
  private:
-  using steady_clock = std::chrono::steady_clock;
-
   /// A dispatcher's core: who uses which files' rules on which device.
   struct use;
 
@@ -124,10 +122,10 @@ class catalog final : public state_source {
   [[nodiscard]] static search_path path_of(const catalog_options& options);
 
   /// Replaces what has changed; what failed before only where its next try is due by `now`.
-  reload_report reload(steady_clock::time_point now);
+  reload_report reload(std::int64_t now);
 
   /// Gives one user an operator state of newer contents. The caller holds the use's mutex.
-  void replace(use& each, const operator_files& newer, steady_clock::time_point now, reload_report& report);
+  void replace(use& each, const operator_files& newer, std::int64_t now, reload_report& report);
 
   /// Whether a blob that was missing or cut off is there now, so that a variant can serve which could not: in
   /// the operator state in use, or in one that was refused. The caller holds the use's mutex.

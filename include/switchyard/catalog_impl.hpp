@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -48,8 +49,8 @@ struct catalog::use {
   state_user* user;           // null once it is detached; guarded by mutex
   std::uint64_t version = 0;  // of the contents that its operator state was made from; guarded by mutex
   // While newer contents cannot be taken, guarded by mutex:
-  std::uint64_t refused = 0;  // the version that was warned of
-  steady_clock::time_point try_at = steady_clock::time_point::min();
+  std::uint64_t refused = 0;        // the version that was warned of
+  std::int64_t try_at = INT64_MIN;  // by the catalog's clock
   std::chrono::seconds wait{1};
   std::unique_ptr<operator_state> untaken;  // of the refused version, where it lacks a blob; else null
   awaited_blobs blobs;                      // that variants wait for
@@ -106,7 +107,7 @@ SWITCHYARD_COLD std::size_t catalog::unload_unused() {
 SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {
   watcher_.start(interval, [this] {
     try {
-      (void)reload(steady_clock::now());
+      (void)reload(options_.clock());
     } catch (const std::exception& problem) {
       try {
         messages_->warn(std::string{"watching for changes: "} + problem.what());
@@ -194,7 +195,7 @@ SWITCHYARD_COLD search_path catalog::path_of(const catalog_options& options) {
   return out;
 }
 
-SWITCHYARD_COLD reload_report catalog::reload(steady_clock::time_point now) {
+SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
   const std::scoped_lock replacing{replace_mutex_};
   reload_report report;
   std::map<const operator_description*, operator_files> fresh;
@@ -212,7 +213,7 @@ SWITCHYARD_COLD reload_report catalog::reload(steady_clock::time_point now) {
   return report;
 }
 
-SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, steady_clock::time_point now,
+SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, std::int64_t now,
                                       reload_report& report) {
   // What was not tried yet, and a blob that came, wait for nothing.
   const std::size_t known = report.changed.size();
@@ -238,7 +239,7 @@ SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, st
   }
   counts.is_unchanged = true;
   if (!fresh->without_blob().empty()) each.untaken = std::move(fresh);
-  each.try_at = steady_clock::now() + each.wait;
+  each.try_at = options_.clock() + std::chrono::nanoseconds{each.wait}.count();
   each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
   report.refused.push_back(std::string{each.op->name} +
                            ": the new files serve none of the calls that the previous ones serve, or need "

@@ -246,20 +246,28 @@ TEST_CASE("a watching catalog tries what it could not take again after a second,
   const disk files;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
+  sy::catalog catalog{with_set_clock(files.options())};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   CHECK(run(on, {}) == 1);
   files.put_blob("stamp", "stamp_other.so", "stamp.so");
   files.put_manifest("stamp", {stamp_variant("one", 1)});
   driver->loads_that_fail = 1000;
   catalog.watch(std::chrono::milliseconds{10});
-  std::this_thread::sleep_for(std::chrono::milliseconds{500});
-  const int tries = 1000 - driver->loads_that_fail;
-  CHECK(tries >= 1);
-  CHECK(tries <= 2);  // a variant that nothing can stand in for is tried twice
+  const auto wait_until = [](const auto& is_so) {
+    for (int looks = 0; looks < 1000 && !is_so(); ++looks)
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    return is_so();
+  };
+  CHECK(wait_until([&] { return driver->loads_that_fail < 1000; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds{100});  // some looks more
+  CHECK(driver->loads_that_fail >= 998);  // a variant that nothing can stand in for is tried twice
   CHECK(run(on, {}) == 1);
   driver->loads_that_fail = 0;
-  std::this_thread::sleep_for(std::chrono::milliseconds{900});
+  pass(std::chrono::milliseconds{900});
+  std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  CHECK(run(on, {}) == 1);
+  pass(std::chrono::milliseconds{200});
+  CHECK(wait_until([&] { return run(on, {}) == 1001; }));
   catalog.stop_watching();
   CHECK(run(on, {}) == 1001);
 }
