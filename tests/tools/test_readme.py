@@ -45,6 +45,11 @@ def read(*path):
         return file.read()
 
 
+def example(source, path):
+    """An example as README.md shows it: without its licence."""
+    return read(source, path).removeprefix("// SPDX-License-Identifier: MIT\n")
+
+
 def fold(text):
     """Indented as Markdown's literal text, long lines folded."""
     lines = [
@@ -87,7 +92,7 @@ def check_links(checks, source):
 
 def write(source):
     readme = read(source, "README.md")
-    readme = EXAMPLE.sub(lambda found: found[1] + read(source, found[2]) + found[4], readme)
+    readme = EXAMPLE.sub(lambda found: found[1] + example(source, found[2]) + found[4], readme)
     readme = OUTPUT.sub(lambda found: found[1] + fold(read(source, found[2])), readme)
     with open(os.path.join(source, "README.md"), "w", encoding="utf-8") as file:
         file.write(readme)
@@ -105,7 +110,7 @@ def main():
     examples = EXAMPLE.findall(readme)
     checks.that(examples, "README.md has an example")
     for _, path, text, _ in examples:
-        checks.equal(text, read(source, path), f"{path} as README.md shows it (update with --write)")
+        checks.equal(text, example(source, path), f"{path} as README.md shows it (update with --write)")
     outputs = OUTPUT.findall(readme)
     checks.that(outputs, "README.md shows an output")
     for _, path, text in outputs:

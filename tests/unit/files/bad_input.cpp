@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -174,6 +175,24 @@ TEST_CASE("a file that is outlined first is answered with the same words, entry 
     CHECK(outlined.rows == whole.rows);
   }
   CHECK(refused_as_a_whole <= 4);
+}
+
+TEST_CASE("the guide shows what is said of the first file of the corpus for each number") {
+  const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
+  std::map<int, std::string> samples;
+  for (const auto& each : cases) {
+    const int number = each.at("code");
+    if (samples.contains(number) || each.contains("grow")) continue;
+    std::string said =
+        read(corpus + "/" + each.at("file").get<std::string>(), each.at("kind") == "table").said.at(0);
+    samples[number] = said.erase(said.find(corpus), corpus.size() + 1);
+  }
+  std::string wanted;
+  for (const auto& [number, said] : samples) wanted += "    " + said + "\n";
+  INFO(wanted);
+  CHECK(samples.size() >= 10);
+  CHECK(slurp(corpus + "/../../include/switchyard/README.md").find("\n\n" + wanted + "\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("every file of the corpus is in its list") {
