@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an operator's check() says of arguments in the same words: strides, addresses, magnitudes.
-// base/alignment.hpp has what marks such calls.
+// The messages that check() of several operators shares: strides, addresses and magnitudes.
+// base/alignment.hpp marks the calls that must be checked.
 #pragma once
 
 #include <cstdint>

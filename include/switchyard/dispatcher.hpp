@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What an engine calls: an operator, chosen, bound and launched.
+// What an engine calls: chooses a variant of an operator, plans it, and launches it.
 //
 //   switchyard::catalog catalog;
 //   switchyard::dispatcher<switchyard::operators::rotary> rotary{catalog};
 //   rotary(stream, switchyard::operators::rotary::in_place(q, k, {.cos = cos, .sin = sin}));
 //
-// Made like this it serves every device: each call goes to the device of its stream, and what a device needs
-// is made ready when its first call comes. Made with a device it serves that one, for a few nanoseconds less.
+// Without a device, a dispatcher serves every device: each call goes to the device of its stream, and a
+// device is prepared at its first call. With a device it serves that one alone, and a call takes a few
+// nanoseconds less.
 //
 // Any number of threads may call one dispatcher at once, also while its catalog is being replaced. The
 // catalog outlives it, and so do contexts that an engine made itself and whose streams it was given.

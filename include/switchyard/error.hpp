@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Errors. Each has a number; README.md beside this header lists causes and cures.
 //
-// Reading, loading and binding throw error; choosing and launching on the hot path do not. A message says
+// Reading, loading and planning throw error; choosing and launching on the hot path do not. A message says
 // what was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
 // expected 4 integers, got 3". It is one line, whatever a path, a variable or a driver put into it.
 #pragma once

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Calls whose tensors and options have names instead of C++ types, for bindings of other languages. The names
-// are those of an operator's `operands`, the tensors that its `call` takes in their order, and of its
-// options:
+// Calls that name their tensors and options at run time, for bindings of other languages. The names are those
+// of an operator's `operands`, the tensors that its `call` takes in their order, and of its options:
 //
 //   static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::out>;
 //   static constexpr auto described = switchyard::describe_options(...);

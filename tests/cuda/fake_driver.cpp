@@ -110,7 +110,7 @@ int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes, void** 
   return cuda::result::success;
 }
 
-/// Stands for the parameters of a kernel that does not tell them.
+/// The parameters of a kernel about which the driver says nothing.
 const std::vector<std::size_t> untold{0};
 
 /// The sizes of a kernel's parameters: those in its name ("take_8_4_128"), else 8 and 4. "untold" is a kernel

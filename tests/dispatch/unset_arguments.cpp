@@ -106,7 +106,7 @@ TEST_CASE("attention: strides of tensors that may be absent are named where thes
             .empty());
 }
 
-TEST_CASE("attention: a stride that leads to no second element need not be set") {
+TEST_CASE("attention: a stride of a dimension with at most one element need not be set") {
   const sy::tensor q{memory.data(), sy::dtype::bf16, {1, 64, 1, 128}};
   using arguments = attention_forward::arguments;
   known_call<attention_forward> known{attention_forward::call(q, q, q, q)};

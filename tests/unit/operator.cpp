@@ -453,7 +453,7 @@ TEST_CASE("strides of tensors that are not given need not be set") {
   CHECK(norm.alignment() > 0);
 }
 
-TEST_CASE("a stride that leads to no second element need not be set") {
+TEST_CASE("a stride of a dimension with at most one element need not be set") {
   auto norm = legal_rows<operators::rms_norm>();
   norm.x_stride_row = norm.out_stride_row = norm.residual_stride_row = norm.residual_out_stride_row = unset;
   CHECK(norm.alignment() == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How tensors are aligned, and which strides and pointers were not given: what an operator's derived axes say
-// of them at every call.
+// The alignment of tensors, and which strides and pointers are missing. Operators have derived axes for both,
+// computed at every call.
 #pragma once
 
 #include <cstdint>

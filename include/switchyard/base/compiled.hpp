@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Where bodies are: in headers, or compiled once in the library of the target switchyard::compiled.
+// Where function bodies are: in headers, or compiled once in the library of the target switchyard::compiled.
 //
-// What a repeated call needs is defined in the headers themselves. x.hpp declares the rest, and x_impl.hpp
-// beside it defines it. x.hpp includes x_impl.hpp at its end, unless SWITCHYARD_COMPILED is defined, as the
-// target does. Only that library's own sources include x_impl.hpp then.
+// A header x.hpp defines what repeated calls need, and declares the rest; x_impl.hpp beside it defines the
+// rest. x.hpp includes x_impl.hpp at its end unless SWITCHYARD_COMPILED is defined. The target defines it,
+// and only the library's own sources then include x_impl.hpp.
 #pragma once
 
 #include <switchyard/base/cpp20.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The variants that can run on a device, and what may keep one from serving a problem.
+// The variants that can run on a device, with the conditions, denials and limits that exclude one from a
+// problem.
 //
 // Plain data, immutable once built. Any number of threads may ask; nothing is allocated, thrown or printed.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Why rows of a problem's type do not decide it, and what of its type they were not measured with.
+// Why measured rows of a problem's type do not decide it, and which of its type's values they were not
+// measured with.
 //
 // Needs no device. Allocates text; for messages and tools, not for the launch path.
 #pragma once

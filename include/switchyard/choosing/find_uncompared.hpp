@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which variants the rows of a group do not compare with the others: those that do not serve what was
-// measured, so that only calls of another type can get them.
+// The variants that a group's rows say nothing about: they do not serve the type that was measured, so only
+// calls of another type can get them.
 //
 // A pure function, for building rules; nothing of it runs at a call.
 #pragma once

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Why a variant that may serve a problem cannot be computed for it: a workspace, a block, a grid or a
-// parameter that has no value at these sizes, or one that no launch of the backend can have. At run time such
-// a variant gives way to the next one.
+// Why a variant cannot be launched for a problem that it may serve: its workspace, block, grid or a parameter
+// cannot be computed at these sizes, or exceeds the backend. At run time the next variant is used instead.
 //
-// One rule for all who ask: the planner refuses a plan with these words, and what explains a choice or loads
-// kernels beforehand passes over the variants that calls will pass over. Needs no device. Text is made only
-// for what does not fit.
+// Planning, explaining and preparing share this rule, so they pass over the same variants and give the same
+// reason. Needs no device. Text is made only for what does not fit.
 #pragma once
 
 #include <array>

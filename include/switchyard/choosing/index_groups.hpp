@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Binds the rows of tables to a device's candidates: groups with their metric, costs and indices.
+// Makes groups of table rows ready for a device: their variants become candidates, and each group gets its
+// metric, costs and an index.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Measured rows made ready for a device: their variants as candidates, their metric, and an index of them.
+// A group of measured rows, ready for a device: its variants as candidates, its metric, and an index of its
+// rows.
 //
 // Plain data, immutable once built, with the lookups that choosing and explaining need. Any number of threads
 // may ask; nothing is allocated, thrown or printed.

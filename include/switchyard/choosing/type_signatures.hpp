@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kinds of problems: what decides which entries of files may speak about a problem. Two problems are of one
-// kind where no `type` of the files tells them apart, so there are never more kinds than the files make.
+// Type signatures of problems: they decide which entries of files may apply to a problem. Two problems have
+// the same signature if no `type` in the files distinguishes them, so their number is bounded by the files.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a driver's status means for the module that could not be loaded: one table for CUDA and HIP, which
-// number these results alike.
+// Classifies the status of a failed load: whether it may pass, disables the variant, or means that the
+// context is broken. CUDA and HIP number these results alike, so there is one table.
 #pragma once
 
 #include <switchyard/error.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A device library in a child of fork(): its context belongs to the parent, and using it there is undefined.
-// All entry points are replaced in the child by functions that fail, so the parent's handles stay alone and
-// calls in the parent pay nothing for the check.
+// Disables a device library in a child of fork(): its context belongs to the parent, and using it in the
+// child is undefined. The child's entry points are replaced by functions that fail, so calls in the parent
+// pay for no check.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What was parsed of a file's entries, for as long as somebody uses it.
+// Parsed entries of a file, kept as long as somebody uses them.
 #pragma once
 
 #include <cstddef>

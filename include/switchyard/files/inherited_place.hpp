@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An object of a manifest that takes over the fields of a shared one: {"like": "tile", "blob": "..."} has
-// what shared/tile has, but for what it says itself.
+// An object of a manifest that inherits the fields of a shared one: {"like": "tile", "blob": "..."} has the
+// fields of shared/tile, except for those that it states itself.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,7 @@
 // Parsing of bounded JSON text into a document that can be destroyed without memory.
 //
 // nlohmann_json's destructor takes memory for what is nested, and ends the process where there is none. A
-// document is taken apart from its leaves on, which needs none, also where its parser gives up half-way.
+// document is therefore destroyed from its leaves, which allocates nothing, also after the parser has failed.
 #pragma once
 
 #include <string>

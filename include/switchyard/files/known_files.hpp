@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Files of one kind that were read, and what they said when they were last read well.
+// Files of one kind, with the content of their last valid version.
 //
-// A file is read again only when it changes. One that cannot be read, or does not parse, leaves what it said
-// before in use; only a file that is known to be gone is forgotten.
+// A file is read again only when it changes. If it cannot be read or parsed, its previous content stays in
+// use. It is forgotten only when it is known to be gone.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A manifest on disk, of which variants are parsed when problems of their type are asked for.
+// A manifest on disk. Its variants are parsed when a problem of their type is first asked for.
 //
-// Immutable but for what it keeps of earlier reading. Any thread may read.
+// Immutable, except for a cache of parsed entries. Any thread may read.
 #pragma once
 
 #include <memory>

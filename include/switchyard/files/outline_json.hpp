@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Where the parts of a JSON document lie in its text: one pass that checks the syntax and keeps nothing but
-// positions, many times faster than parsing. What is asked for later is parsed from its own text.
+// Finds where the parts of a JSON document lie in its text: one pass that checks the syntax and records
+// positions, many times faster than parsing. A part is parsed from its own text when it is needed.
 //
-// The document is an object. Of one of its members, an array, each element is outlined: where it is, and
-// where its "id", "type", "requires", "cost" and "axes" are.
+// The document is an object. One of its members is an array, of which each element is located, together with
+// its "id", "type", "requires", "cost" and "axes".
 #pragma once
 
 #include <cstddef>

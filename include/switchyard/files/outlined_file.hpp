@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A JSON file of which little is parsed: its head, which is all but one long list, and of the list's entries
-// where they are and which `type` they have. Entries are parsed when they are asked for.
+// A JSON file that is parsed in part: everything except one long list, and the position and `type` of each
+// entry of that list. Entries are parsed when they are needed.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads what adds axes to an operator: conditions on arguments, by their text without what does not change
-// the meaning, and arguments.
+// Reads what adds axes to an operator: arguments, and conditions on arguments. A condition is identified by
+// its text without insignificant characters.
 //
 // Throws expression_error for a text that is no expression.
 #pragma once

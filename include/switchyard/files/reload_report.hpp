@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What reading changed files came to.
+// The outcome of a reload: which files changed, and which were refused.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is looked for in JSON text before it is parsed, in one pass over it: how deep it nests, a zero byte,
-// where the parser would stop as if the text ended, and keys that stand twice in an object, of which the
-// parser would keep the last without a word.
+// Checks JSON text before it is parsed, in one pass: its depth; zero bytes, at which the parser would stop as
+// if the text ended; and repeated keys of an object, of which the parser would silently keep the last.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is known of a device without touching it.
+// The properties of a device, present or not.
 #pragma once
 
 #include <array>

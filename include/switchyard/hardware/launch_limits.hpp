@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a backend takes of a launch, whichever device it is: drivers refuse more, and an explanation says so
-// without one.
+// The limits of a launch that hold for every device of a backend: drivers refuse what exceeds them, and
+// explanations name them without a driver.
 #pragma once
 
 #include <cstddef>

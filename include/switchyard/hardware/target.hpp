@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which blobs can run on which device: a pure function of names, so that a choice can be explained without
-// one.
+// Which blobs can run on which device: a pure function of names, so that a choice can be explained without a
+// device.
 #pragma once
 
 #include <optional>

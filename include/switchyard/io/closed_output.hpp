@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is said of a pipe or file that can take nothing more, when write() fails for it.
+// The message about a pipe or file that accepts no more output.
 #pragma once
 
 #include <cerrno>

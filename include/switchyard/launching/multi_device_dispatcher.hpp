@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From a stream to the core of its device: one operator's cores, one for each device that was met, found
-// without locks for a device that was met before.
+// Finds the dispatcher of a stream's device: an operator has one for each device that was used, found without
+// locks from the second call on.
 #pragma once
 
 #include <array>

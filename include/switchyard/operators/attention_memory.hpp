@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What is wrong with what the addresses of an attention call lead to: how far its strides reach, and the
-// numbers in cu_seqlens, seqused and block_table. Asked on the CPU alone, whose kernels take these as they
-// are.
+// Checks the memory that an attention call's addresses lead to: how far its strides reach, and the numbers in
+// cu_seqlens, seqused and block_table. Only calls on the CPU are checked; the kernels there trust these
+// numbers.
 #pragma once
 
 #include <cstdint>

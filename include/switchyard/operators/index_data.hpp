@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is wrong with the numbers that tensors of indices hold: for operators' check_memory(), which runs
-// where these can be read. Each function reads all that it is told of, and makes text only where a number is
-// illegal.
+// Checks the numbers in tensors of indices, for operators' check_memory(), which runs where the host can read
+// them. Each function reads every number, and allocates text only for an illegal one.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What is wrong with what the addresses of a rotary call lead to: how far its strides reach, and the numbers
-// in cu_seqlens, positions and sequence_offsets. Asked on the CPU alone, whose kernels take these as they
-// are.
+// Checks the memory that a rotary call's addresses lead to: how far its strides reach, and the numbers in
+// cu_seqlens, positions and sequence_offsets. Only calls on the CPU are checked; the kernels there trust
+// these numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which bytes of a call's arguments decide what was made for the call.
+// The bytes of a call's arguments that something made for the call depends on: the key under which it is
+// kept.
 #pragma once
 
 #include <array>

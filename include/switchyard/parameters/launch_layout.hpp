@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What all plans of one launch have in common, made once when its kernel is loaded: where each parameter
-// lies, the constants of its parameter block, and what is left to evaluate for a problem and for a call.
+// What all plans of one launch share, made once when its kernel is loaded: where each parameter lies, the
+// constants of its parameter block, and what must be evaluated for each problem and each call.
 //
-// Immutable once made, but for the per-call programs of the problems met so far (see per_call_program.hpp),
-// which any thread may add to.
+// Immutable once made, except for the list of per-call programs (see per_call_program.hpp), to which any
+// thread may add.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct alignas(64) parameter_line {
   std::array<std::byte, 64> bytes;
 };
 
-/// Stands for the parameter that a tensor map inside a struct is not.
+/// The parameter number of a tensor map inside a struct, which is no parameter of its own.
 inline constexpr std::size_t no_parameter = ~std::size_t{0};
 
 struct launch_layout {

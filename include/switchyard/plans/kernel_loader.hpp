@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What makes kernels of a manifest ready on one device.
+// The interface that loads a manifest's kernels on one device.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Texts of files that were written before an axis or an argument was renamed.
+// Translates names in files that were written before an axis or an argument was renamed.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blobs that were missing or cut off when a variant was to be loaded: whether they are there by now.
+// Watches blobs that were missing or cut off when a variant needed them, and says when they are complete.
 //
 // A blob that is not the one that its manifest pins is read again only when the file changes. One thread at a
 // time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Before an operator state replaces another one: the plans of the problems that the old one has met, so that
-// no call pays for making them.
+// Makes the plans of all problems that an operator state has met for the state that replaces it, so that no
+// call pays for them.
 #pragma once
 
 #include <atomic>

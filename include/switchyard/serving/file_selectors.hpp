@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rules that manifests and tables on disk make on a device. Variants and rows are parsed for the kinds of
-// problems that are asked for.
+// Selectors made from manifests and tables on disk, for one device. Variants and rows are parsed when a
+// problem of their type is first asked for.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The ranges that an engine prepared, as far as they are prepared again after a replacement of files: what
-// that costs is bounded, however often and for whatever ranges prepare() was called.
+// The ranges that an engine prepared and that are prepared again when files are replaced. Their number and
+// cost are bounded, however often prepare() is called.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the files of an operator say, as plain data.
+// The content of an operator's files, as plain data.
 #pragma once
 
 #include <memory>

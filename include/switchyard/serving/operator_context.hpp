@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What all problems of an operator state share: rules, loader, log, recorder, kept parameter blocks.
+// What all parts of an operator state share: selectors, loader, log, recorder, kept parameter blocks.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ enum class loading : bool { refused, allowed };
 /// Counts the events after which a choice may be another one.
 using generation_counter = std::atomic<std::uint64_t>;
 
-/// What the kinds of an operator state share.
+/// What the type signatures of an operator state share.
 struct operator_context {
   std::shared_ptr<const operator_selectors> rules;
   std::shared_ptr<kernel_loader> loader;

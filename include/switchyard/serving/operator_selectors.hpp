@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rules of one operator on one device, given kind by kind: whoever asks for one kind of problem pays for
-// no other.
+// The selectors of one operator on one device, one for each type signature, so that a call pays only for its
+// own type.
 #pragma once
 
 #include <memory>

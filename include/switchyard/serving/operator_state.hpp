@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One operator on one device under one snapshot of the disk: its rules, kind by kind as problems of them are
-// met, and the plans made so far.
+// What serves one operator on one device, from one snapshot of the disk: the kernels of each type signature
+// that calls have needed, and the plans made so far.
 //
-// Any thread may enter. A thread that meets a new kind waits for another one that reads the rules of one.
+// Any thread may enter. A thread that meets a new type signature waits while another one reads the selector
+// of one.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads every kernel that may be chosen while axes run over ranges.
+// Loads every kernel that may be chosen for problems whose axes lie in given ranges.
 #pragma once
 
 #include <cstddef>

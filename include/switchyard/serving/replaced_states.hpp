@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Bindings that another one replaced while calls may still use them.
+// Operator states that were replaced and that calls may still use.
 //
-// One thread at a time, that of the source of operator states.
+// Used by one thread at a time, that of the state source.
 #pragma once
 
 #include <vector>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The rules that the files of a search path make: what would run for a problem, on any device, present or
-// not. Nothing is loaded and no driver is asked. A catalog adds devices and operator states to it.
+// Reads the files of a search path and makes selectors of them: what would run for a problem, on any device,
+// present or not. It loads no kernel and asks no driver; a catalog adds devices and operator states.
 //
-// Files of an operator are read when it is first asked for, and again only when they change; of files for
-// devices that nobody asked for, only the beginning. Any thread may enter.
+// An operator's files are read when it is first asked for, and again only when they change. Of files for
+// other devices only the beginning is read. Any thread may enter.
 #pragma once
 
 #include <algorithm>
@@ -159,8 +159,8 @@ class selector_source {
       const std::string& path, const operator_description& op, const known_of_operator& known,
       const std::shared_ptr<const table_file>& same) const;
 
-  /// Whether files serve that did not. One of which only the beginning was read served nobody; whoever asks
-  /// for it now is served by it from the start.
+  /// Whether the files that serve have changed. A file of which only the beginning had been read does not
+  /// count: it served nobody, and whoever asks for it now is served by its current version from the start.
   template <class File>
   [[nodiscard]] static bool differ(const std::vector<std::shared_ptr<const File>>& fresh,
                                    const std::vector<std::shared_ptr<const File>>& served) {

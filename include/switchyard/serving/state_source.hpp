@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who makes operator states, and who uses them: the seam between the catalog and dispatchers.
+// The interfaces between the catalog, which makes operator states, and dispatchers, which use them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Who uses operator states and takes new ones when the disk has changed.
+/// Uses an operator state, and takes a new one when the disk has changed.
 class state_user {
  public:
   state_user() = default;

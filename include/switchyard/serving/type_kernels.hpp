@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Problems of one kind under one snapshot of the disk: the variants that may serve them, and the plans that
-// are made of the best.
+// The variants that may serve problems of one type signature, from one snapshot of the disk, and the plans
+// made of them.
 //
 // Any thread may enter. variant_kernels.hpp says who waits for whom.
 #pragma once

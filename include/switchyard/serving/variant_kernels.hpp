@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The kernels of the variants that may serve one kind of problems, as far as they are loaded. A variant whose
-// load fails leaves service: for good, or for a time where the failure may pass.
+// Loads the kernels of the variants that may serve one type signature. A variant that fails to load leaves
+// service: for good, or for some time if the failure is transient.
 //
-// Any thread may enter. A thread that needs a kernel which another one is loading waits for it; nobody waits
-// for the loading of a kernel that it does not need.
+// Any thread may enter. A thread waits only for the loading of a kernel that it needs.
 #pragma once
 
 #include <atomic>

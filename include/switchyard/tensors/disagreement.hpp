@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Says which tensors of a call disagree, and in what. Looked for only when something does.
+// Names the tensors of a call that disagree, and in what. Used only after a check has failed.
 #pragma once
 
 #include <array>

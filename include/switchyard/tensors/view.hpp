@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How the arguments of a call follow from tensors: an operator says for each tensor which arguments its
-// address, element type, extents and strides are. Types for the compiler, and descriptions for messages and
+// Declares how arguments follow from tensors: for each tensor, an operator names the arguments that receive
+// its address, element type, extents and strides. Types for the compiler, and descriptions for messages and
 // for callers that know names only.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fork(): what a child needs so that no lock or thread of its parent's hangs it.
+// Makes fork() safe: no lock or thread of the parent blocks the child.
 //
 // A child has one thread, and a copy of all locks: one that another thread held stays locked for ever. So
 // fork() waits until no other thread holds a lock of this library (fork_gate, entered by threads/lock.hpp);

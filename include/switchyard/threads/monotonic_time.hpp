@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A time that never goes back.
+// A monotonic clock, and the type of functions that stand in for it.
 #pragma once
 
 #include <cstdint>

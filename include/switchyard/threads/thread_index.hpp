@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A small number for each live thread: what one thread owns alone can lie in an array.
+// A small number for each live thread, an index into arrays of per-thread data.
 #pragma once
 
 #include <cstdint>

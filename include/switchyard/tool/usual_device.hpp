@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A device of a target as most are, for what is judged without one.
+// A typical device of a target, for checks without a device.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What of a problem's results is compared with the reference.
+// The part of a problem's results that is compared with the reference.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads what an AMD code object (.hsaco, or a bundle of several) says of its kernels: HIP has no call that
-// tells a kernel's parameters, but the compiler writes them into a note of the file.
+// Reads the kernels' parameters from an AMD code object (.hsaco, or a bundle of several). HIP has no call
+// that returns them, but the compiler writes them into a note of the file.
 //
 // Pure: no device, no library. Any bytes may be given; reading is bounded by their number and never recurses.
 //

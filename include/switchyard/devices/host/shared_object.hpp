@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the system's loader reads of a shared object, checked before the loader sees it: nothing is loaded and
-// nothing runs. The loader checks little. It follows tables outside of the file, and ends the process there.
+// Checks those parts of a shared object that the system's loader trusts, without loading it. The loader
+// follows tables that point outside the file, and the process ends there.
 //
 // Sources: System V ABI, chapters 4 and 5 (program headers, dynamic section, hash table); the layout of
 // DT_GNU_HASH as in GNU binutils.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How much memory displaces what a device's caches hold.
+// How many bytes must be written to evict a device's caches.
 #pragma once
 
 #include <algorithm>

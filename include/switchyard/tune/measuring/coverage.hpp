@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// In which order problems are best measured when there may not be time for all: what is called often and lies
-// far from what was measured first comes first.
+// Orders problems for measuring under a time limit: those that are called often and lie far from measured
+// ones come first.
 #pragma once
 
 #include <algorithm>

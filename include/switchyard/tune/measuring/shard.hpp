@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which part of the work is this process's, where a launcher started several.
+// This process's share of the work, if a launcher started several.
 #pragma once
 
 #include <array>

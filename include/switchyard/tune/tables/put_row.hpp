@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measurements into the rows of a table.
+// Puts measurements into the rows of a table.
 #pragma once
 
 #include <algorithm>
