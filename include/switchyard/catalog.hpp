@@ -56,6 +56,7 @@ class catalog final : public state_source {
  public:
   using contents = operator_contents;
 
+  ///     catalog files{{.roots = {"/opt/engine/share/switchyard"}}};
   explicit catalog(catalog_options options = {});
   catalog(const catalog&) = delete;
   catalog& operator=(const catalog&) = delete;
@@ -63,16 +64,19 @@ class catalog final : public state_source {
   ~catalog() override;
 
   /// The folders that are searched.
+  ///     for (const std::string& folder : files.roots()) std::puts(folder.c_str());
   [[nodiscard]] const std::vector<std::string>& roots() const noexcept;
 
-  /// Operators that have manifests, sorted.
+  /// Operators that have manifests, sorted: {"attention_forward", "softmax"}.
   [[nodiscard]] std::vector<std::string> operators() const;
 
-  /// The rules of an operator on a device, which need not be present.
+  /// The selector of an operator for problems of every type, on a device that need not be present.
+  ///     files.rules(describe<softmax>(), device::host().properties())->select(problem)
   [[nodiscard]] std::shared_ptr<const selector> rules(const operator_description& op,
                                                       const device_properties& device);
 
-  /// What the files of an operator that serve now say, for whatever device. Reads all of it.
+  /// The content of an operator's files that serve now, for every device. Reads all of it.
+  ///     files.files(describe<softmax>()).manifests.size()
   [[nodiscard]] contents files(const operator_description& op);
 
   /// Reads what has changed on disk and gives every dispatcher concerned a new operator state. A file that
@@ -80,11 +84,13 @@ class catalog final : public state_source {
   /// alone: it loads what the dispatchers' known problems will need, and frees what nobody uses. Where new
   /// files need kernels that cannot be loaded, and calls that are served now would not be, the old ones stay
   /// in use, with a warning; a watching catalog tries again.
+  ///     for (const std::string& path : files.reload().changed) std::puts(path.c_str());
   reload_report reload() { return reload(INT64_MAX); }
 
   /// Changes whenever calls may be served by other kernels than before: after a replacement, and when a
   /// variant leaves service or returns to it. A captured graph keeps the kernels that it was captured with;
   /// they stay loaded. Read the counter before capturing, and capture anew once it has changed. One load.
+  ///     if (files.generation() != generation_of_graph) capture();
   [[nodiscard]] std::uint64_t generation() const noexcept {
     return generation_->load(std::memory_order_acquire);
   }
@@ -99,6 +105,7 @@ class catalog final : public state_source {
 
   /// Looks for changes at an interval, on a thread of its own, and reloads. Files are compared by times, size
   /// and inode, so it works on network file systems as well.
+  ///     files.watch(std::chrono::seconds{5});
   void watch(std::chrono::milliseconds interval = std::chrono::milliseconds{500});
 
   void stop_watching() noexcept { watcher_.stop(); }

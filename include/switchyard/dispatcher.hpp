@@ -39,6 +39,7 @@ class dispatcher {
 
   /// For every device: a call goes to the device of its stream, a default stream's to the calling thread's
   /// current device. The CPU is served where there is no GPU. Throws driver_error.
+  ///     dispatcher<softmax> run{catalog};
   explicit dispatcher(state_source& source)
       : router_{std::make_unique<detail::multi_device_dispatcher>(describe<Operator>(), source)} {}
 
@@ -46,6 +47,7 @@ class dispatcher {
   explicit dispatcher(catalog& source) : dispatcher{detail::source_of(source)} {}
 
   /// For one device. Finds the operator's manifests and tables; throws error when none can be used.
+  ///     dispatcher<softmax> run{catalog, device::current()};
   dispatcher(state_source& source, device target)
       : core_{std::make_unique<device_dispatcher>(describe<Operator>(), source, std::move(target))} {}
 
@@ -58,6 +60,7 @@ class dispatcher {
   /// A dispatcher made for a device takes streams of that device and its default streams. Another device's is
   /// refused, with call_error invalid_argument, when a problem is new or the driver refuses the launch, as
   /// CUDA always does.
+  ///     run(stream, softmax::call(x, out), {workspace, bytes});
   void operator()(stream launch_stream, const arguments& call, workspace given = {}) {
     if (core_ == nullptr) [[unlikely]]
       return launch_routed(launch_stream, call, given);
@@ -65,6 +68,7 @@ class dispatcher {
   }
 
   /// What would run, and why, as data; to_string gives the sentence. Loads nothing.
+  ///     std::puts(to_string(run.explain(softmax::call(x, out))).c_str());
   [[nodiscard]] explanation explain(const arguments& call) { return explain({}, call); }
   [[nodiscard]] explanation explain(stream launch_stream, const arguments& call) {
     return core_of(launch_stream).explain(make_problem<Operator>(call), &call);
@@ -72,12 +76,14 @@ class dispatcher {
 
   /// Loads what a call needs, so that the call itself loads nothing: before a stream capture, or before
   /// traffic. With a stream, on that stream's device, as the call will be.
+  ///     run.prepare(stream, softmax::call(x, out));
   void prepare(const arguments& call) { prepare(stream{}, call); }
   void prepare(stream launch_stream, const arguments& call) {
     core_of(launch_stream).prepare(make_problem<Operator>(call), &call, [&call] { return check(call); });
   }
 
-  /// The same for every call whose axes lie in ranges and are else those of `call`.
+  /// The same for every call whose axes lie in the ranges and otherwise have the values of `call`.
+  ///     run.prepare(softmax::call(x, out), {{"rows", 1, 4096}});
   void prepare(const arguments& call, std::initializer_list<axis_span> ranges) {
     prepare(stream{}, call, ranges);
   }
@@ -88,6 +94,7 @@ class dispatcher {
 
   /// Bytes of workspace that a call takes; 0 for most. Loads what the call needs, as prepare does, but not
   /// inside a stream capture, where a call that is not prepared throws driver_error load_during_capture.
+  ///     const std::size_t bytes = run.workspace_bytes(stream, softmax::call(x, out));
   [[nodiscard]] std::size_t workspace_bytes(const arguments& call) { return workspace_bytes(stream{}, call); }
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call) {
     return core_of(launch_stream)
@@ -95,6 +102,7 @@ class dispatcher {
   }
 
   /// The device that serves a stream's calls.
+  ///     run.device_of(stream).properties().name
   [[nodiscard]] const device& device_of(stream of = {}) const { return core_of(of).target(); }
 
  private:

@@ -106,6 +106,7 @@ class const_tensor {
   constexpr const_tensor() = default;
 
   /// Dense, the last dimension innermost. A stride that 64 bits do not hold is negative, which calls refuse.
+  ///     const_tensor x{data, dtype::bf16, {rows, columns}};
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank])
       : data_{data}, kind_{kind_of(type, Rank)} {
@@ -114,6 +115,7 @@ class const_tensor {
   }
 
   /// Strides are in elements.
+  ///     const_tensor half{data, dtype::bf16, {rows, columns / 2}, {columns, 1}};
   template <std::size_t Rank>
   constexpr const_tensor(const void* data, switchyard::dtype type, const std::int64_t (&extents)[Rank],
                          const std::int64_t (&strides)[Rank])
@@ -123,6 +125,7 @@ class const_tensor {
   }
 
   /// Host memory, one dimension.
+  ///     const_tensor gamma{std::span{weights}};
   template <class Element>
   constexpr explicit const_tensor(std::span<Element> data)
       : const_tensor{data.data(),
@@ -130,6 +133,7 @@ class const_tensor {
                      {static_cast<std::int64_t>(data.size())}} {}
 
   /// Host memory, dense. Throws call_error where the extents make another number of elements.
+  ///     const_tensor x{std::span{values}, {rows, columns}};
   template <class Element, std::size_t Rank>
   constexpr const_tensor(std::span<Element> data, const std::int64_t (&extents)[Rank])
       : const_tensor{data.data(), detail::dtype_of<std::remove_const_t<Element>>, extents} {
@@ -138,6 +142,7 @@ class const_tensor {
 
   /// The memory of a DLTensor, which stays its owner's. Throws call_error for other element types than
   /// dtype's, and more than max_rank dimensions.
+  ///     const const_tensor x = const_tensor::from_dlpack(managed->dl_tensor);
   template <dlpack_tensor Tensor>
   [[nodiscard]] static constexpr const_tensor from_dlpack(const Tensor& from) {
     const_tensor out;
@@ -146,6 +151,7 @@ class const_tensor {
   }
 
   /// Of any number of dimensions up to max_rank; without strides, dense.
+  ///     const const_tensor x = const_tensor::from_spans(data, dtype::f32, extents);
   [[nodiscard]] static constexpr const_tensor from_spans(const void* data, switchyard::dtype type,
                                                          std::span<const std::int64_t> extents,
                                                          std::span<const std::int64_t> strides = {}) {

@@ -22,7 +22,8 @@ inline namespace v0 {
 SWITCHYARD_FUNCTION opened_file::opened_file(std::string path)
     : path_{std::move(path)}, descriptor_{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {}
 
-SWITCHYARD_FUNCTION opened_file::opened_file(std::string path, std::size_t limit) : opened_file{std::move(path)} {
+SWITCHYARD_FUNCTION opened_file::opened_file(std::string path, std::size_t limit)
+    : opened_file{std::move(path)} {
   if (descriptor_ < 0) fail("cannot be opened");
   struct stat found {};
   if (::fstat(descriptor_, &found) != 0) fail("cannot be examined");
