@@ -17,6 +17,7 @@
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/problem/problem.hpp>
 
+#include "check/demands.hpp"
 #include "check/findings.hpp"
 #include "devices.hpp"
 
@@ -25,122 +26,6 @@ namespace sy = switchyard;
 namespace tool {
 
 namespace {
-
-/// Whether one problem can have both.
-[[nodiscard]] bool compatible(const std::vector<sy::axis_value>& a, const std::vector<sy::axis_value>& b) {
-  return std::none_of(a.begin(), a.end(), [&b](const sy::axis_value& mine) {
-    return std::any_of(b.begin(), b.end(), [&mine](const sy::axis_value& other) {
-      return other.axis == mine.axis && other.value != mine.value;
-    });
-  });
-}
-
-/// Whether rows were measured with the values that a type has, as far as they record it.
-[[nodiscard]] bool was_measured(const std::vector<sy::measured_values>& with,
-                                const std::vector<sy::axis_value>& type) {
-  return std::all_of(with.begin(), with.end(), [&type](const sy::measured_values& each) {
-    return std::none_of(type.begin(), type.end(), [&each](const sy::axis_value& wanted) {
-      return wanted.axis == each.axis &&
-             std::find(each.values.begin(), each.values.end(), wanted.value) == each.values.end();
-    });
-  });
-}
-
-/// Whether every problem that has `inner` has `outer`.
-[[nodiscard]] bool covers(const std::vector<sy::axis_value>& outer,
-                          const std::vector<sy::axis_value>& inner) {
-  return std::all_of(outer.begin(), outer.end(), [&inner](const sy::axis_value& each) {
-    return std::find(inner.begin(), inner.end(), each) != inner.end();
-  });
-}
-
-[[nodiscard]] std::string format_type(const sy::operator_description& op,
-                                      const std::vector<sy::axis_value>& type) {
-  std::string out;
-  for (const sy::axis_value& each : type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
-           sy::format_value(op.axes[each.axis], each.value);
-  }
-  return out.empty() ? "any" : out;
-}
-
-/// What a variant does at a launch, as text: equal for variants that do the same.
-[[nodiscard]] std::string format_work(const sy::variant& variant) {
-  std::string out;
-  for (const sy::config_entry& each : variant.config)
-    out += each.name + "=" + std::to_string(each.value) + ";";
-  for (const sy::launch& each : variant.launches) {
-    out += each.is_fill ? "fill;" : each.sha256 + ":" + each.kernel + "(";
-    for (const sy::parameter& parameter : each.parameters) out += parameter.text + ",";
-  }
-  return out;
-}
-
-/// A type and its conditions as sorted numbers, one for each axis value and each text: a variant serves all
-/// calls of another one if its numbers are among the other's.
-using demand = std::vector<std::uint32_t>;
-
-/// Numbers what the variants of a manifest demand.
-class demand_numbers {
- public:
-  [[nodiscard]] demand of(const sy::variant& variant) {
-    demand out;
-    for (const sy::axis_value& each : variant.type)
-      out.push_back(number(std::to_string(each.axis) + "=" + std::to_string(each.value)));
-    for (const sy::condition& each : variant.conditions) out.push_back(number(" " + each.text));
-    std::sort(out.begin(), out.end());
-    out.erase(std::unique(out.begin(), out.end()), out.end());
-    for (const std::uint32_t each : out) ++uses_[each];
-    return out;
-  }
-
-  /// How many variants demand it.
-  [[nodiscard]] std::size_t uses(std::uint32_t number) const { return uses_[number]; }
-
- private:
-  [[nodiscard]] std::uint32_t number(const std::string& text) {
-    const auto [at, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(uses_.size()));
-    if (is_new) uses_.push_back(0);
-    return at->second;
-  }
-
-  std::unordered_map<std::string, std::uint32_t> numbers_;
-  std::vector<std::size_t> uses_;
-};
-
-/// Finds variants that serve all calls of another one, without comparing each with each: a demand is kept
-/// under that number of it which the fewest variants have, and so is met by few others.
-class demand_index {
- public:
-  void add(const demand& of, const demand_numbers& numbers, const sy::variant& owner) {
-    if (of.empty()) {
-      if (of_all_ == nullptr) of_all_ = &owner;
-      return;
-    }
-    const std::uint32_t rarest = *std::min_element(of.begin(), of.end(), [&](auto left, auto right) {
-      return numbers.uses(left) < numbers.uses(right);
-    });
-    if (known_.insert(of).second) by_rarest_[rarest].push_back({of, &owner});
-  }
-
-  /// One that was added and demands nothing else; null for none.
-  [[nodiscard]] const sy::variant* find_within(const demand& of) const {
-    if (of_all_ != nullptr) return of_all_;
-    for (const std::uint32_t each : of) {
-      const auto found = by_rarest_.find(each);
-      if (found == by_rarest_.end()) continue;
-      for (const auto& [other, owner] : found->second) {
-        if (std::includes(of.begin(), of.end(), other.begin(), other.end())) return owner;
-      }
-    }
-    return nullptr;
-  }
-
- private:
-  const sy::variant* of_all_ = nullptr;
-  std::set<demand> known_;
-  std::unordered_map<std::uint32_t, std::vector<std::pair<demand, const sy::variant*>>> by_rarest_;
-};
 
 class together {
  public:
@@ -209,7 +94,7 @@ class together {
   void check_condition(const sy::manifest& from, const sy::variant& variant, const sy::condition& each,
                        const sy::scope& names, folded_findings& never, folded_findings& faults) {
     const std::string what =
-        "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + each.text;
+        "variant '" + variant.id + "' (" + format_types(op_, variant.type) + ") requires " + each.text;
     try {
       const sy::expression folded = sy::expression::parse(each.text, names);
       if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
@@ -232,7 +117,7 @@ class together {
       const sy::variant& variant = from.variants[i];
       demand_index& others = by_work[format_work(variant)];
       if (const sy::variant* const other = others.find_within(demands[i]); other != nullptr) {
-        found.add(other->id, "variant '" + variant.id + "' (" + format_type(op_, variant.type) +
+        found.add(other->id, "variant '" + variant.id + "' (" + format_types(op_, variant.type) +
                                  ") launches the same kernels in the same way as '" + other->id +
                                  "' before it, which serves all of its calls: it is never needed");
       } else {
@@ -435,7 +320,7 @@ class together {
             return group.row_count() > 0 && compatible(group.type, type) &&
                    was_measured(group.measured_with, type);
           });
-      if (!covered) uncovered.push_back("{" + format_type(op_, type) + "}");
+      if (!covered) uncovered.push_back("{" + format_types(op_, type) + "}");
     }
     if (!uncovered.empty()) {
       out_.add(severity::warning, from.path,
@@ -472,11 +357,12 @@ class together {
     std::set<std::string> seen;
     for (const sy::variant* const variant : here) {
       if (refused.size() == max_told) break;  // one tells of a mistake; each costs a look at every variant
-      if (!denied_ids.contains(variant->id) || !seen.insert(format_type(op_, variant->type)).second) continue;
+      if (!denied_ids.contains(variant->id) || !seen.insert(format_types(op_, variant->type)).second)
+        continue;
       const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
         return !compatible(other->type, variant->type) || is_denied(from, *other);
       });
-      if (all) refused.insert("{" + format_type(op_, variant->type) + "}");
+      if (all) refused.insert("{" + format_types(op_, variant->type) + "}");
     }
     if (refused.empty()) return;
     out_.add(severity::error, sy::error_code::no_variant, from.path,
@@ -490,7 +376,7 @@ class together {
     for (const auto& from : files_.manifests) {
       if (!runs_on(device, from->target)) continue;
       for (const sy::variant& variant : from->variants) {
-        if (seen.insert(format_type(op_, variant.type)).second) out.push_back(variant.type);
+        if (seen.insert(format_types(op_, variant.type)).second) out.push_back(variant.type);
       }
     }
     return out;

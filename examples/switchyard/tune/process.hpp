@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 
 #include "command.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// switchyard report: writes tables as one HTML file with plots; the file needs no network.
+// The part of a report that shows one group of rows: heat maps, a roofline, regrets, a table.
+#pragma once
+
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -13,121 +13,19 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
-#include <switchyard/catalog.hpp>
-#include <switchyard/error.hpp>
-#include <switchyard/files/json.hpp>
-#include <switchyard/io/file.hpp>
-#include <switchyard/io/write_file.hpp>
 #include <switchyard/problem/problem.hpp>
 
-#include "command.hpp"
-#include "plot.hpp"
+#include "report/plot.hpp"
+#include "report/prediction.hpp"
 #include "tables/costs.hpp"
-#include "tables/measured.hpp"
 #include "tables/table_files.hpp"
 
 namespace sy = switchyard;
-using nlohmann::ordered_json;
 
 namespace tool {
 
-namespace {
-
 using plot::escaped;
 using plot::format;
-
-struct report_arguments {
-  std::vector<std::string> paths;
-  std::string output;
-};
-
-/// How well rows are predicted from the others.
-struct prediction {
-  std::vector<double> regrets;  ///< chosen over best, one a row that was tried
-  std::vector<double> distances;
-  std::size_t outside = 0;  ///< rows farther from all others than the envelope
-  double worst = 1;
-  std::string worst_at;
-
-  void add(const prediction& other) {
-    regrets.insert(regrets.end(), other.regrets.begin(), other.regrets.end());
-    distances.insert(distances.end(), other.distances.begin(), other.distances.end());
-    outside += other.outside;
-    if (other.worst > worst) {
-      worst = other.worst;
-      worst_at = other.worst_at;
-    }
-  }
-  [[nodiscard]] double mean() const {
-    double sum = 0;
-    for (const double each : regrets) sum += std::log(each);
-    return regrets.empty() ? 1 : std::exp(sum / static_cast<double>(regrets.size()));
-  }
-  [[nodiscard]] double quantile(double share) const {
-    if (regrets.empty()) return 1;
-    std::vector<double> sorted = regrets;
-    std::sort(sorted.begin(), sorted.end());
-    const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-    return sorted[std::min(sorted.size(), std::max<std::size_t>(at, 1)) - 1];
-  }
-};
-
-[[nodiscard]] double us(const sy::measured_time& of) {
-  return static_cast<double>(of.microseconds);
-}
-
-/// Removes a row from a copy of a table.
-[[nodiscard]] table_file without(const table_file& from, std::size_t group, std::size_t row) {
-  table_file out = from;
-  sy::row_group& rows = out.content.groups[group];
-  const sy::row_group& old = from.content.groups[group];
-  rows.at.clear();
-  rows.first_time.assign(1, 0);
-  rows.times.clear();
-  rows.source_row.clear();
-  for (std::size_t i = 0; i < old.row_count(); ++i) {
-    if (i == row) continue;
-    rows.at.insert(rows.at.end(), old.coordinates(i).begin(), old.coordinates(i).end());
-    rows.times.insert(rows.times.end(), old.row_times(i).begin(), old.row_times(i).end());
-    rows.first_time.push_back(static_cast<std::uint32_t>(rows.times.size()));
-    rows.source_row.push_back(old.source_row[i]);
-  }
-  return out;
-}
-
-/// What the table would choose for each row if it did not have it, among the variants that the row has times
-/// of: others may not be admissible there.
-[[nodiscard]] prediction leave_one_out(const table_file& table, std::size_t group,
-                                       const std::shared_ptr<const sy::manifest>& variants) {
-  constexpr std::size_t max_rows = 256;
-  prediction out;
-  const sy::row_group& rows = table.content.groups[group];
-  const std::size_t step = (rows.row_count() + max_rows - 1) / max_rows;
-  for (std::size_t row = 0; row < rows.row_count() && rows.row_count() > 1; row += step) {
-    const auto rules = rules_of(without(table, group, row), variants);
-    std::vector<std::atomic<bool>> unusable(rules->candidates.size());
-    for (std::size_t i = 0; i < unusable.size(); ++i) {
-      unusable[i] = time_of(rows, row, rules->candidates[i].variant->id) == 0;
-    }
-    const sy::choice chosen =
-        rules->select(problem_of_row(table.op(), rows, row), std::span<const std::atomic<bool>>{unusable});
-    if (chosen.group == sy::no_index) continue;  // nothing else speaks of its variants
-    const auto times = rows.row_times(row);
-    const double time = time_of(rows, row, rules->candidates[chosen.variant].variant->id);
-    const double regret = time / us(times.front());
-    out.regrets.push_back(regret);
-    out.distances.push_back(static_cast<double>(chosen.distance));
-    if (chosen.why == sy::reason::extrapolated) ++out.outside;
-    if (regret > out.worst) {
-      out.worst = regret;
-      out.worst_at = format_row(table.op(), rows, row);
-    }
-  }
-  return out;
-}
 
 /// The variants of a group by the rows they win.
 struct ranking {
@@ -136,7 +34,7 @@ struct ranking {
   std::vector<std::size_t> place;    ///< by id: index in order, which is its colour
 };
 
-[[nodiscard]] ranking rank(const sy::row_group& rows) {
+[[nodiscard]] inline ranking rank_variants(const sy::row_group& rows) {
   ranking out;
   out.wins.resize(rows.ids.size());
   out.place.resize(rows.ids.size());
@@ -149,7 +47,8 @@ struct ranking {
   return out;
 }
 
-[[nodiscard]] std::string format_type(const sy::operator_description& op, const sy::row_group& group) {
+[[nodiscard]] inline std::string format_group_type(const sy::operator_description& op,
+                                                   const sy::row_group& group) {
   std::string out;
   for (const sy::axis_value& each : group.type) {
     out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
@@ -158,7 +57,7 @@ struct ranking {
   return out.empty() ? "any type" : out;
 }
 
-[[nodiscard]] std::string short_number(std::int64_t value) {
+[[nodiscard]] inline std::string short_number(std::int64_t value) {
   if (value >= 1 << 20 && value % (1 << 20) == 0) return std::to_string(value >> 20) + "Mi";
   if (value >= 1 << 12 && value % 1024 == 0) return std::to_string(value >> 10) + "Ki";
   return std::to_string(value);
@@ -171,14 +70,14 @@ class group_pages {
       : table_{table},
         op_{table.op()},
         rows_{table.content.groups[group]},
-        rank_{rank(rows_)},
+        rank_{rank_variants(rows_)},
         rules_{rules_of(table, variants)},
         predicted_{leave_one_out(table, group, variants)} {}
 
   [[nodiscard]] const prediction& predicted() const noexcept { return predicted_; }
 
   [[nodiscard]] std::string write() const {
-    std::string out = "<section class=\"group\"><h3>" + escaped(format_type(op_, rows_)) + "</h3>\n";
+    std::string out = "<section class=\"group\"><h3>" + escaped(format_group_type(op_, rows_)) + "</h3>\n";
     out += format(
         "<p>%zu rows, %zu variants. Each row predicted from the others: chosen over best %.4f in "
         "the mean, %.3f at the 99th percentile, ",
@@ -327,11 +226,11 @@ class group_pages {
 
   [[nodiscard]] std::string describe(std::size_t row) const {
     const auto times = rows_.row_times(row);
-    std::string out =
-        format_row(op_, rows_, row) + ": " + rows_.ids[times[0].variant] + format(" %.4g us", us(times[0]));
+    std::string out = format_row(op_, rows_, row) + ": " + rows_.ids[times[0].variant] +
+                      format(" %.4g us", microseconds_of(times[0]));
     if (times.size() > 1) {
       out += ", then " + rows_.ids[times[1].variant] +
-             format(" +%.1f %%", 100 * (us(times[1]) / us(times[0]) - 1));
+             format(" +%.1f %%", 100 * (microseconds_of(times[1]) / microseconds_of(times[0]) - 1));
     }
     return out;
   }
@@ -347,8 +246,8 @@ class group_pages {
     for (std::size_t row = 0; row < rows_.row_count(); ++row) {
       const cost least = cost_of(op_, problem_of_row(op_, rows_, row));
       if (!least.known()) return {};
-      points.push_back(
-          {least.flops / least.bytes, least.flops / us(rows_.row_times(row).front()) / 1e6, row});
+      points.push_back({least.flops / least.bytes,
+                        least.flops / microseconds_of(rows_.row_times(row).front()) / 1e6, row});
     }
     if (points.empty()) return {};
     const double bandwidth =
@@ -418,7 +317,8 @@ class group_pages {
   [[nodiscard]] std::string variant_plot() const {
     std::vector<double> reached(rows_.row_count());
     for (std::size_t row = 0; row < reached.size(); ++row) {
-      reached[row] = us(rows_.row_times(row).back()) / us(rows_.row_times(row).front());
+      reached[row] =
+          microseconds_of(rows_.row_times(row).back()) / microseconds_of(rows_.row_times(row).front());
     }
     std::vector<bool> taken(rows_.ids.size());
     std::vector<double> curve_points;
@@ -428,7 +328,7 @@ class group_pages {
       for (std::size_t row = 0; row < reached.size(); ++row) {
         const auto times = rows_.row_times(row);
         for (const sy::measured_time& each : times) {
-          const double share = us(each) / us(times.front());
+          const double share = microseconds_of(each) / microseconds_of(times.front());
           if (share < reached[row]) gain[each.variant] += std::log(reached[row] / share);
         }
       }
@@ -440,7 +340,8 @@ class group_pages {
       double sum = 0;
       for (std::size_t row = 0; row < reached.size(); ++row) {
         const double time = time_of(rows_, row, rows_.ids[best]);
-        if (time > 0) reached[row] = std::min(reached[row], time / us(rows_.row_times(row).front()));
+        if (time > 0)
+          reached[row] = std::min(reached[row], time / microseconds_of(rows_.row_times(row).front()));
         sum += std::log(reached[row]);
       }
       curve_points.push_back(std::exp(sum / static_cast<double>(reached.size())));
@@ -494,14 +395,15 @@ class group_pages {
       const cost least = cost_of(op_, problem_of_row(op_, rows_, row));
       out += "<tr>";
       for (const std::int64_t value : rows_.coordinates(row)) out += "<td>" + std::to_string(value) + "</td>";
-      out += format("<td>%.4g</td><td class=\"id\">", us(times[0])) + escaped(rows_.ids[times[0].variant]) +
-             "</td><td>";
-      if (times.size() > 1) out += format("+%.1f %%", 100 * (us(times[1]) / us(times[0]) - 1));
-      const double rate = least.bytes / us(times[0]) * 1e6;
+      out += format("<td>%.4g</td><td class=\"id\">", microseconds_of(times[0])) +
+             escaped(rows_.ids[times[0].variant]) + "</td><td>";
+      if (times.size() > 1)
+        out += format("+%.1f %%", 100 * (microseconds_of(times[1]) / microseconds_of(times[0]) - 1));
+      const double rate = least.bytes / microseconds_of(times[0]) * 1e6;
       out += "</td><td>" + (least.known() ? format("%.3f", rate / 1e12) : std::string{}) + "</td><td>" +
              (least.known() && bandwidth > 0 ? format("%.0f %%", 100 * rate / bandwidth) : std::string{}) +
              "</td><td>" +
-             (least.known() ? format("%.4g", least.flops / us(times[0]) / 1e6) : std::string{}) +
+             (least.known() ? format("%.4g", least.flops / microseconds_of(times[0]) / 1e6) : std::string{}) +
              "</td></tr>\n";
     }
     out += "</tbody></table>";
@@ -516,136 +418,5 @@ class group_pages {
   std::shared_ptr<const sy::selector> rules_;
   prediction predicted_;
 };
-
-constexpr const char* style = R"(
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1em; color: #222; }
-h1 { font-size: 1.5em; } h2 { border-top: 2px solid #222; padding-top: .6em; margin-top: 2em; } h3 { margin-bottom: .2em; }
-svg { background: #fff; vertical-align: top; margin: 4px; } svg text { font: 11px system-ui, sans-serif; fill: #333; }
-table { border-collapse: collapse; font-size: 12px; } th, td { padding: 2px 8px; text-align: right; border-bottom: 1px solid #eee; }
-td.id { text-align: left; font-family: ui-monospace, monospace; } .note { color: #666; font-size: 12px; }
-.legend span { white-space: nowrap; margin-right: 1em; font: 11px ui-monospace, monospace; }
-.legend i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
-)";
-
-struct file_summary {
-  std::string path;
-  std::size_t groups = 0;
-  std::size_t rows = 0;
-  std::size_t variants = 0;  ///< one for each type that it has rows of
-  std::size_t costs = 0;     ///< of those, how many state what their time grows with
-  std::size_t bytes = 0;
-  prediction predicted;
-};
-
-[[nodiscard]] std::string write_overview(const std::vector<table_file>& tables,
-                                         const std::vector<file_summary>& sums) {
-  std::string out =
-      "<table class=\"overview\"><thead><tr><th>table</th><th>device</th><th>date</th>"
-      "<th>groups</th><th>rows</th><th>KiB</th><th>regret, mean</th><th>p99</th><th>worst</th>"
-      "<th>denied</th><th>pinned</th></tr></thead><tbody>\n";
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    const auto& runs = tables[i].measured;
-    const std::string date = runs.empty() ? std::string{} : runs.front().date;
-    out += format("<tr><td class=\"id\"><a href=\"#t%zu\">", i) + escaped(tables[i].content.operator_name) +
-           "</a></td><td>" + escaped(tables[i].content.device.name) + "</td><td>" + escaped(date) +
-           format(
-               "</td><td>%zu</td><td>%zu</td><td>%.1f</td><td>%.4f</td><td>%.3f</td><td>%.3f</td>"
-               "<td>%zu</td><td>%zu</td></tr>\n",
-               sums[i].groups, sums[i].rows, static_cast<double>(sums[i].bytes) / 1024,
-               sums[i].predicted.mean(), sums[i].predicted.quantile(0.99), sums[i].predicted.worst,
-               tables[i].content.denials.size(), tables[i].content.pins.size());
-  }
-  return out + "</tbody></table>\n";
-}
-
-void run(const report_arguments& arguments, const session& session) {
-  std::vector<table_file> tables;
-  for (const std::string& path : arguments.paths) tables.push_back(read_measured_table(path));
-  std::vector<file_summary> sums;
-  sy::catalog catalog{session.options()};
-  std::string body;
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    const table_file& table = tables[i];
-    file_summary& sum = sums.emplace_back();
-    sum.path = table.content.path;
-    sum.bytes = sy::read_file(sum.path, sy::max_json_bytes).size();
-    sum.groups = table.content.groups.size();
-    body += format("<h2 id=\"t%zu\">", i) + escaped(table.content.operator_name) + " on " +
-            escaped(table.content.device.name.empty() ? "any device" : table.content.device.name) +
-            "</h2>\n<p class=\"note\">" + escaped(sum.path);
-    for (std::size_t run = 0; run < table.measured.size(); ++run) {
-      body += run == 0 ? "; measured: " : "</p>\n<p class=\"note\">before: ";
-      body += escaped(describe_measurement(table.measured[run]));
-    }
-    body += "</p>\n";
-    for (const sy::denial& each : table.content.denials) {
-      body += "<p>Denied: <code>" + escaped(each.variant) + "</code> " + escaped(each.reason) + "</p>\n";
-    }
-    const auto variants =
-        named_variants({&table}, *installed_rules(catalog, table.op(), table.content.device));
-    sum.variants = variants->variants.size();
-    for (const sy::variant& each : variants->variants) {
-      if (!each.cost.text.empty()) ++sum.costs;
-    }
-    body += format(
-        "<p class=\"note\">Times are carried between rows by the costs that installed manifests state for "
-        "%zu of its "
-        "%zu variants.</p>\n",
-        sum.costs, sum.variants);
-    for (std::size_t g = 0; g < table.content.groups.size(); ++g) {
-      sum.rows += table.content.groups[g].row_count();
-      const group_pages pages{table, g, variants};
-      sum.predicted.add(pages.predicted());
-      body += pages.write();
-    }
-  }
-  const std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<title>Switchyard tuning tables</title><style>" +
-      std::string{style} + "</style></head><body>\n<h1>Switchyard tuning tables</h1>\n" +
-      write_overview(tables, sums) + body + "</body></html>\n";
-  sy::write_file(arguments.output, html);
-  if (session.json) {
-    ordered_json document{
-        {"output", arguments.output}, {"bytes", html.size()}, {"tables", ordered_json::array()}};
-    for (std::size_t i = 0; i < tables.size(); ++i) {
-      document["tables"].push_back({{"path", sums[i].path},
-                                    {"operator", tables[i].content.operator_name},
-                                    {"device", tables[i].content.device.name},
-                                    {"groups", sums[i].groups},
-                                    {"rows", sums[i].rows},
-                                    {"variants", sums[i].variants},
-                                    {"variants_with_cost", sums[i].costs},
-                                    {"regret_mean", sums[i].predicted.mean()},
-                                    {"regret_p99", sums[i].predicted.quantile(0.99)},
-                                    {"regret_worst", sums[i].predicted.worst},
-                                    {"worst_shape", sums[i].predicted.worst_at},
-                                    {"outside_envelope", sums[i].predicted.outside}});
-    }
-    std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
-    return;
-  }
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    std::printf(
-        "%-26s %5zu rows in %zu groups; each predicted from the others: %.4f of the best in the mean, "
-        "%.3f at p99, %.3f at worst\n",
-        tables[i].content.operator_name.c_str(), sums[i].rows, sums[i].groups, sums[i].predicted.mean(),
-        sums[i].predicted.quantile(0.99), sums[i].predicted.worst);
-  }
-  std::printf("%s: %.0f KiB\n", arguments.output.c_str(), static_cast<double>(html.size()) / 1024);
-}
-
-}  // namespace
-
-void add_report(CLI::App& app, session& session) {
-  CLI::App* const command = app.add_subcommand(
-      "report", "Write tables as one HTML file: winners by size, roofline, regret, coverage");
-  const auto arguments = std::make_shared<report_arguments>();
-  command->add_option("table", arguments->paths, "Tables")->required();
-  command
-      ->add_option("-o,--output", arguments->output, "The HTML file; it needs no other file and no network")
-      ->required();
-  command->callback([arguments, &session] { run(*arguments, session); });
-}
 
 }  // namespace tool
