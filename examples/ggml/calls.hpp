@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "ggml.h"
 #include "memory.hpp"

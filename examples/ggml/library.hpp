@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/serving/state_source.hpp>

@@ -9,7 +9,8 @@
 #include <string>
 
 #include <switchyard/base/dtype.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "device_memory.hpp"
 

@@ -8,8 +8,9 @@
 #include <optional>
 
 #include <switchyard/devices/cuda/context.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
+#include <switchyard/devices/stream.hpp>
 
 namespace llm {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "device_api.hpp"
 

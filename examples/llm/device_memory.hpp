@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 
 #include "device_api.hpp"

@@ -5,7 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "device_api.hpp"
 

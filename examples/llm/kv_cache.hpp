@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <switchyard/base/dtype.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/tensor.hpp>
 
 #include "device_memory.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include <switchyard/catalog.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 
 #include "engine.hpp"
 #include "forward.hpp"

@@ -7,7 +7,8 @@
 #include <cstddef>
 #include <memory>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "device_memory.hpp"
 #include "device_stream.hpp"

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include <switchyard/catalog.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "device_graph.hpp"
 

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/plans/workspace.hpp>
 

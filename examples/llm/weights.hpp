@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
 

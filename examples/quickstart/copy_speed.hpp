@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/tune/measuring/measure.hpp>

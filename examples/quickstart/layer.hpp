@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/tune/memory.hpp>

@@ -17,7 +17,8 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream_router.hpp>
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
 #include <switchyard/observing/environment.hpp>

@@ -24,8 +24,10 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/stream_router.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/observing/environment.hpp>
 #include <switchyard/serving/awaited_blobs.hpp>

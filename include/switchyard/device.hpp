@@ -3,7 +3,8 @@
 #pragma once
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream_router.hpp>
 
 #ifndef SWITCHYARD_COMPILED
 #include <switchyard/device_impl.hpp>

@@ -10,10 +10,12 @@
 #include <switchyard/device.hpp>
 #include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/cuda/router.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/devices/hip/router.hpp>
 #include <switchyard/devices/host/driver.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard {

@@ -21,7 +21,8 @@
 #include <utility>
 
 #include <switchyard/base/cpp20.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
 #include <switchyard/launching/multi_device_dispatcher.hpp>

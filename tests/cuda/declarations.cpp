@@ -3,7 +3,8 @@
 #include <type_traits>
 
 #include <switchyard/devices/cuda/api.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 
 #if __has_include(<cuda.h>) && __has_include(<cudaTypedefs.h>)
 #include <cuda.h>

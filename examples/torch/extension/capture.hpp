@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard_torch {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "stable.hpp"
 

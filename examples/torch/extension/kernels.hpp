@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/serving/state_source.hpp>
 
 #include "device_stream.hpp"

@@ -8,59 +8,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include <switchyard/base/dim3.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 
 namespace switchyard {
 inline namespace v0 {
-
-/// A stream of any backend. Converts from and to CUstream, cudaStream_t and hipStream_t; the host backend
-/// takes the null stream, and its launches are complete when they return.
-class stream {
- public:
-  constexpr stream() noexcept = default;
-  constexpr stream(std::nullptr_t) noexcept {
-  }  // NOLINT(google-explicit-constructor): stands for an API's handle
-  template <class Handle>
-  stream(Handle* handle) noexcept : handle_{handle} {}  // NOLINT(google-explicit-constructor)
-
-  template <class Handle>
-  explicit operator Handle*() const noexcept {
-    return static_cast<Handle*>(handle_);
-  }
-  [[nodiscard]] void* handle() const noexcept { return handle_; }
-
- private:
-  void* handle_ = nullptr;
-};
-
-/// How a kernel is launched.
-struct launch_geometry {
-  dim3 grid{};
-  dim3 block{};
-  dim3 cluster{};
-  std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
-  bool cooperative = false;
-  bool programmatic_dependent_launch = false;
-
-  /// Whether a launch needs no attributes: nothing but grid, block and shared memory.
-  [[nodiscard]] bool is_plain() const noexcept {
-    std::uint64_t xy = 0;  // in one comparison each
-    std::uint16_t both = 0;
-    __builtin_memcpy(&xy, &cluster, sizeof xy);
-    __builtin_memcpy(&both, &cooperative, sizeof both);
-    return xy == 0x100000001U && cluster.z == 1 && both == 0;
-  }
-};
-static_assert(offsetof(launch_geometry, programmatic_dependent_launch) ==
-              offsetof(launch_geometry, cooperative) + 1);
 
 using module_handle = void*;
 using function_handle = void*;
@@ -74,27 +32,6 @@ struct parameter_slot {
 
 /// A device API's result; 0 is success in all of them.
 using status = int;
-
-/// A tensor map (CUtensorMap) to encode: a tiled view of a tensor in device memory, innermost dimension
-/// first.
-struct tensor_map_request {
-  void* address = nullptr;
-  std::uint32_t rank = 0;
-  std::uint32_t element_type = 0;         ///< as CUtensorMapDataType numbers them
-  std::uint32_t swizzle = 0;              ///< as CUtensorMapSwizzle
-  std::uint32_t interleave = 0;           ///< as CUtensorMapInterleave
-  std::uint32_t l2_promotion = 0;         ///< as CUtensorMapL2promotion
-  std::uint32_t out_of_bounds_fill = 0;   ///< as CUtensorMapFloatOOBfill
-  std::uint64_t extents[5] = {};          // NOLINT(modernize-avoid-c-arrays): handed to a C API
-  std::uint64_t stride_bytes[4] = {};     // NOLINT(modernize-avoid-c-arrays): of dimensions 1 and up
-  std::uint32_t box[5] = {};              // NOLINT(modernize-avoid-c-arrays)
-  std::uint32_t element_strides[5] = {};  // NOLINT(modernize-avoid-c-arrays)
-
-  friend bool operator==(const tensor_map_request&, const tensor_map_request&) = default;
-};
-
-/// Bytes of an encoded tensor map.
-inline constexpr std::size_t tensor_map_bytes = 128;
 
 class device_driver {
  public:
@@ -172,53 +109,6 @@ class device_driver {
 
   /// A status in words: its name and meaning.
   [[nodiscard]] virtual std::string describe(status code) const = 0;
-};
-
-/// One device of one backend, as a value. Copies share the driver.
-class device {
- public:
-  explicit device(std::shared_ptr<device_driver> driver) noexcept : driver_{std::move(driver)} {}
-
-  /// The device of the calling thread: its CUDA context's, else the first CUDA, else the first HIP device,
-  /// else the CPU. Defined in device.hpp.
-  [[nodiscard]] static device current();
-
-  /// Every CUDA and HIP device, then the CPU. Defined in device.hpp.
-  [[nodiscard]] static std::vector<device> all();
-
-  /// The CPU. Defined in device.hpp.
-  [[nodiscard]] static device host();
-
-  [[nodiscard]] const device_properties& properties() const noexcept { return driver_->properties(); }
-  [[nodiscard]] const std::shared_ptr<device_driver>& driver() const noexcept { return driver_; }
-
- private:
-  std::shared_ptr<device_driver> driver_;
-};
-
-/// Finds the device of a stream, for dispatchers that serve all devices. A default stream belongs to the
-/// calling thread's current device. Any thread may call any function.
-class stream_router {
- public:
-  stream_router() = default;
-  stream_router(const stream_router&) = delete;
-  stream_router& operator=(const stream_router&) = delete;
-  virtual ~stream_router() = default;
-
-  /// The stream's device. Throws driver_error.
-  [[nodiscard]] virtual device of(stream on) = 0;
-
-  /// A number that identifies the stream's device as long as the device lives, found without locks. 0 if the
-  /// API cannot tell.
-  [[nodiscard]] virtual std::uintptr_t key(stream on) noexcept = 0;
-
-  /// Whether the driver refuses to launch a kernel on a stream of another device. If so, the device of a
-  /// known stream may be cached: if another stream has the handle by now, the launch fails.
-  [[nodiscard]] virtual bool refuses_foreign_streams() const noexcept = 0;
-
-  /// For what the machine has: CUDA, else HIP, else the CPU alone. Throws driver_error unsupported_device if
-  /// there are devices of both, because a stream handle does not identify its backend. Defined in device.hpp.
-  [[nodiscard]] static std::shared_ptr<stream_router> of_machine();
 };
 
 }  // namespace v0

@@ -14,7 +14,9 @@
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/plans/bind_parameters.hpp>
 #include <switchyard/plans/call_errors.hpp>

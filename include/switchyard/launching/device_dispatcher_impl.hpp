@@ -10,7 +10,8 @@
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
 #include <switchyard/launching/plan_launcher.hpp>

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/stream_router.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
 #include <switchyard/serving/state_source.hpp>
 #include <switchyard/threads/lock.hpp>

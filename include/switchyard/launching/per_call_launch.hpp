@@ -14,6 +14,9 @@
 #include <vector>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/parameters/launch_layout.hpp>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/operator.hpp>

@@ -9,7 +9,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/select.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/parameters/argument_key.hpp>

@@ -10,6 +10,8 @@
 #include <cstdint>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/parameters/launch_layout.hpp>
 #include <switchyard/parameters/parameter_block_cache.hpp>

@@ -7,6 +7,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/plans/plan.hpp>
 
 namespace switchyard {

@@ -8,6 +8,7 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/dim3.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/plans/call_errors.hpp>

@@ -20,6 +20,8 @@
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>

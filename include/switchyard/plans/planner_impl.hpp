@@ -12,7 +12,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>

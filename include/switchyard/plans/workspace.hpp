@@ -7,6 +7,7 @@
 #include <string>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/plans/call_errors.hpp>

@@ -4,7 +4,8 @@
 
 #include <memory>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/serving/operator_state.hpp>

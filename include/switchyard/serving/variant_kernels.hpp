@@ -14,7 +14,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/select.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/plans/kernel_loader.hpp>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/observing/log.hpp>

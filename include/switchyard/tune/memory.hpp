@@ -17,6 +17,7 @@
 #include <switchyard/base/float16.hpp>
 #include <switchyard/base/float8.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 
 namespace switchyard {

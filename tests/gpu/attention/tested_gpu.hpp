@@ -7,6 +7,7 @@
 #include <string>
 
 #include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/error.hpp>

@@ -7,6 +7,7 @@
 
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -26,6 +26,9 @@
 #include <switchyard/devices/cuda/properties.hpp>
 #include <switchyard/devices/cuda/tensor_map.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/hardware/launch_limits.hpp>
 #include <switchyard/threads/lock.hpp>

@@ -16,6 +16,7 @@
 #include <switchyard/devices/cuda/driver.hpp>
 #include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/threads/lock.hpp>
 

@@ -10,7 +10,9 @@
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/cuda/open.hpp>
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/stream_router.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -7,6 +7,7 @@
 #include <switchyard/devices/cuda/api.hpp>
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -8,6 +8,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/api.hpp>
+#include <switchyard/devices/stream.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -23,6 +23,9 @@
 #include <switchyard/devices/hip/library.hpp>
 #include <switchyard/devices/hip/module.hpp>
 #include <switchyard/devices/hip/properties.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/hardware/launch_limits.hpp>
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
-#include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
 #include <switchyard/devices/hip/driver.hpp>
 #include <switchyard/devices/hip/library.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/threads/lock.hpp>
 

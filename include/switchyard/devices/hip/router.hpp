@@ -7,11 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
 #include <switchyard/devices/hip/library.hpp>
 #include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/stream_router.hpp>
 
 namespace switchyard {
 inline namespace v0 {

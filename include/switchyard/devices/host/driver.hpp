@@ -28,6 +28,9 @@
 #include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/devices/host/shared_object.hpp>
 #include <switchyard/devices/host/thread_pool.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/hardware/launch_limits.hpp>
 #include <switchyard/io/write_quietly.hpp>

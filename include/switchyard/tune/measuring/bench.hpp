@@ -19,7 +19,9 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/serving/module_store.hpp>

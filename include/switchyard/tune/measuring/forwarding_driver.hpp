@@ -12,6 +12,9 @@
 #include <vector>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/devices/tensor_map_request.hpp>
 
 namespace switchyard {
 inline namespace v0 {

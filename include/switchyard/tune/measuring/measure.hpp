@@ -13,7 +13,9 @@
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/serving/module_store.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
