@@ -143,20 +143,20 @@ struct bench {
 
 /// One variant, bound for good.
 template <sy::operator_type Operator>
-class bound_variant final : public sy::binding_source {
+class bound_variant final : public sy::state_source {
  public:
   bound_variant(const sy::catalog::contents& files, std::string id, std::shared_ptr<sy::module_store> modules,
                 const sy::device& device)
       : files_{files}, id_{std::move(id)}, modules_{std::move(modules)}, run_{*this, device} {}
 
-  void attach(const sy::operator_description& op, const sy::device& device, sy::binding_user& user) override {
+  void attach(const sy::operator_description& op, const sy::device& device, sy::state_user& user) override {
     std::vector<std::string> ignored;
-    (void)user.adopt(std::make_unique<sy::binding>(
-        std::make_shared<const sy::fixed_rules>(
+    (void)user.adopt(std::make_unique<sy::operator_state>(
+        std::make_shared<const sy::fixed_selectors>(
             sy::build_selector({&op, device.properties(), files_.manifests, {}, {}, id_}, ignored)),
         modules_, std::make_shared<sy::log>(), nullptr, std::size_t{16}));
   }
-  void detach(sy::binding_user& /*user*/) noexcept override {}
+  void detach(sy::state_user& /*user*/) noexcept override {}
 
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
   void operator()(const typename Operator::arguments& call, sy::workspace memory) { run_({}, call, memory); }
@@ -278,7 +278,7 @@ class study_of final : public study {
     alignment_ = axis < op().axes.size() ? problem_[axis] : 0;
   }
 
-  /// The variant's own binding, made when it is met first.
+  /// The variant's own operator state, made when it is met first.
   [[nodiscard]] std::size_t variant_of(const std::string& id) {
     const auto [found, is_new] = index_.try_emplace(id, variants_.size());
     if (is_new) {
