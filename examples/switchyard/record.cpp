@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -45,7 +46,17 @@ class collector {
  public:
   explicit collector(const record_arguments& arguments) : arguments_{arguments} {}
 
+  /// Reads a file, or says that an earlier argument is the same one: its calls would be counted twice.
   void read(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) == 0) {
+      const auto [earlier, first] = paths_.try_emplace({status.st_dev, status.st_ino}, path);
+      if (!first) {
+        std::fprintf(stderr, "switchyard: %s: skipped: it is the same file as %s\n", path.c_str(),
+                     earlier->second.c_str());
+        return;
+      }
+    }
     const std::string text = sy::read_file(path, sy::max_json_bytes);
     std::size_t number = 0;
     for (std::size_t begin = 0; begin < text.size();) {
@@ -57,6 +68,7 @@ class collector {
   }
 
   [[nodiscard]] const std::map<recorded, std::uint64_t>& counts() const noexcept { return counts_; }
+  [[nodiscard]] std::size_t files() const noexcept { return paths_.size(); }
   [[nodiscard]] std::size_t lines() const noexcept { return lines_; }
   [[nodiscard]] std::size_t torn() const noexcept { return torn_; }
   [[nodiscard]] std::size_t bad() const noexcept { return bad_; }
@@ -102,6 +114,7 @@ class collector {
   }
 
   const record_arguments& arguments_;
+  std::map<std::pair<dev_t, ino_t>, std::string> paths_;  ///< by device and inode
   std::map<recorded, std::uint64_t> counts_;
   std::size_t lines_ = 0;
   std::size_t torn_ = 0;
@@ -170,7 +183,7 @@ void run(const record_arguments& arguments, const session& session) {
   sy::write_file(arguments.output, text);
   if (session.json) {
     ordered_json document{{"output", arguments.output},
-                          {"files", arguments.paths.size()},
+                          {"files", all.files()},
                           {"lines", all.lines()},
                           {"torn", all.torn()},
                           {"left_out", all.bad()},
@@ -197,7 +210,7 @@ void run(const record_arguments& arguments, const session& session) {
     std::printf("\n");
   }
   std::printf("%s: %zu problems of %zu lines in %zu files", arguments.output.c_str(), kept, all.lines(),
-              arguments.paths.size());
+              all.files());
   if (all.torn() > 0) std::printf("; %zu incomplete lines were skipped", all.torn());
   std::printf("\n");
 }

@@ -131,6 +131,19 @@ def test_record(program, folder, checks, axes):
     counts = [json.loads(each)["count"] for each in folder.read("all.jsonl").splitlines()]
     checks.equal((status, counts), (0, [15, 10, 4]), "record: again, filtered")
 
+    # A file that is given twice counts once, by whatever name.
+    again = folder.name("again.jsonl")
+    os.symlink(first, again)
+    status, out, problem = run(program, "record", first, again, first, "-o", folder.name("once.jsonl"))
+    counts = [json.loads(each)["count"] for each in folder.read("once.jsonl").splitlines()]
+    checks.equal((status, counts), (0, [5, 3]), "record: a repeated file")
+    checks.equal(
+        problem,
+        "".join(f"switchyard: {each}: skipped: it is the same file as {first}\n" for each in (again, first)),
+        "record: a repeated file",
+    )
+    checks.contains(out, "2 problems of 2 lines in 1 files", "record: a repeated file")
+
     # The most frequent problems, as JSON.
     status, out, _ = run(
         program,

@@ -119,12 +119,25 @@ template <class Operator>
   return {};
 }
 
+/// The longest sequence: kernels compute positions in 32 bits, with room for the difference of two and for a
+/// tile.
+inline constexpr std::int64_t max_sequence = std::int64_t{1} << 29U;
+
+/// What is wrong with the longest sequences; empty when nothing is.
+template <class Arguments>
+[[nodiscard]] std::string check_sequences(const Arguments& a) {
+  if (a.seqlen_q <= max_sequence && a.seqlen_k <= max_sequence) return {};
+  return "seqlen_q is " + std::to_string(a.seqlen_q) + " and seqlen_k " + std::to_string(a.seqlen_k) +
+         ": a sequence has at most " + std::to_string(max_sequence) + " tokens";
+}
+
 /// What is wrong with the sizes that all attention operators have; empty when nothing is.
 template <class Operator>
 [[nodiscard]] std::string check_attention_sizes(const typename Operator::arguments& a) {
   if (a.batch < 0 || a.heads < 0 || a.heads_kv < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
     return "batch, heads, heads_kv, seqlen_q and seqlen_k must not be negative";
   }
+  if (std::string wrong = check_sequences(a); !wrong.empty()) return wrong;
   if (a.head_dim < 1 || a.head_dim_v < 1) return "head_dim and head_dim_v must be positive";
   if (a.heads > 0 && (a.heads_kv == 0 || a.heads % a.heads_kv != 0))
     return "heads must be a multiple of heads_kv";

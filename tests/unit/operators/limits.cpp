@@ -37,16 +37,17 @@ std::string refused(const auto& make) {
 
 TEST_CASE("dense tensors whose strides 64 bits do not hold are refused by name", "[operators]") {
   using namespace limits;
-  const tensor q = at(0, {2, huge / 2, huge / 2, 64});
+  const tensor q = at(0, {2, 1 << 28, huge / 2, 64});
   CHECK(q.stride(0) == detail::too_large);
   CHECK(q.count() < 0);
   const auto forward = [&](const tensor& keys) {
-    const tensor small = at(0, {2, 8, 4, 64});
+    const tensor small = at(0, {2, 8, 4, keys.extent(3)});
     return refused<attention_forward>([&] { return attention_forward::call(small, keys, keys, small); });
   };
   CHECK_THAT(refused<attention_forward>([&] { return attention_forward::call(q, q, q, q); }),
              has_text("q_stride_batch is above what 64 bits hold"));
-  CHECK_THAT(forward(at(1, {2, huge / 16, 4, 64})), has_text("k_stride_batch is above what 64 bits hold"));
+  CHECK_THAT(forward(at(1, {2, 1 << 28, 4, std::int64_t{1} << 40})),
+             has_text("k_stride_batch is above what 64 bits hold"));
   CHECK_THAT(refused<softmax>([&] {
                return softmax::call(at(0, {2, huge}, dtype::f32), at(1, {2, huge}, dtype::f32));
              }),
@@ -72,6 +73,30 @@ TEST_CASE("strides at the end of 64 bits do not overflow in an alignment", "[ope
   call.rows = 2;
   call.x_stride_row = call.out_stride_row = huge - 7;
   CHECK(call.alignment() == 16);
+}
+
+TEST_CASE("sequences whose positions 32 bits do not hold are refused by name", "[operators]") {
+  using namespace limits;
+  constexpr std::int64_t most = std::int64_t{1} << 29U;
+  const tensor small = at(0, {1, 1, 1, 64});
+  const auto keys = [&](std::int64_t count) { return at(1, {1, count, 1, 64}); };
+  const auto forward = [&](std::int64_t count) {
+    return refused<attention_forward>(
+        [&] { return attention_forward::call(small, keys(count), keys(count), small); });
+  };
+  const auto decode = [&](std::int64_t count) {
+    return refused<attention_decode>(
+        [&] { return attention_decode::call(small, keys(count), keys(count), small); });
+  };
+  CHECK_THAT(forward(most), no_text());
+  CHECK_THAT(decode(most), no_text());
+  const std::string wrong = "seqlen_q is 1 and seqlen_k 536870913: a sequence has at most 536870912 tokens";
+  CHECK(forward(most + 1) == wrong);
+  CHECK(decode(most + 1) == wrong);
+  const tensor queries = at(0, {1, most + 1, 1, 64});
+  CHECK_THAT(
+      refused<attention_forward>([&] { return attention_forward::call(queries, keys(4), keys(4), queries); }),
+      has_text("seqlen_q is 536870913 and seqlen_k 4: a sequence has at most"));
 }
 
 TEST_CASE("weights whose rows 64 bits do not hold are refused by name", "[operators]") {
