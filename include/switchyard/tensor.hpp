@@ -126,16 +126,16 @@ class const_tensor {
 
   /// Host memory, one dimension.
   ///     const_tensor gamma{std::span{weights}};
-  template <class Element>
-  constexpr explicit const_tensor(std::span<Element> data)
+  template <class Element, std::size_t Count>
+  constexpr explicit const_tensor(std::span<Element, Count> data)
       : const_tensor{data.data(),
                      detail::dtype_of<std::remove_const_t<Element>>,
                      {static_cast<std::int64_t>(data.size())}} {}
 
   /// Host memory, dense. Throws call_error where the extents make another number of elements.
   ///     const_tensor x{std::span{values}, {rows, columns}};
-  template <class Element, std::size_t Rank>
-  constexpr const_tensor(std::span<Element> data, const std::int64_t (&extents)[Rank])
+  template <class Element, std::size_t Count, std::size_t Rank>
+  constexpr const_tensor(std::span<Element, Count> data, const std::int64_t (&extents)[Rank])
       : const_tensor{data.data(), detail::dtype_of<std::remove_const_t<Element>>, extents} {
     if (count() != static_cast<std::int64_t>(data.size())) detail::fail_span(data.size(), count());
   }
@@ -268,12 +268,12 @@ class tensor : public const_tensor {
                    const std::int64_t (&strides)[Rank])
       : const_tensor{data, type, extents, strides} {}
 
-  template <class Element>
-  requires(!std::is_const_v<Element>) constexpr explicit tensor(std::span<Element> data)
+  template <class Element, std::size_t Count>
+  requires(!std::is_const_v<Element>) constexpr explicit tensor(std::span<Element, Count> data)
       : const_tensor{data} {}
 
-  template <class Element, std::size_t Rank>
-  requires(!std::is_const_v<Element>) constexpr tensor(std::span<Element> data,
+  template <class Element, std::size_t Count, std::size_t Rank>
+  requires(!std::is_const_v<Element>) constexpr tensor(std::span<Element, Count> data,
                                                        const std::int64_t (&extents)[Rank])
       : const_tensor{data, extents} {}
 

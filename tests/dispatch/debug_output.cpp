@@ -254,6 +254,18 @@ TEST_CASE("a call that no variant serves names the nearest") {
   sy::catalog none{std::move(missing)};
   sy::dispatcher<stamp> lost{none, sy::device::host()};
   CHECK_THROWS_WITH(run(lost, {}), has_text("Searched: /there/is/no/such/folder (does not exist)"));
+
+  // A folder inside of a root.
+  const std::string root = files.root().string();
+  for (const std::string& slash : {"", "/"}) {
+    sy::catalog_options inside = empty.options();
+    inside.roots = {root + "/kernels" + slash};
+    sy::catalog wrong{std::move(inside)};
+    sy::dispatcher<stamp> nothing{wrong, sy::device::host()};
+    CHECK_THROWS_WITH(
+        run(nothing, {}),
+        has_text("/kernels" + slash + " (has no folder kernels or tables; did you mean " + root + "?)"));
+  }
 }
 
 TEST_CASE("where the driver of installed kernels cannot be opened, a refused call says that first") {

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,4 +59,40 @@ TEST_CASE("attention backward on the CPU: random calls by every variant", "[atte
     }
   }
   std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
+}
+
+TEST_CASE("attention backward on the CPU: packed sequences without tokens leave dbias zero", "[attention]") {
+  every_variant<attention_backward> variants{sy::device::host()};
+  const std::array<std::int32_t, 3> starts{};
+  const sy::const_tensor cu_seqlens{std::span{starts}, {3}};
+  std::array<float, 140> memory{};  // a bias of which nothing is read
+  const auto none = std::span{memory}.first(0);
+  const sy::tensor q{none, {0, 2, 16}};
+  const sy::tensor k{none, {0, 1, 16}};
+  const sy::tensor lse{none, {2, 0}};
+  for (int shared = 0; shared < 8; ++shared) {
+    const std::array<std::int64_t, 3> extents{(shared & 1) != 0 ? 1 : 2, (shared & 2) != 0 ? 1 : 2,
+                                              (shared & 4) != 0 ? 1 : 5};
+    const auto count = static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * 7);
+    std::vector<float> found(count, std::numeric_limits<float>::quiet_NaN());
+    const auto scores = [&](std::span<float> of) {
+      return sy::tensor{of.first(count), {extents[0], extents[1], extents[2], 7}};
+    };
+    const auto call = attention_backward::call(
+        {.q = q, .k = k, .v = k, .out = q, .dout = q, .lse = lse, .dq = q, .dk = k, .dv = k},
+        {.bias = scores(memory),
+         .dbias = scores(found),
+         .cu_seqlens_q = cu_seqlens,
+         .cu_seqlens_k = cu_seqlens,
+         .longest_q = 5,
+         .longest_k = 7});
+    const std::vector<std::string> serving = variants.serving(call);
+    REQUIRE(!serving.empty());
+    for (const std::string& id : serving) {
+      INFO(id << ", dbias [" << extents[0] << ", " << extents[1] << ", " << extents[2] << ", 7]");
+      found.assign(count, std::numeric_limits<float>::quiet_NaN());
+      variants.forced(id)(sy::stream{}, call);
+      CHECK(found == std::vector<float>(count));
+    }
+  }
 }

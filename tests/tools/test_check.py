@@ -45,7 +45,7 @@ def broken_trees():
     def _(tree):
         tree.table = "at: [1, 2]"
 
-    @edit("date to come", "warning", None, "states that it was measured on 2999-01-01, a day to come")
+    @edit("future date", "warning", None, "states that it was measured on 2999-01-01, a date in the future")
     def _(tree):
         tree.table["measured"] = {"date": "2999-01-01"}
 

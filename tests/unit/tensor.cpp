@@ -70,6 +70,10 @@ TEST_CASE("host memory makes tensors of its element type") {
   CHECK_FALSE(read.is_like(const_tensor{numbers.data(), dtype::f32, {6}}));
   const const_tensor of_written{std::span{floats}};
   CHECK(of_written.rank() == 1);
+  std::array<float, 6> six{};  // a span whose size is part of its type
+  const tensor fixed{std::span{six}, {2, 3}};
+  CHECK(fixed.data() == six.data());
+  CHECK(const_tensor{std::span{six}}.extent(0) == 6);
   CHECK_THROWS_WITH((tensor{std::span{floats}, {2, 4}}),
                     "[switchyard.301] a span of 6 elements cannot be a tensor of 8");
 }

@@ -19,7 +19,8 @@ void check_dates(const operator_files& files, report& out) {
     if (each->measured_on <= tomorrow) continue;
     out.add(severity::warning, each->path,
             "states that it was measured on " + each->measured_on +
-                ", a day to come. Of two tables with the same row the newer one decides, so until then this "
+                ", a date in the future. Of two tables with the same row the newer one decides, so until "
+                "then this "
                 "one wins over "
                 "later measurements: correct its 'date'");
   }

@@ -131,7 +131,7 @@ void check_together(const known_operator& known, const operator_files& files, re
 /// Reports rows that several tables of one device have with different winners, and which table decides.
 void check_repeated_rows(const known_operator& known, const operator_files& files, report& out);
 
-/// Reports tables that state a day to come as that of their measurement.
+/// Reports tables that state a date in the future as that of their measurement.
 void check_dates(const operator_files& files, report& out);
 
 /// Reports the libraries and symbols that a shared object needs and this machine does not have. Nothing is

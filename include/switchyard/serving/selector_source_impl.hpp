@@ -182,7 +182,15 @@ SWITCHYARD_FUNCTION std::string selector_source::describe_root(const std::string
   std::error_code problem;
   const bool is_there = std::filesystem::is_directory(folder, problem);
   if (problem && !detail::is_absent(problem)) return " (" + problem.message() + ")";
-  return is_there ? "" : " (does not exist)";
+  if (!is_there) return " (does not exist)";
+  const auto holds = [&](const char* name) {
+    return std::filesystem::is_directory(std::filesystem::path{folder} / name, problem);
+  };
+  if (holds("kernels") || holds("tables")) return "";
+  const std::filesystem::path path = (std::filesystem::path{folder} / "").parent_path();
+  const bool is_inside = path.filename() == "kernels" || path.filename() == "tables";
+  return " (has no folder kernels or tables" +
+         (is_inside ? "; did you mean " + path.parent_path().string() + "?)" : ")");
 }
 
 SWITCHYARD_FUNCTION argument_axes& selector_source::known_of_operator::arguments_of(
