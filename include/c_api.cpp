@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
 // The shared library behind switchyard/c_api.h. No exception leaves it.
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <switchyard/c_api.h>
 #include <switchyard/switchyard.hpp>
@@ -22,13 +28,35 @@ struct switchyard_operator {
   switchyard_operator(const switchyard_operator&) = delete;
   switchyard_operator& operator=(const switchyard_operator&) = delete;
   virtual ~switchyard_operator() = default;
-  virtual void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
+  virtual void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
+                    sy::workspace given) = 0;
+  virtual std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
+                                      std::size_t count) = 0;
   virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
+  virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
+                       std::span<const sy::axis_span> ranges) = 0;
   virtual std::string explain(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
 };
 
 struct switchyard_catalog {
-  sy::catalog of;
+  switchyard_catalog(sy::catalog_options with, switchyard_log_callback log, void* log_context)
+      : log_to{log}, context{log_context}, of{received_by(std::move(with))} {}
+
+  switchyard_log_callback log_to;
+  void* context;
+  sy::catalog of;  // last: its summary goes to the callback
+
+ private:
+  [[nodiscard]] sy::catalog_options received_by(sy::catalog_options with) {
+    if (log_to == nullptr) return with;
+    with.receiver = {[](void* mine, const sy::log_line& line) noexcept {
+                       const auto& to = *static_cast<const switchyard_catalog*>(mine);
+                       to.log_to(to.context, static_cast<std::int32_t>(line.kind), line.code,
+                                 line.text.data());
+                     },
+                     this};
+    return with;
+  }
 };
 
 namespace {
@@ -39,11 +67,20 @@ class operator_of final : public switchyard_operator {
   explicit operator_of(sy::catalog& from) : on_{from} {}
   operator_of(sy::catalog& from, sy::device on) : on_{from, std::move(on)} {}
 
-  void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
-    on_(stream, make(arguments, count));
+  void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
+            sy::workspace given) override {
+    on_(stream, make(arguments, count), given);
+  }
+  std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
+                              std::size_t count) override {
+    return on_.workspace_bytes(stream, make(arguments, count));
   }
   void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
     on_.prepare(stream, make(arguments, count));
+  }
+  void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
+               std::span<const sy::axis_span> ranges) override {
+    on_.prepare(stream, make(arguments, count), ranges);
   }
   std::string explain(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
     return to_string(on_.explain(stream, make(arguments, count)));
@@ -126,24 +163,47 @@ void fill(Struct* out, Struct value, const char* type) {
   *out = value;
 }
 
+[[nodiscard]] switchyard_options no_options() {
+  switchyard_options out{};
+  out.default_roots = 1;
+  return out;
+}
+
+/// Options as they are now; members that a caller's version did not have are 0.
+[[nodiscard]] switchyard_options any_version(const switchyard_options& given) {
+  constexpr std::uint64_t first_version = offsetof(switchyard_options, tables);
+  if (given.size != first_version && given.size < sizeof(switchyard_options))
+    named_arguments::fail_size("options", "switchyard_options", given.size);
+  switchyard_options out{};
+  std::memcpy(&out, &given, std::min<std::uint64_t>(given.size, sizeof out));
+  return out;
+}
+
+[[nodiscard]] std::vector<std::string> texts(const char* const* from, std::uint64_t count, const char* name) {
+  if (count > 0) require(from, name);
+  std::vector<std::string> out;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    require(from[i], (std::string{name} + "[" + std::to_string(i) + "]").c_str());
+    out.emplace_back(from[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 int switchyard_open(const switchyard_options* options, switchyard_catalog** out) {
   return guarded([&] {
     require(out, "out");
     *out = nullptr;
+    const switchyard_options given = options == nullptr ? no_options() : any_version(*options);
     sy::catalog_options with;
-    if (options != nullptr) {
-      if (options->size < sizeof(switchyard_options))
-        named_arguments::fail_size("options", "switchyard_options", options->size);
-      with.default_roots = options->default_roots != 0;
-      if (options->root_count > 0) require(options->roots, "roots");
-      for (std::uint64_t i = 0; i < options->root_count; ++i) {
-        require(options->roots[i], "a root");
-        with.roots.emplace_back(options->roots[i]);
-      }
-    }
-    *out = new switchyard_catalog{sy::catalog{std::move(with)}};
+    with.default_roots = given.default_roots != 0;
+    with.roots = texts(given.roots, given.root_count, "roots");
+    with.tables = texts(given.tables, given.table_count, "tables");
+    if (given.debug < 0 || given.debug > 2)
+      fail("debug is " + std::to_string(given.debug) + ", but must be 0, 1 or 2");
+    if (given.debug > 0) with.settings.debug = static_cast<sy::debug_level>(given.debug);
+    *out = new switchyard_catalog{std::move(with), given.log, given.log_context};
   });
 }
 
@@ -155,6 +215,31 @@ int switchyard_reload(switchyard_catalog* catalog) {
   return guarded([&] {
     require(catalog, "catalog");
     (void)catalog->of.reload();
+  });
+}
+
+int switchyard_watch(switchyard_catalog* catalog, std::uint64_t milliseconds) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    constexpr std::uint64_t day = 86'400'000;
+    if (milliseconds == 0 || milliseconds > day)
+      fail("milliseconds is " + std::to_string(milliseconds) + ", but must be 1 to " + std::to_string(day));
+    catalog->of.watch(std::chrono::milliseconds{milliseconds});
+  });
+}
+
+int switchyard_stop_watching(switchyard_catalog* catalog) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    catalog->of.stop_watching();
+  });
+}
+
+int switchyard_unload_unused(switchyard_catalog* catalog, std::uint64_t* blobs) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    const std::size_t count = catalog->of.unload_unused();
+    if (blobs != nullptr) *blobs = count;
   });
 }
 
@@ -210,7 +295,26 @@ int switchyard_call(switchyard_operator* op, void* stream, const switchyard_argu
                     std::size_t count) {
   return guarded([&] {
     require(op, "op");
-    op->call(sy::stream{stream}, arguments, count);
+    op->call(sy::stream{stream}, arguments, count, {});
+  });
+}
+
+int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
+                                   const switchyard_argument* arguments, std::size_t count, void* workspace,
+                                   std::size_t workspace_bytes) {
+  return guarded([&] {
+    require(op, "op");
+    require(workspace, "workspace");
+    op->call(sy::stream{stream}, arguments, count, {workspace, workspace_bytes});
+  });
+}
+
+int switchyard_workspace_bytes(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
+                               std::size_t count, std::size_t* bytes) {
+  return guarded([&] {
+    require(op, "op");
+    require(bytes, "bytes");
+    *bytes = op->workspace_bytes(sy::stream{stream}, arguments, count);
   });
 }
 
@@ -219,6 +323,23 @@ int switchyard_prepare(switchyard_operator* op, void* stream, const switchyard_a
   return guarded([&] {
     require(op, "op");
     op->prepare(sy::stream{stream}, arguments, count);
+  });
+}
+
+int switchyard_prepare_ranges(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
+                              std::size_t count, const switchyard_range* ranges, std::size_t range_count) {
+  return guarded([&] {
+    require(op, "op");
+    if (range_count > 0) require(ranges, "ranges");
+    std::vector<sy::axis_span> spans;
+    for (std::size_t i = 0; i < range_count; ++i) {
+      const switchyard_range& each = ranges[i];
+      const std::string name = "ranges[" + std::to_string(i) + "]";
+      if (each.size < sizeof each) named_arguments::fail_size(name, "switchyard_range", each.size);
+      require(each.axis, (name + ".axis").c_str());
+      spans.push_back({each.axis, each.first, each.last});
+    }
+    op->prepare(sy::stream{stream}, arguments, count, spans);
   });
 }
 

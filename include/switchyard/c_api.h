@@ -14,8 +14,8 @@
  * have the names of the operator's C++ `call`; what is not given has its default. Weights in a format (w of
  * matmul_quantized, table of embedding) are a pointer `w`, the text `weights`, such as "q4_k", the integers
  * `w_rows` and `w_columns`, and `w_stride_bytes` where rows do not follow each other. Any thread may call. An
- * operator is closed before its catalog. Structs begin with their size, so that later versions may append
- * members.
+ * operator is closed before its catalog. Structs begin with their size: later versions append members, and
+ * take the sizes of earlier ones.
  */
 #pragma once
 
@@ -79,13 +79,37 @@ typedef struct switchyard_argument {
   const char* text;
 } switchyard_argument;
 
+/* What a line of the log is about. */
+enum {
+  SWITCHYARD_LOG_WARNING = 0,
+  SWITCHYARD_LOG_CHOICE = 1,
+  SWITCHYARD_LOG_NOTE = 2,
+  SWITCHYARD_LOG_SUMMARY = 3
+};
+
+/* Receives a line of the log: one line, ended with 0, valid during the call. `code` is the error number that
+ * a warning names, else 0. Any thread may call it, a launching one too, and it must not call the library. */
+typedef void (*switchyard_log_callback)(void* context, int32_t kind, int32_t code, const char* text);
+
 typedef struct switchyard_options {
   uint64_t size;            /* sizeof(switchyard_options) */
   const char* const* roots; /* folders that are searched first */
   uint64_t root_count;
   int32_t default_roots; /* whether the environment's and the installed folders are searched */
-  int32_t reserved;      /* 0 */
+  int32_t debug;         /* what is logged: 0, as SWITCHYARD_DEBUG says; 1, choices; 2, launches as well */
+  const char* const* tables; /* overlays: files or folders */
+  uint64_t table_count;
+  switchyard_log_callback log; /* in place of standard error; NULL: none */
+  void* log_context;
 } switchyard_options;
+
+/* An axis and its values, from first to last. */
+typedef struct switchyard_range {
+  uint64_t size; /* sizeof(switchyard_range) */
+  const char* axis;
+  int64_t first;
+  int64_t last;
+} switchyard_range;
 
 /* An operator: what its kernels may name. The pointers are valid for the life of the program. */
 typedef struct switchyard_description {
@@ -126,10 +150,18 @@ SWITCHYARD_C_ASSERT(sizeof(switchyard_argument) == 64 && offsetof(switchyard_arg
                         offsetof(switchyard_argument, pointer) == 48 &&
                         offsetof(switchyard_argument, text) == 56,
                     "the layout of switchyard_argument is part of the ABI");
-SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 32 && offsetof(switchyard_options, roots) == 8 &&
+SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 64 && offsetof(switchyard_options, roots) == 8 &&
                         offsetof(switchyard_options, root_count) == 16 &&
-                        offsetof(switchyard_options, default_roots) == 24,
+                        offsetof(switchyard_options, default_roots) == 24 &&
+                        offsetof(switchyard_options, debug) == 28 &&
+                        offsetof(switchyard_options, tables) == 32 &&
+                        offsetof(switchyard_options, table_count) == 40 &&
+                        offsetof(switchyard_options, log) == 48 &&
+                        offsetof(switchyard_options, log_context) == 56,
                     "the layout of switchyard_options is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_range) == 32 && offsetof(switchyard_range, axis) == 8 &&
+                        offsetof(switchyard_range, first) == 16 && offsetof(switchyard_range, last) == 24,
+                    "the layout of switchyard_range is part of the ABI");
 SWITCHYARD_C_ASSERT(sizeof(switchyard_description) == 40 &&
                         offsetof(switchyard_description, argument_bytes) == 16 &&
                         offsetof(switchyard_description, axis_count) == 32,
@@ -148,6 +180,15 @@ SWITCHYARD_API void switchyard_close(switchyard_catalog* catalog);
 /* Reads changed files now. */
 SWITCHYARD_API int switchyard_reload(switchyard_catalog* catalog);
 
+/* Reads changed files every `milliseconds`, on a thread of its own, until it is stopped or the catalog is
+ * closed. */
+SWITCHYARD_API int switchyard_watch(switchyard_catalog* catalog, uint64_t milliseconds);
+SWITCHYARD_API int switchyard_stop_watching(switchyard_catalog* catalog);
+
+/* Unloads the kernels that no operator refers to any more; `blobs` (may be NULL) is how many. See
+ * catalog::unload_unused for what must not exist then. */
+SWITCHYARD_API int switchyard_unload_unused(switchyard_catalog* catalog, uint64_t* blobs);
+
 /* Changes when graphs should be captured again. */
 SWITCHYARD_API uint64_t switchyard_generation(const switchyard_catalog* catalog);
 
@@ -165,9 +206,25 @@ SWITCHYARD_API void switchyard_operator_close(switchyard_operator* op);
 SWITCHYARD_API int switchyard_call(switchyard_operator* op, void* stream,
                                    const switchyard_argument* arguments, size_t count);
 
+/* The same with memory of the stream's device for what the call needs in between: at least
+ * switchyard_workspace_bytes of it, and not in use by a call of another stream. */
+SWITCHYARD_API int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
+                                                  const switchyard_argument* arguments, size_t count,
+                                                  void* workspace, size_t workspace_bytes);
+
+/* Bytes of workspace that a call takes; 0 for most. Loads what the call needs. */
+SWITCHYARD_API int switchyard_workspace_bytes(switchyard_operator* op, void* stream,
+                                              const switchyard_argument* arguments, size_t count,
+                                              size_t* bytes);
+
 /* Loads what a call needs. */
 SWITCHYARD_API int switchyard_prepare(switchyard_operator* op, void* stream,
                                       const switchyard_argument* arguments, size_t count);
+
+/* The same for every call whose axes lie in ranges and are else those of the arguments. */
+SWITCHYARD_API int switchyard_prepare_ranges(switchyard_operator* op, void* stream,
+                                             const switchyard_argument* arguments, size_t count,
+                                             const switchyard_range* ranges, size_t range_count);
 
 /* What would run, and why: a line, cut off after capacity - 1 bytes and ended with 0. `length` (may be NULL)
  * is that of the whole line. */

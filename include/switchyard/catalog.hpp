@@ -44,6 +44,7 @@ struct catalog_options {
   std::vector<std::string> tables;  ///< overlays, before those of the environment: files or folders
   bool default_roots = true;        ///< whether the environment's and the installed roots are searched
   environment settings = environment::read();
+  log_receiver receiver{};        ///< the program's own logger
   std::string data{data_folder};  ///< kernels and tables of this installation; empty: there is none
   std::size_t plan_capacity =
       default_plan_capacity;  ///< problems each dispatcher keeps plans for, on a device

@@ -77,7 +77,7 @@ SWITCHYARD_COLD std::shared_ptr<const selector> catalog::rules(const operator_de
 
 SWITCHYARD_COLD catalog::catalog(catalog_options options)
     : options_{std::move(options)},
-      messages_{options_.settings.open_log()},
+      messages_{options_.settings.open_log(options_.receiver)},
       record_{options_.settings.open_recorder()},
       rules_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },

@@ -89,8 +89,10 @@ class dispatcher {
     prepare(stream{}, call, ranges);
   }
   void prepare(stream launch_stream, const arguments& call, std::initializer_list<axis_span> ranges) {
-    core_of(launch_stream)
-        .prepare(make_problem<Operator>(call), &call, std::span{ranges.begin(), ranges.size()});
+    prepare(launch_stream, call, std::span{ranges.begin(), ranges.size()});
+  }
+  void prepare(stream launch_stream, const arguments& call, std::span<const axis_span> ranges) {
+    core_of(launch_stream).prepare(make_problem<Operator>(call), &call, ranges);
   }
 
   /// Bytes of workspace that a call takes; 0 for most. Loads what the call needs, as prepare does, but not

@@ -81,13 +81,94 @@ static void attend(switchyard_catalog* catalog) {
   switchyard_operator_close(attention);
 }
 
+/* What a log received. */
+typedef struct lines {
+  int count[4]; /* by kind */
+  int code;     /* of the last warning */
+  char last[4][1024];
+} lines;
+
+static void receive(void* context, int32_t kind, int32_t code, const char* text) {
+  lines* const to = context;
+  ++to->count[kind];
+  if (kind == SWITCHYARD_LOG_WARNING) to->code = code;
+  strncpy(to->last[kind], text, sizeof to->last[kind] - 1);
+}
+
+/* A program's own logger, an overlay, and options as the first version had them. */
+static void open_with(const char* root) {
+  const char* const roots[] = {root};
+  const char* const tables[] = {"/no/such/table.json"};
+  lines log = {{0}, 0, {{0}}};
+  switchyard_options options = {sizeof options, roots, 1, 0, 1, tables, 1, receive, &log};
+  switchyard_catalog* catalog = NULL;
+  switchyard_operator* softmax = NULL;
+  options.debug = 3;
+  CHECK(said(switchyard_open(&options, &catalog), 301, "debug is 3, but must be 0, 1 or 2"));
+  options.debug = SWITCHYARD_LOG_CHOICE;
+  const char* const none[] = {NULL};
+  options.tables = none;
+  CHECK(said(switchyard_open(&options, &catalog), 301, "tables[0] is null"));
+  options.tables = NULL;
+  CHECK(said(switchyard_open(&options, &catalog), 301, "tables is null"));
+  options.tables = tables;
+  CHECK(switchyard_open(&options, &catalog) == 0);
+  CHECK(switchyard_operator_open(catalog, "softmax", "host", &softmax) == 0);
+  CHECK(log.count[SWITCHYARD_LOG_WARNING] == 1 && log.code == 101);
+  CHECK(strstr(log.last[SWITCHYARD_LOG_WARNING], "/no/such/table.json") != NULL);
+  CHECK(strncmp(log.last[SWITCHYARD_LOG_WARNING], "switchyard", 10) != 0);
+
+  float memory[8] = {1, 2, 3, 4, 0, 0, 0, 0};
+  switchyard_tensor x = rows(memory, 2, 4);
+  const switchyard_argument given[] = {switchyard_give_tensor("x", &x), switchyard_give_tensor("out", &x)};
+  CHECK(switchyard_call(softmax, NULL, given, 2) == 0);
+  CHECK(log.count[SWITCHYARD_LOG_CHOICE] == 1);
+  CHECK(strncmp(log.last[SWITCHYARD_LOG_CHOICE], "softmax {dtype=f32", 18) == 0);
+
+  /* Every problem of a range: known when its call comes. */
+  switchyard_range range = {sizeof range, "rows", 1, 64};
+  CHECK(switchyard_prepare_ranges(softmax, NULL, given, 2, &range, 1) == 0);
+  CHECK(switchyard_prepare_ranges(softmax, NULL, given, 2, NULL, 0) == 0);
+  CHECK(said(switchyard_prepare_ranges(softmax, NULL, given, 2, NULL, 1), 301, "ranges is null"));
+  range.axis = "rwos";
+  CHECK(said(switchyard_prepare_ranges(softmax, NULL, given, 2, &range, 1), 301, "rwos"));
+  range.axis = NULL;
+  CHECK(said(switchyard_prepare_ranges(softmax, NULL, given, 2, &range, 1), 301, "ranges[0].axis is null"));
+  range.size = 8;
+  CHECK(said(switchyard_prepare_ranges(softmax, NULL, given, 2, &range, 1), 301,
+             "ranges[0]: switchyard_range begins with the size 8"));
+
+  size_t bytes = 1;
+  CHECK(switchyard_workspace_bytes(softmax, NULL, given, 2, &bytes) == 0 && bytes == 0);
+  CHECK(said(switchyard_workspace_bytes(softmax, NULL, given, 2, NULL), 301, "bytes is null"));
+  CHECK(switchyard_call_with_workspace(softmax, NULL, given, 2, memory, sizeof memory) == 0);
+  CHECK(said(switchyard_call_with_workspace(softmax, NULL, given, 2, NULL, 0), 301, "workspace is null"));
+
+  CHECK(switchyard_watch(catalog, 1000) == 0);
+  CHECK(said(switchyard_watch(catalog, 0), 301, "milliseconds is 0"));
+  CHECK(said(switchyard_watch(NULL, 5), 301, "catalog is null"));
+  CHECK(switchyard_stop_watching(catalog) == 0);
+  uint64_t blobs = 9;
+  CHECK(switchyard_unload_unused(catalog, &blobs) == 0 && blobs == 0);
+  switchyard_operator_close(softmax);
+  CHECK(switchyard_unload_unused(catalog, &blobs) == 0 && blobs > 0);
+  CHECK(log.count[SWITCHYARD_LOG_SUMMARY] == 0);
+  switchyard_close(catalog);
+  CHECK(log.count[SWITCHYARD_LOG_SUMMARY] > 0);
+
+  options.size = 32; /* what follows is not read */
+  options.debug = 0;
+  CHECK(switchyard_open(&options, &catalog) == 0);
+  switchyard_close(catalog);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   CHECK(switchyard_last_error() == 0 && strcmp(switchyard_last_error_text(), "") == 0);
   describe();
 
   const char* const roots[] = {argv[1]};
-  switchyard_options options = {sizeof options, roots, 1, 0, 0};
+  switchyard_options options = {sizeof options, roots, 1, 0, 0, NULL, 0, NULL, NULL};
   switchyard_catalog* catalog = NULL;
   CHECK(said(switchyard_open(&options, NULL), 301, "out is null"));
   options.size = 4;
@@ -154,6 +235,7 @@ int main(int argc, char** argv) {
 
   attend(catalog);
   switchyard_operator_close(softmax);
+  open_with(argv[1]);
   switchyard_operator_close(NULL);
   switchyard_close(catalog);
   switchyard_close(NULL);

@@ -38,8 +38,8 @@ struct environment {
   [[nodiscard]] std::string forced_for(std::string_view operator_name) const;
 
   /// Opens the log. If its file cannot be opened, or is a pipe that nobody reads, the log writes to standard
-  /// error.
-  [[nodiscard]] std::shared_ptr<log> open_log() const;
+  /// error, or to its receiver.
+  [[nodiscard]] std::shared_ptr<log> open_log(const log_receiver& receiver = {}) const;
 
   /// Opens the recorder; null if SWITCHYARD_RECORD is not set. Throws file_error unreadable_file.
   [[nodiscard]] std::shared_ptr<recorder> open_recorder() const;

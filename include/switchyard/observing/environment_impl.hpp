@@ -48,9 +48,9 @@ SWITCHYARD_COLD std::string environment::forced_for(std::string_view operator_na
   return {};
 }
 
-SWITCHYARD_COLD std::shared_ptr<log> environment::open_log() const {
+SWITCHYARD_COLD std::shared_ptr<log> environment::open_log(const log_receiver& receiver) const {
   const int descriptor = debug_file.empty() ? -1 : open_for_append(debug_file);
-  return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor, &write_quietly);
+  return std::make_shared<log>(debug, debug_json, descriptor < 0 ? 2 : descriptor, &write_quietly, receiver);
 }
 
 SWITCHYARD_COLD std::shared_ptr<recorder> environment::open_recorder() const {

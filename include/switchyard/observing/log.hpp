@@ -20,6 +20,24 @@ inline namespace v0 {
 /// How much is printed about choices.
 enum class debug_level : int { silent = 0, choices = 1, launches = 2 };
 
+/// What a line of the log is about.
+enum class log_kind : int { warning = 0, choice = 1, note = 2, summary = 3 };
+
+/// A line of the log, as a program's own logger receives it.
+struct log_line {
+  log_kind kind = log_kind::note;
+  int code = 0;             ///< the error number that a warning names; 0: none
+  std::string_view text{};  ///< one line, followed by 0, valid during the call
+};
+
+/// Who receives the log's lines in place of standard error. A file of SWITCHYARD_DEBUG_FILE gets them as
+/// well. Any thread may call it, a launching one too, and it must not call the library. It is valid as long
+/// as the catalog and its dispatchers.
+struct log_receiver {
+  void (*write)(void* context, const log_line& line) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 class log {
  public:
   /// How bytes are written: write(2), or write_quietly where a signal may come of it.
@@ -27,8 +45,8 @@ class log {
 
   log() = default;
   /// Writes to a descriptor, and closes it on destruction unless it is standard error.
-  log(debug_level level, bool json, int descriptor, writer write = &::write)
-      : level_{level}, json_{json}, descriptor_{descriptor}, write_{write} {}
+  log(debug_level level, bool json, int descriptor, writer write = &::write, log_receiver receiver = {})
+      : level_{level}, json_{json}, descriptor_{descriptor}, write_{write}, receiver_{receiver} {}
   log(const log&) = delete;
   log& operator=(const log&) = delete;
 
@@ -54,12 +72,14 @@ class log {
   /// Writes one line, at every level. Line breaks in it and what a terminal would interpret are escaped.
   /// A pipe whose reader left, and a file of the largest size allowed, get no more lines; standard error is
   /// told so once.
-  void line(std::string text) noexcept;
+  void line(std::string text, log_kind kind = log_kind::note) noexcept;
 
   void warn(const std::string& message);
 
  private:
   void write_all(std::string_view rest);
+
+  void give(std::string_view text, log_kind kind) const noexcept;
 
   [[nodiscard]] std::uint64_t total() const noexcept;
 
@@ -73,6 +93,7 @@ class log {
   bool json_ = false;
   int descriptor_ = 2;
   writer write_ = &::write;
+  log_receiver receiver_;
   std::atomic<bool> is_closed_{false};
   std::array<std::atomic<std::uint64_t>, 8> counts_{};
   mutex types_mutex_;

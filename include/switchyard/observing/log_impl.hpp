@@ -42,19 +42,37 @@ SWITCHYARD_COLD void log::note_without_rows(std::string type) {
   }
 }
 
-SWITCHYARD_COLD void log::line(std::string text) noexcept {
-  if (is_closed_.load(std::memory_order_relaxed)) return;
+SWITCHYARD_COLD void log::line(std::string text, log_kind kind) noexcept {
+  const bool is_written = receiver_.write == nullptr || descriptor_ != 2;
   try {
     text = text::printable(std::move(text));
+    if (receiver_.write != nullptr) give(text, kind);
+    if (!is_written || is_closed_.load(std::memory_order_relaxed)) return;
     text += '\n';
     write_all(text);
   } catch (const std::bad_alloc&) {  // the line is lost
   }
 }
 
+SWITCHYARD_COLD void log::give(std::string_view text, log_kind kind) const noexcept {
+  for (const std::string_view start : {std::string_view{"switchyard: "}, std::string_view{"warning: "}}) {
+    if (text.substr(0, start.size()) == start) text.remove_prefix(start.size());
+  }
+  int code = 0;
+  constexpr std::string_view before = "[switchyard.";
+  const std::size_t at = text.find(before);
+  if (kind == log_kind::warning && at != std::string_view::npos) {
+    for (const char digit : text.substr(at + before.size(), 3)) {
+      if (digit >= '0' && digit <= '9') code = code * 10 + (digit - '0');
+    }
+  }
+  receiver_.write(receiver_.context, {kind, code, text});
+}
+
 SWITCHYARD_COLD void log::warn(const std::string& message) {
   line(json_ ? R"({"event":"warning","message":)" + text::quote_json(message) + "}"
-             : "switchyard: warning: " + message);
+             : "switchyard: warning: " + message,
+       log_kind::warning);
 }
 
 SWITCHYARD_COLD void log::write_all(std::string_view rest) {
@@ -89,12 +107,14 @@ SWITCHYARD_COLD void log::write_summary() {
     out += value;
   }
   if (json_) {
-    line(out + (types_.empty() ? "}" : ",\"without_rows\":[" + joined_types(",") + "]}"));
+    line(out + (types_.empty() ? "}" : ",\"without_rows\":[" + joined_types(",") + "]}"), log_kind::summary);
     return;
   }
-  line(std::move(out));
-  if (!types_.empty())
-    line("switchyard: no rows decide: " + joined_types("; ") + (more_types_ ? "; and others" : ""));
+  line(std::move(out), log_kind::summary);
+  if (!types_.empty()) {
+    line("switchyard: no rows decide: " + joined_types("; ") + (more_types_ ? "; and others" : ""),
+         log_kind::summary);
+  }
 }
 
 SWITCHYARD_COLD std::string log::joined_types(std::string_view between) const {

@@ -141,8 +141,9 @@ SWITCHYARD_FUNCTION void type_kernels::report(const plan& made, const detail::pl
   if (why.chosen.why == reason::heuristic)
     shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, problem.view()));
   detail::add_geometry(made, why);
-  shared_.messages->line(shared_.messages->json() ? detail::format_json(why, cost)
-                                                  : detail::format_line(why, cost));
+  shared_.messages->line(
+      shared_.messages->json() ? detail::format_json(why, cost) : detail::format_line(why, cost),
+      log_kind::choice);
 }
 
 }  // namespace v0

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <switchyard/observing/log.hpp>
@@ -53,6 +54,52 @@ TEST_CASE("warnings are written at every level, as JSON where that is asked for"
   }
   CHECK(slurp(folder / "plain") == "switchyard: warning: a \"b\"\n");
   CHECK(slurp(folder / "json") == "{\"event\":\"warning\",\"message\":\"a \\\"b\\\"\"}\n");
+}
+
+TEST_CASE("a program's own logger receives each line with its kind and code") {
+  struct received {
+    std::vector<std::string> lines;
+  } mine;
+  const log_receiver receiver{[](void* context, const log_line& line) noexcept {
+                                CHECK(line.text.data()[line.text.size()] == 0);
+                                static_cast<received*>(context)->lines.push_back(
+                                    std::to_string(static_cast<int>(line.kind)) + " " +
+                                    std::to_string(line.code) + " " + std::string{line.text});
+                              },
+                              &mine};
+  int ends[2] = {-1, -1};
+  REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
+  const int standard_error = ::dup(2);
+  ::dup2(ends[1], 2);
+  {
+    switchyard::log out{debug_level::choices, false, 2, &::write, receiver};
+    out.warn("/a/b.json: [switchyard.110] entry 3");
+    out.warn("no code");
+    out.line("switchyard: loaded\nforged");
+    out.line("switchyard: softmax", log_kind::choice);
+    out.count(of(reason::exact));
+  }
+  ::dup2(standard_error, 2);
+  char byte = 0;
+  CHECK(::read(ends[0], &byte, 1) < 0);  // nothing was written
+  for (const int each : {ends[0], ends[1], standard_error}) ::close(each);
+  REQUIRE(mine.lines.size() == 5);
+  CHECK(mine.lines[0] == "0 110 /a/b.json: [switchyard.110] entry 3");
+  CHECK(mine.lines[1] == "0 0 no code");
+  CHECK(mine.lines[2] == "2 0 loaded\\u000aforged");
+  CHECK(mine.lines[3] == "1 0 softmax");
+  CHECK(mine.lines[4].substr(0, 12) == "3 0 summary:");
+
+  // A file that was asked for gets them as well, whole.
+  const temporary_folder folder;
+  mine.lines.clear();
+  {
+    switchyard::log out{debug_level::silent, true, open_file(folder / "a"), &::write, receiver};
+    out.warn("[switchyard.302] b");
+  }
+  CHECK(slurp(folder / "a") == "{\"event\":\"warning\",\"message\":\"[switchyard.302] b\"}\n");
+  CHECK(mine.lines ==
+        std::vector<std::string>{"0 302 {\"event\":\"warning\",\"message\":\"[switchyard.302] b\"}"});
 }
 
 TEST_CASE("the summary names each type of calls that no rows decide once, up to a limit") {
