@@ -243,6 +243,38 @@ int switchyard_unload_unused(switchyard_catalog* catalog, std::uint64_t* blobs) 
   });
 }
 
+int switchyard_seal(switchyard_catalog* catalog, std::int32_t load, std::int32_t plan,
+                    std::int32_t fallback) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    const auto action = [](const char* name, std::int32_t of) {
+      if (of < SWITCHYARD_SEAL_COUNT || of > SWITCHYARD_SEAL_REFUSE)
+        fail(std::string{name} + " is " + std::to_string(of) + ", but must be 0, 1 or 2");
+      return static_cast<sy::seal_action>(of);
+    };
+    catalog->of.seal({action("load", load), action("plan", plan), action("fallback", fallback)});
+  });
+}
+
+int switchyard_unseal(switchyard_catalog* catalog) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    catalog->of.unseal();
+  });
+}
+
+int switchyard_sealed(const switchyard_catalog* catalog, std::uint64_t* plans, std::uint64_t* loads,
+                      std::uint64_t* fallbacks, std::uint64_t* refused) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    const sy::seal_report found = catalog->of.sealed();
+    if (plans != nullptr) *plans = found.plans;
+    if (loads != nullptr) *loads = found.loads;
+    if (fallbacks != nullptr) *fallbacks = found.fallbacks;
+    if (refused != nullptr) *refused = found.refused;
+  });
+}
+
 std::uint64_t switchyard_generation(const switchyard_catalog* catalog) {
   return catalog == nullptr ? 0 : catalog->of.generation();
 }

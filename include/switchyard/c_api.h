@@ -189,6 +189,22 @@ SWITCHYARD_API int switchyard_stop_watching(switchyard_catalog* catalog);
  * catalog::unload_unused for what must not exist then. */
 SWITCHYARD_API int switchyard_unload_unused(switchyard_catalog* catalog, uint64_t* blobs);
 
+/* What happens to a call that was not prepared. */
+enum {
+  SWITCHYARD_SEAL_COUNT = 0,
+  SWITCHYARD_SEAL_REPORT = 1, /* a warning in the log, once for each problem */
+  SWITCHYARD_SEAL_REFUSE = 2  /* error 306 */
+};
+
+/* From now on calls that load a kernel, whose problem is new, or that no rows decide are counted; each kind
+ * has one of the actions above. */
+SWITCHYARD_API int switchyard_seal(switchyard_catalog* catalog, int32_t load, int32_t plan, int32_t fallback);
+SWITCHYARD_API int switchyard_unseal(switchyard_catalog* catalog);
+
+/* What was counted since switchyard_seal. Any pointer may be NULL. */
+SWITCHYARD_API int switchyard_sealed(const switchyard_catalog* catalog, uint64_t* plans, uint64_t* loads,
+                                     uint64_t* fallbacks, uint64_t* refused);
+
 /* Changes when graphs should be captured again. */
 SWITCHYARD_API uint64_t switchyard_generation(const switchyard_catalog* catalog);
 

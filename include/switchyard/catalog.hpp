@@ -22,6 +22,8 @@
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/observing/log.hpp>
+#include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/plan_cache.hpp>
 #include <switchyard/serving/operator_contents.hpp>
 #include <switchyard/serving/state_source.hpp>
@@ -105,6 +107,15 @@ class catalog final : public state_source {
   /// dispatcher, and destroyed. Waits for kernels in flight, as drivers do.
   std::size_t unload_unused();
 
+  /// From now on a call counts as an event where its problem is new, its kernel is not loaded, or no rows
+  /// decide it; the rules say which events are only counted, which are warnings in the log, and which are
+  /// refused. prepare() and reloading go on as before and are no events. Sealing again begins to count anew.
+  void seal(const seal_rules& rules = {}) { seal_->close(rules); }
+  void unseal() noexcept { seal_->open(); }
+
+  /// What was counted since seal().
+  [[nodiscard]] seal_report sealed() const { return seal_->report(); }
+
   /// Looks for changes at an interval, on a thread of its own, and reloads. Files are compared by times, size
   /// and inode, so it works on network file systems as well.
   ///     files.watch(std::chrono::seconds{5});
@@ -148,6 +159,7 @@ class catalog final : public state_source {
 
   catalog_options options_;
   std::shared_ptr<log> messages_;
+  std::shared_ptr<switchyard::seal> seal_ = std::make_shared<switchyard::seal>();
   std::shared_ptr<recorder> record_;
   std::unique_ptr<selector_source> rules_;  // behind a pointer: its header reads JSON
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);

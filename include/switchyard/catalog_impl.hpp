@@ -286,7 +286,7 @@ SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& m
   }
   return std::make_unique<operator_state>(rules_->make_selectors(*mine.op, driver->properties(), from),
                                           std::move(store), messages_, record_, options_.plan_capacity,
-                                          generation_, options_.clock);
+                                          generation_, options_.clock, seal_);
 }
 
 }  // namespace v0

@@ -52,6 +52,7 @@ enum class error_code : int {
   nothing_forced = 303,
   invalid_environment = 304,
   evaluation_failed = 305,
+  not_prepared = 306,
 };
 
 class error : public std::runtime_error {

@@ -148,6 +148,17 @@ static void open_with(const char* root) {
   CHECK(said(switchyard_watch(catalog, 0), 301, "milliseconds is 0"));
   CHECK(said(switchyard_watch(NULL, 5), 301, "catalog is null"));
   CHECK(switchyard_stop_watching(catalog) == 0);
+  uint64_t plans = 9;
+  uint64_t refused = 9;
+  x.extents[0] = 1; /* prepared as one of the range, but not planned */
+  CHECK(switchyard_seal(catalog, SWITCHYARD_SEAL_COUNT, SWITCHYARD_SEAL_REFUSE, SWITCHYARD_SEAL_COUNT) == 0);
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 306, "softmax: the problem is new"));
+  CHECK(switchyard_sealed(catalog, &plans, NULL, NULL, &refused) == 0 && plans == 1 && refused == 1);
+  CHECK(said(switchyard_seal(catalog, 0, 3, 0), 301, "plan is 3, but must be 0, 1 or 2"));
+  CHECK(switchyard_unseal(catalog) == 0);
+  CHECK(switchyard_call(softmax, NULL, given, 2) == 0);
+  CHECK(said(switchyard_sealed(NULL, &plans, NULL, NULL, NULL), 301, "catalog is null"));
+
   uint64_t blobs = 9;
   CHECK(switchyard_unload_unused(catalog, &blobs) == 0 && blobs == 0);
   switchyard_operator_close(softmax);

@@ -257,7 +257,7 @@ TEST_CASE("a call that no variant serves names the nearest") {
 
   // A folder inside of a root.
   const std::string root = files.root().string();
-  for (const std::string& slash : {"", "/"}) {
+  for (const std::string slash : {"", "/"}) {
     sy::catalog_options inside = empty.options();
     inside.roots = {root + "/kernels" + slash};
     sy::catalog wrong{std::move(inside)};

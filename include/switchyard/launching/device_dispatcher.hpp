@@ -226,6 +226,10 @@ class device_dispatcher final : public state_user, private plan_launcher {
   void launch_new(operator_state& now, problem_view problem, std::uint64_t key, const void* arguments,
                   stream launch_stream, const workspace& given);
 
+  /// The same where the catalog is sealed.
+  void launch_sealed(operator_state& now, problem_view problem, std::uint64_t key, const void* arguments,
+                     stream launch_stream, const workspace& given);
+
   void run_fresh(operator_state& now, std::unique_ptr<plan>& fresh, const void* arguments,
                  stream launch_stream, const workspace& given);
 

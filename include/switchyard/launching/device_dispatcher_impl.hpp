@@ -10,11 +10,13 @@
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
+#include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/call_errors.hpp>
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/plan_cache.hpp>
@@ -123,8 +125,38 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, prob
                                                        std::uint64_t key, const void* arguments,
                                                        stream launch_stream, const workspace& given) {
   if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
+  if (now.sealed() != nullptr && now.sealed()->is_closed())
+    return launch_sealed(now, problem, key, arguments, launch_stream, given);
   const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
   std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
+  run_fresh(now, fresh, arguments, launch_stream, given);
+}
+
+SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, problem_view problem,
+                                                          std::uint64_t key, const void* arguments,
+                                                          stream launch_stream, const workspace& given) {
+  const expanded_problem expanded{now.op(), problem};
+  const seal_rules rules = now.sealed()->rules();
+  seal::event met;
+  std::unique_ptr<plan> fresh;
+  const auto note = [&] { now.sealed()->note(now.op(), now.device(), expanded.view(), met, now.messages()); };
+  try {
+    if (rules.plan == seal_action::refuse) detail::fail_unprepared(now.op(), expanded.view(), "is new");
+    const bool is_refused = rules.load == seal_action::refuse;
+    const loading may_load = driver_->capturing(launch_stream) ? loading::refused
+                             : is_refused                      ? loading::sealed
+                                                               : loading::allowed;
+    fresh = now.make_plan(problem, key, may_load);
+    met.loads = fresh->has_loaded;
+    met.falls_back = fresh->chosen.why == reason::heuristic;
+    if (met.falls_back && rules.fallback == seal_action::refuse)
+      detail::fail_unprepared(now.op(), expanded.view(), "is decided by no rows");
+  } catch (const call_error& refused) {
+    met.is_refused = refused.code() == error_code::not_prepared;
+    if (met.is_refused) note();
+    throw;
+  }
+  note();
   run_fresh(now, fresh, arguments, launch_stream, given);
 }
 

@@ -31,10 +31,11 @@ class recorder {
   void note(const operator_description& op, const device_properties& device, problem_view problem,
             std::uint64_t count) noexcept;
 
- private:
+  /// The line of a problem, with its end.
   [[nodiscard]] static std::string format(const operator_description& op, const device_properties& device,
                                           problem_view problem, std::uint64_t count);
 
+ private:
   // A write that fails for now, for example on a full disk or pipe, loses a line; where nothing more can be
   // written, the rest is. Neither stops the engine.
   void append(const std::string& line);

@@ -23,6 +23,10 @@ namespace detail {
 [[noreturn, gnu::cold]] void fail_illegal(const operator_description& op, problem_view problem,
                                           const std::string& wrong);
 
+/// The call was not prepared, and the sealed catalog refuses it. `why`: "is new".
+[[noreturn, gnu::cold]] void fail_unprepared(const operator_description& op, problem_view problem,
+                                             const std::string& why);
+
 /// A value of the call does not fit its parameter or its grid.
 [[noreturn, gnu::cold]] void fail_value(const operator_description& op, const plan& of,
                                         const std::string& message);

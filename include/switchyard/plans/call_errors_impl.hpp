@@ -33,6 +33,15 @@ SWITCHYARD_COLD void fail_illegal(const operator_description& op, problem_view p
                    std::string{op.name} + ": " + wrong + "; called with " + format_problem(op, problem)};
 }
 
+SWITCHYARD_COLD void fail_unprepared(const operator_description& op, problem_view problem,
+                                     const std::string& why) {
+  throw call_error{error_code::not_prepared,
+                   std::string{op.name} + ": the problem " + why +
+                       ", and the sealed catalog refuses such calls. Call prepare() "
+                       "with it before seal(), or tune it; called with " +
+                       format_problem(op, problem)};
+}
+
 SWITCHYARD_COLD void fail_value(const operator_description& op, const plan& of, const std::string& message) {
   throw call_error{error_code::evaluation_failed, std::string{op.name} + ": variant '" + of.selected->id +
                                                       "': " + message + " for " +

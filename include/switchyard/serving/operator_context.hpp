@@ -8,6 +8,7 @@
 
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/record.hpp>
+#include <switchyard/observing/seal.hpp>
 #include <switchyard/parameters/parameter_block_cache.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
@@ -17,8 +18,9 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Whether a blob may be loaded now. Inside a stream capture it may not.
-enum class loading : bool { refused, allowed };
+/// Whether a blob may be loaded now. Inside a stream capture it may not, nor where a sealed catalog refuses
+/// that.
+enum class loading : std::uint8_t { refused, allowed, sealed };
 
 /// Counts the events after which a choice may be another one.
 using generation_counter = std::atomic<std::uint64_t>;
@@ -35,6 +37,7 @@ struct operator_context {
   std::unique_ptr<parameter_block_cache> parameter_blocks =
       nullptr;                                     ///< written once, before a plan that needs it
   nanosecond_clock clock = monotonic_nanoseconds;  ///< that waits go by
+  std::shared_ptr<seal> sealed = nullptr;          ///< null: nobody seals
 };
 
 }  // namespace v0

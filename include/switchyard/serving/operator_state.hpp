@@ -42,7 +42,7 @@ class operator_state {
   operator_state(std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
                  std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
                  std::shared_ptr<generation_counter> generation = nullptr,
-                 nanosecond_clock clock = monotonic_nanoseconds);
+                 nanosecond_clock clock = monotonic_nanoseconds, std::shared_ptr<seal> sealed = nullptr);
   operator_state(const operator_state&) = delete;
   operator_state& operator=(const operator_state&) = delete;
   /// No launch may be under way.
@@ -80,6 +80,8 @@ class operator_state {
   /// For plans of whose launches something is kept.
   [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
+  /// The catalog's seal; null: it has none.
+  [[nodiscard]] seal* sealed() const noexcept { return shared_.sealed.get(); }
 
   /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
   /// does.

@@ -35,12 +35,13 @@ inline namespace v0 {
 SWITCHYARD_FUNCTION operator_state::operator_state(
     std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
     std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
-    std::shared_ptr<generation_counter> generation, nanosecond_clock clock)
+    std::shared_ptr<generation_counter> generation, nanosecond_clock clock, std::shared_ptr<seal> sealed)
     : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
               std::move(generation)},
       plans_{reads_arguments() ? 1 : plan_capacity},
       packed_plans_{reads_arguments() ? plan_capacity : 1} {
   shared_.clock = clock;
+  shared_.sealed = std::move(sealed);
 }
 
 SWITCHYARD_FUNCTION operator_state::~operator_state() {

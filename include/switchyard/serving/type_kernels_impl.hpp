@@ -66,12 +66,14 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
       if (unfit != nullptr) std::rethrow_exception(unfit);
       refuse(problem);
     }
+    const bool has_loaded = !kernels_.is_loaded(chosen.variant);
     const std::vector<loaded_kernel>* kernels = kernels_.load(chosen.variant, may_load, transient);
     if (kernels == nullptr) continue;
     auto out = std::make_unique<plan>();
     out->problem.assign(packed);
     out->hash = hash;
     out->chosen = chosen;
+    out->has_loaded = has_loaded;
     out->kind = this;
     out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches;
     out->is_fallback = kernels_.is_waiting() || kernels_.service_changes() != changes;

@@ -43,6 +43,11 @@ class variant_kernels {
   /// By candidate, whether it is out of service.
   [[nodiscard]] const std::vector<std::atomic<bool>>& unusable() const noexcept { return unusable_; }
 
+  /// Whether a variant's kernels are loaded.
+  [[nodiscard]] bool is_loaded(std::uint32_t index) const noexcept {
+    return variants_[index].ready.load(std::memory_order_acquire) != nullptr;
+  }
+
   /// How often a variant was suspended or returned to service.
   [[nodiscard]] std::uint64_t service_changes() const noexcept {
     return service_changes_.load(std::memory_order_acquire);
@@ -110,7 +115,7 @@ class variant_kernels {
     std::int64_t retry_at = 0;  // when it is tried again, 0: not waiting; guarded by waits_mutex_
   };
 
-  [[noreturn, gnu::cold]] void fail_in_capture(const variant& chosen) const;
+  [[noreturn, gnu::cold]] void fail_unloaded(const variant& chosen, loading may_load) const;
 
   /// Takes a variant out of service for as long as this operator state is used.
   [[gnu::cold]] void retire(std::uint32_t index, const error& problem);

@@ -54,7 +54,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
       if (each.is_fill) continue;
       kernels[i] =
           may_load == loading::allowed ? shared_.loader->load(each) : shared_.loader->find_loaded(each);
-      if (kernels[i].function == nullptr) fail_in_capture(chosen);
+      if (kernels[i].function == nullptr) fail_unloaded(chosen, may_load);
       kernels[i].layout = detail::layout_maker{rules_, chosen, each, before}.make();
       before = kernels[i].layout.get();
       // What no problem changes is refused once, and not at each launch.
@@ -82,6 +82,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
       retire(index, problem);
     }
   } catch (const error& problem) {
+    if (problem.code() == error_code::not_prepared) throw;
     retire(index, problem);
   }
   return nullptr;
@@ -131,7 +132,13 @@ SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32
   }
 }
 
-SWITCHYARD_FUNCTION void variant_kernels::fail_in_capture(const variant& chosen) const {
+SWITCHYARD_FUNCTION void variant_kernels::fail_unloaded(const variant& chosen, loading may_load) const {
+  if (may_load == loading::sealed) {
+    throw call_error{error_code::not_prepared,
+                     std::string{rules_.op->name} + ": variant '" + chosen.id +
+                         "' is not loaded, and the sealed catalog refuses to load. Call "
+                         "prepare() with this problem before seal()"};
+  }
   throw driver_error{
       error_code::load_during_capture,
       std::string{rules_.op->name} + ": variant '" + chosen.id +
