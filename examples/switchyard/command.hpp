@@ -18,10 +18,11 @@ namespace tool {
 /// Exit statuses of every command; --help and README.md list them.
 enum exit_status : int {
   status_ok = 0,
-  status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
-                       ///< is slower or lost; bench: a shape is behind the best
-  status_error = 2,    ///< check: errors; others: files that cannot be used
-  status_usage = 64,   ///< an invalid argument; the value is that of sysexits.h
+  status_finding =
+      1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
+          ///< is slower or lost; bench: a shape is behind the best; fingerprint: another host's differs
+  status_error = 2,   ///< check: errors; others: files that cannot be used
+  status_usage = 64,  ///< an invalid argument; the value is that of sysexits.h
 };
 
 /// An argument is invalid. The message lists what is valid.
@@ -56,6 +57,7 @@ void add_list(CLI::App& app, session& session);
 void add_explain(CLI::App& app, session& session);
 void add_check(CLI::App& app, session& session);
 void add_describe(CLI::App& app, session& session);
+void add_fingerprint(CLI::App& app, session& session);
 void add_tune(CLI::App& app, session& session);
 void add_tune_worker(CLI::App& app, session& session);
 void add_record(CLI::App& app, session& session);

@@ -29,7 +29,8 @@ namespace {
 constexpr const char* footer = R"(Exit status:
   0   done; check: no errors
   1   check --strict: warnings; explain: no variant serves the problem; diff: a shape is slower or lost;
-      tune: problems were left out; bench: a shape is behind, failed, or could not be measured
+      tune: problems were left out; bench: a shape is behind, failed, or could not be measured;
+      fingerprint: another host differs
   2   check: errors; tune, bench: no problem could be measured; otherwise: a file, a variable or a device cannot be used
   64  invalid command line
   130, 143  tune: interrupted; the same command resumes. bench: interrupted
@@ -44,11 +45,12 @@ struct example {
   const char* text;
 };
 
-constexpr std::array<example, 10> examples{{
+constexpr std::array<example, 11> examples{{
     {"list", "switchyard list rotary dtype=bf16 --variants"},
     {"explain", "switchyard explain softmax dtype=f32 rows=64 columns=4096 --device h200"},
     {"check", "switchyard check --strict share/switchyard"},
     {"describe", "switchyard describe rotary -o rotary.json"},
+    {"fingerprint", "switchyard fingerprint --compare other-host.txt"},
     {"tune", "switchyard tune softmax dtype=f32 rows=1,64 columns=1024..8192*2 -o tables/"},
     {"record", "switchyard record host-*.jsonl -o problems.jsonl"},
     {"merge", "switchyard merge shard-*.json -o table.json"},
@@ -126,6 +128,7 @@ int run_commands(int argc, char** argv, std::string_view data) {
   add_explain(app, session);
   add_check(app, session);
   add_describe(app, session);
+  add_fingerprint(app, session);
   add_tune(app, session);
   add_tune_worker(app, session);
   add_record(app, session);

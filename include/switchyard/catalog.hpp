@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,7 @@
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/plan_cache.hpp>
+#include <switchyard/serving/fingerprint.hpp>
 #include <switchyard/serving/operator_contents.hpp>
 #include <switchyard/serving/state_source.hpp>
 #include <switchyard/threads/lock.hpp>
@@ -106,6 +108,18 @@ class catalog final : public state_source {
   /// through a dispatcher that is destroyed; nor a context that an engine made itself, used with a
   /// dispatcher, and destroyed. Waits for kernels in flight, as drivers do.
   std::size_t unload_unused();
+
+  /// A hash of all that decides the choices of operators on a device, which need not be present: the same on
+  /// every host that has the same files, library and device, wherever the files lie. Ranks of one job compare
+  /// it when they start; describe_difference() names what differs. Reads the operators' files where that was
+  /// not done.
+  [[nodiscard]] switchyard::fingerprint fingerprint(std::span<const operator_description* const> operators,
+                                                    const device_properties& device);
+  [[nodiscard]] switchyard::fingerprint fingerprint(const operator_description& op,
+                                                    const device_properties& device) {
+    const operator_description* const one = &op;
+    return fingerprint({&one, 1}, device);
+  }
 
   /// From now on a call counts as an event where its problem is new, its kernel is not loaded, or no rows
   /// decide it; the rules say which events are only counted, which are warnings in the log, and which are

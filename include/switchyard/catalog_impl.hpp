@@ -90,6 +90,18 @@ SWITCHYARD_COLD catalog::contents catalog::files(const operator_description& op)
   return rules_->read_all(rules_->refresh(op, nullptr, ignored));
 }
 
+SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint(
+    std::span<const operator_description* const> operators, const device_properties& device) {
+  switchyard::fingerprint out = detail::begin_fingerprint(device);
+  for (const operator_description* const op : operators) {
+    reload_report ignored;
+    const operator_files files = rules_->refresh(*op, &device, ignored);
+    detail::add_operator(out, *op, device, files, options_.settings.forced_for(op->name));
+  }
+  detail::finish(out);
+  return out;
+}
+
 SWITCHYARD_COLD std::size_t catalog::unload_unused() {
   const std::scoped_lock replacing{replace_mutex_};
   for (const auto& each : all_uses()) {

@@ -22,6 +22,42 @@ def obstacles(found):
     return {each["variant"]: each["obstacle"] for each in found["candidates"] if each.get("passed_over")}
 
 
+def check_fingerprints(checks, program, folder):
+    """Two hosts with the same files in other places, and with a table that differs."""
+    here, there = Tree(os.path.join(folder, "here")), Tree(os.path.join(folder, "there"))
+    here.write()
+    there.write()
+
+    def fingerprint(tree, *words):
+        return run(program, "--root", tree.folder, *words, "--device", DEVICE)
+
+    status, mine, problem = fingerprint(here, "fingerprint", "rotary")
+    checks.equal((status, problem), (0, ""), "fingerprint")
+    names = [line.split(" ", 1)[1] for line in mine.splitlines()]
+    checks.equal([name.split("/")[0] for name in names[2:]], ["kernels", "tables"], f"fingerprint: {names}")
+    checks.equal(fingerprint(there, "fingerprint")[1], mine, "fingerprint of all operators, elsewhere")
+
+    saved = os.path.join(folder, "here.txt")
+    with open(saved, "w", encoding="utf-8") as file:
+        file.write(mine)
+    status, out, _ = fingerprint(there, "fingerprint", "--compare", saved)
+    checks.equal((status, out), (0, "no difference\n"), "fingerprint --compare")
+    there.table["groups"][0]["rows"].pop()
+    there.write()
+    status, out, _ = fingerprint(there, "fingerprint", "--compare", saved)
+    checks.equal(status, 1, "fingerprint --compare: a row less")
+    checks.contains(out, f"{names[3]} differs: ", "fingerprint --compare: a row less")
+    status, out, _ = fingerprint(there, "--json", "fingerprint", "--compare", saved)
+    checks.contains(json.loads(out)["difference"], " differs: ", "fingerprint --json")
+    checks.equal([each["name"] for each in json.loads(out)["parts"]], names, "fingerprint --json")
+    status, _, problem = fingerprint(there, "fingerprint", "--compare", there.table_path)
+    checks.equal(status, 2, "fingerprint --compare: no fingerprint")
+    checks.contains(problem, "line 1 of a fingerprint is not a hash and a name", "fingerprint --compare: no fingerprint")
+    status, _, problem = fingerprint(there, "fingerprint", "rotari")
+    checks.equal(status, 64, "fingerprint: no operator")
+    checks.contains(problem, "did you mean 'rotary'?", "fingerprint: no operator")
+
+
 def check_partly_installed(checks, program, folder):
     """A table of which few or none of the variants are installed."""
     tree = Tree(folder)
@@ -364,6 +400,7 @@ def main():
     shutil.rmtree(bare.folder)
     check_partly_installed(checks, program, folder + "-partly")
     check_blobs(checks, program, folder + "-blobs")
+    check_fingerprints(checks, program, folder + "-fingerprints")
     check_unfit(checks, program, folder + "-unfit")
     check_real_tables(checks, program, folder + "-real")
 
@@ -422,7 +459,19 @@ def main():
     checks.equal(status, 0, "--version")
     for part in ("switchyard 0.", "switchyard.manifest/1, switchyard.table/1, switchyard.operator/1", "built with "):
         checks.contains(out, part, "--version")
-    for command in ("list", "explain", "check", "describe", "tune", "record", "merge", "diff", "bench", "report"):
+    for command in (
+        "list",
+        "explain",
+        "check",
+        "describe",
+        "fingerprint",
+        "tune",
+        "record",
+        "merge",
+        "diff",
+        "bench",
+        "report",
+    ):
         status, out, _ = run(program, command, "--help")
         checks.equal(status, 0, f"{command} --help")
         checks.contains(out, f"Example: switchyard {command} ", f"{command} --help")

@@ -51,6 +51,7 @@ class outlined_file {
   /// The types that entries have, each once.
   [[nodiscard]] const std::vector<std::vector<axis_value>>& types() const noexcept { return types_; }
 
+  [[nodiscard]] std::string_view text() const noexcept { return text_; }
   /// A part of the text.
   [[nodiscard]] std::string_view spelt(text_span part) const noexcept { return part.in(text_); }
 

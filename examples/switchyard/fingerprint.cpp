@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// switchyard fingerprint: a hash of what decides on a device, for hosts that must choose alike.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <switchyard/base/text.hpp>
+#include <switchyard/catalog.hpp>
+#include <switchyard/io/file.hpp>
+#include <switchyard/serving/fingerprint.hpp>
+
+#include "command.hpp"
+#include "devices.hpp"
+#include "operators.hpp"
+
+namespace sy = switchyard;
+using nlohmann::ordered_json;
+
+namespace tool {
+
+namespace {
+
+struct fingerprint_arguments {
+  std::vector<std::string> operators;
+  std::string device;
+  std::string other;
+};
+
+/// The operators of a command line; all that have manifests where it names none.
+[[nodiscard]] std::vector<const sy::operator_description*> wanted_operators(
+    const std::vector<std::string>& names, const sy::catalog& catalog) {
+  std::vector<const sy::operator_description*> out;
+  for (const std::string& each : names.empty() ? catalog.operators() : names)
+    out.push_back(require_operator(each, catalog.roots()).description);
+  return out;
+}
+
+void print_json(const sy::fingerprint& mine, const std::string& difference) {
+  ordered_json document{{"hash", mine.hash}, {"parts", ordered_json::array()}};
+  for (const sy::fingerprint_part& each : mine.parts)
+    document["parts"].push_back({{"name", each.name}, {"hash", each.hash}});
+  if (!difference.empty()) document["difference"] = difference;
+  std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+}
+
+void run(const fingerprint_arguments& arguments, session& session) {
+  sy::catalog catalog{session.options()};
+  const known_device device = require_device(catalog, arguments.device, {});
+  const sy::fingerprint mine =
+      catalog.fingerprint(wanted_operators(arguments.operators, catalog), device.properties);
+  std::string difference;
+  if (!arguments.other.empty()) {
+    const std::string text = sy::read_file(arguments.other, sy::max_json_bytes);
+    difference = describe_difference(mine, sy::parse_fingerprint(text));
+    if (!difference.empty()) session.status = status_finding;
+  }
+  if (session.json) return print_json(mine, difference);
+  if (arguments.other.empty()) {
+    std::printf("%s", sy::to_string(mine).c_str());
+  } else {
+    std::printf("%s\n", difference.empty() ? "no difference" : sy::text::printable(difference).c_str());
+  }
+}
+
+}  // namespace
+
+void add_fingerprint(CLI::App& app, session& session) {
+  CLI::App* const command = app.add_subcommand(
+      "fingerprint", "Print what decides on a device as hashes, or name what differs from another host's");
+  const auto arguments = std::make_shared<fingerprint_arguments>();
+  command->add_option("operator", arguments->operators, "Operators (default: all that have manifests)");
+  command->add_option(
+      "--device", arguments->device,
+      "A device that a table names, a part of its name, or an invented one such as cuda:sm_90; "
+      "default: this machine's");
+  command->add_option(
+      "--compare", arguments->other,
+      "The output of another host: prints the first difference; exit status 1 where there is one");
+  command->callback([arguments, &session] { run(*arguments, session); });
+}
+
+}  // namespace tool

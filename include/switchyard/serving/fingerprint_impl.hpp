@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// The bodies of fingerprint.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/base/sha256.hpp>
+#include <switchyard/error.hpp>
+#include <switchyard/files/manifest_file.hpp>
+#include <switchyard/files/table_file.hpp>
+#include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/target.hpp>
+#include <switchyard/serving/file_selectors.hpp>
+#include <switchyard/serving/fingerprint.hpp>
+#include <switchyard/version.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+[[nodiscard]] inline std::string hash_of_text(std::string_view text) {
+  return sha256(std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+/// The end of a path from a folder on; the file's name where the folder is not on it.
+[[nodiscard]] inline std::string path_from(std::string_view path, std::string_view folder) {
+  const std::string between = "/" + std::string{folder} + "/";
+  std::size_t at = path.rfind(between);
+  if (at == std::string_view::npos) at = path.rfind('/');
+  return std::string{at == std::string_view::npos ? path : path.substr(at + 1)};
+}
+
+SWITCHYARD_FUNCTION void add_operator(fingerprint& to, const operator_description& op,
+                                      const device_properties& device, const operator_files& files,
+                                      const std::string& forced) {
+  const std::string name{op.name};
+  const auto add = [&to](std::string what, std::string_view text) {
+    to.parts.push_back({std::move(what), hash_of_text(text).substr(0, 16)});
+  };
+  if (!forced.empty()) add("SWITCHYARD_FORCE " + name, forced);
+  for (const auto& each : files.manifests) {
+    if (each->is_read() && target_fit(device, each->target().backend, each->target().arch))
+      add(path_from(each->path(), "kernels"), each->outline().text());
+  }
+  for (const auto* list : {&files.overlays, &files.tables}) {
+    for (const std::shared_ptr<const table_file>& each : *list) {
+      if (!each->is_read() || each->head().device.backend != device.backend) continue;
+      add((list == &files.overlays ? "overlay of " + name + " " : std::string{}) +
+              path_from(each->path(), "tables"),
+          each->outline().text());
+    }
+  }
+}
+
+SWITCHYARD_FUNCTION fingerprint begin_fingerprint(const device_properties& device) {
+  std::string text = device.backend + " " + device.arch + " " + device.name;
+  for (const std::int64_t each : device.attributes) text += " " + std::to_string(each);
+  fingerprint out;
+  const std::string version = std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
+                              std::to_string(SWITCHYARD_VERSION_MINOR) + "." +
+                              std::to_string(SWITCHYARD_VERSION_PATCH);
+  out.parts.push_back({"switchyard " + version, hash_of_text(version).substr(0, 16)});
+  out.parts.push_back({"device " + device.name, hash_of_text(text).substr(0, 16)});
+  return out;
+}
+
+SWITCHYARD_FUNCTION void finish(fingerprint& of) {
+  std::string text;
+  for (const fingerprint_part& each : of.parts) text += each.hash + " " + each.name + "\n";
+  of.hash = hash_of_text(text);
+}
+
+}  // namespace detail
+
+SWITCHYARD_FUNCTION std::string to_string(const fingerprint& of) {
+  std::string out;
+  for (const fingerprint_part& each : of.parts) out += each.hash + " " + each.name + "\n";
+  return out;
+}
+
+SWITCHYARD_FUNCTION fingerprint parse_fingerprint(std::string_view text) {
+  constexpr std::size_t digits = 16;
+  fingerprint out;
+  std::size_t number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    const bool is_part = line.size() > digits + 1 && line[digits] == ' ' &&
+                         std::all_of(line.begin(), line.begin() + digits, [](char each) {
+                           return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'f');
+                         });
+    if (!is_part)
+      throw call_error{error_code::invalid_argument,
+                       "line " + std::to_string(number) + " of a fingerprint is not a hash and a name"};
+    out.parts.push_back({std::string{line.substr(digits + 1)}, std::string{line.substr(0, digits)}});
+    begin = end + 1;
+  }
+  detail::finish(out);
+  return out;
+}
+
+SWITCHYARD_FUNCTION std::string describe_difference(const fingerprint& here, const fingerprint& there) {
+  const auto find = [](const fingerprint& in, const std::string& name) {
+    return std::find_if(in.parts.begin(), in.parts.end(),
+                        [&name](const fingerprint_part& each) { return each.name == name; });
+  };
+  for (std::size_t i = 0; i < std::max(here.parts.size(), there.parts.size()); ++i) {
+    if (i >= here.parts.size()) return there.parts[i].name + " is only there";
+    const fingerprint_part& mine = here.parts[i];
+    if (i < there.parts.size() && there.parts[i].name == mine.name) {
+      if (there.parts[i].hash == mine.hash) continue;
+      return mine.name + " differs: " + mine.hash + " here, " + there.parts[i].hash + " there";
+    }
+    if (find(there, mine.name) == there.parts.end()) return mine.name + " is only here";
+    if (find(here, there.parts[i].name) == here.parts.end()) return there.parts[i].name + " is only there";
+    return mine.name + " comes earlier here";
+  }
+  return {};
+}
+
+}  // namespace v0
+}  // namespace switchyard
