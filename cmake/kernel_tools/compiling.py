@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 
 from . import KernelBuildError
+from .cache import Cache
 
 
 def first_line(command, pattern):
@@ -188,19 +189,40 @@ def place_compilers_alike():
     return now >= 0 and personality(ctypes.c_ulong(now | address_no_randomize)) >= 0
 
 
+def open_cache(job, compiler, include):
+    folder = os.environ.get("SWITCHYARD_KERNEL_CACHE")
+    blob = job["blob"]
+    if not folder:
+        return None
+    sources = [blob["source"]] if blob["toolchain"] == "triton" else blob["sources"]
+    roots = [*(os.path.dirname(source) for source in sources), *blob.get("include", []), *include]
+    try:
+        return Cache(folder, job, compiler, roots)
+    except OSError:  # no such compiler: the compilation says so
+        return None
+
+
 def compile_job(job, toolchains, output, meta, depfile=None):
     """Builds one blob and writes beside it what the manifest needs to know of the compilation."""
     place_compilers_alike()
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
     toolchain = job["blob"]["toolchain"]
     partial = output + ".partial"
-    if toolchain == "triton":
-        inputs, built_by, facts = compile_triton(job, partial)
+    compiler = toolchains.get(toolchain)
+    if not compiler:
+        raise KernelBuildError(f"blob {job['blob']['file']} needs the toolchain {toolchain}, and none was found")
+    include = toolchains.get("include", [])
+    cache = open_cache(job, compiler, include)
+    kept = cache.load(partial) if cache else None
+    if kept:
+        inputs, built_by, facts = kept
     else:
-        compiler = toolchains.get(toolchain)
-        if not compiler:
-            raise KernelBuildError(f"blob {job['blob']['file']} needs the toolchain {toolchain}, and none was found")
-        inputs, built_by, facts = compile_cxx(job, compiler, toolchains.get("include", []), partial)
+        if toolchain == "triton":
+            inputs, built_by, facts = compile_triton(job, partial)
+        else:
+            inputs, built_by, facts = compile_cxx(job, compiler, include, partial)
+        if cache:
+            cache.store(partial, inputs, built_by, facts)
     os.replace(partial, output)
     os.makedirs(os.path.dirname(os.path.abspath(meta)), exist_ok=True)
     with open(meta, "w", encoding="utf-8") as file:

@@ -112,8 +112,31 @@ def main():
                     to_see.append(other)
         return found
 
+    # The header-only form: whatever is included first, what a file includes has declared its names before that file uses them.
+    def first(start):
+        begun, declared = set(), set()
+
+        def read(name):
+            begun.add(name)
+            for other in included.get(name, []):
+                if other == f"{name}_impl":
+                    continue
+                if other not in begun:
+                    read(other)
+                elif other not in declared:
+                    problems.append(
+                        f"{start}.hpp, included first, reaches {name}.hpp before {other}.hpp has declared what {name}.hpp uses"
+                    )
+            declared.add(name)
+            if f"{name}_impl" in included.get(name, []) and f"{name}_impl" not in begun:
+                read(f"{name}_impl")
+
+        read(start)
+
     for name in included:
         reach(name, [name])
+        if not name.endswith("_impl"):
+            first(name)
         if (name in sees_json or all_from(name) & sees_json) and not any(
             fnmatch.fnmatchcase(name.removesuffix("_impl"), pattern) for pattern in data["json"]
         ):

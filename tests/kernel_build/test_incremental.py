@@ -57,7 +57,9 @@ class Incremental(unittest.TestCase):
             file.write(text)
 
     def run_cmake(self, *arguments):
-        run = subprocess.run([CMAKE, *arguments], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [CMAKE, *arguments], capture_output=True, text=True, check=False, env={**os.environ, "SWITCHYARD_KERNEL_CACHE": ""}
+        )
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def build(self):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOLS = sys.argv.pop(1)
@@ -22,6 +23,7 @@ from kernel_tools.space import expand
 
 
 def tool(*arguments, **environment):
+    environment = {"SWITCHYARD_KERNEL_CACHE": "", **environment}  # compiled here, whatever was compiled before
     return subprocess.run(
         [sys.executable, os.path.join(TOOLS, "switchyard_kernels.py"), *arguments],
         capture_output=True,
@@ -298,6 +300,88 @@ class Readers(Folder):
                     file.write(content)
                 with self.assertRaises(KernelBuildError):
                     read_blob(path)
+
+
+class Caches(Folder):
+    """Builds with SWITCHYARD_KERNEL_CACHE, over a compiler that notes its calls."""
+
+    def setUp(self):
+        super().setUp()
+        self.compiler = os.path.join(self.folder, "compiler")
+        self.calls = os.path.join(self.folder, "calls")
+        with open(self.compiler, "w", encoding="utf-8") as file:
+            file.write(
+                f'#!/bin/sh\n[ "$1" = --version ] || echo >>"{self.calls}"\nexec "{os.environ.get("CXX") or "c++"}" "$@"\n'
+            )
+        os.chmod(self.compiler, 0o755)
+
+    def build(self, place, cache="cache"):
+        """Builds the sources in `place`; returns how many were compiled, and the blobs."""
+        sources, out = (os.path.join(self.folder, place, name) for name in ("sources", "out"))
+        os.makedirs(sources, exist_ok=True)
+        for name in ("scaled_sum.cpp", "scaled_sum.host.json"):
+            if not os.path.exists(os.path.join(sources, name)):
+                shutil.copy2(os.path.join(HERE, name), sources)
+                os.utime(os.path.join(sources, name), (1, 1))
+        shutil.rmtree(out, ignore_errors=True)
+        open(self.calls, "w", encoding="utf-8").close()
+        run = tool(
+            "build",
+            os.path.join(sources, "scaled_sum.host.json"),
+            "--set",
+            "ci",
+            "--out",
+            out,
+            CXX=self.compiler,
+            SWITCHYARD_KERNEL_CACHE=cache and os.path.join(self.folder, cache),
+        )
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        blobs = {
+            name: hash_file(os.path.join(folder, name))
+            for folder, _, names in os.walk(out)
+            for name in names
+            if name.endswith(".so")
+        }
+        with open(self.calls, encoding="utf-8") as file:
+            return len(file.readlines()), blobs
+
+    def test_what_was_compiled_is_found_again(self):
+        count, blobs = self.build("first")
+        self.assertGreater(count, 0)
+        self.assertEqual(self.build("first"), (0, blobs))
+        self.assertEqual(self.build("another/checkout"), (0, blobs))
+        self.assertEqual(self.build("first", cache=""), (count, blobs))
+
+    def test_what_changed_is_compiled(self):
+        count, blobs = self.build("first")
+        source = os.path.join(self.folder, "first", "sources", "scaled_sum.cpp")
+        with open(source, "a", encoding="utf-8") as file:
+            file.write('extern "C" __attribute__((visibility("default"))) int changed() { return 1; }\n')
+        os.utime(source, (1, 1))
+        found, changed = self.build("first")
+        self.assertEqual(found, count)
+        self.assertNotEqual(changed, blobs)
+        self.assertEqual(self.build("second"), (0, blobs))  # both are kept
+        with open(self.compiler, "a", encoding="utf-8") as file:
+            file.write("# another compiler\n")
+        self.assertEqual(self.build("second"), (count, blobs))
+
+    def test_what_may_have_changed_meanwhile_is_not_kept(self):
+        count, _ = self.build("first", cache="")
+        later = time.time() + 3600
+        os.utime(os.path.join(self.folder, "first", "sources", "scaled_sum.cpp"), (later, later))
+        self.assertEqual(self.build("first")[0], count)
+        self.assertEqual(self.build("first")[0], count)
+
+    def test_damage_is_compiled_anew(self):
+        count, blobs = self.build("first")
+        for folder, _, names in os.walk(os.path.join(self.folder, "cache")):
+            for name in names:
+                if name.endswith(".blob"):
+                    with open(os.path.join(folder, name), "r+b") as file:
+                        file.write(b"damaged")
+        self.assertEqual(self.build("first"), (count, blobs))
+        self.assertEqual(self.build("first"), (0, blobs))
 
 
 class Builds(Folder):
