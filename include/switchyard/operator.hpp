@@ -21,6 +21,9 @@
 // before every launch on the CPU, where memory can be read, and never for a GPU. It must overflow nowhere and
 // read nothing that is not there, whatever the arguments are.
 //
+// These functions, and `call`, may be templates without a parameter of their own, as `template <class =
+// void>`: a program then compiles those that it uses, and no others.
+//
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
 //
@@ -36,7 +39,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -56,12 +58,12 @@ concept operator_type = std::default_initializable<typename Operator::arguments>
     std::is_trivially_copyable_v<typename Operator::arguments> && requires {
       { Operator::name } -> std::convertible_to<std::string_view>;
       Operator::fields.count;
-      std::tuple_size_v<std::remove_cvref_t<decltype(Operator::axes)>>;
+      Operator::axes.count;
     };
 // clang-format on
 
 template <operator_type Operator>
-inline constexpr std::size_t axis_count = std::tuple_size_v<std::remove_cvref_t<decltype(Operator::axes)>>;
+inline constexpr std::size_t axis_count = Operator::axes.count;
 
 /// All axis values of one call, in the order of the operator's axes.
 template <operator_type Operator>
@@ -71,7 +73,7 @@ template <operator_type Operator>
 [[nodiscard]] constexpr problem_of<Operator> make_problem(
     const typename Operator::arguments& arguments) noexcept {
   return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
-    return problem_of<Operator>{std::get<Index>(Operator::axes)(arguments)...};
+    return problem_of<Operator>{detail::axis_at<Index>(Operator::axes)(arguments)...};
   }
   (std::make_index_sequence<axis_count<Operator>>{});
 }
@@ -81,8 +83,7 @@ namespace detail {
 /// Whether an axis or an argument of the operator has this name.
 template <operator_type Operator>
 [[nodiscard]] constexpr bool has_name(std::string_view name) {
-  bool found =
-      std::apply([name](const auto&... axis) { return ((axis.name == name) || ...); }, Operator::axes);
+  bool found = Operator::axes.apply([name](const auto&... axis) { return ((axis.name == name) || ...); });
   Operator::fields.for_each([&]<auto Member>() { found = found || member_name<Member>() == name; });
   return found;
 }
@@ -100,9 +101,8 @@ template <operator_type Operator>
 template <operator_type Operator>
 [[nodiscard]] constexpr bool implied_axes_are_sound() {
   const auto is_type = [](std::string_view name) {
-    return std::apply(
-        [name](const auto&... axis) { return ((axis.name == name && axis.kind == axis_kind::type) || ...); },
-        Operator::axes);
+    return Operator::axes.apply(
+        [name](const auto&... axis) { return ((axis.name == name && axis.kind == axis_kind::type) || ...); });
   };
   for (const implied_axis& each : Operator::implied) {
     if (!is_type(each.axis) || !is_type(each.like)) return false;
@@ -125,7 +125,7 @@ template <operator_type Operator>
         axes[index++] = {axis.name, axis.kind, enumerator_names<typename Axis::value_type>,
                          std::is_same_v<typename Axis::value_type, bool>};
       };
-      std::apply([&](const auto&... axis) { (add_axis(axis), ...); }, Operator::axes);
+      Operator::axes.apply([&](const auto&... axis) { (add_axis(axis), ...); });
       field_description* next = fields.data();
       const typename Operator::arguments probe{};
       Operator::fields.for_each([&]<auto Member>() {

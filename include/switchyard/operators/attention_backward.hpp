@@ -171,6 +171,7 @@ struct attention_backward {
                                             axis_default{"heads_kv", "=heads"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention<attention_backward>(a); !wrong.empty()) return wrong;
     if (a.lse == nullptr) return "lse must not be null";
@@ -202,6 +203,7 @@ struct attention_backward {
 
   /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens and seqused;
   /// empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
   }
@@ -255,6 +257,7 @@ struct attention_backward {
 
   /// The arguments of a call: `attention_backward::call({.q = q, .k = k, ...}, {.mask = ...})`. Any strides
   /// but the innermost. Throws call_error where tensors disagree.
+  template <class = void>
   [[nodiscard]] static arguments call(const tensors& of, const options& with) {
     if (with.cu_seqlens_q && with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
     if (with.cu_seqlens_k && with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
@@ -262,7 +265,10 @@ struct attention_backward {
       return with.cu_seqlens_k ? bind<true, true>(of, with) : bind<true, false>(of, with);
     return with.cu_seqlens_k ? bind<false, true>(of, with) : bind<false, false>(of, with);
   }
-  [[nodiscard]] static arguments call(const tensors& of) { return call(of, options{}); }
+  template <class = void>
+  [[nodiscard]] static arguments call(const tensors& of) {
+    return call(of, options{});
+  }
 
  private:
   template <bool Packed>

@@ -157,6 +157,7 @@ struct attention_decode {
       axis_default{"mask", "causal_bottom_right"}, axis_default{"seqlen_q", "1"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention_sizes<attention_decode>(a); !wrong.empty()) return wrong;
     if (a.seqlen_q < 1 || a.seqlen_q > max_queries) {
@@ -188,6 +189,7 @@ struct attention_decode {
 
   /// What is wrong with how far a call reaches, and with the numbers in seqused_k and block_table;
   /// empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
   }
@@ -213,6 +215,7 @@ struct attention_decode {
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], with any strides but the innermost.
   /// Throws call_error where they disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const const_tensor& v, const tensor& out,
                                                                  const options& with) {
@@ -224,12 +227,14 @@ struct attention_decode {
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const const_tensor& v, const tensor& out) {
     return call(q, k, v, out, options{});
   }
 
   /// The same with keys and values in pages.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
                                                                  const tensor& out, const options& with) {
     attention::require_no_seqused(name, with);
@@ -242,6 +247,7 @@ struct attention_decode {
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
                                                                  const tensor& out) {
     return call(q, cache, out, options{});
@@ -258,6 +264,7 @@ struct attention_decode {
                             attention::lse_views<arguments, false>::optional>;
 
   /// What no tensor decides.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);

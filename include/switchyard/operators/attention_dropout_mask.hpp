@@ -58,6 +58,7 @@ struct attention_dropout_mask {
       switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.batch < 0 || a.heads < 0 || a.seqlen_q < 0 || a.seqlen_k < 0) {
       return "batch, heads, seqlen_q and seqlen_k must not be negative";
@@ -70,6 +71,7 @@ struct attention_dropout_mask {
   }
 
   /// What is wrong with how large the mask is; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (a.batch <= 0 || a.heads <= 0 || a.seqlen_q <= 0 || a.seqlen_k <= 0) return {};
     const std::int64_t heads = detail::checked_product(a.batch, a.heads);

@@ -219,6 +219,7 @@ struct attention_forward {
       axis_default{"heads_kv", "=heads"}, axis_default{"page_size", "0"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention<attention_forward>(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_scales(a); !wrong.empty()) return wrong;
@@ -237,6 +238,7 @@ struct attention_forward {
 
   /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused and block_table;
   /// empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
   }
@@ -274,6 +276,7 @@ struct attention_forward {
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const const_tensor& v, const tensor& out,
                                                                  const options& with) {
@@ -294,12 +297,14 @@ struct attention_forward {
     }
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const const_tensor& v, const tensor& out) {
     return call(q, k, v, out, options{});
   }
 
   /// The same with keys and values in pages.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
                                                                  const tensor& out, const options& with) {
     attention::require_no_seqused(name, with);
@@ -312,6 +317,7 @@ struct attention_forward {
          cache.block_table, cache.used);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
                                                                  const tensor& out) {
     return call(q, cache, out, options{});
@@ -325,6 +331,7 @@ struct attention_forward {
 
  private:
   /// What is wrong with the type of keys and values, and with their scales.
+  template <class = void>
   [[nodiscard]] static std::string check_scales(const arguments& a) {
     const bool is_narrow = a.kv_dtype == dtype::f8_e4m3;
     if (is_narrow && a.dtype == dtype::f32) return "kv_dtype f8_e4m3 goes with the dtypes f16 and bf16";
@@ -346,6 +353,7 @@ struct attention_forward {
   using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
 
   /// What no tensor decides.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);

@@ -75,6 +75,7 @@ struct embedding {
   static constexpr std::array axis_defaults{axis_default{"table_alignment", "16"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0 || a.table_rows < 0) return "rows and table_rows must not be negative";
     if (a.columns < 1) return "columns must be positive";
@@ -102,6 +103,7 @@ struct embedding {
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is. Numbers outside the table are
   /// legal: see above.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_dimension({{"columns", a.columns},
@@ -112,6 +114,7 @@ struct embedding {
 
   /// The arguments of a call: ids is i32 [rows], out is [rows, columns]. Throws call_error where they
   /// disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const weight_matrix& table,
                                                                  const const_tensor& ids, const tensor& out) {
     arguments a = default_arguments<arguments>(fields);

@@ -78,6 +78,7 @@ struct gated_activation {
       switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0 || a.columns < 0) return "rows and columns must not be negative";
     if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
@@ -101,6 +102,7 @@ struct gated_activation {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_rows(a.rows, a.columns,

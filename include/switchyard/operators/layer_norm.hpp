@@ -95,6 +95,7 @@ struct layer_norm {
                                             axis_default{"with_beta", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0) return "rows must not be negative";
     if (a.columns < 1) return "columns must be positive";
@@ -130,6 +131,7 @@ struct layer_norm {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_rows(
@@ -161,6 +163,7 @@ struct layer_norm {
               "written for the backward"});
 
   /// The arguments of a call: x and out are [rows, columns]. Throws call_error where tensors disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out,
                                                                  const options& with) {
     using tensors = views<rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
@@ -170,6 +173,7 @@ struct layer_norm {
     described.bind(tensors{}, name, a, true, with, x, out);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out) {
     return call(x, out, options{});
   }

@@ -97,6 +97,7 @@ struct layer_norm_backward {
                                             axis_default{"with_weight_gradients", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0) return "rows must not be negative";
     if (a.columns < 1) return "columns must be positive";
@@ -128,6 +129,7 @@ struct layer_norm_backward {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_rows(
@@ -154,6 +156,7 @@ struct layer_norm_backward {
 
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], mean and rstd f32 [rows]. Throws
   /// call_error where tensors disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
                                                                  const const_tensor& h,
                                                                  const const_tensor& mean,
@@ -169,6 +172,7 @@ struct layer_norm_backward {
     described.bind(tensors{}, name, a, true, with, grad_out, h, mean, rstd, grad_x);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
                                                                  const const_tensor& h,
                                                                  const const_tensor& mean,

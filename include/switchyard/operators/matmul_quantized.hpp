@@ -102,6 +102,7 @@ struct matmul_quantized {
                                             axis_default{"weight_alignment", "16"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0 || a.out_features < 0) return "rows and out_features must not be negative";
     if (a.in_features < 1) return "in_features must be positive";
@@ -137,6 +138,7 @@ struct matmul_quantized {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_dimension({{"in_features", a.in_features},
@@ -163,6 +165,7 @@ struct matmul_quantized {
 
   /// The arguments of a call: x is [rows, in_features], out is [rows, out_features]. Throws call_error where
   /// they, the weights or the bias disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x,
                                                                  const weight_matrix& w, const tensor& out,
                                                                  const options& with) {
@@ -176,6 +179,7 @@ struct matmul_quantized {
       fail_weights(w, a);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x,
                                                                  const weight_matrix& w, const tensor& out) {
     return call(x, w, out, options{});

@@ -89,6 +89,7 @@ struct rms_norm_backward {
                                             axis_default{"with_weight_gradients", "true"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0) return "rows must not be negative";
     if (a.columns < 1) return "columns must be positive";
@@ -119,6 +120,7 @@ struct rms_norm_backward {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_rows(
@@ -141,6 +143,7 @@ struct rms_norm_backward {
 
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], rstd f32 [rows]. Throws call_error
   /// where tensors disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
                                                                  const const_tensor& h,
                                                                  const const_tensor& rstd,
@@ -154,6 +157,7 @@ struct rms_norm_backward {
     described.bind(tensors{}, name, a, true, with, grad_out, h, rstd, grad_x);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
                                                                  const const_tensor& h,
                                                                  const const_tensor& rstd,

@@ -176,6 +176,7 @@ struct rotary {
                                             axis_default{"table_dtype", "f32"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.batch < 0 || a.seqlen < 0 || a.heads < 0 || a.heads_kv < 0) {
       return "batch, seqlen, heads and heads_kv must not be negative";
@@ -215,7 +216,10 @@ struct rotary {
 
   /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, positions and
   /// sequence_offsets; empty when nothing is.
-  [[nodiscard]] static std::string check_memory(const arguments& a) { return check_rotary_memory(a, fields); }
+  template <class = void>
+  [[nodiscard]] static std::string check_memory(const arguments& a) {
+    return check_rotary_memory(a, fields);
+  }
 
   /// What a call may have besides q and k.
   struct options {
@@ -266,6 +270,7 @@ struct rotary {
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, head_dim], with any strides but the
   /// innermost; k and k_out may be {}. Throws call_error where they disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const tensor& q_out, const tensor& k_out,
                                                                  const options& with) {
@@ -290,16 +295,19 @@ struct rotary {
     if (!with.positions && !with.sequence_offsets) require_positions(a, with.cos);
     return a;
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
                                                                  const tensor& q_out, const tensor& k_out) {
     return call(q, k, q_out, k_out, options{});
   }
 
   /// The same in place.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments in_place(const tensor& q, const tensor& k,
                                                                      const options& with) {
     return call(q, k, q, k, with);
   }
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments in_place(const tensor& q, const tensor& k) {
     return call(q, k, q, k, options{});
   }
@@ -358,6 +366,7 @@ struct rotary {
                                                                     std::int64_t rows) {
     throw call_error{error_code::invalid_argument, "rotary: " + wrong_positions(offset, seqlen, rows)};
   }
+  template <class = void>
   [[nodiscard]] static std::string wrong_positions(std::int64_t offset, std::int64_t seqlen,
                                                    std::int64_t rows) {
     return "offset is " + std::to_string(offset) + " and seqlen " + std::to_string(seqlen) +
@@ -366,6 +375,7 @@ struct rotary {
            ": offset must not be negative, and offset + seqlen at most the number of positions";
   }
 
+  template <class = void>
   [[nodiscard]] static std::string check_strides(const arguments& call) {
     const arguments a = without_unused_strides(call);
     std::string wrong = wrong_strides<&arguments::q_stride_batch, &arguments::q_stride_head,

@@ -152,6 +152,7 @@ struct rotary_cache {
                                             axis_default{"heads_kv", "=heads"}};
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.tokens < 0 || a.heads < 0 || a.heads_kv < 0)
       return "tokens, heads and heads_kv must not be negative";
@@ -184,6 +185,7 @@ struct rotary_cache {
 
   /// What is wrong with how far a call reaches, and with the numbers in positions and slots; empty when
   /// nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (!reach::is_near(a, fields)) {
       if (std::string wrong = wrong_reach(a); !wrong.empty()) return wrong;
@@ -242,6 +244,7 @@ struct rotary_cache {
   /// The arguments of a call: q is [tokens, heads, head_dim], k and v are [tokens, heads_kv, head_dim] with
   /// any strides but the innermost, the caches are [pages, page_size, heads_kv, head_dim]. Throws call_error
   /// where they disagree.
+  template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments call(const tensor& q, const const_tensor& k,
                                                                  const const_tensor& v, const tensor& k_cache,
                                                                  const tensor& v_cache, const places& at,
@@ -257,6 +260,7 @@ struct rotary_cache {
 
   /// The same for queries, keys and values side by side, as one projection leaves them: qkv is
   /// [tokens, heads + 2 * heads_kv, head_dim], and heads_kv is the cache's.
+  template <class = void>
   [[nodiscard]] static arguments call_packed(const tensor& qkv, const tensor& k_cache, const tensor& v_cache,
                                              const places& at, const options& with) {
     const std::int64_t heads_kv = k_cache.rank() == 4 ? k_cache.extent(2) : 0;
@@ -332,6 +336,7 @@ struct rotary_cache {
          {"the number of positions", a.table_rows, "table_stride", a.table_stride}});
   }
 
+  template <class = void>
   [[nodiscard]] static std::string check_strides(const arguments& a) {
     return wrong_strides<&arguments::q_stride_token, &arguments::q_stride_head, &arguments::k_stride_token,
                          &arguments::k_stride_head, &arguments::v_stride_token, &arguments::v_stride_head,

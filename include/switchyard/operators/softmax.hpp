@@ -61,6 +61,7 @@ struct softmax {
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0) return "rows must not be negative";
     if (a.columns < 1) return "columns must be positive";
@@ -80,6 +81,7 @@ struct softmax {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_rows(a.rows, a.columns,

@@ -63,6 +63,7 @@ struct softmax_backward {
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
+  template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (a.rows < 0) return "rows must not be negative";
     if (a.columns < 1) return "columns must be positive";
@@ -83,6 +84,7 @@ struct softmax_backward {
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
+  template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     if (reach::is_near(a, fields)) return {};
     return reach::wrong_rows(a.rows, a.columns,

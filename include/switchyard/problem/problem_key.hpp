@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -24,20 +23,21 @@ using key_part = std::uint64_t __attribute__((vector_size(16)));
 inline constexpr std::size_t max_key_parts = max_axes / 2;
 
 template <operator_type Operator, std::size_t Axis>
-inline constexpr bool is_flag_axis = std::is_same_v<
-    typename std::tuple_element_t<Axis, std::remove_cvref_t<decltype(Operator::axes)>>::value_type, bool>;
+using axis_type = std::remove_cvref_t<decltype(axis_at<Axis>(Operator::axes))>;
+
+template <operator_type Operator, std::size_t Axis>
+inline constexpr bool is_flag_axis = std::is_same_v<typename axis_type<Operator, Axis>::value_type, bool>;
 
 /// Whether an axis has names for its values, from 0 on: it is extended without its sign, by the load itself.
 template <operator_type Operator, std::size_t Axis>
 inline constexpr bool is_named_axis =
     !is_flag_axis<Operator, Axis> &&
-    !enumerator_names<
-        typename std::tuple_element_t<Axis, std::remove_cvref_t<decltype(Operator::axes)>>::value_type>.empty();
+    !enumerator_names<typename axis_type<Operator, Axis>::value_type>.empty();
 
 /// Whether an axis is a member function of the arguments.
 template <operator_type Operator, std::size_t Axis>
 inline constexpr bool is_function_axis = requires {
-  requires std::tuple_element_t<Axis, std::remove_cvref_t<decltype(Operator::axes)>>::is_function;
+  requires axis_type<Operator, Axis>::is_function;
 };
 
 /// How many of an operator's first axes take a word of their own.
@@ -141,7 +141,7 @@ struct key_maker {
 
   template <std::size_t Axis>
   [[gnu::always_inline]] inline void add(const typename Operator::arguments& arguments) noexcept {
-    constexpr const auto& axis = std::get<Axis>(Operator::axes);
+    constexpr const auto& axis = axis_at<Axis>(Operator::axes);
     if constexpr (is_named_axis<Operator, Axis>) {
       all[words_before<Operator>(Axis)] = static_cast<std::uint32_t>(axis(arguments));
     } else if constexpr (!is_flag_axis<Operator, Axis>) {

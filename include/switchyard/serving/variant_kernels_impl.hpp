@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/devices/launch_geometry.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>

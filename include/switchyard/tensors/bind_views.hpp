@@ -39,6 +39,28 @@ template <class View, class Arguments>
   (std::make_index_sequence<View::rank>{});
 }
 
+/// The tensors of a call, in the order of its views. std::tie would ask of each how it can be converted,
+/// which takes most of the time to compile a call.
+template <std::size_t Index, class Tensor>
+struct indexed_tensor {
+  const Tensor& tensor;
+};
+template <class Indices, class... Tensors>
+struct tensor_list;
+template <std::size_t... Index, class... Tensors>
+struct tensor_list<std::index_sequence<Index...>, Tensors...> : indexed_tensor<Index, Tensors>... {};
+
+template <std::size_t Index, class Tensor>
+[[nodiscard, gnu::always_inline]] constexpr const Tensor& tensor_at(
+    const indexed_tensor<Index, Tensor>& list) noexcept {
+  return list.tensor;
+}
+template <std::size_t Index, std::size_t Count>
+[[nodiscard, gnu::always_inline]] constexpr const const_tensor& tensor_at(
+    const std::array<const_tensor, Count>& list) noexcept {
+  return list[Index];
+}
+
 /// Writes what views say into arguments; each function says whether the tensors agree so far. One comparison
 /// with a branch takes two instructions, and what is not compared yet need not be kept.
 template <class Arguments, class... Views>
@@ -83,7 +105,7 @@ struct view_binder {
     using mine = typename view_at<View>::template dim_at<Dim>;
     constexpr place first = first_of(all[View].dims[Dim].extent);
     constexpr bool decides = first.view == View && first.dim == Dim && !view_at<View>::is_optional;
-    const const_tensor& tensor = std::get<View>(tensors);
+    const const_tensor& tensor = tensor_at<View>(tensors);
     const std::int64_t extent = tensor.extent(Dim);
     const bool is_shared = mine::form.may_be_one && extent == 1;
     bool agrees = true;
@@ -108,7 +130,7 @@ struct view_binder {
       if constexpr (mine::is_argument) {
         value = static_cast<std::int64_t>(arguments.*mine::extent);  // an optional one may be met first
       } else {
-        value = std::get<first.view>(tensors).extent(first.dim);
+        value = tensor_at<first.view>(tensors).extent(first.dim);
       }
       std::int64_t wanted = 0;
       if (__builtin_mul_overflow(mine::form.factor, value, &wanted) ||
@@ -132,15 +154,15 @@ struct view_binder {
   template <std::size_t View, class Tensors, std::size_t... Before>
   [[nodiscard, gnu::always_inline]] inline bool bind_type(const Tensors& tensors,
                                                           std::index_sequence<Before...> /*before*/) {
-    const dtype type = std::get<View>(tensors).dtype();
+    const dtype type = tensor_at<View>(tensors).dtype();
     bool is_met = false;
     dtype wanted = type;
     [[maybe_unused]] const auto look = [&]<std::size_t Each>(std::index_sequence<Each> /*index*/)
         __attribute__((always_inline)) {
       if constexpr (all[Each].dtype_argument == all[View].dtype_argument) {
-        if (is_met || (view_at<Each>::is_optional && !std::get<Each>(tensors))) return;
+        if (is_met || (view_at<Each>::is_optional && !tensor_at<Each>(tensors))) return;
         is_met = true;
-        wanted = std::get<Each>(tensors).dtype();
+        wanted = tensor_at<Each>(tensors).dtype();
       }
     };
     (look(std::index_sequence<Before>{}), ...);
@@ -152,7 +174,7 @@ struct view_binder {
   [[nodiscard, gnu::always_inline]] inline bool bind_view(const Tensors& tensors, bool may_be_null) {
     using mine = view_at<View>;
     using pointer = member_value<mine::pointer>;
-    const const_tensor& tensor = std::get<View>(tensors);
+    const const_tensor& tensor = tensor_at<View>(tensors);
     // A view that is written takes a `tensor`, which was made from a pointer to what may be written.
     arguments.*mine::pointer = static_cast<pointer>(
         const_cast<void*>(tensor.data()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -167,7 +189,7 @@ struct view_binder {
         return false;
     } else if constexpr (typed != View && view_at<typed>::rank == mine::rank &&
                          !view_at<typed>::is_optional) {
-      if (!tensor.is_like(std::get<typed>(tensors))) [[unlikely]]  // which has decided the type
+      if (!tensor.is_like(tensor_at<typed>(tensors))) [[unlikely]]  // which has decided the type
         return false;
     } else {
       if (tensor.rank() != mine::rank) [[unlikely]]
@@ -200,7 +222,7 @@ struct view_binder {
   template <std::size_t View, class Tensors>
   void bind_each(const Tensors& tensors) {
     (void)bind_view<View>(tensors, true);
-    if (view_at<View>::is_optional && !std::get<View>(tensors)) return;
+    if (view_at<View>::is_optional && !tensor_at<View>(tensors)) return;
     [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
       ((void)bind_dim<View, Dim>(tensors), ...);
     }
@@ -228,7 +250,8 @@ template <class Arguments, class... Views>
 [[gnu::always_inline]] inline void bind_views(views<Views...> /*of*/, std::string_view name,
                                               Arguments& arguments, bool may_be_null,
                                               const typename Views::tensor_type&... tensors) {
-  if (!detail::view_binder<Arguments, Views...>{arguments}.bind(std::tie(tensors...), may_be_null))
+  using tensor_list = detail::tensor_list<std::index_sequence_for<Views...>, typename Views::tensor_type...>;
+  if (!detail::view_binder<Arguments, Views...>{arguments}.bind(tensor_list{{tensors}...}, may_be_null))
       [[unlikely]] {
     // Copies, made here only: tensors whose addresses are never taken stay in registers. What lies in memory
     // is read again, else GCC would read all of it ahead of the comparisons.
