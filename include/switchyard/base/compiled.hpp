@@ -18,12 +18,20 @@
 #define SWITCHYARD_COLD [[gnu::cold]] SWITCHYARD_FUNCTION
 
 // A program is of one form. In files of both, this name is thread-local here and not there, and the linker
-// refuses that, with the name in its message.
+// refuses that, with the name in its message. lld looks at sections instead.
 #ifdef SWITCHYARD_COMPILED
+#define SWITCHYARD_FORM_FLAGS "awTR"
 [[gnu::used, gnu::visibility("hidden")]] inline thread_local char
     switchyard_compiled_and_header_only_forms_are_mixed_in_one_program = 0;
 #else
+#define SWITCHYARD_FORM_FLAGS "awR"
 [[gnu::used,
   gnu::visibility("hidden")]] inline char switchyard_compiled_and_header_only_forms_are_mixed_in_one_program =
     0;
 #endif
+#ifdef __ELF__
+asm(".pushsection "
+    ".switchyard_compiled_and_header_only_forms_are_mixed_in_one_program,\"" SWITCHYARD_FORM_FLAGS
+    "\",%progbits\n.byte 0\n.popsection");  // NOLINT(hicpp-no-assembler)
+#endif
+#undef SWITCHYARD_FORM_FLAGS
