@@ -5,20 +5,16 @@
 // Any thread may call, holding a guard of the reclaimer.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include <switchyard/base/compiled.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/parameters/launch_layout.hpp>
-#include <switchyard/parameters/per_call_program.hpp>
 #include <switchyard/plans/bind_parameters.hpp>
-#include <switchyard/plans/call_errors.hpp>
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/workspace.hpp>
 #include <switchyard/serving/operator_state.hpp>
@@ -34,126 +30,32 @@ class plan_launcher {
       : op_{op}, driver_{&driver}, owner_{owner} {}
 
   /// The one launch of a plan for which nothing is left to compute.
-  [[gnu::noinline]] void launch_direct(const plan& of, const void* arguments, stream launch_stream) {
-    const planned_launch& only = *of.single;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(only, arguments, only.parameter_block, pointers);
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(of, only, result, pointers, launch_stream);
-  }
+  void launch_direct(const plan& of, const void* arguments, stream launch_stream);
 
   /// The one launch of a plan, whose parameter block may have been kept.
-  [[gnu::noinline]] void launch_kept(operator_state& now, const plan& of, const void* arguments,
-                                     stream launch_stream) {
-    const planned_launch& only = *of.single;
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    if (only.bind_kept(now.parameter_blocks(), only, static_cast<const std::byte*>(arguments), nullptr,
-                       pointers.data()) == nullptr) [[unlikely]] {
-      return launch_interpreted(now, of, arguments, launch_stream);
-    }
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(of, *of.single, result, pointers, launch_stream);
-  }
+  void launch_kept(operator_state& now, const plan& of, const void* arguments, stream launch_stream);
 
   /// The one launch of a plan, with per-call values that need no interpreter unless one does not fit.
-  [[gnu::noinline]] void launch_compiled(operator_state& now, const plan& of, const void* arguments,
-                                         stream launch_stream) {
-    const planned_launch& only = *of.single;
-    detail::local_block local;
-    parameter_line* const parameter_block = local.data();
-    detail::pointer_array
-        pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    only.bind_copy(*only.layout, reinterpret_cast<std::uintptr_t>(arguments), only.parameter_block,
-                   parameter_block, pointers.data());
-    bool all_fit = true;
-    detail::run_per_call(
-        *only.per_call, static_cast<const std::byte*>(arguments),
-        reinterpret_cast<std::byte*>(parameter_block),
-        [](std::uint32_t) -> const void* { return nullptr; },  // it has no workspace
-        [&all_fit](std::uint32_t) { all_fit = false; });
-    if (!all_fit) [[unlikely]]
-      return launch_interpreted(now, of, arguments, launch_stream);
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(of, *of.single, result, pointers, launch_stream);
-  }
+  void launch_compiled(operator_state& now, const plan& of, const void* arguments, stream launch_stream);
 
   /// The one launch of a plan, with any per-call values and tensor maps.
-  [[gnu::noinline]] void launch_interpreted(operator_state& now, const plan& of, const void* arguments,
-                                            stream launch_stream) {
-    try {
-      detail::local_block local;
-      const detail::per_call_launch call{now, *driver_, owner_, of, arguments, launch_stream, nullptr};
-      const parameter_line* parameter_block = nullptr;
-      const status result = call.start(*of.single, local, parameter_block);
-      if (result != 0) [[unlikely]]
-        detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-    } catch (const call_error& problem) {
-      if (problem.code() != error_code::evaluation_failed) throw;
-      run_without(now, of, problem, arguments, launch_stream, {});
-    }
-  }
+  void launch_interpreted(operator_state& now, const plan& of, const void* arguments, stream launch_stream);
 
   /// Launches the only launch of a plan again, which the driver refused.
-  [[gnu::cold, gnu::noinline]] void launch_again(const plan& of, const planned_launch& only, status refused,
-                                                 detail::pointer_array& parameters, stream launch_stream) {
-    const status result =
-        driver_->launch_again(refused, only.function, only.geometry, parameters.data(), launch_stream);
-    if (result != 0) detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
-  }
+  void launch_again(const plan& of, const planned_launch& only, status refused,
+                    detail::pointer_array& parameters, stream launch_stream);
 
   /// Launches all launches of a plan, with a workspace where it has one.
   /// `passed_over`: the variants that were tried for this call before; null: none.
   void run(operator_state& now, const plan& of, const void* arguments, stream launch_stream,
-           const workspace& given, const std::vector<std::uint32_t>* passed_over = nullptr) {
-    const planned_launch* started = nullptr;
-    try {
-      const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
-      detail::local_block local;
-      const parameter_line* parameter_block = nullptr;
-      for (std::size_t i = 0; i < of.launches.size(); ++i) {
-        const planned_launch& each = of.launches[i];
-        if (each.is_empty) continue;
-        const status result =
-            each.is_fill
-                ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
-                                of.workspace[each.fill_workspace].bytes, launch_stream)
-                : detail::per_call_launch{now, *driver_, owner_, of, arguments, launch_stream, &memory}.start(
-                      each, local, parameter_block);
-        if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
-        if (!each.is_fill) started = &each;
-      }
-    } catch (const call_error& problem) {
-      // A kernel that was started may have written results that are inputs as well.
-      if (problem.code() != error_code::evaluation_failed || started != nullptr) throw;
-      run_without(now, of, problem, arguments, launch_stream, given, passed_over);
-    }
-  }
+           const workspace& given, const std::vector<std::uint32_t>* passed_over = nullptr);
 
  private:
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
-  [[gnu::cold, gnu::noinline]] void run_without(operator_state& now, const plan& unfit,
-                                                const call_error& problem, const void* arguments,
-                                                stream launch_stream, const workspace& given,
-                                                const std::vector<std::uint32_t>* before = nullptr) {
-    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-    std::vector<std::uint32_t> passed_over;
-    if (before != nullptr) passed_over = *before;
-    passed_over.push_back(unfit.chosen.variant);
-    std::unique_ptr<plan> next;
-    try {
-      next = unfit.kind->make_plan_without(passed_over, unfit, problem, may_load);
-    } catch (const call_error& nothing_left) {
-      if (nothing_left.code() != error_code::no_variant) throw;
-      throw call_error{problem};
-    }
-    run(now, *next, arguments, launch_stream, given, &passed_over);
-  }
+  void run_without(operator_state& now, const plan& unfit, const call_error& problem, const void* arguments,
+                   stream launch_stream, const workspace& given,
+                   const std::vector<std::uint32_t>* before = nullptr);
 
  protected:
   const operator_description& op_;
@@ -165,3 +67,7 @@ class plan_launcher {
 
 }  // namespace v0
 }  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/launching/plan_launcher_impl.hpp>
+#endif
