@@ -30,7 +30,8 @@
 // Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
 // "n"}}` keeps files readable that were written before. Where a type axis was added that older kernels must
 // not ignore, `static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"}}` gives it to what files
-// say of the other axis alone. `static constexpr std::array axis_defaults{axis_default{"heads_kv",
+// say of the other axis alone; `implied_axis{"with_dlse", implied_axis::no}`: to their variants, as false.
+// `static constexpr std::array axis_defaults{axis_default{"heads_kv",
 // "=heads"}}` is what the tool takes axes for that its command line does not name.
 #pragma once
 
@@ -97,15 +98,19 @@ template <operator_type Operator>
   return true;
 }
 
-/// Whether every pair of `implied` names two type axes.
+/// Whether every pair of `implied` names two type axes, or one that is a truth and `no`.
 template <operator_type Operator>
 [[nodiscard]] constexpr bool implied_axes_are_sound() {
-  const auto is_type = [](std::string_view name) {
-    return Operator::axes.apply(
-        [name](const auto&... axis) { return ((axis.name == name && axis.kind == axis_kind::type) || ...); });
+  const auto is_type = [](std::string_view name, bool is_truth = false) {
+    return Operator::axes.apply([name, is_truth]<class... Axes>(const Axes&... axis) {
+      return ((axis.name == name && axis.kind == axis_kind::type &&
+               (!is_truth || std::is_same_v<typename Axes::value_type, bool>)) ||
+              ...);
+    });
   };
   for (const implied_axis& each : Operator::implied) {
-    if (!is_type(each.axis) || !is_type(each.like)) return false;
+    const bool is_no = each.like == implied_axis::no;
+    if (!is_type(each.axis, is_no) || (!is_no && !is_type(each.like))) return false;
   }
   return true;
 }
@@ -141,7 +146,8 @@ template <operator_type Operator>
         description.formerly = Operator::formerly;
       }
       if constexpr (requires { Operator::implied; }) {
-        static_assert(detail::implied_axes_are_sound<Operator>(), "`implied` names type axes in pairs");
+        static_assert(detail::implied_axes_are_sound<Operator>(),
+                      "`implied` names type axes in pairs, or a truth and `no`");
         description.implied = Operator::implied;
       }
       if constexpr (requires { Operator::axis_defaults; })

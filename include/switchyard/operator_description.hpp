@@ -61,8 +61,10 @@ struct former_name {
 };
 
 /// A type axis that files may leave out: a `type` that names only `like` has the same value for `axis`. Both
-/// axes have the same values.
+/// axes have the same values. `no` in place of the other axis: variants that leave out the axis, a truth, are
+/// those where it is false; rows hold for both values.
 struct implied_axis {
+  static constexpr std::string_view no = "false";
   std::string_view axis;
   std::string_view like;
 };

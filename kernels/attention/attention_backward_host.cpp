@@ -2,7 +2,7 @@
 // Attention backward on the CPU, in the manner of FlashAttention-2: weights are computed again, a tile at a
 // time, and no matrix of all scores exists.
 //
-//   attention_backward_sums     delta, the sum of dout * out, of each query row
+//   attention_backward_sums     delta, the sum of dout * out less dlse, of each query row
 //   attention_backward_keys     dk and dv of a tile of keys, which meets all rows that see it
 //   attention_backward_queries  dq of a tile of rows, which meets its keys
 //   attention_backward_bias     a tile of dbias, which meets all that is broadcast to it
@@ -88,11 +88,24 @@ template <class Element>
                 a.out_stride_head, a.out_stride_token);
 }
 
+/// The place of a row in lse and dlse, behind its batch entry and head.
+[[nodiscard]] std::int64_t lse_row(const backward_arguments& a, const sequence& s, std::int64_t i,
+                                   std::int64_t stride_batch) {
+  return (a.cu_seqlens_q != nullptr ? s.first_query : s.batch * stride_batch) + i;
+}
+
+/// The gradient of a row's LSE; 0 for a row without keys, whose number may be NaN.
+[[nodiscard]] float dlse_of(const backward_arguments& a, const sequence& s, std::int64_t h, std::int64_t i) {
+  if (a.dlse == nullptr) return 0.0F;
+  const float lse = a.lse[lse_row(a, s, i, a.lse_stride_batch) + h * a.lse_stride_head];
+  return lse == -infinity ? 0.0F
+                          : a.dlse[lse_row(a, s, i, a.dlse_stride_batch) + h * a.dlse_stride_head];
+}
+
 /// LSE of a row in units of log2; infinite, so that weights are 0, for a row without keys.
 [[nodiscard]] float base2_lse(const backward_arguments& a, const sequence& s, std::int64_t h,
                               std::int64_t i) {
-  const float value = a.lse[(a.cu_seqlens_q != nullptr ? s.first_query : s.batch * a.lse_stride_batch) +
-                            h * a.lse_stride_head + i];
+  const float value = a.lse[lse_row(a, s, i, a.lse_stride_batch) + h * a.lse_stride_head];
   return value == -infinity ? infinity : value * log2e;
 }
 
@@ -280,7 +293,7 @@ void attention_backward_sums(const block& this_block, backward_arguments a, std:
       const auto rest = static_cast<std::size_t>(a.head_dim_v - d);
       sum += load_first(out + d, rest) * load_first(dout + d, rest);
     }
-    delta[(s.batch * a.heads + head) * a.seqlen_q + i] = sum_of(sum);
+    delta[(s.batch * a.heads + head) * a.seqlen_q + i] = sum_of(sum) - dlse_of(a, s, head, i);
   }
 }
 

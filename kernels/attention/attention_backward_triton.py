@@ -55,11 +55,12 @@ def weights_of(
 def attention_backward_sums(
     out, dout, lse, delta, scaled_lse, cu_seqlens_q, seqused_q,
     heads, queries_max, rows, head_dim_v, out_batch, out_head, out_token, dout_batch, dout_head, dout_token,
-    lse_batch, lse_head, has,
-    BLOCK_M: tl.constexpr, BLOCK_DV: tl.constexpr, UNIT: tl.constexpr,
+    lse_batch, lse_head, has, dlse, dlse_batch, dlse_head,
+    BLOCK_M: tl.constexpr, BLOCK_DV: tl.constexpr, UNIT: tl.constexpr, WITH_DLSE: tl.constexpr,
 ):
     """delta = sum of dout * out, and the LSE in base 2 (infinite, so that weights are 0, for rows without keys and rows
-    that are not there); both [batch, heads, rows], `rows` being seqlen_q rounded up to whole tiles."""
+    that are not there); both [batch, heads, rows], `rows` being seqlen_q rounded up to whole tiles. WITH_DLSE: delta is
+    less by the LSE's gradient, which may be NaN for rows without keys."""
     tiles = tl.cdiv(rows, BLOCK_M)
     tile = tl.program_id(0) % tiles
     h = tl.program_id(0) // tiles % heads
@@ -76,9 +77,15 @@ def attention_backward_sums(
     do = tl.load(dout + ((entry * dout_batch + h.to(tl.int64) * dout_head + token * dout_token) * UNIT)[:, None] +
                  dims[None, :], mask=mask, other=0.0).to(tl.float32)
     value = tl.load(lse + entry * lse_batch + h.to(tl.int64) * lse_head + token, mask=live, other=float("inf"))
+    if WITH_DLSE:
+        slope = tl.load(dlse + entry * dlse_batch + h.to(tl.int64) * dlse_head + token,
+                        mask=live & (value != float("-inf")), other=0.0)
     value = tl.where(value == float("-inf"), float("inf"), value * LOG2E)
     row = (b * heads + h).to(tl.int64) * rows + i
-    tl.store(delta + row, tl.sum(o * do, 1), mask=i < rows)
+    if WITH_DLSE:
+        tl.store(delta + row, tl.sum(o * do, 1) - slope, mask=i < rows)
+    else:
+        tl.store(delta + row, tl.sum(o * do, 1), mask=i < rows)
     tl.store(scaled_lse + row, value, mask=i < rows)
 
 

@@ -17,7 +17,7 @@ struct backward_problem {
   void* dv;
   const float* lse;
   float* dq_sum;      ///< [batch, heads, rows, head_dim], in tiles
-  float* delta;       ///< [batch, heads, rows]: rowsum(dout * out)
+  float* delta;       ///< [batch, heads, rows]: rowsum(dout * out) - dlse
   float* scaled_lse;  ///< likewise: in base 2, infinite where a row sees nothing or is not there
   float* dk_sum;   ///< [batch, heads_kv, rows_k, head_dim], in tiles; null: a block has all heads of a group
   float* dv_sum;   ///< likewise

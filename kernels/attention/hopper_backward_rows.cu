@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What comes before and after the products of attention backward on Hopper: row sums of dout * out, the LSE
-// in base 2 and zeroed sums of dq before; dq, scaled and rounded, after. Semantics:
+// What comes before and after the products of attention backward on Hopper: row sums of dout * out, less the
+// gradient of the LSE where there is one, the LSE in base 2 and zeroed sums of dq before; dq, scaled and rounded, after. Semantics:
 // operators/attention_backward.hpp.
 #include "hopper_backward.hpp"
 
@@ -19,8 +19,15 @@ struct row_tile {
   }
 };
 
-template <class T, int Dim, int DimV, int Queries>
-__device__ __forceinline__ void prepare_rows(const backward_problem& p) {
+/// The gradient of the LSE: the LSE's layout, its own strides.
+struct lse_gradient {
+  const float* rows;
+  i64 stride_batch, stride_head;
+};
+
+/// `Gradient`: an lse_gradient, or none.
+template <class T, int Dim, int DimV, int Queries, class... Gradient>
+__device__ __forceinline__ void prepare_rows(const backward_problem& p, const Gradient&... dlse) {
   constexpr int chunks = DimV / 8;  // of 16 bytes, a lane each
   constexpr int lanes = chunks > 16 ? 32 : chunks > 8 ? 16 : 8;
   constexpr int at_once = 256 / lanes;
@@ -39,6 +46,7 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
   uint4 o[rounds];
   uint4 d[rounds];
   float lse[rounds];
+  float lse_slope[rounds];
 #pragma unroll
   for (int r = 0; r < rounds; ++r) {
     const i32 i = at.first + r * at_once + static_cast<i32>(threadIdx.x) / lanes;
@@ -49,8 +57,11 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
       d[r] = *reinterpret_cast<const uint4*>(dout + i * p.dout_stride_token);
     }
     lse[r] = -infinity;
+    lse_slope[r] = 0.0F;
     if (live && lane == 0) {
       lse[r] = p.lse[q.entry * p.lse_stride_batch + at.head * p.lse_stride_head + q.token + i];
+      ((lse_slope[r] = dlse.rows[q.entry * dlse.stride_batch + at.head * dlse.stride_head + q.token + i]),
+       ...);
     }
   }
   auto* const sums = reinterpret_cast<float4*>(p.dq_sum + row * Dim);
@@ -73,6 +84,8 @@ __device__ __forceinline__ void prepare_rows(const backward_problem& p) {
 #pragma unroll
     for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
     if (lane == 0) {
+      // Where a row sees nothing, the gradient may be NaN.
+      if (sizeof...(Gradient) > 0 && lse[r] != -infinity) sum -= lse_slope[r];
       p.delta[row + local] = sum;
       p.scaled_lse[row + local] = lse[r] == -infinity ? infinity : lse[r] * log2_e;
     }
@@ -156,6 +169,13 @@ __device__ __forceinline__ void finish_keys(const backward_problem& p) {
   extern "C" __global__ void __launch_bounds__(256)              \
       name(const __grid_constant__ hopper::backward_problem p) { \
     hopper::prepare_rows<__VA_ARGS__>(p);                        \
+  }
+
+#define ATTENTION_BACKWARD_PREPARE_DLSE(name, ...)                                                       \
+  extern "C" __global__ void __launch_bounds__(256)                                                      \
+      name(const __grid_constant__ hopper::backward_problem p, const float* dlse, hopper::i64 stride_batch, \
+           hopper::i64 stride_head) {                                                                    \
+    hopper::prepare_rows<__VA_ARGS__>(p, hopper::lse_gradient{dlse, stride_batch, stride_head});         \
   }
 
 #define ATTENTION_BACKWARD_FINISH(name, ...)                     \

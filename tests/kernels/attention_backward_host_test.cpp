@@ -28,7 +28,7 @@ TEST_CASE("attention backward on the CPU: random calls by every variant", "[atte
   for (std::uint32_t n = 0; n < calls; ++n) {
     backward_call each{seed + n};
     each.compute();
-    INFO("seed " << seed + n << ": " << each.forward.text());
+    INFO("seed " << seed + n << ": " << each.text());
     REQUIRE_THAT(attention_backward::check(each.a), no_text());
     const auto before = each.forward.first * sy::size_of(each.a.dtype);
     const auto run = [&](sy::dispatcher<attention_backward>& dispatcher) {

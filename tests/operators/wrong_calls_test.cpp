@@ -528,6 +528,9 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   if constexpr (requires { a.dout; }) {
     out.push_back(read(a.out, size, results));
     out.push_back(read(a.lse, 4, lse));
+    out.push_back(
+        read(a.dlse, 4,
+             {{packed_q ? 1 : a.batch, a.dlse_stride_batch}, {a.heads, a.dlse_stride_head}, {queries, 1}}));
     out.push_back(read(a.dout, size,
                        like_q(a.head_dim_v, a.dout_stride_batch, a.dout_stride_token, a.dout_stride_head)));
     out.push_back(
@@ -597,6 +600,7 @@ TEST_CASE("wrong calls of attention's backward and dropout are refused or harmle
         auto& a = out.a;
         place(a.dout), place(a.dq), place(a.dk), place(a.dv);
         if (a.bias != nullptr && coin(random)) place(a.dbias);
+        if (coin(random)) place(a.dlse);
         if (coin(random)) {
           place(a.cu_seqlens_k);
           a.tokens_k = a.seqlen_k + 3;

@@ -257,27 +257,67 @@ def test_decode_has_no_gradient():
 
 
 @pytest.mark.parametrize("with_out", [False, True])
-@pytest.mark.parametrize("packed", [False, True])
-def test_the_lse_has_no_gradient(with_out, packed):
-    """A loss with the LSE is refused, also where it holds the result besides; one with lse.detach() is not."""
-    if packed:
-        q, k, v = [torch.randn(7, h, 16, requires_grad=True) for h in (4, 2, 2)]
-        cu = torch.tensor([0, 3, 7], dtype=torch.int32)
-        out, lse = sy.attention_varlen(q, k, v, cu, cu, 4, 4, return_lse=True)
-    else:
-        q, k, v = tensors()
-        out, lse = sy.attention(q, k, v, return_lse=True)
-    with pytest.raises(RuntimeError, match=r"no gradient for the LSE.*lse\.detach\(\)"):
-        torch.autograd.grad(lse.sum() + (out.sum() if with_out else 0), (q, k, v), retain_graph=True)
-    torch.autograd.grad(lse.detach().sum() + out.sum(), (q, k, v))
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_the_lse_has_a_gradient(name, compiled, with_out):
+    """Also where the loss contains nothing else."""
+    if compiled:
+        torch._dynamo.reset()
+    call = torch.compile(sy.attention, backend="aot_eager") if compiled else sy.attention
+    given = [*tensors(), torch.randn(1, 4, 13, 19, requires_grad=True), torch.randn(4, requires_grad=True)]
+    q, k, v, bias, sinks = given
+    out, lse = call(q, k, v, bias=bias, sinks=sinks, **CASES[name], return_lse=True)
+    wide = [each.detach().double().requires_grad_() for each in given]
+    want, want_lse = reference.attention(*wide[:3], bias=wide[3], sinks=wide[4], **judged(CASES[name]))
+    weights, of_lse = torch.randn_like(out), torch.randn_like(lse)
+    loss = (lse * of_lse).sum() + ((out * weights).sum() if with_out else 0)
+    want_loss = (want_lse * of_lse).sum() + ((want * weights).sum() if with_out else 0)
+    theirs = torch.autograd.grad(want_loss, wide, allow_unused=True)
+    for one, mine, other in zip(given, torch.autograd.grad(loss, given), theirs, strict=True):
+        compare(mine, torch.zeros_like(one).double() if other is None else other, 1e-5)
 
 
-def test_compiled_code_refuses_the_lses_gradient_too():
-    torch._dynamo.reset()
+def test_the_lse_of_packed_sequences_has_a_gradient():
+    lengths = [3, 4]
+    q, k, v = [torch.randn(7, h, 16, requires_grad=True) for h in (4, 2, 2)]
+    cu = torch.tensor([0, 3, 7], dtype=torch.int32)
+    sinks = torch.randn(4, requires_grad=True)
+    out, lse = sy.attention_varlen(q, k, v, cu, cu, 4, 4, causal=True, sinks=sinks, return_lse=True)
+    wide = [each.detach().double().requires_grad_() for each in (q, k, v, sinks)]
+    want = 0
+    for part in zip(*(each.split(lengths) for each in wide[:3]), strict=True):
+        one, one_lse = reference.attention(*(each.transpose(0, 1)[None] for each in part), mask="causal_bottom_right",
+                                           sinks=wide[3])  # fmt: skip
+        want = want + one.square().sum() + one_lse.square().sum()
+    loss = out.square().sum() + lse.square().sum()
+    for mine, theirs in zip(torch.autograd.grad(loss, (q, k, v, sinks)), torch.autograd.grad(want, wide), strict=True):
+        compare(mine, theirs, 1e-5)
+
+
+def test_results_of_parts_joined_by_their_lse_have_the_gradients_of_the_whole():
+    """As ring attention does: the gradients of the weights of the parts go through the LSE."""
     q, k, v = tensors()
-    loss = torch.compile(lambda *of: sum(each.sum() for each in sy.attention(*of, return_lse=True)), backend="aot_eager")
-    with pytest.raises(RuntimeError, match="no gradient for the LSE"):
-        loss(q, k, v).backward()
+    parts = [sy.attention(q, k[:, :, part], v[:, :, part], return_lse=True) for part in (slice(0, 7), slice(7, 19))]
+    shares = torch.softmax(torch.stack([lse for _, lse in parts]), 0)[..., None]
+    joined = sum(share * out for share, (out, _) in zip(shares, parts, strict=True))
+    whole = sy.attention(q, k, v)
+    compare(joined, whole.double())
+    grad = torch.randn_like(whole)
+    want = torch.autograd.grad(whole, (q, k, v), grad)
+    for mine, theirs in zip(torch.autograd.grad(joined, (q, k, v), grad), want, strict=True):
+        compare(mine, theirs.double(), 1e-5)
+
+
+def test_the_lses_gradient_may_be_nan_where_nothing_is_seen():
+    q, k, v = tensors(n=19, m=13)  # queries 0 to 5 see no key
+    out, lse = sy.attention(q, k, v, causal=True, return_lse=True)
+    assert torch.equal(lse[:, :, :6], torch.full((2, 4, 6), -torch.inf))
+    seen = torch.zeros_like(lse)
+    seen[:, :, 6:] = 1
+    grads = [torch.autograd.grad((out, lse), (q, k, v), (torch.ones_like(out), rest), retain_graph=True)
+             for rest in (seen, torch.where(seen == 0, torch.nan, seen))]  # fmt: skip
+    for mine, theirs in zip(*grads, strict=True):
+        assert torch.equal(mine, theirs) and mine.isfinite().all()
 
 
 @pytest.mark.parametrize("causal", [False, True])

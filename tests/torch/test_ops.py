@@ -39,7 +39,10 @@ def cases():
             ((*packed, None, None, None, cu, cu), {"longest_q": 5, "longest_k": 5, "with_lse": True}),
             ((q.detach(), k.detach(), v.detach()), {}),
         ],
-        "attention_backward": [((out, q.detach(), k.detach(), v.detach(), out, lse), {"mask": 2})],
+        "attention_backward": [
+            ((out, q.detach(), k.detach(), v.detach(), out, lse), {"mask": 2}),
+            ((out, q.detach(), k.detach(), v.detach(), out, lse), {"mask": 2, "grad_lse": lse}),
+        ],
         "attention_decode": [((*half,), {"seqused_k": used, "with_lse": True})],
         "attention_dropout_mask": [((torch.tensor([1, 2]), 2, 3, 4, 5, 0.5), {})],
         "rotary": [((q, heads(2, 2, 5, 16), angle.cos(), angle.sin()), {}), ((q,), {"style": 1, "rotary_dim": 8})],

@@ -13,7 +13,7 @@ OPS = {
     "attention_forward": f"Tensor q, Tensor k, Tensor v, {SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
                          "bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None",
     "attention_backward": f"Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {SCORES}{LENGTHS}{VALUES}"
-                          "bool deterministic=False, bool with_grad_bias=False",
+                          "bool deterministic=False, bool with_grad_bias=False, Tensor? grad_lse=None",
     "attention_decode": "Tensor q, Tensor k, Tensor v, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, "
                         "Tensor? sinks=None, Tensor? seqused_k=None, Tensor? block_table=None, int mask=2, int window_left=-1, "
                         "float? scale=None, float soft_cap=0., bool with_lse=False",

@@ -45,9 +45,9 @@ CALLS = [
     [*FORWARD, "packed_q=true,false", "kv=dense,packed,paged", "with_lse=true", "seqused=true"],
     [*FORWARD, "dtype=f16,bf16", "kv_dtype=f8_e4m3", "kv=dense,packed,paged", "packed_q=true,false", "seqused=true"],
     [*FORWARD, "seqlen_k=5000", "batch=1", "dtype=f32"],  # more than the reference does in a moment: by rows
-    [*BACKWARD, "mask=none,causal_top_left,causal_bottom_right", "seqlen_k=33,70"],
+    [*BACKWARD, "mask=none,causal_top_left,causal_bottom_right", "seqlen_k=33,70", "with_dlse=true,false"],
     [*BACKWARD, "window=true,false", "biased=true", "with_dbias=true,false", "alibi=true,false"],
-    [*BACKWARD, "packed_q=true", "packed_k=true", "dropout=true,false", "soft_capped=true,false"],
+    [*BACKWARD, "packed_q=true", "packed_k=true", "with_dlse=true", "dropout=true,false", "soft_capped=true,false"],
     [*BACKWARD, "seqlen_q=600", "seqlen_k=700", "dtype=bf16"],  # by a smaller problem
     [*DECODE, "kv=dense,paged", "with_lse=true,false"],
     [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],

@@ -340,6 +340,8 @@ TEST_CASE("attention backward refuses illegal calls in words") {
   CHECK_THAT(refusal([](auto& a) { a.lse = nullptr; }), has_text("lse must not be null"));
   CHECK_THAT(refusal([](auto& a) { a.dk = nullptr; }), has_text("must not be null"));
   CHECK_THAT(refusal([&](auto& a) { a.dbias = memory; }), has_text("there is no bias"));
+  CHECK_THAT(refusal([&](auto& a) { a.dlse = reinterpret_cast<const float*>(memory + 2); }),
+             has_text("dlse must be aligned to its element size, 4 bytes"));
   CHECK_THAT(refusal([&](auto& a) { a.dq = memory + 1; }), has_text("aligned to their element size"));
 }
 
@@ -436,7 +438,7 @@ TEST_CASE("a stride or a scale that is not set is named, and one of 0 is legal")
   auto backward = legal_attention<operators::attention_backward>(unset_memory);
   backward.dout = backward.bias = unset_memory;
   backward.dq = backward.dk = backward.dv = backward.dbias = unset_memory;
-  backward.lse = reinterpret_cast<const float*>(unset_memory);
+  backward.lse = backward.dlse = reinterpret_cast<const float*>(unset_memory);
   check_unset<operators::attention_backward>(backward, {});
 }
 

@@ -54,7 +54,7 @@ template <class Option>
 
 /// What PyTorch's users know an argument as.
 [[nodiscard]] constexpr std::string_view torch_name(std::string_view name) {
-  return name == "dbias" ? "grad_bias" : name;
+  return name == "dbias" ? "grad_bias" : name == "dlse" ? "grad_lse" : name;
 }
 
 template <class Operator, class List = std::remove_cvref_t<decltype(Operator::described)>>
@@ -138,7 +138,7 @@ class op_options<Operator, switchyard::option_list<Options...>> {
         out.*Option::member = state_of(call, given);
       } else if constexpr (std::is_same_v<value, switchyard::const_tensor>) {
         if constexpr (Option::view::rank > 1) given = with_dense_rows(given);
-        if (given.has_value()) out.*Option::member = call.view(*given, std::string{name}.c_str());
+        if (given.has_value()) out.*Option::member = call.view(*given, std::string{torch_name(name)}.c_str());
       } else if constexpr (std::is_enum_v<value>) {
         const auto& enumerators = switchyard::enumerator_names<value>;
         const auto number = static_cast<std::size_t>(out.*Option::member);

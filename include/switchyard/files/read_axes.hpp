@@ -35,11 +35,14 @@ void check_given_once(const json_place& object, const operator_description& op);
 [[nodiscard]] const axis_value* find_in_type(const std::vector<axis_value>& type,
                                              std::uint32_t axis) noexcept;
 
+/// Adds a value of an axis that a sorted type does not name.
+void insert_in_type(std::vector<axis_value>& type, axis_value value);
+
 /// The `type` of a denial or a pin: type axes and their values, sorted by axis.
 [[nodiscard]] std::vector<axis_value> read_type(const json_place& owner, const operator_description& op);
 
 /// The `type` of a variant or a group, with what it implies: kernels and rows of files that were written
-/// before an axis was added hold for the value that all calls had then.
+/// before an axis was added hold for the value that all calls had then. What is `no` is left to the variant.
 [[nodiscard]] std::vector<axis_value> read_served_type(const json_place& owner,
                                                        const operator_description& op);
 

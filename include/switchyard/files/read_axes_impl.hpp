@@ -103,25 +103,26 @@ SWITCHYARD_FUNCTION std::vector<axis_value> read_type(const json_place& owner,
                      "' is a size axis; 'type' takes type axes only. Put a condition on it into 'requires'");
     }
     const auto entry = place.at(name.c_str());
-    const axis_value value{axis, read_axis_value(entry, axis_at(op, axis))};
-    std::size_t at = type.size();
-    while (at > 0 && type[at - 1].axis > axis) --at;
-    type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);
+    insert_in_type(type, {axis, read_axis_value(entry, axis_at(op, axis))});
   }
   return type;
+}
+
+SWITCHYARD_FUNCTION void insert_in_type(std::vector<axis_value>& type, axis_value value) {
+  std::size_t at = type.size();
+  while (at > 0 && type[at - 1].axis > value.axis) --at;
+  type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);
 }
 
 SWITCHYARD_FUNCTION std::vector<axis_value> read_served_type(const json_place& owner,
                                                              const operator_description& op) {
   std::vector<axis_value> type = read_type(owner, op);
   for (const implied_axis& each : op.implied) {
+    if (each.like == implied_axis::no) continue;
     const std::uint32_t axis = find_axis(op, each.axis);
     const axis_value* const like = find_in_type(type, find_axis(op, each.like));
     if (like == nullptr || find_in_type(type, axis) != nullptr) continue;
-    const axis_value value{axis, like->value};
-    std::size_t at = 0;
-    while (at < type.size() && type[at].axis < axis) ++at;
-    type.insert(type.begin() + static_cast<std::ptrdiff_t>(at), value);
+    insert_in_type(type, {axis, like->value});
   }
   return type;
 }

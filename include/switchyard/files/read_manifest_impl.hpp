@@ -130,6 +130,10 @@ SWITCHYARD_FUNCTION void manifest_reader::imply_conditions(variant& out) const {
                             return one.text.find(each.axis) != std::string::npos;
                           });
     if (is_named) continue;
+    if (each.like == implied_axis::no) {
+      insert_in_type(out.type, {find_axis(op_, each.axis), 0});
+      continue;
+    }
     std::string text = std::string{each.axis} + " == " + std::string{each.like};
     expression value = expression::parse(text, expressions_.plain_names());
     out.conditions.push_back({std::move(text), std::move(value)});

@@ -169,9 +169,9 @@ template <class Arguments>
     ignore_unless(a.seqlen_q > 1, a.bias_stride_row);
   }
   if constexpr (requires { a.dout; }) {
-    ignore_unless(batched_q, a.dout_stride_batch, a.dq_stride_batch);
+    ignore_unless(batched_q, a.dout_stride_batch, a.dq_stride_batch, a.dlse_stride_batch);
     ignore_unless(batched_k, a.dk_stride_batch, a.dv_stride_batch);
-    ignore_unless(a.heads > 1, a.dout_stride_head, a.dq_stride_head);
+    ignore_unless(a.heads > 1, a.dout_stride_head, a.dq_stride_head, a.dlse_stride_head);
     ignore_unless(a.heads_kv > 1, a.dk_stride_head, a.dv_stride_head);
     ignore_unless(a.batch > 1, a.dbias_stride_batch);
     ignore_unless(a.heads > 1, a.dbias_stride_head);

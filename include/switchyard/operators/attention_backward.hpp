@@ -3,13 +3,14 @@
 // windows, mask, dropout and layouts mean is said in attention_forward.hpp; a call takes the forward call's
 // values and its results.
 //
-//   P = exp(scores - lse), dP = dout v^T, delta = rowsum(dout * out), dS = P * (dP - delta),
+//   P = exp(scores - lse), dP = dout v^T, delta = rowsum(dout * out) - dlse, dS = P * (dP - delta),
 //   dv = P^T dout, dq = scale * dS k, dk = scale * dS^T q,
 //
 // where dropout drops from P in dv and from dP as it did in the forward call, and a soft cap multiplies dS by
 // 1 - (s / soft_cap)^2 of its capped score s. Keys that no query sees have zero gradients. Sinks are in lse
-// already. The gradient of the bias is dS without the factor of the soft cap, summed over what a zero stride
-// of dbias makes one.
+// already. `dlse` is what a loss adds through the LSE itself: as in ring attention, where results of parts
+// are joined by it. A row that sees nothing has none: its dlse may be any number, NaN too. The gradient of
+// the bias is dS without the factor of the soft cap, summed over what a zero stride of dbias makes one.
 //
 // A variant may add up dq in any order, so that its last bits differ from run to run, unless the call is
 // deterministic.
@@ -46,7 +47,8 @@ struct attention_backward {
     const void* v = nullptr;
     const void* out = nullptr;
     const void* dout = nullptr;
-    const float* lse = nullptr;  ///< as attention_forward writes it
+    const float* lse = nullptr;   ///< as attention_forward writes it
+    const float* dlse = nullptr;  ///< the gradient of lse, laid out like it; null: zero
     void* dq = nullptr;
     void* dk = nullptr;  ///< [.., heads_kv, head_dim]: summed over the query heads of a group
     void* dv = nullptr;
@@ -82,6 +84,7 @@ struct attention_backward {
     std::int64_t dbias_stride_batch = unset, dbias_stride_head = unset,
                  dbias_stride_row = unset;  ///< inner stride 1
     std::int64_t lse_stride_batch = unset, lse_stride_head = unset;
+    std::int64_t dlse_stride_batch = unset, dlse_stride_head = unset;  ///< inner stride 1
 
     float scale = unset_scale;
     float soft_cap = 0.0F;
@@ -107,6 +110,7 @@ struct attention_backward {
       if (attention_options<attention_backward>(*this, alibi_slopes, cu_seqlens_q, cu_seqlens_k, seqused_q,
                                                 seqused_k) != 0) [[unlikely]]
         others |= mark_attention<attention_backward>(*this);
+      if (dlse != nullptr) others |= dlse_stride_batch | dlse_stride_head | mark_misaligned<4>(dlse);
       if (bias != nullptr)
         others |= bias_stride_batch | bias_stride_head | bias_stride_row | mark_misaligned_for(dtype, bias);
       if (dbias != nullptr)
@@ -125,22 +129,23 @@ struct attention_backward {
 
   static constexpr auto fields = switchyard::fields<
       &arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::dout, &arguments::lse,
-      &arguments::dq, &arguments::dk, &arguments::dv, &arguments::bias, &arguments::alibi_slopes,
-      &arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q, &arguments::seqused_k,
-      &arguments::dropout_state, &arguments::dbias, &arguments::batch, &arguments::heads,
-      &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k, &arguments::head_dim,
-      &arguments::head_dim_v, &arguments::tokens_q, &arguments::tokens_k, &arguments::q_stride_batch,
-      &arguments::q_stride_head, &arguments::q_stride_token, &arguments::k_stride_batch,
-      &arguments::k_stride_head, &arguments::k_stride_token, &arguments::v_stride_batch,
-      &arguments::v_stride_head, &arguments::v_stride_token, &arguments::out_stride_batch,
-      &arguments::out_stride_head, &arguments::out_stride_token, &arguments::dout_stride_batch,
-      &arguments::dout_stride_head, &arguments::dout_stride_token, &arguments::dq_stride_batch,
-      &arguments::dq_stride_head, &arguments::dq_stride_token, &arguments::dk_stride_batch,
-      &arguments::dk_stride_head, &arguments::dk_stride_token, &arguments::dv_stride_batch,
-      &arguments::dv_stride_head, &arguments::dv_stride_token, &arguments::bias_stride_batch,
-      &arguments::bias_stride_head, &arguments::bias_stride_row, &arguments::dbias_stride_batch,
-      &arguments::dbias_stride_head, &arguments::dbias_stride_row, &arguments::lse_stride_batch,
-      &arguments::lse_stride_head, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
+      &arguments::dlse, &arguments::dq, &arguments::dk, &arguments::dv, &arguments::bias,
+      &arguments::alibi_slopes, &arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q,
+      &arguments::seqused_k, &arguments::dropout_state, &arguments::dbias, &arguments::batch,
+      &arguments::heads, &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k,
+      &arguments::head_dim, &arguments::head_dim_v, &arguments::tokens_q, &arguments::tokens_k,
+      &arguments::q_stride_batch, &arguments::q_stride_head, &arguments::q_stride_token,
+      &arguments::k_stride_batch, &arguments::k_stride_head, &arguments::k_stride_token,
+      &arguments::v_stride_batch, &arguments::v_stride_head, &arguments::v_stride_token,
+      &arguments::out_stride_batch, &arguments::out_stride_head, &arguments::out_stride_token,
+      &arguments::dout_stride_batch, &arguments::dout_stride_head, &arguments::dout_stride_token,
+      &arguments::dq_stride_batch, &arguments::dq_stride_head, &arguments::dq_stride_token,
+      &arguments::dk_stride_batch, &arguments::dk_stride_head, &arguments::dk_stride_token,
+      &arguments::dv_stride_batch, &arguments::dv_stride_head, &arguments::dv_stride_token,
+      &arguments::bias_stride_batch, &arguments::bias_stride_head, &arguments::bias_stride_row,
+      &arguments::dbias_stride_batch, &arguments::dbias_stride_head, &arguments::dbias_stride_row,
+      &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::dlse_stride_batch,
+      &arguments::dlse_stride_head, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
       &arguments::dtype, &arguments::mask, &arguments::deterministic>;
 
@@ -163,18 +168,22 @@ struct attention_backward {
                             [](const arguments& a) noexcept { return any_given(a.seqused_q, a.seqused_k); }),
       switchyard::type_axis<&arguments::deterministic>(),
       switchyard::type_axis("with_dbias", [](const arguments& a) noexcept { return given(a.dbias); }),
+      switchyard::type_axis("with_dlse", [](const arguments& a) noexcept { return given(a.dlse); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
       switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
       switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
   static constexpr std::array axis_defaults{axis_default{"head_dim_v", "=head_dim"},
                                             axis_default{"heads_kv", "=heads"}};
+  /// Kernels that do not know of dlse are not to ignore it.
+  static constexpr std::array implied{implied_axis{"with_dlse", implied_axis::no}};
 
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention<attention_backward>(a); !wrong.empty()) return wrong;
     if (a.lse == nullptr) return "lse must not be null";
+    if (std::string wrong = wrong_addresses<&arguments::dlse>(a); !wrong.empty()) return wrong;
     if (a.dbias != nullptr && a.bias == nullptr) return "dbias is wanted, but there is no bias";
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const arguments set = without_unused_strides(a);
@@ -185,6 +194,12 @@ struct attention_backward {
             &arguments::dv_stride_batch, &arguments::dv_stride_head, &arguments::dv_stride_token>(set);
         !wrong.empty()) {
       return wrong;
+    }
+    if (a.dlse != nullptr) {
+      if (std::string wrong = wrong_strides<&arguments::dlse_stride_batch, &arguments::dlse_stride_head>(set);
+          !wrong.empty()) {
+        return wrong;
+      }
     }
     if (a.dbias != nullptr) {
       if (std::string wrong = wrong_strides<&arguments::dbias_stride_batch, &arguments::dbias_stride_head,
@@ -230,6 +245,7 @@ struct attention_backward {
     std::int32_t window_right = -1;
     const_tensor bias{};
     tensor dbias{};
+    const_tensor dlse{};
     const_tensor alibi_slopes{};
     const_tensor cu_seqlens_q{};
     const_tensor cu_seqlens_k{};
@@ -253,7 +269,9 @@ struct attention_backward {
           tensor_option<&options::dbias,
                         attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
                                               &arguments::dbias_stride_head, &arguments::dbias_stride_row>>{
-              "written: as bias, summed over what an extent of 1 shares"});
+              "written: as bias, summed over what an extent of 1 shares"}) +
+      describe_options(tensor_option<&options::dlse, attention::dlse_view<arguments, false>, false>{
+          "the gradient of lse, laid out like it; none: zero"});
 
   /// The arguments of a call: `attention_backward::call({.q = q, .k = k, ...}, {.mask = ...})`. Any strides
   /// but the innermost. Throws call_error where tensors disagree.
@@ -281,7 +299,7 @@ struct attention_backward {
                                        &arguments::dout_stride_head>,
         typename like::template like_q<&arguments::dq, &arguments::head_dim, &arguments::dq_stride_batch,
                                        &arguments::dq_stride_token, &arguments::dq_stride_head>,
-        typename attention::lse_views<arguments, Packed>::required>;
+        typename attention::lse_views<arguments, Packed>::required, attention::dlse_view<arguments, Packed>>;
   };
   template <bool Packed>
   struct key_list {
@@ -306,14 +324,14 @@ struct attention_backward {
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
     const auto bind_all = [&]<class Views>(Views all, const auto&... first) {
-      described.bind(all, name, a, true, with, first..., of.q, of.out, of.dout, of.dq, of.lse, of.k, of.v,
-                     of.dk, of.dv);
+      described.bind(all, name, a, true, with, first..., of.q, of.out, of.dout, of.dq, of.lse, with.dlse,
+                     of.k, of.v, of.dk, of.dv);
     };
     constexpr auto all = queries{} + keys{};
     if constexpr (PackedQ) {
       a.seqlen_q = attention::packed_longest(with, with.longest_q, of.q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.dout_stride_batch = a.dq_stride_batch = a.lse_stride_batch =
-          0;
+          a.dlse_stride_batch = 0;
     }
     if constexpr (PackedK) {
       a.seqlen_k = attention::packed_longest(with, with.longest_k, of.k.extent(0));

@@ -140,7 +140,9 @@ template <class Arguments>
            {"heads_kv", a.heads_kv, "dv_stride_head", a.dv_stride_head},
            {"batch", a.batch, "dbias_stride_batch", a.dbias_stride_batch, a.dbias != nullptr},
            {"heads", a.heads, "dbias_stride_head", a.dbias_stride_head, a.dbias != nullptr},
-           {"seqlen_q", a.seqlen_q, "dbias_stride_row", a.dbias_stride_row, a.dbias != nullptr}});
+           {"seqlen_q", a.seqlen_q, "dbias_stride_row", a.dbias_stride_row, a.dbias != nullptr},
+           {"batch", a.batch, "dlse_stride_batch", a.dlse_stride_batch, a.dlse != nullptr && is_dense_q},
+           {"heads", a.heads, "dlse_stride_head", a.dlse_stride_head, a.dlse != nullptr}});
     }
   }
   return wrong;

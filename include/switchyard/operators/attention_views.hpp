@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
@@ -110,6 +111,13 @@ struct lse_views<A, true> {
   using optional = optional_view<&A::lse, dtype::f32, dim<&A::heads, &A::lse_stride_head>, dim<&A::tokens_q>>;
   using required = view<&A::lse, dtype::f32, dim<&A::heads, &A::lse_stride_head>, dim<&A::tokens_q>>;
 };
+
+/// dlse, as lse.
+template <class A, bool Packed>
+using dlse_view = std::conditional_t<
+    Packed, optional_view<&A::dlse, dtype::f32, dim<&A::heads, &A::dlse_stride_head>, dim<&A::tokens_q>>,
+    optional_view<&A::dlse, dtype::f32, dim<&A::batch, &A::dlse_stride_batch>,
+                  dim<&A::heads, &A::dlse_stride_head>, dim<&A::seqlen_q>>>;
 
 /// [batch, heads, seqlen_q, seqlen_k]; an extent of 1 is shared by all but in the last.
 template <class A, auto Tensor, auto StrideBatch, auto StrideHead, auto StrideRow>

@@ -28,6 +28,7 @@ struct backward_on_gpu {
     a.out = memory.copy(call.out) + before;
     a.dout = memory.copy(call.dout) + before;
     a.lse = memory.copy(call.lse);
+    if (a.dlse != nullptr) a.dlse = memory.copy(call.dlse);
     for (std::size_t n = 0; n < results_.size(); ++n) results_[n] = memory.poisoned(call.bytes(n));
     a.dq = results_[0] + before;
     a.dk = results_[1] + before;

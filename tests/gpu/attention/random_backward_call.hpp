@@ -28,7 +28,7 @@ struct backward_call {
   call forward;
   attention_backward::arguments a;
   std::vector<std::byte> out, dout;
-  std::vector<float> lse;
+  std::vector<float> lse, dlse;
   std::array<std::vector<double>, 4> expected;  ///< of dq, dk, dv, dbias; NaN where nothing is written
   std::array<double, 4> limits{};
 
@@ -54,6 +54,13 @@ struct backward_call {
     sy::test::lay_out_gradients<attention_backward>(a);
     const auto chance = [&](int percent) { return std::uniform_int_distribution{0, 99}(random) < percent; };
     a.deterministic = chance(40);
+    if (chance(50)) {
+      a.dlse_stride_head = f.lse_stride_head + (chance(50) ? 5 : 0);
+      const bool packed = a.cu_seqlens_q != nullptr;
+      a.dlse_stride_batch = packed ? std::int64_t{1} << 40 : a.heads * a.dlse_stride_head;
+      dlse.resize(static_cast<std::size_t>((packed ? 1 : a.batch) * a.heads * a.dlse_stride_head));
+      a.dlse = dlse.data();
+    }
     if (a.bias != nullptr && chance(70)) {
       // Broadcast over any of batch, heads and rows, whatever the bias is.
       std::int64_t step = a.seqlen_k + (chance(50) ? 3 : 0);
@@ -76,6 +83,8 @@ struct backward_call {
     for (std::size_t i = 0; i < forward.expected.size(); ++i)
       sy::reference::store(f.dtype, out.data(), static_cast<std::int64_t>(i), forward.expected[i]);
     std::copy(forward.expected_lse.begin(), forward.expected_lse.end(), lse.begin());
+
+    make_dlse();
 
     // Four times the errors of the formulas carried out plainly in float and rounded once; for what is
     // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'
@@ -108,13 +117,29 @@ struct backward_call {
     }
   }
 
-  [[nodiscard]] std::string text() const { return forward.text(); }
+  [[nodiscard]] std::string text() const {
+    return forward.text() + " dlse " + (a.dlse != nullptr ? "1" : "0");
+  }
 
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return expected[n].size() * static_cast<std::size_t>(sy::size_of(a.dtype));
   }
 
  private:
+  /// Of normal numbers; NaN for rows that see nothing or are not there, and in gaps.
+  void make_dlse() {
+    if (a.dlse == nullptr) return;
+    std::mt19937 random{static_cast<std::uint32_t>(dlse.size())};
+    std::normal_distribution<float> normal;
+    std::fill(dlse.begin(), dlse.end(), std::numeric_limits<float>::quiet_NaN());
+    const std::int64_t entries = a.cu_seqlens_q != nullptr ? 1 : a.batch;
+    for (std::int64_t n = 0; n < entries * a.heads * a.lse_stride_head; ++n) {
+      if (!std::isfinite(lse[static_cast<std::size_t>(n)])) continue;
+      const std::int64_t row = n / a.lse_stride_head;
+      dlse[static_cast<std::size_t>(row * a.dlse_stride_head + n % a.lse_stride_head)] = normal(random);
+    }
+  }
+
   template <class Real>
   [[nodiscard]] std::array<std::vector<double>, 4> compute(std::array<double, 4>* noise = nullptr) const {
     const auto bytes_each = static_cast<std::size_t>(sy::size_of(a.dtype));

@@ -16,7 +16,7 @@ using namespace switchyard;
 
 namespace {
 
-/// `dtype_y` came later: until then y had the type of x.
+/// `dtype_y` came later: until then y had the type of x. So did `tilted`: until then nothing was.
 struct widened {
   static constexpr std::string_view name = "widened";
   struct arguments {
@@ -25,13 +25,17 @@ struct widened {
     switchyard::dtype dtype_y = dtype::f32;
     switchyard::dtype dtype_x = dtype::f32;
     bool masked = false;
+    bool tilted = false;
   };
-  static constexpr auto fields = switchyard::fields<&arguments::x, &arguments::rows, &arguments::dtype_y,
-                                                    &arguments::dtype_x, &arguments::masked>;
+  static constexpr auto fields =
+      switchyard::fields<&arguments::x, &arguments::rows, &arguments::dtype_y, &arguments::dtype_x,
+                         &arguments::masked, &arguments::tilted>;
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::dtype_y>(), switchyard::type_axis<&arguments::masked>(),
-      switchyard::type_axis<&arguments::dtype_x>(), switchyard::size_axis<&arguments::rows>());
-  static constexpr std::array implied{implied_axis{"dtype_y", "dtype_x"}};
+      switchyard::type_axis<&arguments::dtype_x>(), switchyard::size_axis<&arguments::rows>(),
+      switchyard::type_axis<&arguments::tilted>());
+  static constexpr std::array implied{implied_axis{"dtype_y", "dtype_x"},
+                                      implied_axis{"tilted", implied_axis::no}};
 };
 
 const operator_description& op() {
@@ -61,7 +65,7 @@ std::vector<axis_value> group_type(const std::string& members) {
 
 bool holds(const variant& of, dtype x, dtype y) {
   static const attribute_values attributes{};
-  const std::array<std::int64_t, 4> problem{static_cast<int>(y), 0, static_cast<int>(x), 1};
+  const std::array<std::int64_t, 5> problem{static_cast<int>(y), 0, static_cast<int>(x), 1, 0};
   for (const condition& each : of.conditions) {
     if (each.value.evaluate({problem, attributes, op().fields, nullptr}).value == 0) return false;
   }
@@ -75,16 +79,23 @@ constexpr auto e4m3 = static_cast<std::int64_t>(dtype::f8_e4m3);
 
 TEST_CASE("a variant that does not name an implied axis serves the value that all calls had") {
   using type = std::vector<axis_value>;
-  CHECK(variant_with(R"("type": {"dtype_x": "f16"}, )").type == type{{0, f16}, {2, f16}});
+  CHECK(variant_with(R"("type": {"dtype_x": "f16"}, )").type == type{{0, f16}, {2, f16}, {4, 0}});
   CHECK(variant_with(R"("type": {"dtype_x": "f16", "masked": true}, )").type ==
-        type{{0, f16}, {1, 1}, {2, f16}});
+        type{{0, f16}, {1, 1}, {2, f16}, {4, 0}});
   CHECK(variant_with(R"("type": {"dtype_x": "f16", "dtype_y": "f8_e4m3"}, )").type ==
-        type{{0, e4m3}, {2, f16}});
+        type{{0, e4m3}, {2, f16}, {4, 0}});
+}
+
+TEST_CASE("a variant that does not name an axis implied as no serves only what is not") {
+  using type = std::vector<axis_value>;
+  CHECK(variant_with("").type == type{{4, 0}});
+  CHECK(variant_with(R"("type": {"tilted": true}, )").type == type{{4, 1}});
+  CHECK(variant_with(R"("requires": ["tilted >= 0"], )").type.empty());
 }
 
 TEST_CASE("a variant of every type has a condition on the implied axis, unless it has its own") {
   const variant any = variant_with("");
-  CHECK(any.type.empty());
+  CHECK(any.type == std::vector<axis_value>{{4, 0}});
   REQUIRE(any.conditions.size() == 1);
   CHECK(holds(any, dtype::bf16, dtype::bf16));
   CHECK(!holds(any, dtype::bf16, dtype::f8_e4m3));
@@ -99,6 +110,12 @@ TEST_CASE("rows of a group that does not name an implied axis hold for the value
   CHECK(group_type(R"("type": {"dtype_x": "f16"}, )") == type{{0, f16}, {2, f16}});
   CHECK(group_type(R"("type": {"dtype_x": "f16", "dtype_y": "f8_e4m3"}, )") == type{{0, e4m3}, {2, f16}});
   CHECK(group_type("").empty());
+}
+
+TEST_CASE("rows of a group that does not name an axis implied as no hold for both values") {
+  using type = std::vector<axis_value>;
+  CHECK(group_type(R"("type": {"masked": true}, )") == type{{1, 1}});
+  CHECK(group_type(R"("type": {"masked": true, "tilted": true}, )") == type{{1, 1}, {4, 1}});
 }
 
 TEST_CASE("denials hold for all values of an implied axis") {

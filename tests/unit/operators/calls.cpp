@@ -312,13 +312,20 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
   attention_backward::tensors all{
       .q = q, .k = k, .v = k, .out = q, .dout = q, .lse = lse, .dq = q, .dk = k, .dv = k};
   const tensor bias = at(3, {1, 4, 16, 30});
-  const auto call = attention_backward::call(all, {.bias = bias, .dbias = bias, .deterministic = true});
+  const tensor dlse{lse.data(), dtype::f32, {2, 4, 16}, {100, 20, 1}};
+  const auto call =
+      attention_backward::call(all, {.bias = bias, .dbias = bias, .dlse = dlse, .deterministic = true});
   calls::check_legal<attention_backward>(call);
   CHECK(call.dk_stride_token == 128);
   CHECK(call.dv_stride_batch == 30 * 128);
   CHECK(call.dbias_stride_batch == 0);
+  CHECK(call.dlse_stride_batch == 100);
+  CHECK(call.dlse_stride_head == 20);
   CHECK(call.deterministic);
   CHECK(call.heads_kv == 2);
+  CHECK(calls::refusal([&] {
+          return attention_backward::call(all, {.dlse = at(2, {2, 4, 15}, dtype::f32)});
+        }) == "attention_backward: dlse [2, 4, 15]: seqlen_q is 15, but 16 in q [2, 16, 4, 64]");
   all.dv = q;
   CHECK(calls::refusal([&] { return attention_backward::call(all); }) ==
         "attention_backward: dv [2, 16, 4, 64]: seqlen_k is 16, but 30 in k [2, 30, 2, 64]");
@@ -326,18 +333,23 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
   const tensor q3 = at(0, {40, 4, 64});
   const tensor k3 = at(1, {50, 2, 64});
   const tensor cu = at(5, {3}, dtype::i32);
-  const auto packed =
-      attention_backward::call({.q = q3,
-                                .k = k3,
-                                .v = k3,
-                                .out = q3,
-                                .dout = q3,
-                                .lse = at(2, {4, 40}, dtype::f32),
-                                .dq = q3,
-                                .dk = k3,
-                                .dv = k3},
-                               {.cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 30, .longest_k = 31});
+  const auto packed = attention_backward::call({.q = q3,
+                                                .k = k3,
+                                                .v = k3,
+                                                .out = q3,
+                                                .dout = q3,
+                                                .lse = at(2, {4, 40}, dtype::f32),
+                                                .dq = q3,
+                                                .dk = k3,
+                                                .dv = k3},
+                                               {.dlse = at(3, {4, 40}, dtype::f32),
+                                                .cu_seqlens_q = cu,
+                                                .cu_seqlens_k = cu,
+                                                .longest_q = 30,
+                                                .longest_k = 31});
   calls::check_legal<attention_backward>(packed);
+  CHECK(packed.dlse_stride_head == 40);
+  CHECK(packed.dlse_stride_batch == 0);
   CHECK(packed.batch == 2);
   CHECK(packed.seqlen_q == 30);
   CHECK(packed.seqlen_k == 31);

@@ -136,6 +136,10 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
             noise_of_delta += weights[at(j)] * weights[at(j)] * noise[at(j)];
             delta += weights[at(j)] * slopes[at(j)];
           }
+          if (a.dlse != nullptr) {
+            delta -= static_cast<Real>(
+                a.dlse[entry_q * a.dlse_stride_batch + h * a.dlse_stride_head + s.first_q + i]);
+          }
           Real largest_q = 0;
           for (std::int64_t d = 0; d < a.head_dim; ++d)
             largest_q = std::max(largest_q, std::abs(read(a.q, q + d)));

@@ -129,6 +129,10 @@ class attention_memory {
   [[nodiscard]] tensor lse_output() {
     return lse_view(memory_.poisoned(dtype::f32, sizes_.batch * sizes_.heads * sizes_.seqlen_q));
   }
+  /// A gradient of the LSE.
+  [[nodiscard]] tensor lse_input() {
+    return lse_view(memory_.random(dtype::f32, sizes_.batch * sizes_.heads * sizes_.seqlen_q, 1));
+  }
   /// Of all sequences.
   [[nodiscard]] tensor bias_input() {
     return memory_.input(type_, {1, sizes_.heads, sizes_.seqlen_q, sizes_.seqlen_k}, 1);

@@ -71,6 +71,7 @@ struct workload<operators::attention_backward> : attention_variations {
       with.dropout_offset = memory.dropout_offset();
     }
     add_forward_results(out.memory, memory, sizes, of, with);
+    if (want.flag("with_dlse")) with.dlse = memory.lse_input();
     out.arguments = op::call(of, with);
     // Two products of the value's dim (dv, dP), three of the key's (S, dq, dk).
     out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * attention_pairs(out.arguments) *

@@ -75,9 +75,8 @@ def attention(
     dropout_state is i64 [2] on the device, a seed and an offset, from torch's generator unless given.
 
     Returns [batch, heads, seqlen_q, dim of v] over memory [batch, seqlen_q, heads, dim], and with return_lse the
-    f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks; a backward
-    through the LSE raises, so a loss without it takes lse.detach(). With torch.use_deterministic_algorithms, the backward
-    gives the same bits in every run.
+    f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks, of the result and of the
+    log. With torch.use_deterministic_algorithms, the backward gives the same bits in every run.
     """
     scores = None if bias is None else _scores(bias, q)
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)

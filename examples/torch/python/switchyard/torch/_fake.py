@@ -69,8 +69,8 @@ def _(q, k, v, bias=None, alibi_slopes=None, sinks=None, cu_seqlens_q=None, cu_s
 @_register("attention_backward")
 def _(grad_out, q, k, v, out, lse, bias=None, alibi_slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
       seqused_q=None, seqused_k=None, dropout_state=None, longest_q=-1, longest_k=-1, mask=0, window_left=-1,
-      window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, deterministic=False,
-      with_grad_bias=False):  # fmt: skip
+      window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, deterministic=False, with_grad_bias=False,
+      grad_lse=None):  # fmt: skip
     packed_k = cu_seqlens_k is not None
     grad_bias = bias.new_empty(bias.shape) if with_grad_bias else None
     return (

@@ -60,14 +60,19 @@ def _keep_attention(ctx, inputs, output):
     else:
         ctx.save_for_backward(q, k, v, out, lse, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state)
     ctx.set_materialize_grads(False)
-    return ()  # the LSE counts as differentiable, so that a loss with it reaches the backward, which refuses
+    return ()
 
 
-def _grad_sinks(sinks, out, lse, grad_out, packed):
-    """The sink's weight is exp(sink - lse) and has no value: its gradient is -weight * rowsum(grad_out * out)."""
+def _grad_sinks(sinks, out, lse, grad_out, grad_lse, packed):
+    """The sink's weight is exp(sink - lse) and has no value: its gradient is
+    weight * (grad_lse - rowsum(grad_out * out))."""
     delta = (grad_out.float() * out.float()).sum(-1)
     if packed:
-        return -(torch.exp(sinks[:, None] - lse) * delta.transpose(0, 1)).sum(1)
+        delta = delta.transpose(0, 1)
+    if grad_lse is not None:
+        delta = delta - grad_lse
+    if packed:
+        return -(torch.exp(sinks[:, None] - lse) * delta).sum(1)
     return -(torch.exp(sinks[None, :, None] - lse) * delta).sum((0, 2))
 
 
@@ -79,10 +84,7 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
     bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state = (None,) * 9 if ctx.is_plain else others
     longest_q, longest_k, mask, left, right, scale, soft_cap, dropout_p = ctx.values
     *_, wants_bias, wants_alibi, wants_sinks = wants
-    if grad_lse is not None:
-        raise RuntimeError("switchyard::attention_forward has no gradient for the LSE, which the loss contains: pass "
-                           "lse.detach() where that gradient is not wanted")  # fmt: skip
-    if grad_out is None:
+    if grad_out is None and grad_lse is None:
         return (None,) * 6
     if lse is None:
         raise RuntimeError("switchyard::attention_forward: a gradient needs with_lse=True in the forward call")
@@ -92,11 +94,13 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
         raise RuntimeError("switchyard::attention_forward has no gradient for keys and values in another type than q's")
     if wants_alibi:
         raise RuntimeError("switchyard::attention_forward has no gradient for alibi_slopes")
+    if grad_out is None:  # the loss contains the LSE alone
+        grad_out = torch.zeros_like(out)
     same_bits = ctx.deterministic or torch.are_deterministic_algorithms_enabled()
     grad_q, grad_k, grad_v, grad_bias = _run_attention_backward(
         grad_out, q, k, v, out, lse, bias, alibi, cu_q, cu_k, used_q, used_k, state, longest_q, longest_k, mask, left,
-        right, scale, soft_cap, dropout_p, same_bits, wants_bias)  # fmt: skip
-    grad_sinks = _grad_sinks(sinks, out, lse, grad_out, cu_q is not None) if wants_sinks else None
+        right, scale, soft_cap, dropout_p, same_bits, wants_bias, grad_lse)  # fmt: skip
+    grad_sinks = _grad_sinks(sinks, out, lse, grad_out, grad_lse, cu_q is not None) if wants_sinks else None
     return grad_q, grad_k, grad_v, grad_bias, None, grad_sinks
 
 
