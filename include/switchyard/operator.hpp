@@ -30,9 +30,9 @@
 // Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
 // "n"}}` keeps files readable that were written before. Where a type axis was added that older kernels must
 // not ignore, `static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"}}` gives it to what files
-// say of the other axis alone; `implied_axis{"with_dlse", implied_axis::no}`: to their variants, as false.
-// `static constexpr std::array axis_defaults{axis_default{"heads_kv",
-// "=heads"}}` is what the tool takes axes for that its command line does not name.
+// say of the other axis alone, and `implied_axis{"with_dlse", implied_axis::no}` to variants, as false.
+// `static constexpr std::array axis_defaults{axis_default{"heads_kv", "=heads"}}` is what the tool takes axes
+// for that its command line does not name.
 #pragma once
 
 #include <array>

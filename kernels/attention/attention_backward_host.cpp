@@ -98,8 +98,7 @@ template <class Element>
 [[nodiscard]] float dlse_of(const backward_arguments& a, const sequence& s, std::int64_t h, std::int64_t i) {
   if (a.dlse == nullptr) return 0.0F;
   const float lse = a.lse[lse_row(a, s, i, a.lse_stride_batch) + h * a.lse_stride_head];
-  return lse == -infinity ? 0.0F
-                          : a.dlse[lse_row(a, s, i, a.dlse_stride_batch) + h * a.dlse_stride_head];
+  return lse == -infinity ? 0.0F : a.dlse[lse_row(a, s, i, a.dlse_stride_batch) + h * a.dlse_stride_head];
 }
 
 /// LSE of a row in units of log2; infinite, so that weights are 0, for a row without keys.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What comes before and after the products of attention backward on Hopper: row sums of dout * out, less the
-// gradient of the LSE where there is one, the LSE in base 2 and zeroed sums of dq before; dq, scaled and rounded, after. Semantics:
-// operators/attention_backward.hpp.
+// gradient of the LSE where there is one, the LSE in base 2 and zeroed sums of dq before; dq, scaled and
+// rounded, after. Semantics: operators/attention_backward.hpp.
 #include "hopper_backward.hpp"
 
 namespace hopper {
@@ -171,11 +171,11 @@ __device__ __forceinline__ void finish_keys(const backward_problem& p) {
     hopper::prepare_rows<__VA_ARGS__>(p);                        \
   }
 
-#define ATTENTION_BACKWARD_PREPARE_DLSE(name, ...)                                                       \
-  extern "C" __global__ void __launch_bounds__(256)                                                      \
+#define ATTENTION_BACKWARD_PREPARE_DLSE(name, ...)                                                          \
+  extern "C" __global__ void __launch_bounds__(256)                                                         \
       name(const __grid_constant__ hopper::backward_problem p, const float* dlse, hopper::i64 stride_batch, \
-           hopper::i64 stride_head) {                                                                    \
-    hopper::prepare_rows<__VA_ARGS__>(p, hopper::lse_gradient{dlse, stride_batch, stride_head});         \
+           hopper::i64 stride_head) {                                                                       \
+    hopper::prepare_rows<__VA_ARGS__>(p, hopper::lse_gradient{dlse, stride_batch, stride_head});            \
   }
 
 #define ATTENTION_BACKWARD_FINISH(name, ...)                     \

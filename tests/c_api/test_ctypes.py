@@ -18,7 +18,7 @@ F32, I32 = 2, 7
 OPERATORS = {
     "attention_forward": 22,
     "attention_decode": 19,
-    "attention_backward": 20,
+    "attention_backward": 21,
     "attention_dropout_mask": 5,
     "rotary": 15,
     "softmax": 4,

@@ -45,13 +45,14 @@ def within(got, low, want, factor=2.0):
     assert torch.isfinite(got).all() and error <= limit, f"error {error:.3g}, limit {limit:.3g}"
 
 
-def judge(inputs, grad, **options):
-    """The result and gradients in float64 and in the inputs' element type."""
+def judge(inputs, grad, grad_lse=None, **options):
+    """The result and gradients, through the LSE too if it has one, in float64 and in the inputs' element type."""
     out = []
     for dtype in (torch.float64, inputs[0].dtype):
         leaves = [x.detach().to(dtype).requires_grad_() for x in inputs]
-        result, _ = reference.attention(*leaves, **options)
-        out.append([result, *torch.autograd.grad(result, leaves, grad.to(dtype))])
+        results = reference.attention(*leaves, **options)
+        grads = [each.to(dtype) for each in (grad, grad_lse) if each is not None]
+        out.append([results[0], *torch.autograd.grad(results[: len(grads)], leaves, grads)])
     return out
 
 
@@ -68,6 +69,21 @@ def test_dense(dtype, dim, heads_kv, kind):
         grads = torch.autograd.grad(out, inputs, grad)
         want, low = judge(inputs, grad, **KINDS[kind])
         within(out, low[0], want[0])
+        for mine, theirs, exact in zip(grads, low[1:], want[1:], strict=True):
+            within(mine, theirs, exact, 3.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [(64, 64), (80, 80), (128, 128), (192, 128), (256, 256)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_lse_has_a_gradient(dtype, dim, kind):
+    for n, m in [(113, 203), (1024, 1024)]:
+        inputs = [random(2, 6, n, dim[0], dtype=dtype), random(2, 2, m, dim[0], dtype=dtype),
+                  random(2, 2, m, dim[1], dtype=dtype)]  # fmt: skip
+        out, lse = sy.attention(*inputs, **ours(KINDS[kind]), return_lse=True)
+        given = torch.randn_like(out), torch.randn_like(lse)
+        grads = torch.autograd.grad((out, lse), inputs, given)
+        want, low = judge(inputs, *given, **KINDS[kind])
         for mine, theirs, exact in zip(grads, low[1:], want[1:], strict=True):
             within(mine, theirs, exact, 3.0)
 
