@@ -339,7 +339,7 @@ def test_determinism_reaches_the_backward(monkeypatch):
     from switchyard.torch import _gradients
 
     seen, plain = [], _gradients._run_attention_backward
-    monkeypatch.setattr(_gradients, "_run_attention_backward", lambda *args: seen.append(args[-2]) or plain(*args))
+    monkeypatch.setattr(_gradients, "_run_attention_backward", lambda *args: seen.append(args[-3]) or plain(*args))
     given = tensors((B, N, H, D), (B, M, HK, D), (B, M, HK, D))
     first, second = fa.flash_attn_func(*given, deterministic=True), fa.flash_attn_func(*given)
     second.sum().backward()
