@@ -11,6 +11,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <switchyard/operators/attention_decode.hpp>
@@ -34,7 +35,13 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
 
   /// Fills expected values, and the errors that are allowed.
   void compute() {
-    expect(run<float>(), run<double>(), size_of_terms(a.kv_dtype, [this] { return run<double>(); }));
+    const auto values_apart = [this] {  // v holds what the values are, also where they lie in the keys
+      const void* const kept = std::exchange(a.v, v.data() + first * size_of(a.kv_dtype));
+      results result = run<double>();
+      a.v = kept;
+      return result;
+    };
+    expect(run<float>(), run<double>(), size_of_terms(a.kv_dtype, values_apart));
     limit_lse += 0x1p-20 * score();
   }
 
@@ -43,11 +50,12 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     out << enumerator_names<dtype>[static_cast<std::size_t>(a.dtype)] << '/'
         << enumerator_names<dtype>[static_cast<std::size_t>(a.kv_dtype)] << " batch " << a.batch << " heads "
         << a.heads << '/' << a.heads_kv << " seqlen " << a.seqlen_q << '/' << a.seqlen_k << " dim "
-        << a.head_dim << '/' << a.head_dim_v << " mask " << static_cast<int>(a.mask) << " window "
-        << a.window_left << " scale " << a.scale << " cap " << a.soft_cap << " alibi "
-        << (a.alibi_slopes != nullptr) << " sinks " << (a.sinks != nullptr) << " page " << a.page_size
-        << " used " << (a.seqused_k != nullptr) << " scales " << (a.k_scale != nullptr)
-        << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride << " alignment " << a.alignment();
+        << a.head_dim << '/' << a.head_dim_v << (a.latent() ? " latent" : "") << " mask "
+        << static_cast<int>(a.mask) << " window " << a.window_left << " scale " << a.scale << " cap "
+        << a.soft_cap << " alibi " << (a.alibi_slopes != nullptr) << " sinks " << (a.sinks != nullptr)
+        << " page " << a.page_size << " used " << (a.seqused_k != nullptr) << " scales "
+        << (a.k_scale != nullptr) << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride
+        << " alignment " << a.alignment();
     return out.str();
   }
 
@@ -65,6 +73,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 128, 192, 256, 256, 40, 33, 1});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 48, 65});
     if (draws_small_calls()) choose_small();
+    if (chance(25)) choose_latent();
     a.mask = pick({operators::attention_mask::none, operators::attention_mask::causal_bottom_right,
                    operators::attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, 1000, std::numeric_limits<std::int32_t>::max()});
@@ -72,6 +81,27 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     if (chance(12)) a.scale = pick({0.0F, -0.125F, 0.5F, 20.0F});
     if (chance(15)) a.soft_cap = pick({2.0F, 30.0F});
     first = chance(12) ? 1 : 0;
+  }
+
+  /// Values that are the first columns of the keys, mostly of the usual size.
+  void choose_latent() {
+    latent_ = true;
+    a.heads_kv = pick<std::int64_t>({1, 1, 1, 1, 2});
+    a.heads = a.heads_kv * pick<std::int64_t>({1, 3, 16, 16, 20, 64, 128});
+    a.seqlen_q = pick<std::int64_t>({1, 1, 1, 2, 3, 4});
+    if (a.heads * a.seqlen_q > 64) {  // which would take the reference seconds
+      a.batch = 1;
+      a.seqlen_k = std::min<std::int64_t>(a.seqlen_k, 400);
+    }
+    a.head_dim = 576;
+    a.head_dim_v = 512;
+    if (chance(25)) {
+      a.head_dim = pick<std::int64_t>({64, 80, 128, 192, 576});
+      a.head_dim_v = pick<std::int64_t>({16, 64});
+    }
+    if (!draws_small_calls()) return;
+    a.heads = std::min<std::int64_t>(a.heads, 16);
+    a.seqlen_q = pick<std::int64_t>({1, 2});
   }
 
   void choose_small() {
@@ -120,10 +150,17 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
                       lay_out(false, entries_k, tokens_k, a.heads_kv, a.head_dim, a.k_stride_batch,
                               a.k_stride_head, a.k_stride_token),
                       spread, nan);
-    v = random_tensor(a.kv_dtype,
-                      lay_out(false, entries_k, tokens_k, a.heads_kv, a.head_dim_v, a.v_stride_batch,
-                              a.v_stride_head, a.v_stride_token),
-                      spread, nan);
+    if (latent_) {
+      v = k;
+      a.v_stride_batch = a.k_stride_batch;
+      a.v_stride_head = a.k_stride_head;
+      a.v_stride_token = a.k_stride_token;
+    } else {
+      v = random_tensor(a.kv_dtype,
+                        lay_out(false, entries_k, tokens_k, a.heads_kv, a.head_dim_v, a.v_stride_batch,
+                                a.v_stride_head, a.v_stride_token),
+                        spread, nan);
+    }
     out_elements = lay_out(false, a.batch, a.seqlen_q, a.heads, a.head_dim_v, a.out_stride_batch,
                            a.out_stride_head, a.out_stride_token);
     poison_unused();
@@ -139,7 +176,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     if (chance(20)) make_sinks();
     a.q = q.data() + first * size_of(a.dtype);
     a.k = k.data() + first * size_of(a.kv_dtype);
-    a.v = v.data() + first * size_of(a.kv_dtype);
+    a.v = (latent_ ? k : v).data() + first * size_of(a.kv_dtype);
     a.out = q.data() + first * size_of(a.dtype);  // for check(); results go elsewhere
   }
 
@@ -155,6 +192,8 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
       }
     }
   }
+
+  bool latent_ = false;
 
   template <class Real>
   results run() const {

@@ -17,7 +17,7 @@ from binding import Description, Options, Tensor, arguments, load
 F32, I32 = 2, 7
 OPERATORS = {
     "attention_forward": 22,
-    "attention_decode": 19,
+    "attention_decode": 20,
     "attention_backward": 21,
     "attention_dropout_mask": 5,
     "rotary": 15,

@@ -201,6 +201,21 @@ def test_decode(dtype, paged):
         compare(out[b : b + 1], want, 1e-2)
 
 
+@pytest.mark.parametrize("paged", [False, True])
+def test_latent_decode(paged):
+    torch.manual_seed(3)
+    q = torch.randn(2, 16, 2, 576, dtype=torch.bfloat16)
+    latent = torch.randn(2, 1, 70, 576, dtype=torch.bfloat16)
+    used = torch.tensor([33, 70], dtype=torch.int32)
+    keys, table = pages_of(latent, 64) if paged else (latent, None)
+    out, lse = sy.attention_decode(q, keys, keys[..., :512], seqused_k=used, block_table=table, scale=0.1, return_lse=True)
+    for b, n in enumerate(used.tolist()):
+        one = [x[b : b + 1, :, :n].double() for x in (latent, latent[..., :512])]
+        want, want_lse = reference.attention(q[b : b + 1].double(), *one, mask="causal_bottom_right", scale=0.1)
+        compare(out[b : b + 1], want, 1e-2)
+        torch.testing.assert_close(lse[b : b + 1].double(), want_lse, rtol=1e-4, atol=1e-4)
+
+
 def test_decode_from_eight_bits():
     q, k, v = [x.detach() for x in tensors(n=1, m=40, d=64, dv=64, dtype=torch.bfloat16)]
     k8, v8 = k.to(torch.float8_e4m3fn), v.to(torch.float8_e4m3fn)

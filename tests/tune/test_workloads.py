@@ -52,6 +52,7 @@ CALLS = [
     [*DECODE, "kv=dense,paged", "with_lse=true,false"],
     [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],
     [*DECODE, "alibi=true,false", "soft_capped=true,false", "mask=none"],
+    [*DECODE, "latent=true", "head_dim=576", "head_dim_v=512", "heads_kv=1", "kv=dense,paged", "with_lse=true,false"],
     ["softmax", *ROWS],
     ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
     ["softmax_backward", *ROWS],

@@ -12,6 +12,11 @@
 // own instructions are not. A NaN among the keys or values in use makes NaN of what sees it; keys and values
 // beyond a sequence's length are not read.
 //
+// Multi-head latent attention (DeepSeek-AI, arXiv:2405.04434), with its projections absorbed by the queries
+// and the output, is this with one KV head of 576 columns, of which the first 512 are the values as well: v
+// is k with fewer columns. The axis `latent` says that the values lie in the keys, so that a kernel reads
+// them once.
+//
 // More than 16 queries, packed tensors, bias, dropout and f32 are attention_forward's, which takes the same
 // caches.
 //
@@ -86,6 +91,14 @@ struct attention_decode {
     std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
     std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
 
+    /// Whether the values are the first columns of the keys.
+    [[nodiscard, gnu::always_inline]] inline bool latent() const noexcept {
+      return (address_bits(k) ^ address_bits(v)) == 0 &&
+             ((k_stride_batch ^ v_stride_batch) | (k_stride_head ^ v_stride_head) |
+              (k_stride_token ^ v_stride_token)) == 0 &&
+             head_dim_v <= head_dim;
+    }
+
     /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
     /// stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -145,6 +158,7 @@ struct attention_decode {
                             [](const arguments& a) noexcept {
                               return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
                             }),
+      switchyard::type_axis<&arguments::latent>(),
       switchyard::type_axis("seqused", [](const arguments& a) noexcept { return given(a.seqused_k); }),
       switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),

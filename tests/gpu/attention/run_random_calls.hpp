@@ -41,7 +41,7 @@ struct attention_on_gpu {
     };
     a.q = copied(call.q, call.a.q);
     a.k = copied(call.k, call.a.k);
-    a.v = copied(call.v, call.a.v);
+    a.v = call.a.v == call.a.k ? a.k : copied(call.v, call.a.v);
     a.out = out_ + call.first * sy::size_of(a.dtype);
     a.lse = call.with_lse ? reinterpret_cast<float*>(lse_) : nullptr;
     if (a.alibi_slopes != nullptr) a.alibi_slopes = memory.copy(call.slopes);

@@ -77,6 +77,34 @@ TEST_CASE("a window of no key on either side is a window") {
   CHECK(operators::attention_decode::check(decode).empty());
 }
 
+TEST_CASE("decode is latent where the values are the first columns of the keys") {
+  using namespace attention_calls;
+  using operators::attention_decode;
+  auto call = legal<attention_decode>();
+  const auto latent = [&] { return axis<attention_decode>(call, "latent"); };
+  CHECK(latent() == 0);
+  call.v = call.k;
+  call.v_stride_batch = call.k_stride_batch;
+  call.v_stride_head = call.k_stride_head;
+  call.v_stride_token = call.k_stride_token;
+  call.head_dim_v = call.head_dim - 8;
+  CHECK(latent() == 1);
+  CHECK(attention_decode::check(call).empty());
+  call.head_dim_v = call.head_dim;
+  CHECK(latent() == 1);
+  call.head_dim_v = call.head_dim + 8;
+  CHECK(latent() == 0);
+  call.head_dim_v = call.head_dim;
+  for (auto stride :
+       {&attention_decode::arguments::v_stride_batch, &attention_decode::arguments::v_stride_head,
+        &attention_decode::arguments::v_stride_token}) {
+    call.*stride += 8;
+    CHECK(latent() == 0);
+    call.*stride -= 8;
+  }
+  CHECK(latent() == 1);
+}
+
 TEST_CASE("each end of a window is -1 or more") {
   using namespace attention_calls;
   auto call = legal<operators::attention_forward>();

@@ -21,7 +21,8 @@ namespace tune {
 template <>
 struct workload<operators::attention_decode> : attention_variations {
   /// A cache of [batch, seqlen_k, heads_kv, dim], or of shuffled pages of [page_size, heads_kv, dim], all of
-  /// it in use; e4m3 with a scale for each KV head. A window is a quarter of the keys.
+  /// it in use; e4m3 with a scale for each KV head. Where it is latent, the values are the keys' first
+  /// columns. A window is a quarter of the keys.
   [[nodiscard]] static prepared_call<operators::attention_decode> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_decode> out{{}, {driver, seed, want.varied()}};
@@ -40,7 +41,8 @@ struct workload<operators::attention_decode> : attention_variations {
     };
     const tensor q = memory.query_input(sizes.head_dim);
     const tensor k = keys(sizes.head_dim);
-    const tensor v = keys(sizes.head_dim_v);
+    const bool latent = want.flag("latent");
+    const tensor v = latent ? first_columns(k, sizes.head_dim_v) : keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
     if (kv_type == dtype::f8_e4m3) {
       with.k_scale = memory.scale_input();
@@ -59,9 +61,17 @@ struct workload<operators::attention_decode> : attention_variations {
     const std::int64_t dims = sizes.head_dim + sizes.head_dim_v;
     out.flops = 2 * static_cast<double>(sizes.queries()) * static_cast<double>(sizes.seqlen_k) *
                 static_cast<double>(dims);
-    out.bytes =
-        static_cast<double>((sizes.queries() * size_of(type) + sizes.keys() * size_of(kv_type)) * dims);
+    out.bytes = static_cast<double>(sizes.queries() * size_of(type) * dims +
+                                    sizes.keys() * size_of(kv_type) * (latent ? sizes.head_dim : dims));
     return out;
+  }
+
+  /// Keys seen with fewer columns.
+  [[nodiscard]] static tensor first_columns(const tensor& k, std::int64_t columns) {
+    return {k.data(),
+            k.dtype(),
+            {k.extent(0), k.extent(1), k.extent(2), columns},
+            {k.stride(0), k.stride(1), k.stride(2), 1}};
   }
 
   /// A row is a query of one head.

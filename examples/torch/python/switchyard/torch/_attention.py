@@ -150,6 +150,9 @@ def attention_decode(
     q: [batch, heads, 1 to 16, head_dim], f16 or bf16; k, v: [batch, heads_kv, seqlen_k, dim], or with block_table
     [pages, page_size, heads_kv, dim], of q's type or float8_e4m3fn with k_scale and v_scale (f32 [1] or
     [heads_kv]). seqused_k: i32 [batch] on the device, keys in use, the queries' own among them. It has no gradient.
+
+    Multi-head latent attention with absorbed projections has one KV head of 576, and v is k[..., :512], a view: such a
+    cache is read once. Its scale is that of the model, not 1 / sqrt(576), and must be given.
     """
     out, lse = _decode(
         needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes), q, k, v, wide(k_scale), wide(v_scale),
