@@ -73,7 +73,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 128, 192, 256, 256, 40, 33, 1});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 48, 65});
     if (draws_small_calls()) choose_small();
-    if (chance(25)) choose_latent();
+    if (chance(draws_small_calls() ? 4 : 25)) choose_latent();
     a.mask = pick({operators::attention_mask::none, operators::attention_mask::causal_bottom_right,
                    operators::attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, 1000, std::numeric_limits<std::int32_t>::max()});
@@ -100,8 +100,8 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
       a.head_dim_v = pick<std::int64_t>({16, 64});
     }
     if (!draws_small_calls()) return;
-    a.heads = std::min<std::int64_t>(a.heads, 16);
-    a.seqlen_q = pick<std::int64_t>({1, 2});
+    a.heads = a.heads_kv = 1;
+    a.seqlen_q = pick<std::int64_t>({1, 3});
   }
 
   void choose_small() {
