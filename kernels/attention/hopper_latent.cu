@@ -1,0 +1,754 @@
+// SPDX-License-Identifier: MIT
+// Decoding on Hopper where the values are the first columns of the keys (multi-head latent attention): 576
+// columns of one KV head, of which 512 are values. Semantics: operators/attention_decode.hpp.
+//
+//   latent_decode  64 query rows a block (rows are queries times heads). All keys of all sequences, in pairs
+//   of
+//                  blocks of 64, are dealt evenly to the blocks of a row tile, whatever the sequences'
+//                  lengths
+//   latent_join    joins the parts of sequences that several blocks had
+//
+// Two warpgroups share a block's rows. Each multiplies the queries by one of the two blocks of keys, both
+// take the larger of their maxima, and each sums 256 of the 512 columns over both blocks: its own weights
+// come from registers, the other's from shared memory. So shared memory holds the queries and two blocks of
+// keys, no more: the weights take the place of the keys' last panel, which is no value and has been
+// multiplied by then. A half of a block is refilled as soon as it has been multiplied.
+//
+// Splitting the columns of the result is FlashMLA's idea; the division of the keys is that of Flash-Decoding
+// (Dao et al., 2023).
+#include "hopper_parts.hpp"
+
+namespace hopper {
+
+HOPPER_SHARED_PRODUCT(mixed_product, 1, __half, "f16", 256, 128, "%128", "%129", "%130")
+HOPPER_SHARED_PRODUCT(mixed_product, 1, __nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130")
+
+namespace latent {
+
+inline constexpr int rows = 64;        ///< of a block
+inline constexpr int keys = 64;        ///< of a block of keys
+inline constexpr int columns = 512;    ///< of values
+inline constexpr int panels = 9;       ///< of 64 columns; the last is not of the values
+inline constexpr int half_panels = 4;  ///< of the values that a warpgroup sums
+inline constexpr u32 panel_bytes = 64 * 128;
+inline constexpr u32 tile_bytes = panels * panel_bytes;
+inline constexpr u32 at_keys = tile_bytes;  ///< behind the queries
+inline constexpr u32 at_maxima = at_keys + 2 * tile_bytes;
+inline constexpr u32 at_sums = at_maxima + 2 * rows * 4;
+inline constexpr u32 at_barriers = at_sums + 2 * rows * 4;
+inline constexpr u32 shared_bytes = at_barriers + 64;
+inline constexpr u32 last_panel = (panels - 1) * panel_bytes;
+
+struct call {
+  const void* q;
+  void* out;
+  float* lse;              ///< null: not wanted
+  const float* k_scale;    ///< null: 1
+  const float* v_scale;    ///< null: 1
+  const i32* seqused_k;    ///< null: all
+  const i32* block_table;  ///< null: not paged
+  float* partial;  ///< [row tiles, blocks, 2, rows, columns]: of the first sequence of a block and the last
+  float* partial_state;  ///< [.., 2]: largest score, to base 2, and sum
+  i64 q_stride_batch, q_stride_head, q_stride_token;
+  i64 out_stride_batch, out_stride_head, out_stride_token;
+  i64 lse_stride_batch, lse_stride_head;
+  i64 block_table_stride;
+  i32 batch, heads, seqlen_q, seqlen_k;
+  i32 page_size;  ///< of dense keys more than a sequence has
+  i32 causal;
+  i32 blocks;  ///< of a row tile
+  float scale;
+};
+
+/// How pairs of blocks of keys are dealt: those of a sequence one after the other, sequence after sequence.
+struct deal {
+  const call& c;
+  i32 lane;
+  i32 total;
+  i32 blocks;      ///< that have something to do
+  i32 each, rest;  ///< total over blocks, and what is left
+
+  /// All threads of a warp call these together.
+  __device__ __forceinline__ explicit deal(const call& of) : c{of}, lane{static_cast<i32>(threadIdx.x) % 32} {
+    total = before(c.batch);
+    blocks = even_blocks();
+    each = total / blocks;
+    rest = total - each * blocks;
+  }
+  /// Rather a few blocks without work than all sequences, of equal lengths, divided where blocks end.
+  [[nodiscard]] __device__ __forceinline__ i32 even_blocks() const {
+    const i32 most = c.blocks;
+    const i32 rounds = (c.batch + most - 1) / most;
+    const i32 even = c.batch <= most         ? most / c.batch * c.batch
+                     : c.batch % rounds == 0 ? c.batch / rounds
+                                             : most;
+    return 15 * even >= 14 * most ? even : most;
+  }
+  [[nodiscard]] __device__ __forceinline__ i32 keys_of(i32 b) const {
+    return c.seqused_k != nullptr ? __ldg(c.seqused_k + b) : c.seqlen_k;
+  }
+  [[nodiscard]] __device__ __forceinline__ i32 pairs_of(i32 b) const {
+    return (keys_of(b) + 2 * keys - 1) / (2 * keys);
+  }
+  /// Pairs of all sequences before this one.
+  [[nodiscard]] __device__ __forceinline__ i32 before(i32 b) const {
+    if (c.seqused_k == nullptr) return b * pairs_of(0);
+    i32 sum = 0;
+    for (i32 i = lane; i < b; i += 32) sum += pairs_of(i);
+    return __reduce_add_sync(~0U, sum);
+  }
+  /// The first pair of a block: total * block / blocks.
+  [[nodiscard]] __device__ __forceinline__ i32 first_of(i32 block) const {
+    return block * each + block * rest / blocks;
+  }
+  /// The sequence of a pair that exists, and the pair's number in it.
+  [[nodiscard]] __device__ __forceinline__ i32 sequence_of(i32 pair, i32& within) const {
+    if (c.seqused_k == nullptr) {
+      const i32 each = pairs_of(0);
+      within = pair % each;
+      return pair / each;
+    }
+    i32 passed = 0;
+    for (i32 base = 0;; base += 32) {
+      const i32 b = base + lane;
+      const i32 here = b < c.batch ? pairs_of(b) : 0;
+      i32 through = here;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const i32 lower = __shfl_up_sync(~0U, through, step);
+        if (lane >= step) through += lower;
+      }
+      const u32 behind = __ballot_sync(~0U, passed + through > pair);
+      if (behind != 0) {
+        const int found = __ffs(static_cast<int>(behind)) - 1;
+        within = pair - passed - __shfl_sync(~0U, through - here, found);
+        return base + found;
+      }
+      passed += __shfl_sync(~0U, through, 31);
+    }
+  }
+  /// The block that has a pair.
+  [[nodiscard]] __device__ __forceinline__ i32 block_of(i32 pair) const {
+    i32 block = min(static_cast<i32>(__fdividef(static_cast<float>(pair), static_cast<float>(total)) *
+                                     static_cast<float>(blocks)),
+                    blocks - 1);
+    while (first_of(block + 1) <= pair) ++block;
+    while (first_of(block) > pair) --block;
+    return block;
+  }
+};
+
+/// What a block has of one sequence.
+struct share {
+  i32 b;
+  i32 keys;   ///< of the sequence
+  i32 begin;  ///< the first pair
+  i32 end;
+  i32 done = 0;  ///< pairs of the block's before
+  i32 pairs;     ///< of the block
+
+  __device__ __forceinline__ share(const deal& of, i32 block) {
+    const i32 first = of.first_of(block);
+    pairs = block < of.blocks ? of.first_of(block + 1) - first : 0;
+    if (pairs == 0) return;
+    b = of.sequence_of(first, begin);
+    take(of);
+  }
+  [[nodiscard]] __device__ __forceinline__ bool left() const { return done < pairs; }
+  [[nodiscard]] __device__ __forceinline__ bool whole() const {
+    return begin == 0 && end * (2 * latent::keys) >= keys;
+  }
+  __device__ __forceinline__ void advance(const deal& of) {
+    done += end - begin;
+    if (!left()) return;
+    begin = 0;
+    do ++b;
+    while (of.keys_of(b) == 0);
+    take(of);
+  }
+
+ private:
+  __device__ __forceinline__ void take(const deal& of) {
+    keys = of.keys_of(b);
+    end = min((keys + 2 * latent::keys - 1) / (2 * latent::keys), begin + pairs - done);
+  }
+};
+
+/// Barriers of the two blocks of keys. The half that the block's own warpgroup sums is one part, the other
+/// half and the last panel are the other.
+struct barriers {
+  u32 base;
+  [[nodiscard]] __device__ __forceinline__ u32 full(int block, int part) const {
+    return base + static_cast<u32>(block * 4 + part) * 8;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 empty(int block, int part) const {
+    return full(block, part) + 16;
+  }
+};
+inline constexpr int own = 0;
+inline constexpr int other = 1;
+
+/// A box for this block and the other of its cluster, at the same place of both.
+__device__ __forceinline__ void copy_box_to_both(u32 to, const tensor_map& map, u32 barrier, i32 x, i32 y,
+                                                 i32 z, i32 w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "h"(static_cast<unsigned short>(3))
+      : "memory");
+}
+
+/// Asks for a box in the L2 cache.
+__device__ __forceinline__ void prefetch_box(const tensor_map& map, i32 x, i32 y, i32 z, i32 w) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(&map), "r"(x),
+               "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
+
+__device__ __forceinline__ void arrive_in_cluster(u32 barrier, int rank) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
+                   sy::ptx::address_in_cluster(barrier, rank))
+               : "memory");
+}
+
+__device__ __forceinline__ void meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+/// The warp that copies keys. With `Pair`, two blocks that have other rows of the same sequences each copy
+/// half of the boxes to both.
+template <bool Pair>
+__device__ __forceinline__ void produce(const tensor_map& map, const call& c, barriers bars, u32 shared) {
+  const deal dealt{c};
+  const int lane = dealt.lane;
+  const i32 rank = Pair ? static_cast<i32>(sy::ptx::cluster_rank()) : 0;
+  const i32 box_rows = min(c.page_size, keys);
+  const i32 boxes = keys / box_rows;  // of a panel
+  u32 phase = 1;
+  for (share work{dealt, static_cast<i32>(blockIdx.x)}; work.left(); work.advance(dealt)) {
+    const i32* const table =
+        c.block_table != nullptr ? c.block_table + work.b * c.block_table_stride : nullptr;
+    // Lane i has where box row i of the pair lies.
+    const auto find = [&](i32 pair) {
+      const i32 key = pair * (2 * keys) + lane * box_rows;
+      if (table == nullptr) return work.b;
+      return lane < 2 * boxes && key < work.keys ? __ldg(table + key / c.page_size) : 0;
+    };
+    i32 pages = find(work.begin);
+    for (i32 pair = work.begin; pair < work.end; ++pair) {
+      const i32 next_pages = pair + 1 < work.end ? find(pair + 1) : 0;
+#pragma unroll
+      for (int block = 0; block < 2; ++block) {
+        const i32 first = (2 * pair + block) * keys;
+        const i32 there = min((max(work.keys - first, 0) + box_rows - 1) / box_rows, boxes);
+#pragma unroll
+        for (int part = own; part <= other; ++part) {
+          const bool low = (block == 0) == (part == own);  // which half of the values
+          const i32 count = part == own ? half_panels : half_panels + 1;
+          const u32 barrier = bars.full(block, part);
+          wait(bars.empty(block, part), phase);
+          if (lane == 0) arrive_expecting(barrier, static_cast<u32>(count * there * box_rows) * 128);
+          __syncwarp();
+          for (i32 at = 0; at < count * there; at += 32) {
+            const i32 box = at + lane;
+            const i32 row = box % there;
+            const i32 page = __shfl_sync(~0U, pages, block * boxes + row);
+            if (box >= count * there || (Pair && box % 2 != rank)) continue;
+            const i32 panel = box / there == half_panels ? panels - 1 : box / there + (low ? 0 : half_panels);
+            const u32 to = shared + at_keys + static_cast<u32>(block) * tile_bytes +
+                           static_cast<u32>(panel) * panel_bytes + static_cast<u32>(row * box_rows) * 128;
+            const i32 token = (first + row * box_rows) % c.page_size;
+            if constexpr (Pair) {
+              copy_box_to_both(to, map, barrier, panel * 64, token, 0, page);
+            } else {
+              copy_box(to, map, barrier, panel * 64, token, 0, page);
+            }
+          }
+          __syncwarp();
+        }
+      }
+      phase ^= 1;
+      // Shared memory holds no more than one pair: the next comes to the L2 cache meanwhile.
+      if (blockIdx.y == 0 && pair + 1 < work.end) {
+        const i32 first = (2 * pair + 2) * keys;
+        const i32 there = min((work.keys - first + box_rows - 1) / box_rows, 2 * boxes);
+        for (i32 at = 0; at < panels * there; at += 32) {
+          const i32 box = at + lane;
+          const i32 row = box % there;
+          const i32 page = __shfl_sync(~0U, next_pages, row);
+          if (box < panels * there)
+            prefetch_box(map, box / there * 64, (first + row * box_rows) % c.page_size, 0, page);
+        }
+      }
+      pages = next_pages;
+    }
+  }
+}
+
+/// One of the two warpgroups that multiply.
+template <class T, bool Pair>
+struct consumer {
+  const call& c;
+  barriers bars;
+  u32 shared;
+  int group;  ///< 0 or 1
+  int thread, lane, warp;
+  i32 first_row;  ///< of the block
+  u32 phase = 0;  ///< of the two blocks of keys
+  i32 query[2], head[2];
+  bool live[2];
+  float factor;
+
+  float out[128];
+  float largest[2];
+  float sum[2];
+
+  __device__ __forceinline__ consumer(const call& of, barriers b, u32 memory, int warpgroup)
+      : c{of},
+        bars{b},
+        shared{memory},
+        group{warpgroup},
+        thread{static_cast<int>(threadIdx.x) % 128},
+        lane{thread % 32},
+        warp{thread / 32},
+        first_row{static_cast<i32>(blockIdx.y) * rows} {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const i32 row = first_row + mine() + 8 * r;
+      query[r] = row / c.heads;
+      head[r] = row - query[r] * c.heads;
+      live[r] = query[r] < c.seqlen_q;
+    }
+    factor = c.scale * log2_e * (c.k_scale != nullptr ? __ldg(c.k_scale) : 1.0F);
+  }
+
+  /// This thread's first row of the block's; the second is 8 behind.
+  [[nodiscard]] __device__ __forceinline__ int mine() const {
+    return warp * 16 + lane / 4;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 tile(int block) const {
+    return shared + at_keys + static_cast<u32>(block) * tile_bytes;
+  }
+  __device__ __forceinline__ static void meet(u32 id) {
+    named_sync(id, 256);
+  }
+
+  /// Lets the producers of the cluster overwrite a part.
+  __device__ __forceinline__ void leave(int block, int part) {
+    __syncwarp();
+    if constexpr (Pair) {
+      if (lane < 2) arrive_in_cluster(bars.empty(block, part), lane);
+    } else {
+      if (lane == 0) arrive(bars.empty(block, part));
+    }
+  }
+
+  /// Copies the queries of a sequence, zeros for rows that do not exist.
+  __device__ __forceinline__ void load_queries(i32 b) {
+    const u64 policy = sy::ptx::evict_first_policy();
+    const T* const q = static_cast<const T*>(c.q) + b * c.q_stride_batch;
+    // Eight threads copy a panel of a row.
+    const int chunk = thread % 8;
+#pragma unroll 1
+    for (int row = group * 16 + thread / 8; row < rows; row += 32) {
+      const i32 at = first_row + row;
+      const i32 token = at / c.heads;
+      const bool there = token < c.seqlen_q;
+      const T* const from =
+          q + (there ? (at - token * c.heads) * c.q_stride_head + token * c.q_stride_token : 0) + chunk * 8;
+      const u32 to = shared + static_cast<u32>(row) * 128 + static_cast<u32>((chunk ^ row % 8) * 16);
+#pragma unroll
+      for (int panel = 0; panel < panels; ++panel)
+        sy::ptx::copy_async(to + static_cast<u32>(panel) * panel_bytes, from + panel * 64, there, policy);
+    }
+    sy::ptx::commit_copies();
+    sy::ptx::wait_for_copies<0>();
+    fence_async_proxy();
+  }
+
+  /// scores = queries keys^T, of this warpgroup's block; panels in the order in which they come.
+  __device__ __forceinline__ void multiply_keys(float (&scores)[32]) {
+    const u64 a = swizzled_operand(shared, 0);
+    const u64 b = swizzled_operand(tile(group), 0);
+    const u64 first = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
+    const u64 second = static_cast<u64>((1 - group) * half_panels) * (panel_bytes >> 4);
+    const auto panel = [&](u64 at, bool keep) {
+#pragma unroll
+      for (u32 k = 0; k < 4; ++k)
+        shared_product<T, 64>::run(scores, a + at + k * 2, b + at + k * 2, keep || k > 0);
+    };
+    wait(bars.full(group, own), phase);
+    product_fence();
+#pragma unroll
+    for (u32 p = 0; p < half_panels; ++p) panel(first + p * (panel_bytes >> 4), p > 0);
+    product_commit();
+    wait(bars.full(group, other), phase);
+    product_fence();
+#pragma unroll
+    for (u32 p = 0; p < half_panels; ++p) panel(second + p * (panel_bytes >> 4), true);
+    panel(last_panel >> 4, true);
+    product_commit();
+    product_wait<0>();
+    pin(scores);
+  }
+
+  /// Where a block of keys ends within the sequence, what is behind is cleared: it may be anything, and 0 *
+  /// NaN is NaN.
+  __device__ __forceinline__ void clear_behind(i32 there) {
+    for (i32 i = there * 8 + thread; i < keys * 8; i += 128) {
+#pragma unroll
+      for (u32 p = 0; p < panels - 1; ++p) {
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(tile(group) + p * panel_bytes +
+                                                                      static_cast<u32>(i) * 16),
+                     "r"(0)
+                     : "memory");
+      }
+    }
+    fence_async_proxy();
+  }
+
+  /// Scores to base 2, those of keys that a row does not see -infinity.
+  __device__ __forceinline__ void finish_scores(float (&scores)[32], i32 first, i32 in_use) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) scores[i] *= factor;
+    const i32 least = c.causal ? in_use - c.seqlen_q + 1 : in_use;  // what every row sees
+    if (first + keys <= least) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const i32 end = min(c.causal ? least + query[r] : in_use, in_use) - first - 2 * (lane % 4);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+#pragma unroll
+        for (int k = 0; k < 2; ++k)
+          if (8 * j + k >= end) scores[4 * j + 2 * r + k] = -infinity;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store_float(u32 to, float value) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(value) : "memory");
+  }
+  [[nodiscard]] __device__ __forceinline__ float load_float(u32 from) {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+    return value;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 shared_row(u32 of, int which, int r) const {
+    return shared + of + static_cast<u32>(which * rows + mine() + 8 * r) * 4;
+  }
+
+  /// Takes in a pair of blocks of keys, the second of which may lie behind the sequence.
+  __device__ __forceinline__ void take(i32 pair, i32 in_use) {
+    const i32 first = (2 * pair + group) * keys;
+    float scores[32];
+    multiply_keys(scores);
+    if (in_use - first < keys) clear_behind(max(in_use - first, 0));
+    finish_scores(scores, first, in_use);
+    float most[2] = {scores[0], scores[2]};
+#pragma unroll
+    for (int i = 1; i < 32; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 1));
+      most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 2));
+      if (lane % 4 == 0) store_float(shared_row(at_maxima, group, r), most[r]);
+    }
+    meet(1);
+    // Weights may exceed 1 a little: results are scaled anew only where a score is 2^8 above the last anchor.
+    float rescale[2] = {1.0F, 1.0F};
+    bool anew = false;
+    float shift[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      most[r] = fmaxf(most[r], load_float(shared_row(at_maxima, 1 - group, r)));
+      if (most[r] > largest[r] + 8.0F) {
+        rescale[r] = exp2_approximate(largest[r] - most[r]);
+        largest[r] = most[r];
+        anew = true;
+      }
+      shift[r] = largest[r] == -infinity ? 0.0F : largest[r];
+    }
+    if (__any_sync(~0U, anew)) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) sum[r] *= rescale[r];
+#pragma unroll
+      for (int i = 0; i < 128; ++i) out[i] *= rescale[i / 2 % 2];
+    }
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      scores[i] = exp2_approximate(scores[i] - shift[i / 2 % 2]);
+      sum[i / 2 % 2] += scores[i];
+    }
+    u32 weights[4][4];
+#pragma unroll
+    for (int i = 0; i < 16; ++i) weights[i / 4][i % 4] = pack<T>(scores[2 * i], scores[2 * i + 1]);
+    const int row = warp * 16 + lane / 8 % 2 * 8 + lane % 8;
+    const u32 to = tile(group) + last_panel + static_cast<u32>(row) * 128;
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      store_matrices(to + static_cast<u32>(((2 * k + lane / 16) ^ row % 8) * 16), weights[k]);
+    fence_async_proxy();
+
+    const u64 half = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
+    const u64 mine_b = swizzled_operand(tile(group), panel_bytes) + half;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) pin(weights[k]);
+    pin(out);
+    product_fence();
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) register_product<T, 256>::run(out, weights[k], mine_b + k * (16 * 128 >> 4));
+    product_commit();
+    meet(2);
+    wait(bars.full(1 - group, other), phase);
+    product_fence();
+    const u64 a = swizzled_operand(tile(1 - group) + last_panel, 0);
+    const u64 b = swizzled_operand(tile(1 - group), panel_bytes) + half;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) mixed_product<T, 256>::run(out, a + k * 2, b + k * (16 * 128 >> 4), true);
+    product_commit();
+    product_wait<1>();
+    leave(group, own);
+    product_wait<0>();
+    pin(out);
+    leave(1 - group, other);
+    phase ^= 1;
+  }
+
+  /// Writes what the block has of a sequence, or the whole.
+  __device__ __forceinline__ void finish(const share& work, bool last) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      sum[r] += __shfl_xor_sync(~0U, sum[r], 1);
+      sum[r] += __shfl_xor_sync(~0U, sum[r], 2);
+      if (lane % 4 == 0) store_float(shared_row(at_sums, group, r), sum[r]);
+    }
+    meet(3);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) sum[r] += load_float(shared_row(at_sums, 1 - group, r));
+    if (!work.whole()) {
+      const i64 slot = ((static_cast<i64>(blockIdx.y) * c.blocks + blockIdx.x) * 2 + (last ? 1 : 0)) * rows;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const i64 row = slot + mine() + 8 * r;
+        if (!live[r]) continue;
+        if (group == 0 && lane % 4 == 0) {
+          c.partial_state[2 * row] = largest[r];
+          c.partial_state[2 * row + 1] = sum[r];
+        }
+        float* const to = c.partial + row * columns + group * (columns / 2) + 2 * (lane % 4);
+#pragma unroll
+        for (int j = 0; j < 32; ++j) {
+          *reinterpret_cast<float2*>(to + 8 * j) = make_float2(out[4 * j + 2 * r], out[4 * j + 2 * r + 1]);
+        }
+      }
+      return;
+    }
+    const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
+    float by[2];
+    T* to[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      by[r] = sum[r] == 0.0F ? 0.0F : v_scale / sum[r];
+      to[r] = static_cast<T*>(c.out) + work.b * c.out_stride_batch + head[r] * c.out_stride_head +
+              query[r] * c.out_stride_token + group * (columns / 2);
+      if (c.lse != nullptr && live[r] && group == 0 && lane % 4 == 0) {
+        c.lse[work.b * c.lse_stride_batch + head[r] * c.lse_stride_head + query[r]] =
+            sum[r] == 0.0F ? -infinity : (largest[r] + log2f(sum[r])) * ln_2;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        u32 word[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int i = 16 * j + 4 * k + 2 * r;
+          word[k] = pack<T>(out[i] * by[r], out[i + 1] * by[r]);
+        }
+        transpose_words(word, lane % 4);
+        if (live[r])
+          *reinterpret_cast<uint4*>(to[r] + 32 * j + 8 * (lane % 4)) =
+              make_uint4(word[0], word[1], word[2], word[3]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    const deal dealt{c};
+    for (share work{dealt, static_cast<i32>(blockIdx.x)}; work.left(); work.advance(dealt)) {
+      load_queries(work.b);
+      meet(3);
+#pragma unroll
+      for (int i = 0; i < 128; ++i) out[i] = 0.0F;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        largest[r] = -infinity;
+        sum[r] = 0.0F;
+      }
+#pragma unroll 1
+      for (i32 pair = work.begin; pair < work.end; ++pair) take(pair, work.keys);
+      finish(work, work.done != 0);
+    }
+  }
+};
+
+/// The grid is [blocks, row tiles]; with `Pair` two row tiles are a cluster.
+template <class T, bool Pair>
+__device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
+  extern __shared__ __align__(1024) char memory[];
+  const u32 shared = shared_address(memory);
+  const barriers bars{shared + at_barriers};
+  const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+  if (threadIdx.x == 0) {
+    prefetch(map);
+#pragma unroll
+    for (int block = 0; block < 2; ++block) {
+#pragma unroll
+      for (int part = own; part <= other; ++part) {
+        init_barrier(bars.full(block, part), 1);
+        init_barrier(bars.empty(block, part), Pair ? 8 : 4);
+      }
+    }
+    fence_barrier_init();
+  }
+  if constexpr (Pair) {
+    meet_cluster();
+  } else {
+    __syncthreads();
+  }
+  sy::ptx::allow_next_launch();
+  sy::ptx::wait_for_previous_launch();
+  if (warpgroup == 2) {
+    give_registers<40>();
+    if (threadIdx.x < 256 + 32) produce<Pair>(map, c, bars, shared);
+  } else {
+    take_registers<232>();
+    consumer<T, Pair>{c, bars, shared, warpgroup}.run();
+  }
+  if constexpr (Pair) meet_cluster();  // nobody's memory goes away while the other copies to it
+}
+
+/// Joins parts, and writes what a sequence without keys gives. A task is 128 columns of a row: of one warp,
+/// or of eight that share the parts (`team`). The grid is [tasks over those of a block, row tiles, sequences
+/// at a time]; a block has `loops` times as many tasks as fit its warps.
+template <class T>
+__device__ __forceinline__ void join(const call& c, i32 loops, i32 team) {
+  constexpr i32 at_once = 8;
+  __shared__ float4 values[8][32];
+  __shared__ float2 states[8];
+  sy::ptx::allow_next_launch();
+  sy::ptx::wait_for_previous_launch();
+  const deal dealt{c};
+  const i32 warp = static_cast<i32>(threadIdx.x) / 32;
+  const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
+  for (i32 b = static_cast<i32>(blockIdx.z); b < c.batch; b += static_cast<i32>(gridDim.z)) {
+    const i32 pairs = dealt.pairs_of(b);
+    const i32 begin = dealt.before(b);
+    i32 from = 0;
+    i32 to = -1;
+    if (pairs > 0) {
+      from = dealt.block_of(begin);
+      to = dealt.block_of(begin + pairs - 1);
+      if (from == to) continue;  // written by that block
+    }
+    // Of the first block of a sequence it may be the last of several, of others it is the first.
+    const bool later = pairs > 0 && dealt.first_of(from) < begin;
+    const auto slot_of = [&](i32 block) {
+      return ((static_cast<i64>(blockIdx.y) * c.blocks + block) * 2 + (block == from && later ? 1 : 0)) *
+             rows;
+    };
+    for (i32 n = 0; n < loops; ++n) {
+      const i32 task = (static_cast<i32>(blockIdx.x) * loops + n) * (8 / team) + warp / team;
+      const i32 r = task / 4;
+      const i32 column = task % 4 * 128 + dealt.lane * 4;
+      const i32 row = static_cast<i32>(blockIdx.y) * rows + r;
+      const i32 query = row / c.heads;
+      const i32 head = row - query * c.heads;
+      if (query >= c.seqlen_q) continue;
+      float largest = -infinity;
+      float total = 0.0F;
+      float4 value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+      for (i32 base = from + warp % team * at_once; base <= to; base += team * at_once) {
+        const i32 p = base + dealt.lane;
+        const bool there =
+            dealt.lane < at_once && p <= to && dealt.first_of(p) < dealt.first_of(p + 1);  // has pairs
+        const i64 slot = slot_of(there ? p : from) + r;
+        const float2 state = *reinterpret_cast<const float2*>(c.partial_state + 2 * slot);
+        float4 part[at_once];
+#pragma unroll
+        for (i32 k = 0; k < at_once; ++k) {
+          const i64 at = __shfl_sync(~0U, slot, k);
+          part[k] = __ldcg(reinterpret_cast<const float4*>(c.partial + at * columns + column));
+        }
+        float now = there ? state.x : -infinity;
+#pragma unroll
+        for (int step = 1; step < at_once; step *= 2) now = fmaxf(now, __shfl_xor_sync(~0U, now, step));
+        now = fmaxf(__shfl_sync(~0U, now, 0), largest);
+        const float shift = now == -infinity ? 0.0F : now;
+        const float rescale = exp2_approximate(largest - shift);
+        const float weight = there ? exp2_approximate(state.x - shift) : 0.0F;
+        largest = now;
+        total = total * rescale + (there ? weight * state.y : 0.0F);
+        value = make_float4(value.x * rescale, value.y * rescale, value.z * rescale, value.w * rescale);
+#pragma unroll
+        for (i32 k = 0; k < at_once; ++k) {
+          const float by = __shfl_sync(~0U, weight, k);
+          value.x = fmaf(by, part[k].x, value.x);
+          value.y = fmaf(by, part[k].y, value.y);
+          value.z = fmaf(by, part[k].z, value.z);
+          value.w = fmaf(by, part[k].w, value.w);
+        }
+      }
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0U, total, step);
+      if (team > 1) {
+        values[warp][dealt.lane] = value;
+        if (dealt.lane == 0) states[warp] = make_float2(largest, total);
+        __syncthreads();
+        if (warp == 0) {
+          for (i32 w = 0; w < 8; ++w) largest = fmaxf(largest, states[w].x);
+          const float shift = largest == -infinity ? 0.0F : largest;
+          total = 0.0F;
+          value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+          for (i32 w = 0; w < 8; ++w) {
+            const float weight = exp2_approximate(states[w].x - shift);
+            const float4 each = values[w][dealt.lane];
+            total += weight * states[w].y;
+            value.x = fmaf(weight, each.x, value.x);
+            value.y = fmaf(weight, each.y, value.y);
+            value.z = fmaf(weight, each.z, value.z);
+            value.w = fmaf(weight, each.w, value.w);
+          }
+        }
+        __syncthreads();
+        if (warp != 0) continue;
+      }
+      const float by = total == 0.0F ? 0.0F : v_scale / total;
+      T* const out = static_cast<T*>(c.out) + b * c.out_stride_batch + head * c.out_stride_head +
+                     query * c.out_stride_token + column;
+      *reinterpret_cast<uint2*>(out) =
+          make_uint2(pack<T>(value.x * by, value.y * by), pack<T>(value.z * by, value.w * by));
+      if (column == 0 && c.lse != nullptr) {
+        c.lse[b * c.lse_stride_batch + head * c.lse_stride_head + query] =
+            total == 0.0F ? -infinity : (largest + log2f(total)) * ln_2;
+      }
+    }
+  }
+}
+
+}  // namespace latent
+
+}  // namespace hopper
+
+#define LATENT_DECODE(name, T, PAIR)                                                                         \
+  extern "C" __global__ void __launch_bounds__(384, 1)                                                       \
+      name(const __grid_constant__ hopper::tensor_map map, const __grid_constant__ hopper::latent::call c) { \
+    hopper::latent::decode<T, PAIR>(map, c);                                                                 \
+  }
+
+#define LATENT_JOIN(name, T)                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 4)                            \
+      name(const __grid_constant__ hopper::latent::call c, int loops, int team) { \
+    hopper::latent::join<T>(c, loops, team);                                      \
+  }
