@@ -852,9 +852,10 @@ struct tile_line {
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0U, total, step);
   }
-  /// The first tile of block `block` of `blocks`.
+  /// The first tile of block `block` of `blocks`: total * block / blocks, in 32 bits.
   [[nodiscard]] __device__ __forceinline__ int first_of(int block, int blocks) const {
-    return static_cast<int>(static_cast<i64>(total) * block / blocks);
+    const int each = total / blocks;
+    return block * each + block * (total - each * blocks) / blocks;
   }
   /// The first tile of a sequence.
   [[nodiscard]] __device__ __forceinline__ int first_of_sequence(int b, int lane) const {
@@ -940,8 +941,8 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
   const int row_tile = static_cast<int>(blockIdx.y);
   const decode_rows rows{call, row_tile, Shape::rows};
 
-  allow_next_launch();
   wait_for_previous_launch();
+  allow_next_launch();  // now, so that decode_join may read lengths before it waits
 
   const tile_line<Keys> line{call, rows, lane};
   const int first = line.first_of(block, blocks);
@@ -956,19 +957,20 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
 
   const tile_ring<Shape> ring{call, memory, warp, 0, lane};
   auto* const warps = reinterpret_cast<joined<Shape>*>(memory + Shape::ring_bytes);
-  int page = 0;
+  // Asked for a tile ahead, so that no copy waits for it.
+  int page = Shape::Paged && copied < last ? ring.page(ahead.b, ahead.key(), ahead.span.end) : 0;
   const auto copy_keys = [&](int stage) {
-    if (copied < last) {
-      page = Shape::Paged ? ring.page(ahead.b, ahead.key(), ahead.span.end) : 0;
-      ring.copy_keys(stage, ahead.b, ahead.head_kv, ahead.key(), ahead.span.end, page);
-    }
+    if (copied < last) ring.copy_keys(stage, ahead.b, ahead.head_kv, ahead.key(), ahead.span.end, page);
     commit_copies();
   };
   const auto copy_values = [&](int stage) {
     if (copied < last) {
       ring.copy_values(stage, ahead.b, ahead.head_kv, ahead.key(), ahead.span.end, page);
       copied += Warps;
-      if (copied < last) ahead.advance(call, rows, Warps);
+      if (copied < last) {
+        ahead.advance(call, rows, Warps);
+        if constexpr (Shape::Paged) page = ring.page(ahead.b, ahead.key(), ahead.span.end);
+      }
     }
     commit_copies();
   };
@@ -1019,8 +1021,11 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
 /// Most blocks of decode_persistent's grid.
 constexpr int most_blocks = 512;
 
+/// So many that a thread has few elements: what each waits for is one read of memory after the other.
+constexpr int join_threads = 512;
+
 /// Joins the parts of one KV head, or writes what a sequence without keys gives. The grid is [heads_kv *
-/// batch, tiles of rows], of 128 threads; `blocks` is decode_persistent's grid.
+/// batch, tiles of rows]; `blocks` is decode_persistent's grid.
 template <class Element, int Rows, int Keys>
 __device__ __forceinline__ void decode_join(const decode_call& call, int blocks) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
@@ -1030,7 +1035,6 @@ __device__ __forceinline__ void decode_join(const decode_call& call, int blocks)
   const decode_rows rows{call, row_tile, Rows};
 
   allow_next_launch();
-  wait_for_previous_launch();
 
   const tile_line<Keys> line{call, rows, lane};
   const int tiles = decode_span<Keys>{call, rows, b}.tiles;
@@ -1039,26 +1043,28 @@ __device__ __forceinline__ void decode_join(const decode_call& call, int blocks)
   int to = -1;
   if (tiles > 0) {
     const auto block_of = [&](int tile) {
-      int block = static_cast<int>(static_cast<i64>(tile) * blocks / line.total);
+      const float about = __fdividef(static_cast<float>(tile), static_cast<float>(line.total));
+      int block = min(static_cast<int>(about * static_cast<float>(blocks)), blocks - 1);
       while (line.first_of(block + 1, blocks) <= tile) ++block;
       while (line.first_of(block, blocks) > tile) --block;
       return block;
     };
     from = block_of(begin);
     to = block_of(begin + tiles - 1);
-    if (from == to) return;  // written by that block
   }
+  wait_for_previous_launch();           // in any case: what follows takes this launch's end for that of both
+  if (tiles > 0 && from == to) return;  // written by that block
   const int parts = to - from + 1;
   __shared__ int index_of[most_blocks];  // of the parts' first rows; -1: a block without tiles
   __shared__ float weight_of[most_blocks][Rows];
   __shared__ row_value joined_row[Rows];
-  for (int p = static_cast<int>(threadIdx.x); p < parts; p += 128) {
+  for (int p = static_cast<int>(threadIdx.x); p < parts; p += join_threads) {
     const int first = line.first_of(from + p, blocks);
     const bool empty = first == line.first_of(from + p + 1, blocks);
     index_of[p] = empty ? -1 : static_cast<int>(part_index(row_tile, blocks, from + p, first < begin, Rows));
   }
   __syncthreads();
-  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows.count; r += 4) {
+  for (int r = static_cast<int>(threadIdx.x) / 32; r < rows.count; r += join_threads / 32) {
     row_value all;
     for (int p = lane; p < parts; p += 32) {
       if (index_of[p] >= 0) all.largest = fmaxf(all.largest, call.partial_state[2 * (index_of[p] + r)]);
@@ -1080,11 +1086,11 @@ __device__ __forceinline__ void decode_join(const decode_call& call, int blocks)
     if (lane == 0) joined_row[r] = all;
   }
   __syncthreads();
-  for (int n = static_cast<int>(threadIdx.x); n < rows.count * call.head_dim_v; n += 128) {
+  for (int n = static_cast<int>(threadIdx.x); n < rows.count * call.head_dim_v; n += join_threads) {
     const int r = n / call.head_dim_v;
     const int d = n % call.head_dim_v;
     row_value all = joined_row[r];
-#pragma unroll 8
+#pragma unroll 16
     for (int p = 0; p < parts; ++p) {
       const i64 index = max(index_of[p], 0) + r;
       const float value = call.partial[index * call.head_dim_v + d];
@@ -1119,7 +1125,8 @@ using bf16 = __nv_bfloat16;
         call);                                                                                            \
   }
 
-#define SY_DECODE_JOIN(name, element, tiles, keys)                                                       \
-  extern "C" __global__ void __launch_bounds__(128) name(const __grid_constant__ sy::decode_call call) { \
-    sy::decode_join<sy::element, 8 * tiles, keys>(call, call.splits);                                    \
+#define SY_DECODE_JOIN(name, element, tiles, keys)                    \
+  extern "C" __global__ void __launch_bounds__(sy::join_threads)      \
+      name(const __grid_constant__ sy::decode_call call) {            \
+    sy::decode_join<sy::element, 8 * tiles, keys>(call, call.splits); \
   }
