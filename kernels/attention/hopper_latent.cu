@@ -49,6 +49,8 @@ struct call {
   const i32* block_table;  ///< null: not paged
   float* partial;  ///< [row tiles, blocks, 2, rows, columns]: of the first sequence of a block and the last
   float* partial_state;  ///< [.., 2]: largest score, to base 2, and sum
+  int4* plan;  ///< [blocks]: a sequence, the last block that has some of it, and whether the block before has
+               ///< others as well; the sequence is -1 where the block is not the first to go on with one
   i64 q_stride_batch, q_stride_head, q_stride_token;
   i64 out_stride_batch, out_stride_head, out_stride_token;
   i64 lse_stride_batch, lse_stride_head;
@@ -140,9 +142,9 @@ struct deal {
 
 /// What a block has of one sequence.
 struct share {
-  i32 b;
-  i32 keys;   ///< of the sequence
-  i32 begin;  ///< the first pair
+  i32 b = 0;
+  i32 keys;       ///< of the sequence
+  i32 begin = 0;  ///< the first pair
   i32 end;
   i32 done = 0;  ///< pairs of the block's before
   i32 pairs;     ///< of the block
@@ -188,113 +190,89 @@ struct barriers {
 inline constexpr int own = 0;
 inline constexpr int other = 1;
 
-/// A box for this block and the other of its cluster, at the same place of both.
-__device__ __forceinline__ void copy_box_to_both(u32 to, const tensor_map& map, u32 barrier, i32 x, i32 y,
-                                                 i32 z, i32 w) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-      " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
-      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "h"(static_cast<unsigned short>(3))
-      : "memory");
+/// What latent_join is to know of a block that starts with `work`, or has none. All threads of a warp call
+/// this together.
+__device__ __forceinline__ int4 plan_of(const deal& dealt, const share& work) {
+  const i32 block = static_cast<i32>(blockIdx.x);
+  const i32 first = dealt.first_of(block);
+  if (block >= dealt.blocks || first >= dealt.total) return make_int4(-1, 0, 0, 0);
+  i32 b = work.b;
+  i32 within = work.begin;
+  if (!work.left()) b = dealt.sequence_of(first, within);
+  const i32 begin = first - within;  // of the sequence
+  const i32 before = block > 0 ? dealt.first_of(block - 1) : 0;
+  if (within == 0 || before > begin) return make_int4(-1, 0, 0, 0);
+  return make_int4(b, dealt.block_of(begin + dealt.pairs_of(b) - 1), before < begin ? 1 : 0, 0);
 }
 
-/// Asks for a box in the L2 cache.
-__device__ __forceinline__ void prefetch_box(const tensor_map& map, i32 x, i32 y, i32 z, i32 w) {
-  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(&map), "r"(x),
-               "r"(y), "r"(z), "r"(w)
-               : "memory");
-}
-
-__device__ __forceinline__ void arrive_in_cluster(u32 barrier, int rank) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
-                   sy::ptx::address_in_cluster(barrier, rank))
-               : "memory");
-}
-
-__device__ __forceinline__ void meet_cluster() {
-  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
-/// The warp that copies keys. With `Pair`, two blocks that have other rows of the same sequences each copy
-/// half of the boxes to both.
-template <bool Pair>
-__device__ __forceinline__ void produce(const tensor_map& map, const call& c, barriers bars, u32 shared) {
+/// What one of four warps that copy keys does: a part of one of the two blocks of a pair.
+__device__ __forceinline__ void produce(const tensor_map& map, const call& c, barriers bars, u32 shared,
+                                        int warp) {
   const deal dealt{c};
   const int lane = dealt.lane;
-  const i32 rank = Pair ? static_cast<i32>(sy::ptx::cluster_rank()) : 0;
+  const int block = warp / 2;
+  const int part = warp % 2;
+  const bool low = (block == 0) == (part == own);  // which half of the values
   const i32 box_rows = min(c.page_size, keys);
-  const i32 boxes = keys / box_rows;  // of a panel
+  const i32 boxes = keys / box_rows;  // of a panel, a power of two
+  const int shift = sy::ptx::floor_log2(boxes);
+  const i32 count = (part == own ? half_panels : half_panels + 1) << shift;
+  const u32 full = bars.full(block, part);
+  const u32 empty = bars.empty(block, part);
+  const u32 to = shared + at_keys + static_cast<u32>(block) * tile_bytes;
   u32 phase = 1;
-  for (share work{dealt, static_cast<i32>(blockIdx.x)}; work.left(); work.advance(dealt)) {
+  share work{dealt, static_cast<i32>(blockIdx.x)};
+  if (warp == 0 && blockIdx.y == 0) {
+    const int4 plan = plan_of(dealt, work);
+    if (lane == 0) c.plan[blockIdx.x] = plan;
+  }
+  for (; work.left(); work.advance(dealt)) {
     const i32* const table =
         c.block_table != nullptr ? c.block_table + work.b * c.block_table_stride : nullptr;
-    // Lane i has where box row i of the pair lies.
-    const auto find = [&](i32 pair) {
-      const i32 key = pair * (2 * keys) + lane * box_rows;
+    // Where box row `lane` of a pair's block lies: looked up a pair early.
+    const auto page_of = [&](i32 pair) {
+      const i32 key = (2 * pair + block) * keys + lane * box_rows;
       if (table == nullptr) return work.b;
-      return lane < 2 * boxes && key < work.keys ? __ldg(table + key / c.page_size) : 0;
+      return lane < boxes && key < work.keys ? __ldg(table + key / c.page_size) : 0;
     };
-    i32 pages = find(work.begin);
+    i32 pages = page_of(work.begin);
     for (i32 pair = work.begin; pair < work.end; ++pair) {
-      const i32 next_pages = pair + 1 < work.end ? find(pair + 1) : 0;
-#pragma unroll
-      for (int block = 0; block < 2; ++block) {
-        const i32 first = (2 * pair + block) * keys;
-        const i32 there = min((max(work.keys - first, 0) + box_rows - 1) / box_rows, boxes);
-#pragma unroll
-        for (int part = own; part <= other; ++part) {
-          const bool low = (block == 0) == (part == own);  // which half of the values
-          const i32 count = part == own ? half_panels : half_panels + 1;
-          const u32 barrier = bars.full(block, part);
-          wait(bars.empty(block, part), phase);
-          if (lane == 0) arrive_expecting(barrier, static_cast<u32>(count * there * box_rows) * 128);
-          __syncwarp();
-          for (i32 at = 0; at < count * there; at += 32) {
-            const i32 box = at + lane;
-            const i32 row = box % there;
-            const i32 page = __shfl_sync(~0U, pages, block * boxes + row);
-            if (box >= count * there || (Pair && box % 2 != rank)) continue;
-            const i32 panel = box / there == half_panels ? panels - 1 : box / there + (low ? 0 : half_panels);
-            const u32 to = shared + at_keys + static_cast<u32>(block) * tile_bytes +
-                           static_cast<u32>(panel) * panel_bytes + static_cast<u32>(row * box_rows) * 128;
-            const i32 token = (first + row * box_rows) % c.page_size;
-            if constexpr (Pair) {
-              copy_box_to_both(to, map, barrier, panel * 64, token, 0, page);
-            } else {
-              copy_box(to, map, barrier, panel * 64, token, 0, page);
-            }
-          }
-          __syncwarp();
-        }
-      }
+      const i32 next_pages = pair + 1 < work.end ? page_of(pair + 1) : 0;
+      const i32 left = max(work.keys - (2 * pair + block) * keys, 0);
+      const i32 there = min((left + box_rows - 1) / box_rows, boxes);
+      wait(empty, phase);
       phase ^= 1;
-      // Shared memory holds no more than one pair: the next comes to the L2 cache meanwhile.
-      if (blockIdx.y == 0 && pair + 1 < work.end) {
-        const i32 first = (2 * pair + 2) * keys;
-        const i32 there = min((work.keys - first + box_rows - 1) / box_rows, 2 * boxes);
-        for (i32 at = 0; at < panels * there; at += 32) {
-          const i32 box = at + lane;
-          const i32 row = box % there;
-          const i32 page = __shfl_sync(~0U, next_pages, row);
-          if (box < panels * there)
-            prefetch_box(map, box / there * 64, (first + row * box_rows) % c.page_size, 0, page);
-        }
+      if (lane == 0) arrive_expecting(full, static_cast<u32>((count >> shift) * there * box_rows) * 128);
+      __syncwarp();
+      const i32 first = (2 * pair + block) * keys;
+      const i32 token = c.page_size <= keys ? 0 : first % c.page_size;
+      for (i32 at = 0; at < count; at += 32) {
+        const i32 box = at + lane;
+        const i32 row = box & (boxes - 1);
+        const i32 page = __shfl_sync(~0U, pages, row);
+        if (box >= count || row >= there) continue;
+        const i32 inside = box >> shift;
+        const i32 panel = inside == half_panels ? panels - 1 : inside + (low ? 0 : half_panels);
+        copy_box(to + static_cast<u32>(panel) * panel_bytes + static_cast<u32>(row * box_rows) * 128, map,
+                 full, panel * 64, token, 0, page);
       }
+      __syncwarp();
       pages = next_pages;
     }
   }
 }
 
-/// One of the two warpgroups that multiply.
-template <class T, bool Pair>
+/// One of the two warpgroups that multiply. It takes the blocks of keys in turns with the other: in its turn
+/// it makes the weights of a block, and each block's values both sum.
+template <class T, int group>
 struct consumer {
   const call& c;
   barriers bars;
   u32 shared;
-  int group;  ///< 0 or 1
   int thread, lane, warp;
-  i32 first_row;  ///< of the block
-  u32 phase = 0;  ///< of the two blocks of keys
+  i32 first_row;        ///< of the block
+  u32 phase = 0;        ///< of this warpgroup's block of keys
+  u32 other_phase = 0;  ///< of the other's
   i32 query[2], head[2];
   bool live[2];
   float factor;
@@ -303,11 +281,10 @@ struct consumer {
   float largest[2];
   float sum[2];
 
-  __device__ __forceinline__ consumer(const call& of, barriers b, u32 memory, int warpgroup)
+  __device__ __forceinline__ consumer(const call& of, barriers b, u32 memory)
       : c{of},
         bars{b},
         shared{memory},
-        group{warpgroup},
         thread{static_cast<int>(threadIdx.x) % 128},
         lane{thread % 32},
         warp{thread / 32},
@@ -327,20 +304,23 @@ struct consumer {
     return warp * 16 + lane / 4;
   }
   [[nodiscard]] __device__ __forceinline__ u32 tile(int block) const {
-    return shared + at_keys + static_cast<u32>(block) * tile_bytes;
+    return here() + at_keys + static_cast<u32>(block) * tile_bytes;
+  }
+  /// The block's shared memory. What follows from it is computed anew: all operands' addresses would not fit
+  /// the registers.
+  [[nodiscard]] __device__ __forceinline__ u32 here() const {
+    u32 address = shared;
+    asm volatile("" : "+r"(address));
+    return address;
   }
   __device__ __forceinline__ static void meet(u32 id) {
     named_sync(id, 256);
   }
 
-  /// Lets the producers of the cluster overwrite a part.
+  /// Lets a part be overwritten.
   __device__ __forceinline__ void leave(int block, int part) {
     __syncwarp();
-    if constexpr (Pair) {
-      if (lane < 2) arrive_in_cluster(bars.empty(block, part), lane);
-    } else {
-      if (lane == 0) arrive(bars.empty(block, part));
-    }
+    if (lane == 0) arrive(bars.empty(block, part));
   }
 
   /// Copies the queries of a sequence, zeros for rows that do not exist.
@@ -368,7 +348,7 @@ struct consumer {
 
   /// scores = queries keys^T, of this warpgroup's block; panels in the order in which they come.
   __device__ __forceinline__ void multiply_keys(float (&scores)[32]) {
-    const u64 a = swizzled_operand(shared, 0);
+    const u64 a = swizzled_operand(here(), 0);
     const u64 b = swizzled_operand(tile(group), 0);
     const u64 first = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
     const u64 second = static_cast<u64>((1 - group) * half_panels) * (panel_bytes >> 4);
@@ -388,8 +368,6 @@ struct consumer {
     for (u32 p = 0; p < half_panels; ++p) panel(second + p * (panel_bytes >> 4), true);
     panel(last_panel >> 4, true);
     product_commit();
-    product_wait<0>();
-    pin(scores);
   }
 
   /// Where a block of keys ends within the sequence, what is behind is cleared: it may be anything, and 0 *
@@ -434,14 +412,60 @@ struct consumer {
     return value;
   }
   [[nodiscard]] __device__ __forceinline__ u32 shared_row(u32 of, int which, int r) const {
-    return shared + of + static_cast<u32>(which * rows + mine() + 8 * r) * 4;
+    return here() + of + static_cast<u32>(which * rows + mine() + 8 * r) * 4;
   }
 
-  /// Takes in a pair of blocks of keys, the second of which may lie behind the sequence.
+  /// Takes up the anchors of the rows' weights: results are scaled anew where they differ from the last.
+  __device__ __forceinline__ void anchor(const float (&at)[2]) {
+    if (!__any_sync(~0U, at[0] != largest[0] || at[1] != largest[1])) return;
+    float rescale[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      rescale[r] = largest[r] == at[r] ? 1.0F : exp2_approximate(largest[r] - at[r]);
+      sum[r] *= rescale[r];
+      largest[r] = at[r];
+    }
+#pragma unroll
+    for (int i = 0; i < 128; ++i) out[i] *= rescale[i / 2 % 2];
+  }
+
+  /// Starts to add the values of the other's block, when its weights are there.
+  __device__ __forceinline__ void start_other() {
+    named_sync(1 + (1 - group), 256);
+    const float at[2] = {load_float(shared_row(at_maxima, 1 - group, 0)),
+                         load_float(shared_row(at_maxima, 1 - group, 1))};
+    anchor(at);
+    wait(bars.full(1 - group, other), other_phase);
+    const u64 half = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
+    const u64 a = swizzled_operand(tile(1 - group) + last_panel, 0);
+    const u64 b = swizzled_operand(tile(1 - group), panel_bytes) + half;
+    pin(out);
+    product_fence();
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) mixed_product<T, 256>::run(out, a + k * 2, b + k * (16 * 128 >> 4), true);
+    product_commit();
+  }
+
+  /// Lets the other's block be overwritten, where at most `Pending` products were started since.
+  template <int Pending>
+  __device__ __forceinline__ void finish_other() {
+    product_wait<Pending>();
+    pin(out);
+    leave(1 - group, other);
+    other_phase ^= 1;
+  }
+
+  /// Takes in this warpgroup's block of a pair, which may lie behind the sequence; before it the other's
+  /// last, unless it is the first of all.
+  template <bool First>
   __device__ __forceinline__ void take(i32 pair, i32 in_use) {
     const i32 first = (2 * pair + group) * keys;
     float scores[32];
+    if constexpr (!First) start_other();
     multiply_keys(scores);
+    if constexpr (!First) finish_other<2>();
+    product_wait<0>();
+    pin(scores);
     if (in_use - first < keys) clear_behind(max(in_use - first, 0));
     finish_scores(scores, first, in_use);
     float most[2] = {scores[0], scores[2]};
@@ -451,29 +475,13 @@ struct consumer {
     for (int r = 0; r < 2; ++r) {
       most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 1));
       most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 2));
+      // Weights may exceed 1 a little: the anchor moves only to a score that is 2^8 above it.
+      if (!(most[r] > largest[r] + 8.0F)) most[r] = largest[r];
       if (lane % 4 == 0) store_float(shared_row(at_maxima, group, r), most[r]);
     }
-    meet(1);
-    // Weights may exceed 1 a little: results are scaled anew only where a score is 2^8 above the last anchor.
-    float rescale[2] = {1.0F, 1.0F};
-    bool anew = false;
-    float shift[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      most[r] = fmaxf(most[r], load_float(shared_row(at_maxima, 1 - group, r)));
-      if (most[r] > largest[r] + 8.0F) {
-        rescale[r] = exp2_approximate(largest[r] - most[r]);
-        largest[r] = most[r];
-        anew = true;
-      }
-      shift[r] = largest[r] == -infinity ? 0.0F : largest[r];
-    }
-    if (__any_sync(~0U, anew)) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) sum[r] *= rescale[r];
-#pragma unroll
-      for (int i = 0; i < 128; ++i) out[i] *= rescale[i / 2 % 2];
-    }
+    const float shift[2] = {most[0] == -infinity ? 0.0F : most[0], most[1] == -infinity ? 0.0F : most[1]};
+    named_sync(4 + group, 128);  // all have multiplied the panel that the weights replace
+    anchor(most);
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       scores[i] = exp2_approximate(scores[i] - shift[i / 2 % 2]);
@@ -488,29 +496,20 @@ struct consumer {
     for (int k = 0; k < 4; ++k)
       store_matrices(to + static_cast<u32>(((2 * k + lane / 16) ^ row % 8) * 16), weights[k]);
     fence_async_proxy();
+    named_arrive(1 + group, 256);
 
     const u64 half = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
-    const u64 mine_b = swizzled_operand(tile(group), panel_bytes) + half;
+    const u64 b = swizzled_operand(tile(group), panel_bytes) + half;
 #pragma unroll
     for (int k = 0; k < 4; ++k) pin(weights[k]);
     pin(out);
     product_fence();
 #pragma unroll
-    for (u32 k = 0; k < 4; ++k) register_product<T, 256>::run(out, weights[k], mine_b + k * (16 * 128 >> 4));
+    for (u32 k = 0; k < 4; ++k) register_product<T, 256>::run(out, weights[k], b + k * (16 * 128 >> 4));
     product_commit();
-    meet(2);
-    wait(bars.full(1 - group, other), phase);
-    product_fence();
-    const u64 a = swizzled_operand(tile(1 - group) + last_panel, 0);
-    const u64 b = swizzled_operand(tile(1 - group), panel_bytes) + half;
-#pragma unroll
-    for (u32 k = 0; k < 4; ++k) mixed_product<T, 256>::run(out, a + k * 2, b + k * (16 * 128 >> 4), true);
-    product_commit();
-    product_wait<1>();
-    leave(group, own);
     product_wait<0>();
     pin(out);
-    leave(1 - group, other);
+    leave(group, own);
     phase ^= 1;
   }
 
@@ -586,15 +585,21 @@ struct consumer {
         largest[r] = -infinity;
         sum[r] = 0.0F;
       }
+      i32 pair = work.begin;
+      if constexpr (group == 0) take<true>(pair++, work.keys);
 #pragma unroll 1
-      for (i32 pair = work.begin; pair < work.end; ++pair) take(pair, work.keys);
+      for (; pair < work.end; ++pair) take<false>(pair, work.keys);
+      if constexpr (group == 0) {
+        start_other();
+        finish_other<0>();
+      }
       finish(work, work.done != 0);
     }
   }
 };
 
-/// The grid is [blocks, row tiles]; with `Pair` two row tiles are a cluster.
-template <class T, bool Pair>
+/// The grid is [blocks, row tiles].
+template <class T>
 __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
   extern __shared__ __align__(1024) char memory[];
   const u32 shared = shared_address(memory);
@@ -607,133 +612,171 @@ __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
 #pragma unroll
       for (int part = own; part <= other; ++part) {
         init_barrier(bars.full(block, part), 1);
-        init_barrier(bars.empty(block, part), Pair ? 8 : 4);
+        init_barrier(bars.empty(block, part), 4);
       }
     }
     fence_barrier_init();
   }
-  if constexpr (Pair) {
-    meet_cluster();
-  } else {
-    __syncthreads();
-  }
-  sy::ptx::allow_next_launch();
+  __syncthreads();
   sy::ptx::wait_for_previous_launch();
+  sy::ptx::allow_next_launch();  // now, so that the joining launch may read lengths before it waits
   if (warpgroup == 2) {
     give_registers<40>();
-    if (threadIdx.x < 256 + 32) produce<Pair>(map, c, bars, shared);
+    produce(map, c, bars, shared, static_cast<int>(threadIdx.x) / 32 - 8);
+  } else if (warpgroup == 0) {
+    take_registers<232>();
+    consumer<T, 0>{c, bars, shared}.run();
   } else {
     take_registers<232>();
-    consumer<T, Pair>{c, bars, shared, warpgroup}.run();
+    consumer<T, 1>{c, bars, shared}.run();
   }
-  if constexpr (Pair) meet_cluster();  // nobody's memory goes away while the other copies to it
 }
 
-/// Joins parts, and writes what a sequence without keys gives. A task is 128 columns of a row: of one warp,
-/// or of eight that share the parts (`team`). The grid is [tasks over those of a block, row tiles, sequences
-/// at a time]; a block has `loops` times as many tasks as fit its warps.
+/// Most blocks of a row tile.
+inline constexpr int most_blocks = 512;
+
+/// Joins the parts of sequences that were divided, and writes what a sequence without keys gives. The grid is
+/// [any number, row tiles], of 256 threads. A task is 128 columns of a row. A unit of work is one task, whose
+/// parts eight warps share, or of sequences in few parts eight tasks, one for each warp.
 template <class T>
-__device__ __forceinline__ void join(const call& c, i32 loops, i32 team) {
+__device__ __forceinline__ void join(const call& c) {
   constexpr i32 at_once = 8;
+  __shared__ int4
+      divided[most_blocks];  // sequences: number, first block, last block, whether `first` has others before
+  __shared__ i32 units_before[most_blocks];
+  __shared__ i32 counts[2];  // of sequences, and of units
   __shared__ float4 values[8][32];
   __shared__ float2 states[8];
   sy::ptx::allow_next_launch();
-  sy::ptx::wait_for_previous_launch();
   const deal dealt{c};
+  const i32 lane = dealt.lane;
   const i32 warp = static_cast<i32>(threadIdx.x) / 32;
+  const i32 live = min(c.seqlen_q * c.heads - static_cast<i32>(blockIdx.y) * rows, rows);
+  sy::ptx::wait_for_previous_launch();
+  if (warp == 0) {
+    i32 count = 0;
+    i32 units = 0;
+    for (i32 base = 1; base < dealt.blocks; base += 32) {
+      const i32 block = base + lane;
+      const int4 found = block < dealt.blocks ? c.plan[block] : make_int4(-1, 0, 0, 0);
+      const bool here = found.x >= 0;
+      const u32 all = __ballot_sync(~0U, here);
+      const i32 mine = !here ? 0 : found.y - (block - 1) >= at_once ? 4 * live : (live + 1) / 2;
+      i32 through = mine;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const i32 lower = __shfl_up_sync(~0U, through, step);
+        if (lane >= step) through += lower;
+      }
+      if (here) {
+        const i32 at = count + __popc(all & ((1U << lane) - 1));
+        divided[at] = make_int4(found.x, block - 1, found.y, found.z);
+        units_before[at] = units + through - mine;
+      }
+      count += __popc(all);
+      units += __shfl_sync(~0U, through, 31);
+    }
+    if (lane == 0) {
+      counts[0] = count;
+      counts[1] = units;
+    }
+  }
+  __syncthreads();
   const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
-  for (i32 b = static_cast<i32>(blockIdx.z); b < c.batch; b += static_cast<i32>(gridDim.z)) {
-    const i32 pairs = dealt.pairs_of(b);
-    const i32 begin = dealt.before(b);
-    i32 from = 0;
-    i32 to = -1;
-    if (pairs > 0) {
-      from = dealt.block_of(begin);
-      to = dealt.block_of(begin + pairs - 1);
-      if (from == to) continue;  // written by that block
+  const auto write = [&](i32 b, i32 r, i32 column, float4 value, float largest, float total) {
+    const i32 row = static_cast<i32>(blockIdx.y) * rows + r;
+    const i32 query = row / c.heads;
+    const i32 head = row - query * c.heads;
+    const float by = total == 0.0F ? 0.0F : v_scale / total;
+    T* const out = static_cast<T*>(c.out) + b * c.out_stride_batch + head * c.out_stride_head +
+                   query * c.out_stride_token + column;
+    *reinterpret_cast<uint2*>(out) =
+        make_uint2(pack<T>(value.x * by, value.y * by), pack<T>(value.z * by, value.w * by));
+    if (column == 0 && c.lse != nullptr) {
+      c.lse[b * c.lse_stride_batch + head * c.lse_stride_head + query] =
+          total == 0.0F ? -infinity : (largest + log2f(total)) * ln_2;
     }
-    // Of the first block of a sequence it may be the last of several, of others it is the first.
-    const bool later = pairs > 0 && dealt.first_of(from) < begin;
+  };
+  for (i32 unit = static_cast<i32>(blockIdx.x); unit < counts[1]; unit += static_cast<i32>(gridDim.x)) {
+    i32 n = 0;  // the last sequence whose units start at or before this one
+    for (i32 step = most_blocks / 2; step > 0; step /= 2)
+      if (n + step < counts[0] && units_before[n + step] <= unit) n += step;
+    const i32 b = divided[n].x;
+    const i32 from = divided[n].y;
+    const i32 to = divided[n].z;
+    const bool later = divided[n].w != 0;  // of its first block the sequence is the last, of others the first
+    const i32 team = to - from >= at_once ? 8 : 1;
+    const i32 task = (unit - units_before[n]) * (8 / team) + warp / team;
+    const i32 r = task / 4;
+    const i32 column = task % 4 * 128 + lane * 4;
+    if (r >= live) continue;
     const auto slot_of = [&](i32 block) {
-      return ((static_cast<i64>(blockIdx.y) * c.blocks + block) * 2 + (block == from && later ? 1 : 0)) *
-             rows;
+      const i64 at = (static_cast<i64>(blockIdx.y) * c.blocks + block) * 2 + (block == from && later ? 1 : 0);
+      return at * rows + r;
     };
-    for (i32 n = 0; n < loops; ++n) {
-      const i32 task = (static_cast<i32>(blockIdx.x) * loops + n) * (8 / team) + warp / team;
-      const i32 r = task / 4;
-      const i32 column = task % 4 * 128 + dealt.lane * 4;
-      const i32 row = static_cast<i32>(blockIdx.y) * rows + r;
-      const i32 query = row / c.heads;
-      const i32 head = row - query * c.heads;
-      if (query >= c.seqlen_q) continue;
-      float largest = -infinity;
-      float total = 0.0F;
-      float4 value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-      for (i32 base = from + warp % team * at_once; base <= to; base += team * at_once) {
-        const i32 p = base + dealt.lane;
-        const bool there =
-            dealt.lane < at_once && p <= to && dealt.first_of(p) < dealt.first_of(p + 1);  // has pairs
-        const i64 slot = slot_of(there ? p : from) + r;
-        const float2 state = *reinterpret_cast<const float2*>(c.partial_state + 2 * slot);
-        float4 part[at_once];
+    float largest = -infinity;
+    float total = 0.0F;
+    float4 value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    for (i32 base = from + warp % team * at_once; base <= to; base += team * at_once) {
+      const i32 p = base + lane;
+      const bool there = lane < at_once && p <= to && dealt.first_of(p) < dealt.first_of(p + 1);  // has pairs
+      const i64 slot = slot_of(there ? p : from);
+      const float2 state = *reinterpret_cast<const float2*>(c.partial_state + 2 * slot);
+      float4 part[at_once];
 #pragma unroll
-        for (i32 k = 0; k < at_once; ++k) {
-          const i64 at = __shfl_sync(~0U, slot, k);
-          part[k] = __ldcg(reinterpret_cast<const float4*>(c.partial + at * columns + column));
-        }
-        float now = there ? state.x : -infinity;
-#pragma unroll
-        for (int step = 1; step < at_once; step *= 2) now = fmaxf(now, __shfl_xor_sync(~0U, now, step));
-        now = fmaxf(__shfl_sync(~0U, now, 0), largest);
-        const float shift = now == -infinity ? 0.0F : now;
-        const float rescale = exp2_approximate(largest - shift);
-        const float weight = there ? exp2_approximate(state.x - shift) : 0.0F;
-        largest = now;
-        total = total * rescale + (there ? weight * state.y : 0.0F);
-        value = make_float4(value.x * rescale, value.y * rescale, value.z * rescale, value.w * rescale);
-#pragma unroll
-        for (i32 k = 0; k < at_once; ++k) {
-          const float by = __shfl_sync(~0U, weight, k);
-          value.x = fmaf(by, part[k].x, value.x);
-          value.y = fmaf(by, part[k].y, value.y);
-          value.z = fmaf(by, part[k].z, value.z);
-          value.w = fmaf(by, part[k].w, value.w);
-        }
+      for (i32 k = 0; k < at_once; ++k) {
+        const i64 at = __shfl_sync(~0U, slot, k);
+        part[k] = __ldcg(reinterpret_cast<const float4*>(c.partial + at * columns + column));
       }
+      float now = there ? state.x : -infinity;
 #pragma unroll
-      for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0U, total, step);
-      if (team > 1) {
-        values[warp][dealt.lane] = value;
-        if (dealt.lane == 0) states[warp] = make_float2(largest, total);
-        __syncthreads();
-        if (warp == 0) {
-          for (i32 w = 0; w < 8; ++w) largest = fmaxf(largest, states[w].x);
-          const float shift = largest == -infinity ? 0.0F : largest;
-          total = 0.0F;
-          value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-          for (i32 w = 0; w < 8; ++w) {
-            const float weight = exp2_approximate(states[w].x - shift);
-            const float4 each = values[w][dealt.lane];
-            total += weight * states[w].y;
-            value.x = fmaf(weight, each.x, value.x);
-            value.y = fmaf(weight, each.y, value.y);
-            value.z = fmaf(weight, each.z, value.z);
-            value.w = fmaf(weight, each.w, value.w);
-          }
-        }
-        __syncthreads();
-        if (warp != 0) continue;
-      }
-      const float by = total == 0.0F ? 0.0F : v_scale / total;
-      T* const out = static_cast<T*>(c.out) + b * c.out_stride_batch + head * c.out_stride_head +
-                     query * c.out_stride_token + column;
-      *reinterpret_cast<uint2*>(out) =
-          make_uint2(pack<T>(value.x * by, value.y * by), pack<T>(value.z * by, value.w * by));
-      if (column == 0 && c.lse != nullptr) {
-        c.lse[b * c.lse_stride_batch + head * c.lse_stride_head + query] =
-            total == 0.0F ? -infinity : (largest + log2f(total)) * ln_2;
+      for (int step = 1; step < at_once; step *= 2) now = fmaxf(now, __shfl_xor_sync(~0U, now, step));
+      now = fmaxf(__shfl_sync(~0U, now, 0), largest);
+      const float shift = now == -infinity ? 0.0F : now;
+      const float rescale = exp2_approximate(largest - shift);
+      const float weight = there ? exp2_approximate(state.x - shift) : 0.0F;
+      largest = now;
+      total = total * rescale + (there ? weight * state.y : 0.0F);
+      value = make_float4(value.x * rescale, value.y * rescale, value.z * rescale, value.w * rescale);
+#pragma unroll
+      for (i32 k = 0; k < at_once; ++k) {
+        const float by = __shfl_sync(~0U, weight, k);
+        value.x = fmaf(by, part[k].x, value.x);
+        value.y = fmaf(by, part[k].y, value.y);
+        value.z = fmaf(by, part[k].z, value.z);
+        value.w = fmaf(by, part[k].w, value.w);
       }
     }
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0U, total, step);
+    if (team > 1) {  // all warps have the same task
+      values[warp][lane] = value;
+      if (lane == 0) states[warp] = make_float2(largest, total);
+      __syncthreads();
+      if (warp == 0) {
+        for (i32 w = 1; w < 8; ++w) largest = fmaxf(largest, states[w].x);
+        const float shift = largest == -infinity ? 0.0F : largest;
+        total = 0.0F;
+        value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+#pragma unroll
+        for (i32 w = 0; w < 8; ++w) {
+          const float weight = exp2_approximate(states[w].x - shift);
+          total += weight * states[w].y;
+          value.x = fmaf(weight, values[w][lane].x, value.x);
+          value.y = fmaf(weight, values[w][lane].y, value.y);
+          value.z = fmaf(weight, values[w][lane].z, value.z);
+          value.w = fmaf(weight, values[w][lane].w, value.w);
+        }
+      }
+      __syncthreads();
+      if (warp > 0) continue;
+    }
+    write(b, r, column, value, largest, total);
+  }
+  for (i32 b = static_cast<i32>(blockIdx.x); b < c.batch; b += static_cast<i32>(gridDim.x)) {
+    if (dealt.pairs_of(b) > 0) continue;
+    for (i32 task = warp; task < 4 * live; task += 8)
+      write(b, task / 4, task % 4 * 128 + lane * 4, make_float4(0.0F, 0.0F, 0.0F, 0.0F), -infinity, 0.0F);
   }
 }
 
@@ -741,14 +784,14 @@ __device__ __forceinline__ void join(const call& c, i32 loops, i32 team) {
 
 }  // namespace hopper
 
-#define LATENT_DECODE(name, T, PAIR)                                                                         \
+#define LATENT_DECODE(name, T)                                                                               \
   extern "C" __global__ void __launch_bounds__(384, 1)                                                       \
       name(const __grid_constant__ hopper::tensor_map map, const __grid_constant__ hopper::latent::call c) { \
-    hopper::latent::decode<T, PAIR>(map, c);                                                                 \
+    hopper::latent::decode<T>(map, c);                                                                       \
   }
 
-#define LATENT_JOIN(name, T)                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 4)                            \
-      name(const __grid_constant__ hopper::latent::call c, int loops, int team) { \
-    hopper::latent::join<T>(c, loops, team);                                      \
+#define LATENT_JOIN(name, T)                                 \
+  extern "C" __global__ void __launch_bounds__(256, 4)       \
+      name(const __grid_constant__ hopper::latent::call c) { \
+    hopper::latent::join<T>(c);                              \
   }
