@@ -2,17 +2,15 @@
 // Decoding on Hopper where the values are the first columns of the keys (multi-head latent attention): 576
 // columns of one KV head, of which 512 are values. Semantics: operators/attention_decode.hpp.
 //
-//   latent_decode  64 query rows a block (rows are queries times heads). All keys of all sequences, in pairs
-//   of
-//                  blocks of 64, are dealt evenly to the blocks of a row tile, whatever the sequences'
-//                  lengths
+//   latent_decode  has 64 query rows a block: queries times heads. All keys of all sequences, in pairs of
+//                  blocks of 64, are dealt evenly to the blocks of a row tile, whatever the lengths
 //   latent_join    joins the parts of sequences that several blocks had
 //
-// Two warpgroups share a block's rows. Each multiplies the queries by one of the two blocks of keys, both
-// take the larger of their maxima, and each sums 256 of the 512 columns over both blocks: its own weights
-// come from registers, the other's from shared memory. So shared memory holds the queries and two blocks of
-// keys, no more: the weights take the place of the keys' last panel, which is no value and has been
-// multiplied by then. A half of a block is refilled as soon as it has been multiplied.
+// Two warpgroups share a block's rows, and take its blocks of keys in turns: in its turn one multiplies the
+// queries by a block and makes the weights, and both sum 256 of the 512 columns of each block's values. The
+// weights are in the registers of one and come to the other through shared memory. That holds the queries and
+// two blocks of keys, no more: the weights take the place of the keys' last panel, which is no value and has
+// been multiplied by then. A half of a block is refilled as soon as it has been multiplied.
 //
 // Splitting the columns of the result is FlashMLA's idea; the division of the keys is that of Flash-Decoding
 // (Dao et al., 2023).
