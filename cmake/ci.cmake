@@ -8,7 +8,7 @@ set(SWITCHYARD_BUILD_TESTS ON CACHE BOOL "" FORCE)
 set(SWITCHYARD_WERROR ON CACHE BOOL "" FORCE)
 # What measures is compiled for its warnings only.
 set(SWITCHYARD_MEASURE OFF CACHE BOOL "" FORCE)
-# The project's own programs link the compiled form: the shortest one takes a sixth of the time to compile. The header-only form is
+# The project's own programs link the compiled form: the shortest one takes a tenth of the time to compile. The header-only form is
 # tested by the examples that show it, the consumers, tests/headers, and the thread sanitizer's build.
 set(SWITCHYARD_FORM compiled CACHE STRING "" FORCE)
 # Every source file parses JSON and the standard headers again; six files per unit share that cost. Precompiled headers
