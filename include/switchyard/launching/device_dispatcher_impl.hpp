@@ -15,6 +15,7 @@
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
+#include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/call_errors.hpp>
