@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Keeps blobs that were compiled, for other build folders and later builds. SWITCHYARD_KERNEL_CACHE names its folder; without it, nothing is kept.
+"""Keeps blobs that were compiled, for other build folders and later builds. SWITCHYARD_KERNEL_CACHE names its folder; without
+it, nothing is kept.
 
-A blob is found by its job, its compiler's version and this tool's own text, then by the content of every file that its compilation read: what a
-compiler would make of them is known, because the same input gives the same bytes. Paths of sources and include folders take no part, so
-that another checkout finds it too. What is damaged or cannot be read counts as not there.
+A blob is found by its job, its compiler's version and this tool's own text, then by the content of every file that its
+compilation read: the same input gives the same bytes. Paths of sources and include folders take no part, so that another
+checkout finds it too. What is damaged or cannot be read counts as not there.
 """
 
 import hashlib
@@ -51,7 +52,7 @@ def without_paths(value):
 
 
 class Cache:
-    """One job's place in the cache. `roots` are the folders that hold its files, in an order that does not depend on where they are."""
+    """One job's place in the cache. `roots`: the folders that hold its files, in an order that does not depend on their paths."""
 
     def __init__(self, folder, job, compiler, roots):
         self.folder = folder

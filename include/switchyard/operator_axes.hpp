@@ -177,8 +177,8 @@ template <class Function>
 
 namespace detail {
 
-/// A list of axes of different types. std::tuple would ask of each axis how it can be made and compared,
-/// which takes a program that includes all operators a third of its time to compile.
+/// A list of axes of different types. std::tuple asks of each axis how it can be made and converted, which
+/// takes long to compile.
 template <std::size_t Index, class Axis>
 struct indexed_axis {
   Axis axis;

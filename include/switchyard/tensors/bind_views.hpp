@@ -39,8 +39,8 @@ template <class View, class Arguments>
   (std::make_index_sequence<View::rank>{});
 }
 
-/// The tensors of a call, in the order of its views. std::tie would ask of each how it can be converted,
-/// which takes most of the time to compile a call.
+/// The tensors of a call, in the order of its views. std::tie asks of each how it can be converted,
+/// which takes long to compile.
 template <std::size_t Index, class Tensor>
 struct indexed_tensor {
   const Tensor& tensor;
