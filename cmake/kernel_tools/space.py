@@ -273,8 +273,9 @@ class Space:
                 yield scope, type_values, config
 
     def expand(self, plans, chosen_set=None, targets=None):
-        """Adds this file's blobs and variants to `plans`, a dict by (operator, target)."""
-        in_set = self.sets.get(chosen_set, {}).get("targets") if chosen_set else None
+        """Adds this file's blobs and variants to `plans`, a dict by (operator, target). A set's targets are those that are
+        built where none are named."""
+        in_set = self.sets.get(chosen_set, {}).get("targets") if chosen_set and targets is None else None
         for names in self.targets:
             target = names["target"]
             if targets is not None and target not in targets:

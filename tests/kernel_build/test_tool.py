@@ -208,6 +208,7 @@ class Spaces(Folder):
             sets={"ci": {"targets": ["cuda-sm_90a", "hip-gfx942"], "where": ["tile == 1"]}},
         )
         self.assertEqual(self.ids(path, chosen_set="ci"), ["t1_32_90", "t1_64_0"])
+        self.assertEqual(self.ids(path, chosen_set="ci", targets=["hip-gfx1100"]), ["t1_32_0"])
         self.assertEqual(self.ids(path, targets=["hip-gfx1100"]), ["t1_32_0", "t2_32_0"])
         plans, messages = expand([path], toolchains=["host"])
         self.assertEqual(plans, [])
