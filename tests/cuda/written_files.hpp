@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operators' files written for one test: a manifest of CUDA kernels that all lie in one blob.
+// Operators' files written for one test: a manifest of a GPU's kernels that all lie in one blob.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -28,10 +29,11 @@ using nlohmann::json;
 /// A root of its own, gone with the object.
 class written_files {
  public:
-  explicit written_files(std::string architecture) : architecture_{std::move(architecture)} {
+  explicit written_files(std::string architecture, std::string backend = "cuda")
+      : architecture_{std::move(architecture)}, backend_{std::move(backend)} {
     static std::atomic<int> number{0};
     root_ = std::filesystem::temp_directory_path() /
-            ("switchyard_cuda_" + std::to_string(::getpid()) + "_" + std::to_string(number++));
+            ("switchyard_written_" + std::to_string(::getpid()) + "_" + std::to_string(number++));
   }
   written_files(const written_files&) = delete;
   written_files& operator=(const written_files&) = delete;
@@ -42,7 +44,7 @@ class written_files {
 
   /// Writes an operator's manifest and its blob. A launch says kernel and parameters, and may say the rest.
   void put(std::string_view op, std::string_view blob, const std::vector<json>& variants) const {
-    const auto folder = root_ / "kernels" / op / ("cuda-" + architecture_);
+    const auto folder = root_ / "kernels" / op / (backend_ + "-" + architecture_);
     std::filesystem::create_directories(folder);
     std::ofstream{folder / "blob", std::ios::binary} << blob;
     json all = variants;
@@ -58,7 +60,7 @@ class written_files {
     std::ofstream{folder / "manifest.json"}
         << json{{"schema", "switchyard.manifest/1"},
                 {"operator", op},
-                {"target", {{"backend", "cuda"}, {"arch", architecture_}}},
+                {"target", {{"backend", backend_}, {"arch", architecture_}}},
                 {"variants", all}};
   }
 
@@ -75,6 +77,7 @@ class written_files {
 
  private:
   std::string architecture_;
+  std::string backend_;
   std::filesystem::path root_;
 };
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 // A captured graph outlives everything that is replaced under it: tables whose winners all change, blobs that
-// are replaced and deleted, a hundred reloads. Every operator that has a workload is in it.
+// are replaced and deleted, a hundred reloads. Every operator that has a workload is in it. With
+// SWITCHYARD_TEST_SMALL, calls are small and reloads are twelve: for the emulator.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/workloads/activation.hpp>
 #include <switchyard/tune/workloads/attention_backward.hpp>
@@ -23,15 +25,20 @@
 #include <switchyard/tune/workloads/rotary_cache.hpp>
 #include <switchyard/tune/workloads/softmax.hpp>
 
+#include "attention/tested_gpu.hpp"
+#include "captured_graph.hpp"
 #include "catch.hpp"
-#include "cuda/raw.hpp"
 #include "environment.hpp"
 #include "replaced_root.hpp"
 
 namespace {
 
 namespace sy = switchyard;
+using test::captured_graph;
+using test::free_memory;
+using test::own_stream;
 using test::replaced_root;
+using test::synchronize_device;
 
 /// One operator's call in the graph.
 class part {
@@ -42,7 +49,7 @@ class part {
   virtual ~part() = default;
   [[nodiscard]] virtual std::string name() const = 0;
   virtual void prepare() = 0;
-  virtual void launch(CUstream_st* stream) = 0;
+  virtual void launch(sy::stream on) = 0;
   [[nodiscard]] virtual std::string winner() = 0;
   virtual void poison() = 0;
   [[nodiscard]] virtual std::vector<std::byte> results() const = 0;
@@ -52,17 +59,22 @@ template <class Operator>
 class part_of final : public part {
  public:
   part_of(sy::catalog& from, const sy::device& target, const sy::tune::request& want)
-      : call_{sy::tune::workload<Operator>::make(target.driver(), want, 7)}, dispatcher_{from, target} {
+      : call_{sy::tune::workload<Operator>::make(target.driver(), want, 7)},
+        dispatcher_{from, target},
+        driver_{target.driver()} {}
+  [[nodiscard]] std::string name() const override { return std::string{Operator::name}; }
+  /// What was captured keeps its workspace: another variant may need a larger one.
+  void prepare() override {
+    dispatcher_.prepare(call_.arguments);
     const std::size_t bytes = dispatcher_.workspace_bytes(call_.arguments);
-    if (bytes > 0) workspace_ = std::make_unique<sy::tune::device_buffer>(target.driver(), bytes);
+    if (bytes <= workspace_bytes_) return;
+    workspaces_.push_back(std::make_unique<sy::tune::device_buffer>(driver_, bytes));
     workspace_bytes_ = bytes;
   }
-  [[nodiscard]] std::string name() const override { return std::string{Operator::name}; }
-  void prepare() override { dispatcher_.prepare(call_.arguments); }
-  void launch(CUstream_st* stream) override {
+  void launch(sy::stream on) override {
     sy::workspace given;
-    if (workspace_ != nullptr) given = {workspace_->data(), workspace_bytes_};
-    dispatcher_(stream, call_.arguments, given);
+    if (!workspaces_.empty()) given = {workspaces_.back()->data(), workspace_bytes_};
+    dispatcher_(on, call_.arguments, given);
   }
   [[nodiscard]] std::string winner() override { return dispatcher_.explain(call_.arguments).variant; }
   void poison() override {
@@ -84,24 +96,39 @@ class part_of final : public part {
  private:
   sy::tune::prepared_call<Operator> call_;
   sy::dispatcher<Operator> dispatcher_;
-  std::unique_ptr<sy::tune::device_buffer> workspace_;
+  std::shared_ptr<sy::device_driver> driver_;
+  std::vector<std::unique_ptr<sy::tune::device_buffer>> workspaces_;
   std::size_t workspace_bytes_ = 0;
 };
 
-std::size_t free_memory() {
-  std::size_t available = 0;
-  std::size_t total = 0;
-  raw::call("cuCtxSynchronize");
-  raw::call("cuMemGetInfo_v2", &available, &total);
-  return available;
+/// Whether calls are to be small.
+bool is_small() {
+  static const bool answer = sy::test::variable("SWITCHYARD_TEST_SMALL") != nullptr;
+  return answer;
 }
 
-std::vector<std::byte> replay(const raw::graph& captured, const raw::own_stream& stream,
+void make_small(sy::tune::request& want) {
+  const bool decodes = want.get("kv_dtype", -1) >= 0;
+  for (const auto& [axis, value] :
+       std::initializer_list<std::pair<const char*, std::int64_t>>{{"heads", 2},
+                                                                   {"heads_kv", 1},
+                                                                   {"seqlen_q", decodes ? 1 : 72},
+                                                                   {"seqlen_k", 72},
+                                                                   {"seqlen", 9},
+                                                                   {"rows", 5},
+                                                                   {"columns", 512},
+                                                                   {"in_features", 512},
+                                                                   {"out_features", 48},
+                                                                   {"tokens", 3}})
+    want.set(axis, value);
+}
+
+std::vector<std::byte> replay(const captured_graph& captured, const own_stream& stream,
                               const std::vector<std::unique_ptr<part>>& parts) {
   for (const auto& each : parts) each->poison();
-  raw::call("cuCtxSynchronize");
-  captured.launch(stream.get());
-  raw::call("cuCtxSynchronize");
+  synchronize_device();
+  captured.launch(stream);
+  synchronize_device();
   std::vector<std::byte> out;
   for (const auto& each : parts) {
     const std::vector<std::byte> bytes = each->results();
@@ -113,22 +140,21 @@ std::vector<std::byte> replay(const raw::graph& captured, const raw::own_stream&
 }  // namespace
 
 TEST_CASE("a graph of every operator replays the same bits while everything is replaced under it") {
-  if (!raw::available()) skip_program("no CUDA device");
+  const sy::device& target = tested_gpu();
   const char* const installed = std::getenv("SWITCHYARD_PATH");  // NOLINT(concurrency-mt-unsafe)
   if (installed == nullptr) skip_program("SWITCHYARD_PATH names no kernels");
-  raw::set_current(raw::primary_context());
-  const replaced_root files{installed};
+  const replaced_root files{installed, tests_cuda() ? "cuda" : "hip"};
   sy::catalog_options options;
   options.roots = {files.path().string()};
   options.default_roots = false;
   sy::catalog catalog{options};
-  const sy::device target{sy::cuda::current()};
 
   std::vector<std::unique_ptr<part>> parts;
   std::vector<std::string> left_out;
   const auto add = [&]<class Operator>(Operator /*of*/, const std::vector<sy::tune::request>& wanted) {
     for (sy::tune::request want : wanted) {
       want.set("deterministic", 1);  // the same bits are compared
+      if (is_small()) make_small(want);
       try {
         auto made = std::make_unique<part_of<Operator>>(catalog, target, want);
         made->prepare();
@@ -157,6 +183,10 @@ TEST_CASE("a graph of every operator replays the same bits while everything is r
   paged.set("kv_dtype", static_cast<std::int64_t>(sy::dtype::bf16));
   paged.set("kv", static_cast<std::int64_t>(ops::attention_kv::paged));
   attentions.push_back(paged);
+  paged.set("dtype", static_cast<std::int64_t>(sy::dtype::f16));  // as the smallest set has it
+  paged.set("head_dim", 64);
+  paged.set("kv_dtype", static_cast<std::int64_t>(sy::dtype::f8_e4m3));
+  attentions.push_back(paged);
   add(ops::attention_decode{}, attentions);
   add(ops::attention_dropout_mask{}, {{}});
   add(ops::rotary{}, {{}});
@@ -175,21 +205,22 @@ TEST_CASE("a graph of every operator replays the same bits while everything is r
   for (const std::string& each : left_out) WARN(each << " is not in the graph: no variant serves the call");
   if (parts.empty()) skip_program("no kernels for this device");
 
-  const raw::own_stream stream;
+  const own_stream stream;
   std::vector<std::string> captured_winners;
-  const raw::graph captured{stream.get(), 0, [&] {
-                              for (const auto& each : parts) {
-                                captured_winners.push_back(each->winner());
-                                each->launch(stream.get());
-                              }
-                            }};
+  const captured_graph captured{stream, [&] {
+                                  for (const auto& each : parts) {
+                                    captured_winners.push_back(each->winner());
+                                    each->launch(stream.get());
+                                  }
+                                }};
   const std::vector<std::byte> bits = replay(captured, stream, parts);
   REQUIRE(replay(captured, stream, parts) == bits);
 
   const std::uint64_t generation = catalog.generation();
   std::size_t settled = 0;
   std::size_t changed = 0;
-  for (int round = 1; round <= 100; ++round) {
+  const int rounds = is_small() ? 12 : 100;
+  for (int round = 1; round <= rounds; ++round) {
     if (round % 4 == 0) files.put_kernels(round / 4 % 2);
     for (std::size_t i = 0; i < parts.size(); ++i)
       files.put_table(parts[i]->name(), target.properties(), round % 2 == 1 ? captured_winners[i] : "");
@@ -205,12 +236,14 @@ TEST_CASE("a graph of every operator replays the same bits while everything is r
       }
     }
     if (round % 10 == 0 || round < 4) REQUIRE(replay(captured, stream, parts) == bits);
-    if (round == 20) settled = free_memory();
+    if (round == rounds / 5) settled = free_memory();
   }
-  CHECK(changed >= 50 * parts.size() / 2);  // in most operators another variant serves the call
+  CHECK(changed >= static_cast<std::size_t>(rounds) / 2 * parts.size() /
+                       2);  // in most operators another variant serves the call
   CHECK(catalog.generation() != generation);
   const std::size_t now = free_memory();
-  INFO("free memory " << settled << " bytes after 20 rounds, " << now << " after 100");
+  INFO("free memory " << settled << " bytes after " << rounds / 5 << " rounds, " << now << " after "
+                      << rounds);
   CHECK(now + (std::size_t{4} << 20U) > settled);
   WARN(parts.size() << " operators in the graph, " << bits.size() << " bytes of results");
 }
