@@ -11,8 +11,6 @@ namespace emulator {
 
 namespace {
 
-constexpr bool is_cdna = lanes == 64;
-
 /// What execute.cpp does by itself. The manuals' pseudocode of these is prose, or concerns the machine.
 const std::unordered_map<std::string_view, work>& known_works() {
   static const std::unordered_map<std::string_view, work> all{
@@ -20,7 +18,7 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"S_CLAUSE", work::nothing},
       {"S_DELAY_ALU", work::nothing},
       {"S_SETPRIO", work::nothing},
-      {"S_SLEEP", work::nothing},
+      {"S_SLEEP", work::sleep},
       {"S_SENDMSG", work::nothing},
       {"S_SET_INST_PREFETCH_DISTANCE", work::nothing},
       {"S_INST_PREFETCH", work::nothing},
@@ -32,8 +30,19 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"BUFFER_WBL2", work::nothing},
       {"BUFFER_GL0_INV", work::nothing},
       {"BUFFER_GL1_INV", work::nothing},
+      {"GLOBAL_INV", work::nothing},
+      {"GLOBAL_WB", work::nothing},
+      {"GLOBAL_WBINV", work::nothing},
+      {"S_PREFETCH_INST", work::nothing},
+      {"S_PREFETCH_INST_PC_REL", work::nothing},
+      {"S_PREFETCH_DATA", work::nothing},
+      {"S_PREFETCH_DATA_PC_REL", work::nothing},
+      {"S_WAIT_ALU", work::nothing},
+      {"S_WAIT_IDLE", work::nothing},
       {"S_ENDPGM", work::end},
       {"S_BARRIER", work::barrier},
+      {"S_BARRIER_SIGNAL", work::signal},
+      {"S_BARRIER_WAIT", work::barrier},
       {"S_BRANCH", work::branch},
       {"S_CBRANCH_SCC0", work::branch_scc0},
       {"S_CBRANCH_SCC1", work::branch_scc1},
@@ -43,6 +52,12 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"S_CBRANCH_EXECNZ", work::branch_execnz},
       {"S_WAITCNT", work::wait},
       {"S_WAITCNT_VSCNT", work::wait_stores},
+      {"S_WAIT_LOADCNT", work::wait_loads},
+      {"S_WAIT_STORECNT", work::wait_stores},
+      {"S_WAIT_DSCNT", work::wait_shared},
+      {"S_WAIT_KMCNT", work::wait_scalars},
+      {"S_WAIT_LOADCNT_DSCNT", work::wait_loads_and_shared},
+      {"S_WAIT_STORECNT_DSCNT", work::wait_shared},
       {"V_READFIRSTLANE_B32_E32", work::read_first_lane},
       {"V_READFIRSTLANE_B32_E64", work::read_first_lane},
       {"V_READLANE_B32", work::read_lane},
@@ -63,6 +78,7 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"V_PERMLANE32_SWAP_B32_E32", work::swap_rows},
       {"V_PERMLANE32_SWAP_B32_E64", work::swap_rows},
       {"DS_READ_B64_TR_B16", work::read_transposed},
+      {"DS_READ_B64_TR_B8", work::read_transposed},
       {"S_GETPC_B64", work::get_counter},
       {"S_SETPC_B64", work::set_counter},
       {"S_SWAPPC_B64", work::swap_counter},
@@ -156,7 +172,7 @@ class decoder {
     } else if (out.matrix = find_matrix_kind(what.name); out.matrix != nullptr) {
       out.does = work::matrix;
     } else if (what.vector != nullptr) {
-      out.does = work::vector;
+      out.does = std::string_view{what.name}.starts_with("V_S_") ? work::one_lane : work::vector;
     } else if (what.scalar != nullptr) {
       out.does = work::scalar;
     } else if (what.memory != nullptr) {
@@ -256,13 +272,18 @@ class decoder {
     if (what.reads_carry && (out.shape == form::vop3 || out.shape == form::vop3sd) &&
         std::string_view{what.name}.find("DIV_FMAS") == std::string_view::npos)
       out.mask_source = out.source[2];
-    if (out.does == work::read_first_lane || out.does == work::read_lane)
+    if (out.does == work::read_first_lane || out.does == work::read_lane || out.does == work::one_lane)
       out.result = static_cast<std::uint16_t>(get(f_vdst));
     out.neg = static_cast<std::uint8_t>(get(f_neg) | get(f_src0_neg) | get(f_src1_neg) << 1U);
     out.abs = static_cast<std::uint8_t>(get(f_abs) | get(f_src0_abs) | get(f_src1_abs) << 1U);
     out.omod = static_cast<std::uint8_t>(get(f_omod));
     out.clamp = get(f_clmp) != 0;
     out.opsel = static_cast<std::uint8_t>(get(f_opsel));
+    if (std::string_view{what.name}.starts_with("V_BITOP3_B")) {  // whose modifiers are a table
+      out.literal = static_cast<std::uint32_t>(out.omod << 6U | out.abs << 3U | out.neg);
+      out.neg = out.abs = out.omod = 0;
+      if (out.clamp) throw std::runtime_error{std::string{what.name} + " with a clamp is not known"};
+    }
     if (out.shape == form::vop3p) {
       out.neg_hi = static_cast<std::uint8_t>(get(f_neg_hi));
       out.opsel_hi = static_cast<std::uint8_t>(get(f_opsel_hi) | get(f_opsel_hi2) << 2U);
@@ -298,12 +319,6 @@ class decoder {
     const bool selects = out.select[0] != 6 || out.select[1] != 6;
     out.plain = out.neg == 0 && out.abs == 0 && (out.opsel & 7U) == 0 && out.dpp < 0 && !selects &&
                 out.high_sources == 0 && out.shape != form::vop3p;
-    if (out.does == work::vector && std::string_view{what.name} == "V_BITOP3_B32") {
-      out.neg = static_cast<std::uint8_t>(out.omod << 6U | out.abs << 3U | out.neg);
-      out.abs = out.omod = 0;
-      out.plain = out.opsel == 0 && !out.clamp;
-      if (!out.plain) throw std::runtime_error{"V_BITOP3_B32 with modifiers is not known"};
-    }
     out.plain_result = out.omod == 0 && !out.clamp && out.result_select == 6 && (out.opsel & 8U) == 0 &&
                        out.dpp < 0 && !out.high_result;
     if (out.clamp && what.result_type == number::integer && what.writes_carry == false &&
@@ -341,7 +356,9 @@ class decoder {
     out.source[0] = static_cast<std::uint16_t>(get(f_sbase) << 1U);
     out.result = static_cast<std::uint16_t>(get(f_sdata));
     const bool immediate = !is_cdna || get(f_imm) != 0;
-    out.immediate = immediate ? sign_extended<21>(get(f_offset)) : 0;
+    out.immediate = !immediate                  ? 0
+                    : emulated == family::rdna4 ? sign_extended<24>(get(f_offset))
+                                                : sign_extended<21>(get(f_offset));
     out.source[1] = 128;  // 0
     if (is_cdna ? get(f_soffset_en) != 0 : get(f_soffset) != 124)
       out.source[1] = static_cast<std::uint16_t>(get(f_soffset));
@@ -357,7 +374,8 @@ class decoder {
     out.source[1] = static_cast<std::uint16_t>(256 + get(f_vdata) + accumulation);
     out.source[2] = static_cast<std::uint16_t>(get(f_soffset));
     out.result = out.source[1];
-    out.mask_source = static_cast<std::uint16_t>(get(f_srsrc) << 2U);
+    out.mask_source =
+        static_cast<std::uint16_t>(emulated == family::rdna4 ? get(f_srsrc) : get(f_srsrc) << 2U);
     out.immediate = static_cast<std::int32_t>(get(f_offset));
     out.has_offset = get(f_offen) != 0;
     out.has_index = get(f_idxen) != 0;
@@ -366,7 +384,8 @@ class decoder {
 
   /// Of an atomic instruction, whether it returns what it found. Those of the LDS say so by their names.
   [[nodiscard]] bool returns(const instruction& one) const {
-    return !one.what->reads_memory || !one.what->writes_memory || get(is_cdna ? f_sc0 : f_glc) != 0;
+    if (!one.what->reads_memory || !one.what->writes_memory) return true;
+    return emulated == family::rdna4 ? (get(f_th) & 1U) != 0 : get(is_cdna ? f_sc0 : f_glc) != 0;
   }
 
   void read_memory(instruction& out) const {
@@ -384,8 +403,9 @@ class decoder {
       if (get(f_gds) != 0) throw std::runtime_error{std::string{out.what->name} + " of the GDS is not known"};
       return;
     }
-    out.immediate = is_cdna && out.shape == form::flat ? static_cast<std::int32_t>(get(f_offset))
-                                                       : sign_extended<13>(get(f_offset));
+    out.immediate = emulated == family::rdna4            ? sign_extended<24>(get(f_offset))
+                    : is_cdna && out.shape == form::flat ? static_cast<std::int32_t>(get(f_offset))
+                                                         : sign_extended<13>(get(f_offset));
     const std::uint32_t base = get(f_saddr);
     out.returns = returns(out);
     if (out.shape != form::flat && base != (is_cdna ? 127U : 124U))

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "matrix.hpp"
 #include "wave.hpp"
@@ -10,8 +11,6 @@
 namespace emulator {
 
 namespace {
-
-constexpr bool is_cdna = lanes == 64;
 
 std::mutex atomics;  // NOLINT: read-modify-write of workgroups that run on other threads
 
@@ -263,6 +262,25 @@ void wave::execute_vector(const instruction& what, row* forced_result) {
   }
 }
 
+/// Of the scalar operands' value, whatever EXEC says.
+void wave::execute_one_lane(const instruction& what) {
+  static constexpr row all = [] {
+    row ones{};
+    for (std::uint32_t& lane : ones.lane) lane = ~0U;
+    return ones;
+  }();
+  if (!what.plain_result) throw fault{"changes its result, which is not known"};
+  row result{};
+  vector_call call{};
+  for (unsigned i = 0; i < 3; ++i) call.source[i] = source(what, i);
+  call.mask = all.lane;
+  call.result = result.lane;
+  call.opsel = what.opsel;
+  call.neg = what.neg;
+  what.what->vector(call);
+  set_scalar(what.result, result[0]);
+}
+
 void wave::finish_result(const instruction& what, const row* computed) {
   const kind& kind_of = *what.what;
   const unsigned rows = kind_of.result_bits > 32 ? 2 : 1;
@@ -390,6 +408,9 @@ void wave::execute_memory(const instruction& what) {
   const kind& kind_of = *what.what;
   refresh_mask();
   memory.shared = what.shape == form::ds;
+  // Its order to what other waves do would be open.
+  if (memory.shared && signalled_)
+    throw fault{"accesses the LDS between a barrier's signal and wait, which is not known"};
   pending one;
   const unsigned loaded = what.returns ? (kind_of.result_bits + 31U) / 32 : 0;
   one.kind = memory.shared ? arrival::shared : loaded == 0 ? arrival::store : arrival::vector;
@@ -440,7 +461,9 @@ void wave::execute_scalar_memory(const instruction& what) {
                                 scalar(what.source[1], 32, number::integer, 0);
   if (kind_of.result_bits == 0 || kind_of.result_bits > 512)
     throw fault{"is no load of scalars that is known"};
-  kind_of.memory(call, 0, address & ~std::uint64_t{3});
+  const bool is_part =
+      emulated == family::rdna4 && std::string_view{kind_of.name}.find("_B") == std::string_view::npos;
+  kind_of.memory(call, 0, is_part ? address : address & ~std::uint64_t{3});
   pending one;
   one.kind = arrival::scalar;
   one.result = what.result;
@@ -519,6 +542,18 @@ void wave::arrive(const pending& one) {
   }
 }
 
+/// The same with counters that are apart, as RDNA4 has them.
+void wave::wait_of(arrival kind, std::size_t left) {
+  const auto is_meant = [kind](const pending& one) { return one.kind == kind; };
+  auto sent = static_cast<std::size_t>(std::count_if(others_.begin(), others_.end(), is_meant));
+  if (kind == arrival::scalar && left != 0) return;  // they return in any order
+  for (auto one = others_.begin(); sent > left; --sent) {
+    one = std::find_if(one, others_.end(), is_meant);
+    arrive(*one);
+    one = others_.erase(one);
+  }
+}
+
 /// Lets arrive what has arrived for sure when no more than so many are on their way. Loads of vectors return
 /// in order, those of the LDS among themselves, those of scalars in any.
 void wave::wait(std::size_t vector_loads, std::size_t others) {
@@ -583,11 +618,14 @@ void wave::swap_rows(const instruction& what) {
   }
 }
 
-/// ds_read_b64_tr_b16: 16 lanes read four rows of 16 elements, four lanes each row. Lane n gets column n.
+/// ds_read_b64_tr_b16 and ..._b8: 16 lanes read four (eight) rows of 16 elements, four (two) lanes each row.
+/// Lane n gets column n.
 void wave::read_transposed(const instruction& what) {
   if (exec() != ~std::uint64_t{}) throw fault{"transposes what not all lanes read, which is not known"};
   memory.shared = true;
   memory.atomic = false;
+  const unsigned bits = std::string_view{what.what->name}.ends_with("B8") ? 8 : 16;
+  const unsigned rows = 64 / bits;
   const row& addresses = *vector(what.source[0], 1);
   std::array<std::uint64_t, lanes> read;
   for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -602,9 +640,9 @@ void wave::read_transposed(const instruction& what) {
   row* const result = vector(what.result, 2);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     std::uint64_t column = 0;
-    for (unsigned k = 0; k < 4; ++k) {
-      const std::uint64_t from = read[(lane & ~15U) + 4 * k + lane % 16 / 4];
-      column |= (from >> 16 * (lane % 4) & 0xffffU) << 16 * k;
+    for (unsigned k = 0; k < rows; ++k) {
+      const std::uint64_t from = read[(lane & ~15U) + 16 / rows * k + lane % 16 / rows];
+      column |= (from >> bits * (lane % rows) & ((1U << bits) - 1)) << bits * k;
     }
     for (unsigned i = 0; i < 2; ++i) {
       one.data[i][lane] = static_cast<std::uint32_t>(column >> 32 * i);
@@ -665,8 +703,9 @@ bool wave::branches(const instruction& what) const {
 
 wave::stop wave::run() {
   const std::vector<instruction>& code = kernel_->code;
+  constexpr int slice = 1 << 20;  // instructions
   try {
-    for (;;) {
+    for (int left = slice; left != 0; --left) {
       if (at_ >= code.size()) throw fault{"runs past the end of the kernel"};
       const instruction& what = code[at_++];
       ++executed[what.what - kinds.data()];
@@ -688,12 +727,38 @@ wave::stop wave::run() {
           ++executed[what.second->what - kinds.data()];
           execute_dual(what);
           break;
+        case work::one_lane:
+          execute_one_lane(what);
+          break;
         case work::nothing:
           break;
+        case work::sleep:
+          std::this_thread::yield();
+          return stop::slice;
         case work::end:
           return stop::end;
+        case work::signal:
+          if (static_cast<std::int32_t>(scalar(what.source[0], 32, number::integer, 0)) != -1)
+            throw fault{"signals a barrier other than the workgroup's, which is not known"};
+          signalled_ = true;
+          break;
         case work::barrier:
+          if (emulated == family::rdna4 && !std::exchange(signalled_, false))
+            throw fault{"waits at a barrier that it has not signalled"};
           return stop::barrier;
+        case work::wait_loads:
+          wait(static_cast<std::size_t>(what.immediate), others_.size());
+          break;
+        case work::wait_shared:
+          wait_of(arrival::shared, static_cast<std::size_t>(what.immediate & 63));
+          break;
+        case work::wait_scalars:
+          wait_of(arrival::scalar, static_cast<std::size_t>(what.immediate));
+          break;
+        case work::wait_loads_and_shared:
+          wait(static_cast<std::size_t>(what.immediate >> 8), others_.size());
+          wait_of(arrival::shared, static_cast<std::size_t>(what.immediate & 63));
+          break;
         case work::wait: {
           const auto bits = static_cast<std::uint32_t>(what.immediate) & 0xffffU;
           if (is_cdna)
@@ -753,6 +818,7 @@ wave::stop wave::run() {
           if (branches(what)) at_ = what.target;
       }
     }
+    return stop::slice;
   } catch (const fault& problem) {
     const instruction& what = code[at_ == 0 ? 0 : std::min(at_, code.size()) - 1];
     throw fault{kernel_->name + ", byte " + std::to_string(what.offset) + " of its code, " + what.what->name +

@@ -6,20 +6,31 @@
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \
   __builtin_amdgcn_s_barrier();                          \
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup")
-#ifdef __GFX11__
-#define LOAD "global_load_b32 %0, %1, off"
-#define LOAD_SHARED "ds_load_b32 %0, %2"
-#define LOAD_SCALAR "s_load_b32 %0, %2, null"
-#else
+#ifdef __GFX9__
 #define LOAD "global_load_dword %0, %1, off"
 #define LOAD_SHARED "ds_read_b32 %0, %2"
 #define LOAD_SCALAR "s_load_dword %0, %2, 0x0"
+#define ADD "global_atomic_add %1, %2, off\n\ts_waitcnt vmcnt(0)"
+#define RAW 0x27000
+#else
+#define LOAD "global_load_b32 %0, %1, off"
+#define LOAD_SHARED "ds_load_b32 %0, %2"
+#define LOAD_SCALAR "s_load_b32 %0, %2, 0x0"
+#define RAW 0x31027000
 #endif
 
-#ifdef __GFX11__
-#define RAW 0x31027000
+#ifdef __GFX12__
+#define ADD "global_atomic_add_u32 %1, %2, off\n\ts_wait_loadcnt 0x0\n\ts_wait_storecnt 0x0"
+#define WAIT "s_wait_loadcnt 0x0"
+#define WAIT_SHARED "s_wait_dscnt 0x0"
+#define WAIT_SCALAR "s_wait_kmcnt 0x0"
 #else
-#define RAW 0x27000
+#ifdef __GFX11__
+#define ADD "global_atomic_add_u32 %1, %2, off\n\ts_waitcnt vmcnt(0)\n\ts_waitcnt_vscnt null, 0x0"
+#endif
+#define WAIT "s_waitcnt vmcnt(0)"
+#define WAIT_SHARED "s_waitcnt lgkmcnt(0)"
+#define WAIT_SCALAR "s_waitcnt lgkmcnt(0)"
 #endif
 
 /// Right where n is at most the number of elements.
@@ -63,7 +74,7 @@ __kernel void no_wait(__global float *out, __global const float *in) {
 
 __kernel void waits(__global float *out, __global const float *in) {
   float value;
-  __asm__ volatile(LOAD "\n\ts_waitcnt vmcnt(0)" : "=v"(value) : "v"(in + THREAD));
+  __asm__ volatile(LOAD "\n\t" WAIT : "=v"(value) : "v"(in + THREAD));
   out[THREAD] = value;
 }
 
@@ -72,7 +83,7 @@ __kernel void no_wait_shared(__global float *out) {
   words[THREAD] = 3;
   float value;
   float early;
-  __asm__ volatile(LOAD_SHARED "\n\tv_mov_b32 %1, %0\n\ts_waitcnt lgkmcnt(0)"
+  __asm__ volatile(LOAD_SHARED "\n\tv_mov_b32 %1, %0\n\t" WAIT_SHARED
                    : "=&v"(value), "=&v"(early) : "v"((__local float *)words + THREAD));
   out[64 + THREAD] = value;
   value = early;
@@ -82,7 +93,7 @@ __kernel void no_wait_shared(__global float *out) {
 __kernel void no_wait_scalar(__global float *out, __global const float *in) {
   float value;
   float early;
-  __asm__ volatile(LOAD_SCALAR "\n\ts_mov_b32 %1, %0\n\ts_waitcnt lgkmcnt(0)" : "=&s"(value), "=&s"(early) : "s"(in));
+  __asm__ volatile(LOAD_SCALAR "\n\ts_mov_b32 %1, %0\n\t" WAIT_SCALAR : "=&s"(value), "=&s"(early) : "s"(in));
   out[64 + THREAD] = value;
   value = early;
   out[THREAD] = value;
@@ -152,12 +163,7 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void add_shared(__glob
 __kernel void add_and_keep(__global int *sums, __global int *out) {
   const int kept = THREAD * 3;
   int found;
-#ifdef __GFX11__
-  __asm__ volatile("v_mov_b32 v0, %0\n\tglobal_atomic_add_u32 %1, %2, off\n\ts_waitcnt vmcnt(0)\n\ts_waitcnt_vscnt null, 0x0\n\tv_mov_b32 %0, v0"
-#else
-  __asm__ volatile("v_mov_b32 v0, %0\n\tglobal_atomic_add %1, %2, off\n\ts_waitcnt vmcnt(0)\n\tv_mov_b32 %0, v0"
-#endif
-                   : "=&v"(found) : "v"(sums), "v"(1), "0"(kept) : "v0", "memory");
+  __asm__ volatile("v_mov_b32 v0, %0\n\t" ADD "\n\tv_mov_b32 %0, v0" : "=&v"(found) : "v"(sums), "v"(1), "0"(kept) : "v0", "memory");
   out[THREAD] = found;
 }
 
@@ -201,6 +207,35 @@ MULTIPLY(multiply_32x8_bf16, 32, 8, short, short4, float16, [j], __builtin_amdgc
 MULTIPLY(multiply_16x16_bf16, 16, 16, short, short4, float4, [j], __builtin_amdgcn_mfma_f32_16x16x16bf16_1k)
 MULTIPLY(multiply_32x2_f32, 32, 2, float, float, float16, , __builtin_amdgcn_mfma_f32_32x32x2f32)
 MULTIPLY(multiply_16x4_f32, 16, 4, float, float, float4, , __builtin_amdgcn_mfma_f32_16x16x4f32)
+#elif defined(__GFX12__)
+#define MULTIPLY(NAME, TYPE, FACTOR, CALL)                                                                                  \
+  __kernel void NAME(__global float *d, __global const TYPE *a, __global const TYPE *b, __global const float *c) {        \
+    const int i = THREAD % 16, half_of = 8 * (THREAD / 16);                                                               \
+    FACTOR left, right;                                                                                                   \
+    float8 sum;                                                                                                           \
+    for (int j = 0; j < 8; ++j) {                                                                                         \
+      left[j] = a[i * 16 + half_of + j];                                                                                  \
+      right[j] = b[(half_of + j) * 16 + i];                                                                               \
+    }                                                                                                                     \
+    for (int r = 0; r < 8; ++r) sum[r] = c[(half_of + r) * 16 + i];                                                       \
+    sum = CALL(left, right, sum);                                                                                         \
+    for (int r = 0; r < 8; ++r) d[(half_of + r) * 16 + i] = sum[r];                                                       \
+  }
+MULTIPLY(multiply_16x16_f16, half, half8, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12)
+MULTIPLY(multiply_16x16_bf16, short, short8, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12)
+
+/// What a barrier of two instructions forbids.
+__kernel void not_signalled(__global int *out) {
+  __asm__ volatile("s_barrier_wait -1");
+  out[THREAD] = 1;
+}
+__kernel void between_signal_and_wait(__global int *out) {
+  __local volatile int words[64];
+  __asm__ volatile("s_barrier_signal -1");
+  words[THREAD] = THREAD;
+  __asm__ volatile("s_barrier_wait -1");
+  out[THREAD] = words[THREAD];
+}
 #else
 /// `apart`: lanes 16 to 31 have another A than lanes 0 to 15, which hardware does not allow.
 #define MULTIPLY(NAME, TYPE, FACTOR, CALL)                                                                                  \

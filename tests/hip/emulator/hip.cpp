@@ -3,12 +3,14 @@
 // library's devices there is, HIP_EMULATOR_DEVICES how many of it, HIP_EMULATOR_MULTIPROCESSORS what each
 // has. Work is done when it is asked for, so streams are in order; what a stream captures is done when the
 // graph is launched.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ namespace {
 namespace hip = switchyard::hip;
 namespace result = switchyard::hip::result;
 constexpr int launch_failure = 719;
+constexpr int too_many_for_cooperation = 720;
 constexpr int no_binary = 209;
 constexpr int invalid_handle = 400;
 constexpr int capture_active = 1;
@@ -32,7 +35,10 @@ const char* setting(const char* name, const char* otherwise) {
 }
 
 const std::string& architecture() {
-  static const std::string name = setting("HIP_EMULATOR_ARCH", emulator::lanes == 64 ? "gfx942" : "gfx1100");
+  static const std::string name =
+      setting("HIP_EMULATOR_ARCH", emulator::emulated == emulator::family::cdna    ? "gfx942"
+                                   : emulator::emulated == emulator::family::rdna3 ? "gfx1100"
+                                                                                   : "gfx1201");
   return name;
 }
 int device_count() {
@@ -65,8 +71,16 @@ std::atomic<bool> lost{false};
 int shared_bytes() {
   return architecture() == "gfx950" ? 163840 : 65536;
 }
+int multiprocessors() {
+  return std::atoi(setting("HIP_EMULATOR_MULTIPROCESSORS", "8"));
+}
+constexpr std::uint32_t threads_of_multiprocessor = 2048;
+constexpr std::size_t memory_bytes = std::size_t{4} << 30U;
 
-int launch_on(ihipModuleSymbol_t* function, const emulator::grid& where, void** parameters) {
+enum class kind_of_launch : std::uint8_t { usual, cooperative };
+
+int launch_on(ihipModuleSymbol_t* function, const emulator::grid& where, void** parameters,
+              kind_of_launch as) {
   const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
   if (lost) return remember(launch_failure);
   const std::uint64_t threads = std::uint64_t{where.threads[0]} * where.threads[1] * where.threads[2];
@@ -75,8 +89,17 @@ int launch_on(ihipModuleSymbol_t* function, const emulator::grid& where, void** 
       std::uint64_t{where.blocks[0]} * where.threads[0] > 0xffffffffU ||
       kernel.code->shared_bytes + where.shared_bytes > static_cast<std::uint32_t>(shared_bytes()))
     return remember(result::invalid_value);
+  const bool cooperates = as == kind_of_launch::cooperative;
+  const std::uint64_t blocks = std::uint64_t{where.blocks[0]} * where.blocks[1] * where.blocks[2];
+  if (cooperates) {
+    const std::uint64_t shared = std::max(1U, kernel.code->shared_bytes + where.shared_bytes);
+    const std::uint64_t at_once =
+        std::min(threads_of_multiprocessor / threads, static_cast<std::uint64_t>(shared_bytes()) / shared);
+    if (blocks > at_once * static_cast<std::uint64_t>(multiprocessors()))
+      return remember(too_many_for_cooperation);
+  }
   try {
-    emulator::launch(kernel, where, parameters);
+    emulator::launch(kernel, where, parameters, cooperates);
   } catch (const std::exception& problem) {
     lost = true;
     return report(problem, launch_failure);
@@ -90,13 +113,17 @@ struct ihipEvent_t {
   std::chrono::steady_clock::time_point time;
 };
 using work_list = std::vector<std::function<int()>>;
+struct captured_work {
+  work_list work;
+  std::vector<std::shared_ptr<void>> memory;  ///< allocated in the capture: the graph's
+};
 struct ihipStream_t {
   int device = 0;
   bool captures = false;
-  work_list captured;
+  captured_work captured;
 };
 struct ihipGraph {
-  work_list work;
+  captured_work captured;
 };
 
 namespace {
@@ -112,8 +139,26 @@ bool captures(ihipStream_t* stream) {
 int submit(ihipStream_t* stream, std::function<int()> work) {
   if (own(stream) != nullptr && stream->device != current_device) return remember(invalid_handle);
   if (!captures(stream)) return work();
-  stream->captured.push_back(std::move(work));
+  stream->captured.work.push_back(std::move(work));
   return result::success;
+}
+
+int launch_or_note(ihipModuleSymbol_t* function, const emulator::grid& where, ihipStream_t* stream,
+                   void** parameters, kind_of_launch as) {
+  const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
+  if (kernel.device != current_device) return remember(invalid_handle);
+  if (!captures(stream)) return submit(stream, [&] { return launch_on(function, where, parameters, as); });
+  std::vector<std::vector<std::byte>> values;  // as they are now
+  for (const emulator::argument& one : kernel.arguments) {
+    if (!one.hidden.empty()) continue;
+    const auto* const from = static_cast<const std::byte*>(parameters[values.size()]);
+    values.emplace_back(from, from + one.bytes);
+  }
+  return submit(stream, [function, where, values, as]() mutable {
+    std::vector<void*> pointers;
+    for (auto& value : values) pointers.push_back(value.data());
+    return launch_on(function, where, pointers.data(), as);
+  });
 }
 
 }  // namespace
@@ -163,6 +208,8 @@ const char* hipGetErrorName(int code) {
       return "hipErrorStreamCaptureUnsupported";
     case launch_failure:
       return "hipErrorLaunchFailure";
+    case too_many_for_cooperation:
+      return "hipErrorCooperativeLaunchTooLarge";
     default:
       return "hipErrorUnknown";
   }
@@ -204,7 +251,7 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
       *value = 1'000'000;
       return result::success;
     case query::cooperative_launch:
-      *value = 0;
+      *value = 1;
       return result::success;
     case query::l2_bytes:
       *value = 4 << 20;
@@ -213,13 +260,13 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
       *value = 1024;
       return result::success;
     case query::max_threads_per_multiprocessor:
-      *value = 2048;
+      *value = static_cast<int>(threads_of_multiprocessor);
       return result::success;
     case query::memory_bus_bits:
       *value = 1024;
       return result::success;
     case query::multiprocessors:
-      *value = std::atoi(setting("HIP_EMULATOR_MULTIPROCESSORS", "8"));
+      *value = multiprocessors();
       return result::success;
     case query::max_shared_bytes_per_block:
     case query::max_shared_bytes_per_multiprocessor:
@@ -234,7 +281,12 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
 }
 int hipDeviceTotalMem(std::size_t* bytes, int device) {
   if (!exists(device)) return remember(result::invalid_device);
-  *bytes = std::size_t{4} << 30U;
+  *bytes = memory_bytes;
+  return result::success;
+}
+int hipMemGetInfo(std::size_t* available, std::size_t* total) {
+  *total = memory_bytes;
+  *available = memory_bytes - std::min(memory_bytes, emulator::allocated_bytes(current_device));
   return result::success;
 }
 int hipGetDevicePropertiesR0600(void* properties, int device) {
@@ -283,7 +335,7 @@ int hipGraphInstantiate(ihipGraph** executable, ihipGraph* graph, void** /*node*
 }
 int hipGraphLaunch(ihipGraph* executable, ihipStream_t* stream) {
   return submit(stream, [executable] {
-    for (const auto& work : executable->work) {
+    for (const auto& work : executable->captured.work) {
       if (const int code = work(); code != result::success) return code;
     }
     return static_cast<int>(result::success);
@@ -332,21 +384,14 @@ int hipModuleLaunchKernel(ihipModuleSymbol_t* function, unsigned grid_x, unsigne
                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned bytes,
                           ihipStream_t* stream, void** parameters, void** extra) {
   if (extra != nullptr) return remember(result::not_supported);
-  const auto& kernel = *reinterpret_cast<const emulator::kernel*>(function);
-  if (kernel.device != current_device) return remember(invalid_handle);
-  const emulator::grid where{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes};
-  if (!captures(stream)) return submit(stream, [&] { return launch_on(function, where, parameters); });
-  std::vector<std::vector<std::byte>> values;  // as they are now
-  for (const emulator::argument& one : kernel.arguments) {
-    if (!one.hidden.empty()) continue;
-    const auto* const from = static_cast<const std::byte*>(parameters[values.size()]);
-    values.emplace_back(from, from + one.bytes);
-  }
-  return submit(stream, [function, where, values]() mutable {
-    std::vector<void*> pointers;
-    for (auto& value : values) pointers.push_back(value.data());
-    return launch_on(function, where, pointers.data());
-  });
+  return launch_or_note(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes}, stream,
+                        parameters, kind_of_launch::usual);
+}
+int hipModuleLaunchCooperativeKernel(ihipModuleSymbol_t* function, unsigned grid_x, unsigned grid_y,
+                                     unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                                     unsigned bytes, ihipStream_t* stream, void** parameters) {
+  return launch_or_note(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, bytes}, stream,
+                        parameters, kind_of_launch::cooperative);
 }
 /// Attributes are numbered as hipFunction_attribute is.
 int hipFuncGetAttribute(int* value, int attribute, ihipModuleSymbol_t* function) {
@@ -404,12 +449,26 @@ int hipMemsetAsync(void* address, int byte, std::size_t bytes, ihipStream_t* str
   });
 }
 int hipMallocAsync(void** address, std::size_t bytes, ihipStream_t* stream) {
-  if (captures(stream)) return remember(result::stream_capture_unsupported);
   *address = emulator::allocate(bytes, current_device);
-  return *address == nullptr ? remember(result::out_of_memory) : result::success;
+  if (*address == nullptr) return remember(result::out_of_memory);
+  if (captures(stream)) stream->captured.memory.emplace_back(*address, emulator::release);
+  return result::success;
 }
-int hipFreeAsync(void* address, ihipStream_t* /*stream*/) {
+int hipFreeAsync(void* address, ihipStream_t* stream) {
+  if (captures(stream)) return result::success;  // with the graph
   return emulator::release(address) ? result::success : remember(result::invalid_value);
+}
+int hipMalloc(void** address, std::size_t bytes) {
+  return hipMallocAsync(address, bytes, nullptr);
+}
+int hipFree(void* address) {
+  return address == nullptr || emulator::release(address) ? result::success : remember(result::invalid_value);
+}
+int hipMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
+  return hipMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+int hipDeviceSynchronize() {
+  return hipStreamSynchronize(nullptr);
 }
 
 }  // extern "C"

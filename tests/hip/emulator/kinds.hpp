@@ -5,12 +5,11 @@
 #include <cstdint>
 #include <span>
 
+#include "family.hpp"
 #include "memory.hpp"
 #include "numbers.hpp"
 
 namespace emulator {
-
-constexpr unsigned lanes = EMULATOR_LANES;
 
 /// One 32-bit value a lane.
 struct alignas(64) row {
@@ -178,6 +177,7 @@ enum field : std::uint8_t {
   f_ssrc1,
   f_sve,
   f_tfe,
+  f_th,
   f_vaddr,
   f_vdata,
   f_vdst,

@@ -72,8 +72,9 @@ class workgroups {
         order_{order},
         count_{std::uint64_t{where.blocks[0]} * where.blocks[1] * where.blocks[2]} {}
 
-  void run() {
-    const std::uint64_t most = std::max(1U, std::thread::hardware_concurrency());
+  /// At once: each on a thread of its own, as they may wait for one another.
+  void run(bool at_once) {
+    const std::uint64_t most = at_once ? count_ : std::max(1U, std::thread::hardware_concurrency());
     std::vector<std::thread> others;
     for (std::uint64_t i = 1; i < std::min(most, count_); ++i) others.emplace_back([this] { work(); });
     work();
@@ -119,7 +120,16 @@ class workgroups {
         std::swap(running[i - 1], running[(state >> 33U) % i]);
       }
       const std::size_t before = running.size();
-      std::erase_if(running, [&](std::size_t which) { return waves[which].run() == wave::stop::end; });
+      std::vector<std::size_t> waiting;
+      while (!running.empty()) {
+        std::erase_if(running, [&](std::size_t which) {
+          const wave::stop why = waves[which].run();
+          if (why == wave::stop::barrier) waiting.push_back(which);
+          return why != wave::stop::slice;
+        });
+        if (failed_) return;  // what another workgroup waits for may not come
+      }
+      running = std::move(waiting);
       if (!running.empty() && running.size() != before)
         throw fault{program_.name + ": " + std::to_string(before - running.size()) + " of " +
                     std::to_string(before) + " waves end where the others wait at a barrier"};
@@ -152,7 +162,12 @@ class workgroups {
     const std::uint64_t rows = where_.blocks[0];
     const std::uint64_t block[] = {index % rows, index / rows % where_.blocks[1],
                                    index / rows / where_.blocks[1]};
-    for (unsigned i = 0; i < 3; ++i) {
+    if (emulated == family::rdna4) {  // what traps may write, which kernels read
+      one.s[117] = static_cast<std::uint32_t>(block[0]);
+      one.s[115] = static_cast<std::uint32_t>(block[1] | block[2] << 16U);
+      one.s[116] = first / lanes << 25U;
+    }
+    for (unsigned i = 0; i < 3 && emulated != family::rdna4; ++i) {
       if ((program_.resources2 >> (7 + i) & 1U) != 0) one.s[at++] = static_cast<std::uint32_t>(block[i]);
     }
     for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -180,7 +195,7 @@ class workgroups {
 
 thread_local std::uint64_t* executed = nullptr;
 
-void launch(const kernel& what, const grid& where, void* const* values) {
+void launch(const kernel& what, const grid& where, void* const* values, bool at_once) {
   static std::atomic<std::uint64_t> launches{0};
   // Compilers load more than there is where the segment's alignment lets them.
   lent arguments{(std::size_t{what.code->argument_bytes} + 63) / 64 * 64, what.device};
@@ -194,7 +209,7 @@ void launch(const kernel& what, const grid& where, void* const* values) {
   lent packet{64, what.device};
   put_packet(packet, where, arguments);
   counts::launched(what.image, what.code->name);
-  workgroups{what, where, arguments, packet, launches.fetch_add(1)}.run();
+  workgroups{what, where, arguments, packet, launches.fetch_add(1)}.run(at_once);
 }
 
 }  // namespace emulator

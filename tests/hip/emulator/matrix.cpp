@@ -8,6 +8,7 @@ namespace emulator {
 
 namespace {
 
+constexpr layout wmma = emulated == family::rdna4 ? layout::wmma_of_rdna4 : layout::wmma;
 constexpr matrix_kind known[] = {
     {"V_MFMA_F32_32X32X8_F16", 32, 8, element::f16},
     {"V_MFMA_F32_16X16X16_F16", 16, 16, element::f16},
@@ -19,8 +20,8 @@ constexpr matrix_kind known[] = {
     {"V_MFMA_F32_16X16X32_BF16", 16, 32, element::bf16},
     {"V_MFMA_F32_32X32X2_F32", 32, 2, element::f32},
     {"V_MFMA_F32_16X16X4_F32", 16, 4, element::f32},
-    {"V_WMMA_F32_16X16X16_F16", 16, 16, element::f16, layout::wmma},
-    {"V_WMMA_F32_16X16X16_BF16", 16, 16, element::bf16, layout::wmma},
+    {"V_WMMA_F32_16X16X16_F16", 16, 16, element::f16, wmma},
+    {"V_WMMA_F32_16X16X16_BF16", 16, 16, element::bf16, wmma},
 };
 constexpr unsigned max_rows = 32;
 constexpr unsigned max_inner = 32;
@@ -50,12 +51,13 @@ const matrix_kind* find_matrix_kind(std::string_view name) {
 
 matrix_place place_of_factor(const matrix_kind& kind, unsigned i, unsigned k) {
   if (kind.as == layout::wmma) return {i, k};
-  const unsigned of_lane = kind.inner * kind.size / 64;
+  const unsigned of_lane = kind.inner * kind.size / lanes;
   return {i + kind.size * (k / of_lane), k % of_lane};
 }
 
 matrix_place place_of_sum(const matrix_kind& kind, unsigned m, unsigned n) {
   if (kind.as == layout::wmma) return {n + 16 * (m % 2), m / 2};
+  if (kind.as == layout::wmma_of_rdna4) return {n + 16 * (m / 8), m % 8};
   const unsigned groups = 64 / kind.size;
   return {n + kind.size * (m / 4 % groups), 4 * (m / (4 * groups)) + m % 4};
 }

@@ -11,7 +11,7 @@
 namespace emulator {
 
 enum class element : std::uint8_t { f16, bf16, f32 };
-enum class layout : std::uint8_t { mfma, wmma };
+enum class layout : std::uint8_t { mfma, wmma, wmma_of_rdna4 };
 
 /// A is size x inner, B inner x size, C and D size x size of f32.
 ///
@@ -22,6 +22,9 @@ enum class layout : std::uint8_t { mfma, wmma };
 ///
 /// WMMA of RDNA3: row i of A (column i of B) lies in lane i, all of it, and in lane i + 16 once more. Column
 /// n of D lies in lane n, its even rows, and in lane n + 16, its odd ones.
+///
+/// WMMA of RDNA4: of row i of A (column i of B), lane i holds the first half, lane i + 16 the second. Column
+/// n of D lies in lane n, its first eight rows, and in lane n + 16, the others.
 struct matrix_kind {
   const char* name;
   unsigned size;
@@ -31,10 +34,10 @@ struct matrix_kind {
 
   /// Registers of A, as of B, and of C, as of D.
   [[nodiscard]] unsigned factor_registers() const {
-    const unsigned elements = as == layout::wmma ? inner : inner * size / 64;
+    const unsigned elements = as == layout::wmma ? inner : inner * size / lanes;
     return of == element::f32 ? elements : elements / 2;
   }
-  [[nodiscard]] unsigned sum_registers() const { return size * size / (as == layout::wmma ? 32 : 64); }
+  [[nodiscard]] unsigned sum_registers() const { return size * size / lanes; }
 };
 
 /// Null where the kind is not emulated.

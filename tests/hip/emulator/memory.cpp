@@ -82,6 +82,12 @@ std::vector<range> allocated(int device) {
   return all;
 }
 
+std::size_t allocated_bytes(int device) {
+  std::size_t sum = 0;
+  for (const range& one : allocated(device)) sum += one.end - one.begin;
+  return sum;
+}
+
 namespace {
 
 /// Who touched a byte: the interval between barriers, and in the lowest bits the wave, or one of these.

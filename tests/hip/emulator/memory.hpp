@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "family.hpp"
+
 namespace emulator {
 
 /// What a kernel did that it must not.
@@ -30,6 +32,8 @@ struct range {
 bool release(void* address);
 /// What is allocated on a device, in order.
 [[nodiscard]] std::vector<range> allocated(int device);
+/// How many bytes that is.
+[[nodiscard]] std::size_t allocated_bytes(int device);
 /// Fills with what nothing should be computed from: not the same twice, and NaN where it is read as a float.
 void fill_with_garbage(void* to, std::size_t bytes);
 
@@ -68,7 +72,7 @@ class shared_memory {
 class access {
  public:
   access(const std::vector<range>& global, shared_memory& lds, unsigned wave, std::uint32_t private_bytes)
-      : private_(std::size_t{private_bytes} * lanes_of_wave),
+      : private_(std::size_t{private_bytes} * lanes),
         global_{&global},
         lds_{&lds},
         private_bytes_{private_bytes},
@@ -101,8 +105,6 @@ class access {
   }
 
  private:
-  static constexpr std::size_t lanes_of_wave = EMULATOR_LANES;
-
   [[nodiscard]] std::optional<std::uint64_t> shared_offset(std::uint64_t address) const {
     if (shared) return address;
     if (address >> 32U == shared_base >> 32U) return address - shared_base;

@@ -53,7 +53,8 @@ class module {
   std::map<std::string, kernel> kernels_;
 };
 
-/// Runs a kernel to its end on all processors. `values` are the arguments, in their order. Throws fault.
-void launch(const kernel& what, const grid& where, void* const* values);
+/// Runs a kernel to its end on all processors, or all its workgroups at once, so that they may wait for one
+/// another. `values` are the arguments, in their order. Throws fault.
+void launch(const kernel& what, const grid& where, void* const* values, bool at_once);
 
 }  // namespace emulator

@@ -21,7 +21,9 @@ enum class work : std::uint8_t {
   buffer,
   scalar_memory,
   nothing,
+  sleep,
   end,
+  signal,  ///< arrives at the barrier that a later instruction waits for
   barrier,
   branch,
   branch_scc0,
@@ -32,7 +34,12 @@ enum class work : std::uint8_t {
   branch_execnz,
   wait,
   wait_stores,
+  wait_loads,
+  wait_shared,
+  wait_scalars,
+  wait_loads_and_shared,
   dual,
+  one_lane,  ///< a vector instruction whose operands and result are scalar
   read_first_lane,
   read_lane,
   write_lane,

@@ -29,18 +29,20 @@ class wave {
  public:
   wave(const program& kernel, access seen) : memory{std::move(seen)}, kernel_{&kernel} {}
 
-  enum class stop : std::uint8_t { end, barrier };
+  enum class stop : std::uint8_t { end, barrier, slice };
 
   /// Back to the kernel's beginning.
   void reset() {
     at_ = 0;
     scc = 0;
+    signalled_ = false;
     memory.begin();
     vector_.clear();
     others_.clear();
   }
 
-  /// Runs to the next barrier or the end. Throws fault.
+  /// Runs to the next barrier or the end, or until others should run, too: it may wait for what they write.
+  /// Throws fault.
   [[nodiscard]] stop run();
 
   [[nodiscard]] std::uint64_t exec() const { return pair(126); }
@@ -74,6 +76,7 @@ class wave {
   void refresh_mask();
   void execute_vector(const instruction& what, row* forced_result = nullptr);
   void finish_result(const instruction& what, const row* computed);
+  void execute_one_lane(const instruction& what);
   void execute_dual(const instruction& what);
   void execute_scalar(const instruction& what);
   /// The addresses of a memory instruction in the lanes of a mask.
@@ -96,10 +99,12 @@ class wave {
 
   void send(pending&& one);
   void wait(std::size_t vector_loads, std::size_t others);
+  void wait_of(arrival kind, std::size_t left);
   void arrive(const pending& one);
 
   const program* kernel_;
   std::size_t at_ = 0;
+  bool signalled_ = false;
   row mask_{};
   std::uint64_t mask_is_of_ = ~std::uint64_t{};
   bool mask_known_ = false;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the C++ of an instruction set from what tinygrad carries of AMD's manuals: generate.py <cdna|rdna3> <folder> <files>
+"""Writes the C++ of an instruction set from what tinygrad carries of AMD's manuals: generate.py <cdna|rdna3|rdna4> <folder> <files>
 
 The folder gets tables.cpp (encodings and kinds of instruction) and handlers_<n>.cpp (what each kind does).
 """
@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-from overrides import corrected
+from overrides import LACKING, corrected
 from pcode_emit import LANES, MEMORY, SCALAR, Emitter, c_type
 from pcode_parse import NotUnderstood, Parser
 
@@ -34,10 +34,17 @@ FORMS = {
     "GLOBAL": "global",
     "SCRATCH": "scratch",
     "MUBUF": "mubuf",
+    "VFLAT": "flat",
+    "VGLOBAL": "global",
+    "VSCRATCH": "scratch",
+    "VBUFFER": "mubuf",
 }
 VECTOR = ("VOP1Op", "VOP2Op", "VOP3Op", "VOPCOp", "VOP3SDOp", "VOP3POp")
 SCALAR_OPS = ("SOP1Op", "SOP2Op", "SOPCOp", "SOPKOp")
-MEMORY_OPS = ("DSOp", "FLATOp", "GLOBALOp", "SCRATCHOp", "SMEMOp", "MUBUFOp")
+BUFFER_OPS = ("MUBUFOp", "VBUFFEROp")
+MEMORY_OPS = ("DSOp", "FLATOp", "GLOBALOp", "SCRATCHOp", "SMEMOp", "VFLATOp", "VGLOBALOp", "VSCRATCHOp", *BUFFER_OPS)
+# What RDNA4 calls fields that the others have, too.
+OTHER_NAMES = {"ioffset": "offset", "rsrc": "srsrc", "vsrc": "data", "vaddr": "addr"}
 SOURCES = (("src0", "vsrc0", "ssrc0"), ("src1", "vsrc1", "ssrc1"), ("src2",))
 VARIANTS = {"_LIT": "with_literal", "_DPP16": "with_dpp", "_SDWA": "with_sdwa", "_SDWA_SDST": "with_sdwa"}
 
@@ -82,9 +89,9 @@ class Kind:
         if group == "SOPKOp":
             self.bits[0] = 16
         if group in MEMORY_OPS:
-            for index, name in enumerate(("data0", "data", "data1")):
+            for index, name in enumerate(("data0", "data", "vsrc", "data1")):
                 if name in operands:
-                    self.bits[index // 2] = operands[name][1]
+                    self.bits[index // 3] = operands[name][1]
         if "_PK_" not in self.name and "DOT" not in self.name:
             self.types = ["integer" if one == "packed_f32" else one for one in self.types]
         is_mask = group == "VOPCOp" or (group == "VOP3Op" and self.name.startswith("V_CMP"))
@@ -120,7 +127,7 @@ class Kind:
         except NotUnderstood as problem:
             self.reason = f"its pseudocode is not translated: {problem}"
             return
-        if group == "MUBUFOp":  # one operand, which is stored, loaded or both
+        if group in BUFFER_OPS:  # one operand, which is stored, loaded or both
             self.bits = [operands["vdata"][1] if emitter.used & {"DATA", "VDATA"} else 0, 0, 0]
             self.result_bits = emitter.loaded_bits
             # The widest of the accesses at the address and, four bytes each, behind it.
@@ -228,12 +235,14 @@ class Handlers:
         return self.known.setdefault("\n".join(line for line in lines if line), len(self.known))
 
 
-def encoding_row(cls, index_of, ops, fields):
+def encoding_row(cls, index_of, ops, fields, lacking):
     from tinygrad.renderer.amd.dsl import EnumBitField, FixedBitField
 
     name = cls.__name__
     fixed, places, op_table = [], {}, []
     for field_name, field in cls._fields:
+        if field_name in OTHER_NAMES and not (field_name == "vaddr" and form_of(name) == "mubuf"):
+            field_name = OTHER_NAMES[field_name]
         if isinstance(field, FixedBitField):
             fixed.append((field.lo // 32, field.mask << field.lo % 32, field.default << field.lo % 32))
         elif field_name in fields:
@@ -243,6 +252,9 @@ def encoding_row(cls, index_of, ops, fields):
             op_table = [0] * (1 << (field.hi - field.lo + 1))
             for op in allowed:
                 op_table[op.value] = ops.index(op)
+            for (encoding, value), at in lacking.items():
+                if encoding == name:
+                    op_table[value] = at + 1
     for suffix, number in (("_DPP16", 0xFA), ("_SDWA", 0xF9), ("_SDWA_SDST", 0xF9)):
         if name.endswith(suffix):
             fixed.append((0, 0x1FF, number))
@@ -272,7 +284,7 @@ def main():
     from tinygrad.renderer.amd.dsl import Inst
 
     order = list(_load_formats()[family])
-    order += [cls for cls in (ins.MUBUF,) if cls not in order]
+    order += [cls for cls in (ins.VBUFFER if family == "rdna4" else ins.MUBUF,) if cls not in order]
     listed = {cls.__name__ for cls in order}
     variants = [
         cls
@@ -290,11 +302,16 @@ def main():
         for op in group:
             index[op] = len(kinds)
             kinds.append(Kind(op, pcode.get(op), operands.get(op, {}), family, handlers))
+    lacking = {}
+    for place, (name, like, text) in LACKING.get(family, {}).items():
+        op = next(one for one in index if one.name == like and type(one).__name__ == place[0] + "Op")
+        lacking[place] = len(kinds)
+        kinds.append(Kind(type(place[0] + "Op", (), {"name": name})(), text, operands[op], family, handlers))
     fields = fields_of_kinds_hpp()
     index_of = {cls.__name__: at for at, cls in enumerate(order + variants)}
     tables, rows = [], []
     for at, cls in enumerate(order + variants):
-        op_table, (head, links, places) = encoding_row(cls, index_of, Ops(index), fields)
+        op_table, (head, links, places) = encoding_row(cls, index_of, Ops(index), fields, lacking)
         tables.append(f"const std::uint16_t ops_{at}[] = {{{', '.join(map(str, op_table or [0]))}}};")
         rows.append(
             f"    {{{head}, ops_{at}, {links['with_literal']}, {links['with_dpp']}, {links['with_sdwa']}, "

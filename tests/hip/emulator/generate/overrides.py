@@ -3,8 +3,20 @@
 
 import re
 
+# What gfx90a has and the tables, which are of its successors, lack: by encoding and opcode, with the kind whose operands it has.
+# It rounds the product, and denormal numbers are flushed.
+LACKING = {
+    "cdna": {
+        ("VOP3", 449): ("V_MAD_F32", "V_FMA_F32_E64", "D0.f32 = flush(flush(flush(S0.f32) * flush(S1.f32)) + flush(S2.f32))")
+    },
+}
+
 
 def corrected(name, text, family):
+    if family == "rdna4":
+        # An exception that is not taken, and other names of what the older families have.
+        text = re.sub(r"if [^\n]* then\nTRAPSTS\.INVALID = 1\nendif;\n?", "", text)
+        text = re.sub(r"\bv_(max|min)(3?)_num_f", r"v_\1\2_f", text)
     if name.startswith("V_DIV_SCALE_F"):
         bits = name[len("V_DIV_SCALE_F") :][:2]
         # What is not scaled passes.
@@ -25,9 +37,9 @@ def corrected(name, text, family):
         # Denormal numbers are flushed: in numbers.hpp, through a square root's and a power's helper.
         root = "sqrt(S0.f32)" if "RSQ" in name else "flush(S0.f32)"
         return f"D0.f32 = flush(1.0F / {root})"
-    if name == "V_BITOP3_B32":
-        # The table lies in the fields of modifiers: decode.cpp puts it together as NEG.
-        return re.sub(r"^TTBL = .*\n", "", text).replace("TTBL.b32", "NEG.b32").replace("D.b32", "D0.b32")
+    if name.startswith("V_BITOP3_B"):
+        # The table lies in the fields of modifiers: decode.cpp puts it together as a literal.
+        return re.sub(r"^TTBL = .*\n", "", text).replace("TTBL.b32", "SIMM32.b32").replace("D.b", "D0.b")
     if name == "V_CVT_PK_F16_F32":
         # To nearest even, whatever the mode of rounding.
         return "D0[15 : 0].f16 = f32_to_f16(S0.f32);\nD0[31 : 16].f16 = f32_to_f16(S1.f32)"
