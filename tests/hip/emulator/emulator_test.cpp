@@ -136,6 +136,15 @@ TEST_CASE("waves meet at a barrier, and what lacks one is found") {
   }
 }
 
+TEST_CASE("a barrier of two instructions is signalled before it is waited for, and keeps both apart") {
+  if (device()->properties().arch.rfind("gfx12", 0) != 0) return;  // the others have one instruction
+  buffer<int> out{std::vector<int>(64)};
+  CHECK(contains(problem_of("not_signalled", 1, 64, out.data()),
+                 "S_BARRIER_WAIT: waits at a barrier that it has not signalled"));
+  CHECK(contains(problem_of("between_signal_and_wait", 1, 64, out.data()),
+                 "accesses the LDS between a barrier's signal and wait"));
+}
+
 TEST_CASE("waves that write what another touches race") {
   buffer<int> out{std::vector<int>(256)};
   CHECK(problem_of("both_write", 1, 256, out.data(), 1).empty());
