@@ -43,6 +43,13 @@ def corrected(name, text, family):
     if name == "V_CVT_PK_F16_F32":
         # To nearest even, whatever the mode of rounding.
         return "D0[15 : 0].f16 = f32_to_f16(S0.f32);\nD0[31 : 16].f16 = f32_to_f16(S1.f32)"
+    if name == "V_CVT_PK_BF16_F32":
+        # To nearest even, too.
+        return "\n".join(
+            f"D0[{high} : {high - 15}].u16 = isNAN(64'F({of}.f32)) ? 16'U(({of}.u32 >> 16U) | 64U) : "
+            f"16'U(({of}.u32 + 32767U + (({of}.u32 >> 16U) & 1U)) >> 16U);"
+            for of, high in (("S0", 15), ("S1", 31))
+        )
     if name.startswith("V_MAD_MIX"):
         # Fused, as v_fma_mix: the older name is what the wheel's table has.
         return text.replace("in[0] * in[1] + in[2]", "fma(in[0], in[1], in[2])")
