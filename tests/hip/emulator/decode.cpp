@@ -88,8 +88,8 @@ const std::unordered_map<std::string_view, work>& known_works() {
 
 class decoder {
  public:
-  decoder(std::span<const std::byte> text, std::uint32_t accumulation_offset)
-      : text_{text}, accumulation_offset_{accumulation_offset} {}
+  decoder(std::span<const std::byte> text, std::uint32_t accumulation_offset, bool is_gfx90a)
+      : text_{text}, accumulation_offset_{accumulation_offset}, is_gfx90a_{is_gfx90a} {}
 
   [[nodiscard]] instruction at(std::size_t offset) {
     offset_ = offset;
@@ -104,7 +104,7 @@ class decoder {
       decode_dual(out);
       return out;
     }
-    out.what = &kinds[used.kinds[get(f_op)] - 1U];
+    out.what = &kinds[used.kinds[opcode(used)] - 1U];
     choose_work(out);
     read_fields(out);
     return out;
@@ -130,13 +130,19 @@ class decoder {
   }
   [[nodiscard]] bool has(field which) const { return encoding_->places[which].low >= 0; }
 
+  /// Of gfx90a's successors, whose matrix instructions of bf16 have other numbers.
+  [[nodiscard]] std::uint32_t opcode(const encoding& in) const {
+    const std::uint32_t op = get(in, f_op);
+    return is_gfx90a_ && in.shape == form::mfma && op >= 0x63 && op <= 0x67 ? op - 6 : op;
+  }
+
   [[nodiscard]] bool matches(const encoding& one) const {
     for (unsigned i = 0; i < one.fixed_count; ++i) {
       if ((dword(one.fixed[i].dword) & one.fixed[i].mask) != one.fixed[i].value) return false;
     }
     if (offset_ + one.bytes > text_.size()) return false;
     if (one.shape == form::vopd) return true;
-    const std::uint32_t op = get(one, f_op);
+    const std::uint32_t op = opcode(one);
     return op < one.kinds.size() && one.kinds[op] != 0;
   }
 
@@ -415,6 +421,7 @@ class decoder {
 
   std::span<const std::byte> text_;
   std::uint32_t accumulation_offset_;
+  bool is_gfx90a_;
   std::size_t offset_ = 0;
   const encoding* encoding_ = nullptr;
 };
@@ -447,14 +454,14 @@ void read_descriptor(program& kernel, std::span<const std::byte> descriptor) {
 }  // namespace
 
 std::shared_ptr<const program> decode(const std::string& name, std::span<const std::byte> descriptor,
-                                      std::span<const std::byte> text) {
+                                      std::span<const std::byte> text, const std::string& architecture) {
   auto kernel = std::make_shared<program>();
   kernel->name = name;
   kernel->address = reinterpret_cast<std::uint64_t>(text.data());
   std::size_t offset = 0;
   try {
     read_descriptor(*kernel, descriptor);
-    decoder reader{text, kernel->accumulation_offset};
+    decoder reader{text, kernel->accumulation_offset, architecture == "gfx90a"};
     std::map<std::size_t, std::size_t> index_at;
     while (offset + 4 <= text.size()) {
       index_at[offset] = kernel->code.size();

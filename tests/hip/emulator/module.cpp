@@ -50,7 +50,7 @@ bool read_argument(reader& message, const reader::item& begun, argument& out) {
 
 module::module(const std::byte* image, const std::string& architecture,
                int device) :image_{image, image + size_of_image(image)},
-    device_{device} {
+    architecture_{architecture}, device_{device} {
   const auto description = switchyard::hip::read_code_object(image_);
   if (!description) throw std::runtime_error{"the code object has no notes on its kernels"};
   const std::string target = description->target.substr(0, description->target.find(':'));
@@ -99,7 +99,7 @@ const kernel* module::find(const std::string& name) {
   if (!head || !text) throw std::runtime_error{name + " does not lie in its code object"};
   kernel& out = kernels_[name];
   try {
-    out = {device_, digest_, decode(name, *head, *text), arguments_[name], max_threads_[name]};
+    out = {device_, digest_, decode(name, *head, *text, architecture_), arguments_[name], max_threads_[name]};
   } catch (...) {
     kernels_.erase(name);
     throw;

@@ -45,6 +45,7 @@ class module {
 
  private:
   std::vector<std::byte> image_;
+  std::string architecture_;
   std::string digest_;
   int device_;
   std::map<std::string, std::vector<argument>> arguments_;

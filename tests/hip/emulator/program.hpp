@@ -124,6 +124,7 @@ struct program {
 /// entry.
 [[nodiscard]] std::shared_ptr<const program> decode(const std::string& name,
                                                     std::span<const std::byte> descriptor,
-                                                    std::span<const std::byte> text);
+                                                    std::span<const std::byte> text,
+                                                    const std::string& architecture);
 
 }  // namespace emulator
