@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Compiling is passing: what cuda/api.hpp declares is what the real cuda.h declares, where there is one.
+#include <cstddef>
 #include <type_traits>
 
 #include <switchyard/devices/cuda/api.hpp>
@@ -20,6 +21,12 @@ template <>
 struct counterpart<cuda::launch_config, CUlaunchConfig> : std::true_type {};
 template <>
 struct counterpart<void, CUtensorMap> : std::true_type {};
+#if CUDA_VERSION >= 12040
+template <>
+struct counterpart<cuda::multiprocessor_resource, CUdevResource> : std::true_type {};
+#endif
+template <>
+struct counterpart<cuda::multiprocessor_affinity, CUexecAffinityParam> : std::true_type {};
 
 }  // namespace switchyard::test
 #endif
@@ -34,6 +41,14 @@ static_assert(!same_signature<int (*)(CUctx_st*), int (*)(CUfunc_st*)>::value);
 static_assert(same_signature<int (*)(int, CUctx_st**), int (*)(int, CUctx_st**)>::value);
 
 #ifdef CUDA_VERSION
+
+#if CUDA_VERSION >= 12040
+static_assert(offsetof(cuda::multiprocessor_resource, count) == offsetof(CUdevResource, sm.smCount));
+static_assert(sizeof(cuda::multiprocessor_resource) >= sizeof(CUdevResource));
+static_assert(cuda::multiprocessor_resource_type == CU_DEV_RESOURCE_TYPE_SM);
+#endif
+static_assert(sizeof(cuda::multiprocessor_affinity) == sizeof(CUexecAffinityParam));
+static_assert(CU_EXEC_AFFINITY_TYPE_SM_COUNT == 0);
 
 #define SWITCHYARD_SAME(ours, theirs) \
   static_assert(same_signature<decltype(cuda::api::ours), theirs>::value, #theirs)
@@ -64,6 +79,18 @@ SWITCHYARD_SAME(func_get_attribute, PFN_cuFuncGetAttribute_v2020);
 SWITCHYARD_SAME(func_set_attribute, PFN_cuFuncSetAttribute_v9000);
 SWITCHYARD_SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 SWITCHYARD_SAME(stream_synchronize, PFN_cuStreamSynchronize_v2000);
+#if CUDA_VERSION >= 12040
+SWITCHYARD_SAME(ctx_get_dev_resource, PFN_cuCtxGetDevResource_v12040);
+#endif
+SWITCHYARD_SAME(ctx_get_exec_affinity, PFN_cuCtxGetExecAffinity_v11040);
+SWITCHYARD_SAME(stream_create, PFN_cuStreamCreate_v2000);
+SWITCHYARD_SAME(stream_destroy, PFN_cuStreamDestroy_v4000);
+SWITCHYARD_SAME(stream_begin_capture, PFN_cuStreamBeginCapture_v10010);
+SWITCHYARD_SAME(stream_end_capture, PFN_cuStreamEndCapture_v10000);
+SWITCHYARD_SAME(graph_instantiate, PFN_cuGraphInstantiateWithFlags_v11040);
+SWITCHYARD_SAME(graph_destroy, PFN_cuGraphDestroy_v10000);
+SWITCHYARD_SAME(graph_exec_destroy, PFN_cuGraphExecDestroy_v10000);
+SWITCHYARD_SAME(graph_launch, PFN_cuGraphLaunch_v10000);
 SWITCHYARD_SAME(event_create, PFN_cuEventCreate_v2000);
 SWITCHYARD_SAME(event_destroy, PFN_cuEventDestroy_v4000);
 SWITCHYARD_SAME(event_record, PFN_cuEventRecord_v2000);

@@ -729,3 +729,25 @@ TEST_CASE("threads open and close devices at once") {
   CHECK(notes().retained[1] == 0);
   CHECK(notes().modules == 0);
 }
+
+TEST_CASE("the multiprocessors of a context count, not those of its device") {
+  const auto count = [](const sy::cuda::driver& of) { return of.properties().attribute("multiprocessors"); };
+  CHECK(count(*device_over(entry_points())) == 10);
+  const fake_context green{0, 7};
+  const auto in_context = [&] {
+    return sy::cuda::driver{entry_points(), 0, green.get(), false}.properties().attribute("multiprocessors");
+  };
+  CHECK(in_context() == 10);
+  fake<void>("fake_cuda_share", green.get(), 4U);
+  CHECK(in_context() == 4);
+  {
+    const misbehaviour limited{"mps"};
+    CHECK(in_context() == 4);
+    CHECK(count(*device_over(entry_points())) == 6);
+  }
+  // Drivers that cannot tell: the device's own.
+  auto table = entry_points();
+  table->ctx_get_dev_resource = nullptr;
+  table->ctx_get_exec_affinity = nullptr;
+  CHECK(sy::cuda::driver{table, 0, green.get(), false}.properties().attribute("multiprocessors") == 10);
+}

@@ -5,7 +5,8 @@
 // FAKE_CUDA says how it misbehaves: "no_device", "stub", "mismatch", "old" (CUDA 11.4), "eleven" (CUDA 11.8
 // with that version's cuGetProcAddress and nothing newer), "lacks=<function>", "featureless" (no compute
 // capability), "strict" (a stream's context must be current), "full" (no memory), "no_maps" (no tensor map
-// can be encoded).
+// can be encoded), "no_instances" (no graph can be made ready),
+// "mps" (a context has 6 multiprocessors).
 #include "fake_driver.hpp"
 
 #include <algorithm>
@@ -31,14 +32,22 @@ struct CUctx_st {
   int device = 0;
   unsigned long long id = 0;
   std::atomic<int> launches{0};
+  unsigned multiprocessors = 0;  ///< its share of the device's; 0: all
 };
 struct CUstream_st {
   CUctx_st* context = nullptr;
   int capturing = 0;
+  CUgraph_st* graph = nullptr;  ///< that it records
 };
 struct CUevent_st {
   int recorded = 0;
   bool waited_for = false;
+};
+struct CUgraph_st {
+  std::vector<CUfunc_st*> kernels;
+};
+struct CUgraphExec_st {
+  std::vector<CUfunc_st*> kernels;
 };
 struct CUmod_st {
   CUctx_st* context = nullptr;
@@ -54,7 +63,7 @@ namespace {
 namespace cuda = switchyard::cuda;
 
 fake_cuda::record notes;
-std::array<CUctx_st, 2> primary{{{0, 1, {}}, {1, 2, {}}}};
+std::array<CUctx_st, 2> primary{{{0, 1, {}, 0}, {1, 2, {}, 0}}};
 thread_local std::vector<CUctx_st*> stack;
 thread_local int capture_mode = 0;
 
@@ -102,6 +111,10 @@ int start(CUfunc_st* function, CUstream_st* stream, unsigned attributes, void** 
   if (context != function->context) {
     ++notes.refused;
     return cuda::result::invalid_handle;
+  }
+  if (reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->graph != nullptr) {
+    stream->graph->kernels.push_back(function);
+    return cuda::result::success;
   }
   // Counted one a context, so that a benchmark's threads and instructions are hardly disturbed.
   context->launches.fetch_add(1, std::memory_order_relaxed);
@@ -229,6 +242,18 @@ const cuda::api functions = [] {
     stack.pop_back();
     return cuda::result::success;
   };
+  table.ctx_get_dev_resource = [](CUctx_st* context, cuda::multiprocessor_resource* resource, int type) {
+    if (type != cuda::multiprocessor_resource_type) return cuda::result::invalid_value;
+    resource->count = context->multiprocessors > 0 ? context->multiprocessors
+                                                   : 10U + static_cast<unsigned>(context->device);
+    return cuda::result::success;
+  };
+  table.ctx_get_exec_affinity = [](cuda::multiprocessor_affinity* affinity, int) {
+    if (current() == nullptr) return cuda::result::invalid_context;
+    if (!misbehaves("mps")) return cuda::result::not_supported;
+    affinity->count = 6;
+    return cuda::result::success;
+  };
   table.ctx_get_id = [](CUctx_st* context, unsigned long long* id) {
     *id = context->id;
     return cuda::result::success;
@@ -330,6 +355,52 @@ const cuda::api functions = [] {
     CUctx_st* context = nullptr;
     return context_of(stream, &context);
   };
+  table.stream_create = [](CUstream_st** stream, unsigned) {
+    if (current() == nullptr) return cuda::result::invalid_context;
+    ++notes.streams;
+    *stream = new CUstream_st{current()};
+    return cuda::result::success;
+  };
+  table.stream_destroy = [](CUstream_st* stream) {
+    --notes.streams;
+    delete stream;
+    return cuda::result::success;
+  };
+  table.stream_begin_capture = [](CUstream_st* stream, int) {
+    if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return cuda::result::stream_capture_unsupported;
+    ++notes.graphs;
+    stream->capturing = 1;
+    stream->graph = new CUgraph_st{};
+    return cuda::result::success;
+  };
+  table.stream_end_capture = [](CUstream_st* stream, CUgraph_st** graph) {
+    stream->capturing = cuda::capture::none;
+    *graph = std::exchange(stream->graph, nullptr);
+    return cuda::result::success;
+  };
+  table.graph_instantiate = [](CUgraphExec_st** executable, CUgraph_st* graph, unsigned long long) {
+    if (misbehaves("no_instances")) return cuda::result::invalid_value;
+    ++notes.graphs;
+    *executable = new CUgraphExec_st{graph->kernels};
+    return cuda::result::success;
+  };
+  table.graph_destroy = [](CUgraph_st* graph) {
+    --notes.graphs;
+    delete graph;
+    return cuda::result::success;
+  };
+  table.graph_exec_destroy = [](CUgraphExec_st* executable) {
+    --notes.graphs;
+    delete executable;
+    return cuda::result::success;
+  };
+  table.graph_launch = [](CUgraphExec_st* executable, CUstream_st* stream) {
+    ++notes.graph_launches;
+    for (CUfunc_st* const each : executable->kernels) {
+      if (const int code = start(each, stream, 0, nullptr); code != 0) return code;
+    }
+    return cuda::result::success;
+  };
   table.event_create = [](CUevent_st** event, unsigned) {
     if (current() == nullptr) return cuda::result::invalid_context;
     ++notes.events;
@@ -363,7 +434,8 @@ const cuda::api functions = [] {
     if (code == 0) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     return code;
   };
-  table.memset_d8_async = [](unsigned long long, unsigned char, std::size_t, CUstream_st* stream) {
+  table.memset_d8_async = [](unsigned long long, unsigned char, std::size_t bytes, CUstream_st* stream) {
+    notes.filled_bytes += bytes;
     CUctx_st* context = nullptr;
     return context_of(stream, &context);
   };
@@ -420,10 +492,20 @@ constexpr std::pair<std::string_view, int> versions[]{
     {"cuCtxPushCurrent", 4000},
     {"cuCtxPopCurrent", 4000},
     {"cuCtxGetId", 12000},
+    {"cuCtxGetDevResource", 12040},
+    {"cuCtxGetExecAffinity", 11040},
     {"cuStreamGetCtx", 9020},
     {"cuStreamGetCtx", 12050},
     {"cuStreamIsCapturing", 10000},
     {"cuStreamSynchronize", 2000},
+    {"cuStreamCreate", 2000},
+    {"cuStreamDestroy", 4000},
+    {"cuStreamBeginCapture", 10010},
+    {"cuStreamEndCapture", 10000},
+    {"cuGraphInstantiateWithFlags", 11040},
+    {"cuGraphDestroy", 10000},
+    {"cuGraphExecDestroy", 10000},
+    {"cuGraphLaunch", 10000},
     {"cuThreadExchangeStreamCaptureMode", 10010},
     {"cuModuleLoadDataEx", 2010},
     {"cuModuleUnload", 2000},
@@ -489,7 +571,10 @@ fake_cuda::record* fake_cuda_notes() {
   return &notes;
 }
 CUctx_st* fake_cuda_make_context(int device, unsigned long long id) {
-  return new CUctx_st{device, id, {}};
+  return new CUctx_st{device, id, {}, 0};
+}
+void fake_cuda_share(CUctx_st* context, unsigned multiprocessors) {
+  context->multiprocessors = multiprocessors;
 }
 void fake_cuda_drop_context(CUctx_st* context) {
   delete context;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 
 struct CUctx_st;
 struct CUstream_st;
@@ -14,8 +15,12 @@ struct record {
   std::array<std::atomic<int>, 2> retained{};  ///< of each device's primary context
   std::atomic<int> modules = 0;                ///< loaded and not unloaded
   std::atomic<int> events = 0;                 ///< created and not destroyed
-  std::atomic<int> refused = 0;                ///< launches on a stream of another context
-  std::atomic<int> pushes = 0;                 ///< of contexts
+  std::atomic<int> streams = 0;                ///< created by the library and not destroyed
+  std::atomic<int> graphs = 0;                 ///< recorded or made ready, and not destroyed
+  std::atomic<int> graph_launches = 0;
+  std::atomic<std::size_t> filled_bytes = 0;
+  std::atomic<int> refused = 0;  ///< launches on a stream of another context
+  std::atomic<int> pushes = 0;   ///< of contexts
   std::atomic<int> attributes_set = 0;
   std::atomic<int> functions_loaded = 0;
   std::atomic<int> encoded = 0;                 ///< tensor maps

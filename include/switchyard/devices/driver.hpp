@@ -23,6 +23,7 @@ inline namespace v0 {
 using module_handle = void*;
 using function_handle = void*;
 using event_handle = void*;
+using graph_handle = void*;
 
 /// Where a parameter lies in a kernel's parameter list, as its driver reports it.
 struct parameter_slot {
@@ -103,12 +104,32 @@ class device_driver {
   /// Whether the stream records a graph. Nothing may be loaded then.
   [[nodiscard]] virtual bool capturing(stream on) const noexcept = 0;
 
+  /// Graphs, for measuring what engines launch in graphs. A driver without them keeps these functions.
+  [[nodiscard]] virtual bool has_graphs() const noexcept { return false; }
+  /// A stream that can be recorded: default streams cannot. Throws driver_error.
+  [[nodiscard]] virtual stream create_stream() { return {}; }
+  virtual void destroy_stream(stream /*on*/) noexcept {}
+  /// From here on, what is put into the stream is recorded and does not run.
+  [[nodiscard]] virtual status begin_graph(stream /*on*/) noexcept { return no_graphs; }
+  /// Ends the recording. `graph` is ready to be launched, and null if this fails.
+  [[nodiscard]] virtual status end_graph(stream /*on*/, graph_handle& graph) noexcept {
+    graph = nullptr;
+    return no_graphs;
+  }
+  [[nodiscard]] virtual status launch_graph(graph_handle /*graph*/, stream /*on*/) noexcept {
+    return no_graphs;
+  }
+  virtual void destroy_graph(graph_handle /*graph*/) noexcept {}
+
   /// Whether this device's kernels can be launched on the stream. Every device has default streams: the
   /// driver uses its own. Also true if the API cannot tell.
   [[nodiscard]] virtual bool owns(stream /*on*/) const noexcept { return true; }
 
   /// A status in words: its name and meaning.
   [[nodiscard]] virtual std::string describe(status code) const = 0;
+
+ protected:
+  static constexpr status no_graphs = -1;  ///< of a driver that has none: no API has this number
 };
 
 }  // namespace v0

@@ -10,6 +10,8 @@
 struct CUctx_st;
 struct CUevent_st;
 struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 struct CUgreenCtx_st;
 struct CUmod_st;
 struct CUstream_st;
@@ -77,8 +79,27 @@ inline constexpr int error_log_bytes = 6;
 /// CUstreamCaptureStatus and CUstreamCaptureMode values.
 namespace capture {
 inline constexpr int none = 0;
+inline constexpr int thread_local_mode = 1;
 inline constexpr int relaxed = 2;
 }  // namespace capture
+
+/// CUdevResource of type multiprocessors, as CUDA 12.4 has it, with room for what later versions may add.
+struct multiprocessor_resource {
+  int type = 0;
+  std::byte padding[92];  // NOLINT(modernize-avoid-c-arrays): the API's layout
+  unsigned count = 0;
+  std::byte more[412];  // NOLINT(modernize-avoid-c-arrays)
+};
+inline constexpr int multiprocessor_resource_type = 1;
+
+/// CUexecAffinityParam of a number of multiprocessors.
+struct multiprocessor_affinity {
+  int type = 0;
+  unsigned count = 0;
+};
+
+/// CUstream_flags: it does not wait for the legacy default stream.
+inline constexpr unsigned non_blocking_stream = 1;
 
 /// CUlaunchAttributeID values.
 namespace launch_attribute_id {
@@ -147,11 +168,22 @@ struct api {
   int (*ctx_push_current)(CUctx_st* context) = nullptr;
   int (*ctx_pop_current)(CUctx_st** context) = nullptr;
   int (*ctx_get_id)(CUctx_st* context, unsigned long long* id) = nullptr;
+  int (*ctx_get_dev_resource)(CUctx_st* context, multiprocessor_resource* resource, int type) = nullptr;
+  int (*ctx_get_exec_affinity)(multiprocessor_affinity* affinity, int type) = nullptr;
 
   int (*stream_get_ctx)(CUstream_st* stream, CUctx_st** context) = nullptr;
   int (*stream_get_ctx_v2)(CUstream_st* stream, CUctx_st** context, CUgreenCtx_st** green) = nullptr;
   int (*stream_is_capturing)(CUstream_st* stream, int* capturing) = nullptr;
   int (*stream_synchronize)(CUstream_st* stream) = nullptr;
+  int (*stream_create)(CUstream_st** stream, unsigned flags) = nullptr;
+  int (*stream_destroy)(CUstream_st* stream) = nullptr;
+  int (*stream_begin_capture)(CUstream_st* stream, int mode) = nullptr;
+  int (*stream_end_capture)(CUstream_st* stream, CUgraph_st** graph) = nullptr;
+  int (*graph_instantiate)(CUgraphExec_st** executable, CUgraph_st* graph,
+                           unsigned long long flags) = nullptr;
+  int (*graph_destroy)(CUgraph_st* graph) = nullptr;
+  int (*graph_exec_destroy)(CUgraphExec_st* executable) = nullptr;
+  int (*graph_launch)(CUgraphExec_st* executable, CUstream_st* stream) = nullptr;
   int (*thread_exchange_stream_capture_mode)(int* mode) = nullptr;
 
   int (*module_load_data_ex)(CUmod_st** module, const void* image, unsigned option_count, int* options,
@@ -218,10 +250,20 @@ void for_each_entry(Api& table, Visitor&& visit) {
   visit(table.ctx_push_current, "cuCtxPushCurrent", 4000, required);
   visit(table.ctx_pop_current, "cuCtxPopCurrent", 4000, required);
   visit(table.ctx_get_id, "cuCtxGetId", 12000, optional);
+  visit(table.ctx_get_dev_resource, "cuCtxGetDevResource", 12040, optional);
+  visit(table.ctx_get_exec_affinity, "cuCtxGetExecAffinity", 11040, optional);
   visit(table.stream_get_ctx, "cuStreamGetCtx", 9020, required);
   visit(table.stream_get_ctx_v2, "cuStreamGetCtx", 12050, optional);
   visit(table.stream_is_capturing, "cuStreamIsCapturing", 10000, required);
   visit(table.stream_synchronize, "cuStreamSynchronize", 2000, required);
+  visit(table.stream_create, "cuStreamCreate", 2000, optional);
+  visit(table.stream_destroy, "cuStreamDestroy", 4000, optional);
+  visit(table.stream_begin_capture, "cuStreamBeginCapture", 10010, optional);
+  visit(table.stream_end_capture, "cuStreamEndCapture", 10000, optional);
+  visit(table.graph_instantiate, "cuGraphInstantiateWithFlags", 11040, optional);
+  visit(table.graph_destroy, "cuGraphDestroy", 10000, optional);
+  visit(table.graph_exec_destroy, "cuGraphExecDestroy", 10000, optional);
+  visit(table.graph_launch, "cuGraphLaunch", 10000, optional);
   visit(table.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", 10010, required);
   visit(table.module_load_data_ex, "cuModuleLoadDataEx", 2010, required);
   visit(table.module_unload, "cuModuleUnload", 2000, required);

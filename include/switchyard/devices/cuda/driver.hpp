@@ -44,7 +44,7 @@ class driver final : public device_driver {
   driver(std::shared_ptr<const api> library, int ordinal, CUctx_st* context, bool primary)
       : library_{std::move(library)}, ordinal_{ordinal}, context_{context}, primary_{primary} {
     try {
-      facts_ = read_facts(*library_, ordinal_);
+      facts_ = read_facts(*library_, ordinal_, context_);
     } catch (...) {
       if (primary_) library_->primary_ctx_release(ordinal_);
       throw;
@@ -263,6 +263,55 @@ class driver final : public device_driver {
     const int code = library_->stream_is_capturing(handle(on), &state);
     if (code >= result::stream_capture_unsupported && code <= result::captured_event) return true;
     return code == result::success && state != capture::none;
+  }
+
+  [[nodiscard]] bool has_graphs() const noexcept override {
+    return library_->stream_create != nullptr && library_->stream_destroy != nullptr &&
+           library_->stream_begin_capture != nullptr && library_->stream_end_capture != nullptr &&
+           library_->graph_instantiate != nullptr && library_->graph_destroy != nullptr &&
+           library_->graph_exec_destroy != nullptr && library_->graph_launch != nullptr;
+  }
+  [[nodiscard]] stream create_stream() override {
+    const context_guard guard{*library_, context_};
+    require(guard.status(), "cannot make the context current");
+    CUstream_st* out = nullptr;
+    require(library_->stream_create(&out, non_blocking_stream), "cannot create a stream");
+    return out;
+  }
+  void destroy_stream(stream on) noexcept override {
+    if (is_default(on)) return;
+    const context_guard guard{*library_, context_};
+    if (guard.status() == result::success) library_->stream_destroy(handle(on));
+  }
+  [[nodiscard]] status begin_graph(stream on) noexcept override {
+    if (!has_graphs()) return result::not_supported;
+    const context_guard guard{*library_, context_};
+    if (guard.status() != result::success) return guard.status();
+    return library_->stream_begin_capture(handle(on), capture::thread_local_mode);
+  }
+  [[nodiscard]] status end_graph(stream on, graph_handle& graph) noexcept override {
+    graph = nullptr;
+    if (!has_graphs()) return result::not_supported;
+    const context_guard guard{*library_, context_};
+    if (guard.status() != result::success) return guard.status();
+    CUgraph_st* recorded = nullptr;
+    if (const int code = library_->stream_end_capture(handle(on), &recorded); code != result::success)
+      return code;
+    CUgraphExec_st* executable = nullptr;
+    const int code = library_->graph_instantiate(&executable, recorded, 0);
+    library_->graph_destroy(recorded);
+    if (code == result::success) graph = executable;
+    return code;
+  }
+  [[nodiscard]] status launch_graph(graph_handle graph, stream on) noexcept override {
+    const context_guard guard{*library_, context_};
+    if (guard.status() != result::success) return guard.status();
+    return library_->graph_launch(static_cast<CUgraphExec_st*>(graph), handle(on));
+  }
+  void destroy_graph(graph_handle graph) noexcept override {
+    if (graph == nullptr) return;
+    const context_guard guard{*library_, context_};
+    if (guard.status() == result::success) library_->graph_exec_destroy(static_cast<CUgraphExec_st*>(graph));
   }
 
   [[nodiscard]] bool owns(stream on) const noexcept override {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <switchyard/devices/cuda/api.hpp>
+#include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/image.hpp>
 #include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/error.hpp>
@@ -29,8 +30,29 @@ struct device_facts {
   bool programmatic = false;  ///< programmatic dependent launches
 };
 
+/// How many of a device's multiprocessors a context may use: a green context, or a client of MPS, has a
+/// share. 0 where the driver does not tell.
+[[nodiscard]] inline std::int64_t multiprocessors_of(const api& library, CUctx_st* context) {
+  if (context == nullptr) return 0;
+  std::int64_t out = 0;
+  const auto take = [&out](unsigned count) {
+    if (count > 0 && (out == 0 || count < out)) out = count;
+  };
+  if (library.ctx_get_dev_resource != nullptr) {
+    multiprocessor_resource found;
+    if (library.ctx_get_dev_resource(context, &found, multiprocessor_resource_type) == result::success)
+      take(found.count);
+  }
+  const context_guard guard{library, context};
+  if (guard.status() == result::success && library.ctx_get_exec_affinity != nullptr) {
+    multiprocessor_affinity found;
+    if (library.ctx_get_exec_affinity(&found, 0) == result::success) take(found.count);
+  }
+  return out;
+}
+
 /// Throws driver_error: unsupported_device without a compute capability, or driver_failed.
-[[nodiscard]] inline device_facts read_facts(const api& library, int ordinal) {
+[[nodiscard]] inline device_facts read_facts(const api& library, int ordinal, CUctx_st* context) {
   device_facts out;
   device_properties& properties = out.properties;
   const auto ask = [&library, ordinal](int attribute) -> std::int64_t {
@@ -59,7 +81,9 @@ struct device_facts {
 
   properties.backend = "cuda";
   properties.arch = architecture_name(out.compute_capability);
-  properties.set("multiprocessors", ask(query::multiprocessors));
+  const std::int64_t share = multiprocessors_of(library, context);
+  properties.set("multiprocessors",
+                 share > 0 ? std::min(share, ask(query::multiprocessors)) : ask(query::multiprocessors));
   // Both edges of the clock carry data.
   properties.set("memory_bandwidth",
                  ask(query::memory_clock_khz) * 1000 * 2 * ask(query::memory_bus_bits) / 8);
