@@ -141,7 +141,7 @@ function(switchyard_add_kernels target)
   if(arg_TABLES)
     get_filename_component(tables "${arg_TABLES}" ABSOLUTE)
     file(GLOB_RECURSE files RELATIVE "${tables}" CONFIGURE_DEPENDS "${tables}/*.json")
-    list(FILTER files EXCLUDE REGEX "^(schema|study)/")  # neither is a table
+    list(FILTER files EXCLUDE REGEX "^(schema|study)/|^[^/]*$")  # none of these is a table
     foreach(file IN LISTS files)
       add_custom_command(
         OUTPUT "${destination}/tables/${file}"

@@ -22,7 +22,7 @@ _here = Path(__file__).absolute().parent
 _tree = _here.parent.parent
 _FOLDERS = ("cmake", "include", "kernels", "tables", "examples/switchyard")
 _FILES = ("CMakeLists.txt", "LICENSE", "README.md")
-_NOT = shutil.ignore_patterns("__pycache__", "*.pyc", "study", "*.svg")
+_NOT = shutil.ignore_patterns("__pycache__", "*.pyc", "study", "problems", "*.svg")
 
 
 def _stage(into: Path) -> None:
