@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What choices cost at calls of real models, and at every kind of call that kernels serve.
 
-    models.py MEASURE ROOT OUTPUT [--seconds S] [--kinds] [--small] [--only TEXT] [--bound 1.25]
+    models.py TOOL ROOT OUTPUT [--seconds S] [--kinds] [--small] [--only TEXT] [--devices all] [--bound 1.25]
     models.py --judge OUTPUT [--bound 1.25]
 
-MEASURE is the program of measure.cpp, ROOT a folder with kernels/ and tables/. Every admissible variant of each call of
-models.json is timed on this machine's device; OUTPUT gets what was measured. The table printed shows the time of the
-chosen variant over the best one's, with the rows of ROOT's tables and without. The exit status is 1 if one of the two is
-above the bound for some call, or if a call could not be measured. --kinds adds combinations of type axes of attention
-that no model above has. --small shrinks every call to what a CPU can do in seconds. --only keeps calls whose model, phase
-or operator contains the text. --judge reads an OUTPUT again.
+TOOL is the program `switchyard`, ROOT a folder with kernels/ and tables/. `tune` times every admissible variant of each
+call of tables/problems/models.txt on this machine's device; OUTPUT gets what was measured. The table printed shows the
+time of the chosen variant over the best one's, with the rows of ROOT's tables and without. The exit status is 1 if one of
+the two is above the bound for some call, or if a call could not be measured. --kinds adds combinations of type axes of
+attention that no model has. --small shrinks every call to what a CPU can do in seconds. --only keeps calls whose model,
+phase or operator contains the text. --judge reads an OUTPUT again.
 """
 
 import argparse
+import glob
 import itertools
 import json
 import lzma
@@ -23,6 +24,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+MODELS = os.path.join(HERE, "..", "problems", "models.txt")
 SIZES = {
     "batch": 2,
     "heads": 4,
@@ -40,11 +42,37 @@ SIZES = {
 }
 
 
+def value_of(text):
+    return {"true": True, "false": False}.get(text, int(text) if text.isdigit() else text)
+
+
+def text_of(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def entries_of_models():
+    """(model, source, phase, call) of the list's lines; a call is the operator and its axes."""
+    model = source = ""
+    head, columns = {}, []
+    with open(MODELS, encoding="utf-8") as file:
+        for line in file:
+            words, _, comment = (part.strip() for part in line.partition("#"))
+            if not words:
+                model, _, source = comment.partition(": ")
+            elif not line.startswith(" "):
+                operator, *named = words.partition(" : ")[0].split()
+                head = {
+                    "operator": operator,
+                    **{axis: value_of(value) for axis, value in (word.split("=") for word in named if word != "with")},
+                }
+                columns = words.partition(" : ")[2].split()
+            else:
+                yield model, source, comment, {**head, **dict(zip(columns, map(int, words.split())))}
+
+
 def calls_of_models():
-    with open(os.path.join(HERE, "models.json"), encoding="utf-8") as file:
-        for model in json.load(file)["models"]:
-            for call in model["calls"]:
-                yield {"model": model["model"], **call}
+    for model, _, phase, call in entries_of_models():
+        yield {"model": model, "phase": phase, **call}
 
 
 def kinds():
@@ -102,17 +130,37 @@ def shrunk(call):
     return out
 
 
-def plan_of(calls):
-    """One study for each operator: what is loaded for one call serves the next."""
-    studies = {}
-    for call in calls:
-        study = studies.setdefault(
-            call["operator"],
-            {"name": call["operator"], "operator": call["operator"], "type": {}, "axes": [], "shapes": [], "held_out": []},
-        )
-        study["shapes"].append({key: value for key, value in call.items() if key not in ("model", "phase", "operator")})
-        study["held_out"].append(1)
-    return {"studies": list(studies.values()), "first_pass": 1.0}  # a second pass is worth less than a call that is missing
+def axes_of(call):
+    return {key: value for key, value in call.items() if key not in ("model", "phase", "operator")}
+
+
+def tool(options, *words, **more):
+    return subprocess.run([options.tool, "--root", options.root, *words], text=True, **more)
+
+
+def times_of(folder, operator):
+    """What `tune` has noted: by problem, the last time of each variant."""
+    out = {}
+    for path in glob.glob(os.path.join(folder, operator, "*.tuning.jsonl")):
+        with open(path, encoding="utf-8") as file:
+            for line in map(json.loads, file):
+                if "us" in line:
+                    out.setdefault(line["problem"], {})[line["variant"]] = line["us"]
+    return out
+
+
+def choice(options, root, operator, problem):
+    done = tool(
+        argparse.Namespace(tool=options.tool, root=root),
+        "--json",
+        "explain",
+        operator,
+        *problem.split(),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    chosen = json.loads(done.stdout)["choice"]
+    return {"variant": chosen["variant"], "reason": chosen["reason"]}
 
 
 def run(options):
@@ -124,19 +172,53 @@ def run(options):
     if not calls:
         sys.exit("models.py: no call is left to measure")
     with tempfile.TemporaryDirectory() as folder:
-        plan, lines = os.path.join(folder, "plan.json"), os.path.join(folder, "lines.jsonl")
-        with open(plan, "w", encoding="utf-8") as file:
-            json.dump(plan_of(calls), file)
-        subprocess.run(
-            [options.measure, options.root, plan, lines, str(options.seconds), "1" if options.small else "2"], check=True
+        listed = os.path.join(folder, "calls.txt")
+        with open(listed, "w", encoding="utf-8") as file:
+            for i, call in enumerate(calls):  # types with everything that a call states: none takes another's row
+                words = " ".join(f"{axis}={text_of(value)}" for axis, value in axes_of(call).items())
+                file.write(f"{call['operator']} with {words} calls={len(calls) - i}\n")
+        tool(
+            options,
+            "tune",
+            "--problems",
+            listed,
+            "-o",
+            os.path.join(folder, "tables") + "/",
+            "--exhaustive",
+            "--most",
+            "64",
+            "--checks",
+            "never",
+            "--budget",
+            f"{options.seconds}s",
+            *(["--devices", options.devices] if options.devices else []),
+            check=False,
         )
-        by_operator = {}
-        for call in calls:
-            by_operator.setdefault(call["operator"], []).append(call)
-        with open(lines, encoding="utf-8") as file, open(options.output, "w", encoding="utf-8") as out:
-            for line in map(json.loads, file):
-                if "study" in line:
-                    line["call"] = by_operator[line["study"]][line["shape"]]
+        plain = os.path.join(folder, "plain")
+        os.makedirs(plain)
+        os.symlink(os.path.join(os.path.abspath(options.root), "kernels"), os.path.join(plain, "kernels"))
+        with open(options.output, "w", encoding="utf-8") as out:
+            for i, call in enumerate(calls):
+                wanted = {f"{axis}={text_of(value)}" for axis, value in axes_of(call).items()}
+                names = {each.partition("=")[0] for each in wanted}
+                measured = times_of(os.path.join(folder, "tables"), call["operator"])
+                # What no axis tells is not part of a problem's text.
+                found = [
+                    problem
+                    for problem in measured
+                    if all(word in wanted for word in problem.split() if word.partition("=")[0] in names)
+                ]
+                if not found:
+                    continue
+                line = {
+                    "study": call["operator"],
+                    "shape": i,
+                    "pass": 0,
+                    "call": call,
+                    "problem": found[0],
+                    "times": measured[found[0]],
+                    "chosen": [choice(options, root, call["operator"], found[0]) for root in (options.root, plain)],
+                }
                 out.write(json.dumps(line) + "\n")
             out.write(json.dumps({"planned": len(calls)}) + "\n")
 
@@ -205,19 +287,20 @@ def judge(path, bound):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measure", nargs="?")
+    parser.add_argument("tool", nargs="?")
     parser.add_argument("root", nargs="?")
     parser.add_argument("output", nargs="?")
     parser.add_argument("--judge", metavar="OUTPUT")
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--bound", type=float, default=1.25)
     parser.add_argument("--only")
+    parser.add_argument("--devices", help="as `tune --devices`")
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
     if not options.judge:
         if not options.output:
-            parser.error("MEASURE, ROOT and OUTPUT are needed")
+            parser.error("TOOL, ROOT and OUTPUT are needed")
         run(options)
     sys.exit(0 if judge(options.judge or options.output, options.bound) else 1)
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The shapes that the study of selection measures.   plan.py OUTPUT [--tables] [--small] [PREFIX...]
+"""The shapes that the study of selection measured, as a list for `switchyard tune`.   plan.py OUTPUT [PREFIX...]
 
-For each study a dense grid, which tables are made from, and random shapes held out of every table. The two are mixed
-in the order of measuring, so that time running out costs both alike. --tables plans the types that have rows in the
-shipped tables and are no studies: smaller grids, and nothing held out. PREFIX keeps what is named so.
+For each study a dense grid, and random shapes held out of every table. The two are mixed in the order of measuring, so
+that time running out costs both alike. PREFIX keeps what is named so.
 """
 
-import json
 import math
 import os
 import random
@@ -311,97 +309,25 @@ def studies(seed="second selection", times=1.0):
     return out
 
 
-def table_types():
-    out = []
+def write_list(path, planned):
+    """A list for `switchyard tune --problems`, in the order of measuring: calls fall from the first shape to the last."""
 
-    def add(operator, type_, axes, grid):
-        out.append(study("_".join([operator] + [str(value) for value in type_.values()]), operator, type_, axes, (grid, [])))
+    def text(value):
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def rows(operator, type_, high=1 << 29):
-        each = 4 if type_["dtype"] == "f32" else 2
-        grid = [
-            [r, c]
-            for r in (1, 16, 64, 256, 1024, 4096, 32768)
-            for c in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
-            if r * c * each <= high
-        ]
-        add(operator, type_, ["rows", "columns"], grid)
-
-    for operator in ("rms_norm", "rms_norm_backward", "layer_norm", "layer_norm_backward", "softmax", "softmax_backward"):
-        for dtype in ("f16", "f32"):
-            if (operator, dtype) not in (("layer_norm", "f32"), ("softmax", "f32")):
-                rows(operator, {"dtype": dtype})
-    for operator in ("gated_activation", "gated_activation_backward"):
-        for function in ("silu", "gelu", "gelu_tanh"):
-            for dtype in ("bf16", "f16", "f32"):
-                for packed in (0, 1) if (dtype, function) != ("bf16", "silu") else ():
-                    rows(operator, {"dtype": dtype, "function": function, "packed": packed}, 1 << 28)
-    tokens = [[1, n, *heads] for heads in ((32, 8), (64, 8), (8, 1)) for n in (1, 16, 64, 256, 1024, 4096, 16384)]
-    for dtype, style in (
-        ("bf16", "interleaved"),
-        ("f16", "half"),
-        ("f16", "interleaved"),
-        ("f32", "half"),
-        ("f32", "interleaved"),
-    ):
-        add("rotary", {"dtype": dtype, "style": style, "head_dim": 128, "in_place": 1}, ROTARY, tokens)
-    caches = [
-        [batch, *heads, 1, context]
-        for heads in ((32, 8), (64, 8))
-        for batch in (1, 4, 8, 32, 128)
-        for context in (512, 1024, 4096, 16384, 65536, 131072)
-    ]
-    for dtype, kv_dtype, head_dim, kv in (
-        ("f16", "f16", 128, "dense"),
-        ("bf16", "bf16", 64, "dense"),
-        ("bf16", "bf16", 128, "paged"),
-        ("bf16", "f8_e4m3", 128, "dense"),
-        ("bf16", "f8_e4m3", 128, "paged"),
-        ("f16", "f16", 128, "paged"),
-        ("bf16", "bf16", 64, "paged"),
-        ("f16", "f8_e4m3", 128, "dense"),
-        ("f16", "f8_e4m3", 128, "paged"),
-    ):
-        # Of pages no more than measure's small uploads hold.
-        add(
-            "attention_decode",
-            {"dtype": dtype, "kv_dtype": kv_dtype, "head_dim": head_dim, "kv": kv},
-            ATTENTION,
-            [at for at in caches if at[0] * at[4] <= 1 << 22],
-        )
-    prompts = [[batch, 32, 8, n, n] for batch in (1, 4) for n in (100, 128, 300, 1024, 3000)]
-    studied = [("bf16", 128, "causal_bottom_right"), ("f16", 64, "none")]
-    for operator in ("attention_forward", "attention_backward"):
-        for head_dim in (64, 96, 128, 192, 256):
-            for dtype in ("f16", "bf16"):
-                for mask in ("none", "causal_bottom_right"):
-                    if (dtype, head_dim, mask) not in studied:
-                        add(
-                            operator,
-                            {"dtype": dtype, "head_dim": head_dim, "mask": mask},
-                            ATTENTION,
-                            prompts + benchmarked_prompts(head_dim),
-                        )
-    add(
-        "attention_decode", {"dtype": "bf16", "kv_dtype": "bf16", "head_dim": 128, "kv": "dense"}, ATTENTION, BENCHMARKED_CACHES
-    )
-    return out
+    with open(path, "w", encoding="utf-8") as file:
+        for each in planned:
+            words = " ".join(f"{axis}={text(value)}" for axis, value in each["type"].items())
+            file.write(f"{each['operator']} {words} : {' '.join(each['axes'])}\n")
+            for i, shape in enumerate(each["shapes"]):
+                file.write(f"  {' '.join(map(str, shape))} calls={len(each['shapes']) - i}\n")
 
 
 def main():
     output, *words = sys.argv[1:]
-    planned = table_types() if "--tables" in words else studies()
-    prefixes = tuple(word for word in words if not word.startswith("--"))
-    if prefixes:
-        planned = [each for each in planned if each["name"].startswith(prefixes)]
-    if "--small" in words:  # what a CPU can do, to try the pipeline
-        for each in planned:
-            keep = [i for i, s in enumerate(each["shapes"]) if math.prod(s) <= 1 << 20][:24]
-            each["shapes"] = [each["shapes"][i] for i in keep]
-            each["held_out"] = [each["held_out"][i] for i in keep]
-            each["type"] = {k: "f32" if k == "dtype" else v for k, v in each["type"].items()}
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump({"studies": planned}, file, separators=(",", ":"))
+    prefixes = tuple(words)
+    planned = [each for each in studies() if each["name"].startswith(prefixes or "")]
+    write_list(output, planned)
     for each in planned:
         print(f"{each['name']:40} {each['held_out'].count(0):4} grid {each['held_out'].count(1):4} held out")
 

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The shapes to measure next, by what is measured already.   refine.py DATA OUTPUT COUNT [PREFIX...]
 
-For each study in DATA (a folder that pack.py has filled), COUNT more rows for its grid, where rows near each other
+For each study in DATA, COUNT more rows for its grid, where rows near each other
 disagree: of many random shapes, drawn as held-out ones are but by another seed, those where the nearest rows expect
-most to be lost by the variant that they choose together. Some fresh shapes are held out besides. What is measured of
-the plan joins the data by `pack.py --add`. PREFIX keeps what is named so.
+most to be lost by the variant that they choose together. Some fresh shapes are held out besides. OUTPUT is a
+list for `switchyard tune`. PREFIX keeps what is named so.
 """
 
-import json
 import sys
 
-from make_tables import UNSEEN_MARGIN, nearest, placing, predict, row_of
 from plan import studies as planned
-from plan import study
+from plan import study, write_list
+from predict import UNSEEN_MARGIN, nearest, placing, predict, row_of
 from studies import studies as measured
 
 CANDIDATES = 30  # times the usual number of held-out shapes
@@ -66,8 +65,7 @@ def main():
         held_out = [at for at, held in zip(fresh[name]["shapes"], fresh[name]["held_out"]) if held and at not in present]
         out.append(study(name, each["operator"], each["type"], each["axes"], (rows, held_out)))
         print(f"{name:40} {len(rows):4} grid {len(held_out):4} held out")
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump({"studies": out}, file, separators=(",", ":"))
+    write_list(output, out)
 
 
 if __name__ == "__main__":

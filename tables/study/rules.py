@@ -11,7 +11,7 @@ import math
 
 
 class Study:
-    """What was measured of one operator and type: see pack.py."""
+    """What was measured of one operator and type: as in data."""
 
     def __init__(self, path):
         with lzma.open(path) as file:

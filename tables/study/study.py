@@ -9,7 +9,7 @@ import os
 import random
 import sys
 
-from make_tables import VARIANTS, thin
+from predict import VARIANTS, thin
 from rules import RULES, Table, summary
 from studies import lines_left_out, match_of, measure, studies
 

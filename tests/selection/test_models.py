@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study of real models' calls, on this machine's CPU.   test_models.py STUDY MEASURE ROOT FOLDER
+"""The study of real models' calls, on this machine's CPU.   test_models.py STUDY TOOL ROOT FOLDER
 
 A share of the calls is measured, shrunk, with the kernels of this build: each must be served, timed and explained. Times of
 a CPU that others use say nothing about the choices, so the bound is judged on invented times.
@@ -12,7 +12,12 @@ import re
 import subprocess
 import sys
 
-STUDY, MEASURE, ROOT, FOLDER = sys.argv[1:]
+STUDY, TOOL, ROOT, FOLDER = sys.argv[1:]
+sys.path.insert(0, STUDY)
+sys.dont_write_bytecode = True
+
+from models import entries_of_models
+
 MODELS = [sys.executable, "-B", os.path.join(STUDY, "models.py")]
 
 
@@ -52,11 +57,11 @@ def invented(path, chosen_time, measured=True):
 
 def check_operators(operators):
     """Every operator that has kernels for GPUs has calls, and language, vision, audio and video take part."""
-    with open(os.path.join(STUDY, "models.json"), encoding="utf-8") as file:
-        calls = [call for model in json.load(file)["models"] for call in model["calls"]]
-    missing = set(operators) - {call["operator"] for call in calls}
+    calls = list(entries_of_models())
+    expect(len(calls) > 250, "too few calls", len(calls))
+    missing = set(operators) - {call["operator"] for *_, call in calls}
     expect(not missing, f"operators without a call: {sorted(missing)}", "")
-    phases = {call["phase"] for call in calls}
+    phases = {phase for _, _, phase, _ in calls}
     for word in (
         "prefill",
         "chunked",
@@ -88,21 +93,22 @@ def check_factors():
 
 def check_sources():
     """Every model names the public configuration that its sizes come from, and gives the values they follow from."""
-    with open(os.path.join(STUDY, "models.json"), encoding="utf-8") as file:
-        models = json.load(file)["models"]
-    expect(len({model["model"] for model in models}) == len(models), "two models have one name", models)
-    for model in models:
-        found = re.fullmatch(r"https://huggingface\.co/[\w.-]+/[\w.-]+ (\w+/)?config\.json: (.+)", model.get("source", ""))
-        expect(found, f"{model['model']}: 'source' names no public configuration", model.get("source"))
+    calls = {}
+    for model, source, _, call in entries_of_models():
+        expect(calls.setdefault(model, (source, []))[0] == source, "two models have one name", model)
+        calls[model][1].append(call)
+    for model, (source, of_model) in calls.items():
+        found = re.fullmatch(r"https://huggingface\.co/[\w.-]+/[\w.-]+ (\w+/)?config\.json: (.+)", source)
+        expect(found, f"{model}: no public configuration is named", source)
         stated = {int(each) for each in re.findall(r"\b\d+\b", found[2])}
         stated |= {number for word, number in (("an eighth", 8), ("four times", 4)) if word in found[2]}
         follows = stated | {a * b for a in stated for b in stated} | {a + b for a in stated for b in stated}
         follows |= {a // b for a in stated for b in stated if b and a % b == 0}
-        for call in model["calls"]:
+        for call in of_model:
             for axis in ("head_dim", "head_dim_v", "heads", "columns", "window_left", "in_features", "out_features"):
                 expect(
                     axis not in call or call[axis] in follows,
-                    f"{model['model']}: {axis} of {call['operator']} does not follow from the source",
+                    f"{model}: {axis} of {call['operator']} does not follow from the source",
                     call,
                 )
 
@@ -115,7 +121,9 @@ def main():
     path = os.path.join(FOLDER, "run.jsonl")
     counted = 0
     for only in ("Gemma 2 9B", "ModernBERT base", "GPT-2 XL"):
-        status, output = run(MEASURE, ROOT, path, "--small", "--only", only, "--seconds", "120", "--bound", "1e9")
+        status, output = run(
+            TOOL, ROOT, path, "--small", "--only", only, "--seconds", "120", "--devices", "host", "--bound", "1e9"
+        )
         expect(status == 0, f"calls of {only} were not all measured", output)
         with open(path, encoding="utf-8") as file:
             lines = [line for line in map(json.loads, file) if "study" in line]
