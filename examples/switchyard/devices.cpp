@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/device.hpp>
@@ -44,6 +47,59 @@ void set_attribute(sy::device_properties& device, const std::string& word) {
   device.set(name, value);
 }
 
+/// "3g.40gb": slices of the seven that a whole card has, and their memory.
+struct slice_size {
+  std::int64_t slices = 0;
+  std::int64_t gigabytes = 0;
+};
+
+[[nodiscard]] std::optional<slice_size> parse_slice(const std::string& text) {
+  slice_size out;
+  const char* const end = text.data() + text.size();
+  const auto [g, first] = std::from_chars(text.data(), end, out.slices);
+  if (first != std::errc{} || !std::string_view{g, end}.starts_with("g.")) return std::nullopt;
+  const auto [gb, second] = std::from_chars(g + 2, end, out.gigabytes);
+  const bool known = out.slices >= 1 && out.slices <= 7 && out.gigabytes > 0;
+  if (second != std::errc{} || lower(std::string_view{gb, end}) != "gb" || !known) return std::nullopt;
+  return out;
+}
+
+/// What NVIDIA gives a slice of a card. A card of 132 multiprocessors has seven slices of 16 or more, and of
+/// three it takes all that half of the card has left.
+[[nodiscard]] std::int64_t multiprocessors_of(const slice_size& slice, std::int64_t whole) {
+  if (slice.slices == 7) return whole;
+  if (whole == 132) return slice.slices == 3 ? 60 : 16 * slice.slices;
+  return whole / 7 / 2 * 2 * slice.slices;
+}
+
+/// A MIG slice of a card that is known, by the name that its driver gives it: "NVIDIA H100 80GB HBM3 MIG
+/// 3g.40gb".
+[[nodiscard]] std::optional<known_device> find_slice(const std::vector<known_device>& known,
+                                                     const std::string& name) {
+  const std::size_t mig = lower(name).find(" mig ");
+  if (mig == std::string::npos) return std::nullopt;
+  const auto slice = parse_slice(name.substr(mig + 5));
+  if (!slice) {
+    throw usage_error{"--device: '" + name.substr(mig + 5) +
+                      "' is no MIG slice; expected slices and memory, such as 3g.40gb"};
+  }
+  for (const known_device& each : known) {
+    if (lower(each.properties.name) != lower(name.substr(0, mig))) continue;
+    known_device out = each;
+    out.properties.name = name;
+    const std::int64_t memory = slice->slices == 3 ? 4 : slice->slices == 7 ? 8 : slice->slices;  // of eight
+    for (const char* const attribute : {"memory_bandwidth", "memory_bytes", "l2_bytes"})
+      out.properties.set(attribute, each.properties.attribute(attribute) / 8 * memory);
+    out.properties.set("multiprocessors",
+                       multiprocessors_of(*slice, each.properties.attribute("multiprocessors")));
+    out.source = "a slice of " + each.properties.name + " with " +
+                 std::to_string(out.properties.attribute("multiprocessors")) + " multiprocessors, from " +
+                 each.source;
+    return out;
+  }
+  return std::nullopt;
+}
+
 [[nodiscard]] known_device find_device(sy::catalog& catalog, const std::string& name) {
   const std::vector<known_device> known = known_devices(catalog);
   if (name.empty()) return known.front();
@@ -61,6 +117,7 @@ void set_attribute(sy::device_properties& device, const std::string& word) {
     complete_properties(out.properties);
     return out;
   }
+  if (auto slice = find_slice(known, name)) return *std::move(slice);
   std::vector<const known_device*> partial;
   for (const known_device& each : known) {
     const std::string full = lower(each.properties.name);

@@ -502,6 +502,8 @@ void print_json(const explained_call& of) {
                    {"backend", device.backend},
                    {"arch", device.arch},
                    {"source", of.device.source}};
+  if (const std::int64_t count = device.attribute("multiprocessors"); count > 0)
+    out["device"]["multiprocessors"] = count;
   const sy::choice& chosen = why.chosen;
   if (why.variant.empty()) {
     out["choice"] = nullptr;
