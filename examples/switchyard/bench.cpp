@@ -138,13 +138,9 @@ class shape_bench {
   }
 
  private:
-  void show(const std::string& doing) {
-    run_.bar->update(index_, result_.text + ": " + doing,
-                     best_us_ == 0 ? "" : result_.best + " " + sy::text::number(best_us_) + " us");
-  }
+  void show(const std::string& doing) { run_.bar->update(index_, result_.text + ": " + doing, {}); }
 
   void measure_all(const tuning_problem& problem) {
-    best_us_ = 0;
     worker_.begin(problem);
     result_.full = worker_.full();
     const sy::choice choice = sy::select_fitting(*run_.rules, result_.full);
@@ -152,24 +148,18 @@ class shape_bench {
     result_.chosen = run_.rules->candidates[choice.variant].variant->id;
     result_.reason = choice.why;
     const std::vector<serving> wanted = rivals(choice.variant);
-    const std::vector<serving> only{wanted.begin(), wanted.begin() + 1};
-    const round_options full = final_round(run_.arguments.how);
-    std::vector<serving> measured;
-    if (time_all(only, full, measured).empty()) return fail();
-    const std::size_t least = 4;
-    std::vector<serving> alive{wanted.begin() + 1, wanted.end()};
-    const auto rounds = [this](const std::vector<serving>& each, const round_options& options,
-                               std::vector<serving>& timed) { return time_all(each, options, timed); };
-    if (!run_.arguments.exhaustive) alive = halve(std::move(alive), least, rounds);
-    measured.clear();
-    const auto times = time_all(alive, full, measured);
-    std::size_t best = times.size();
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      result_.times.push_back({measured[i].id, times[i].microseconds});
-      if (best == times.size() || times[i].microseconds < times[best].microseconds) best = i;
+    const race_outcome all = race(wanted, run_.arguments.exhaustive);
+    const raced_variant* rival = nullptr;
+    bool has_chosen = false;
+    for (const raced_variant& each : all.times) {
+      result_.times.push_back({each.variant.id, each.time.microseconds});
+      if (each.variant.id == result_.chosen) {
+        has_chosen = true;
+      } else if (rival == nullptr) {
+        rival = &each;
+      }
     }
-    if (!compare(only.front(), best < times.size() ? &measured[best] : nullptr)) return fail();
-    result_.times.push_back({result_.chosen, result_.chosen_time.microseconds});
+    if (!has_chosen || !compare(wanted.front(), rival == nullptr ? nullptr : &rival->variant)) return fail();
     judge();
   }
 
@@ -213,74 +203,62 @@ class shape_bench {
     return out;
   }
 
-  [[nodiscard]] std::vector<sy::tune::timed> time_all(const std::vector<serving>& variants,
-                                                      const round_options& options,
-                                                      std::vector<serving>& measured) {
-    std::vector<sy::tune::timed> out;
-    for (const serving& each : variants) {
-      show((options.final ? "" : "quick ") + each.id);
-      if (const auto time = time_of_one(each, options)) {
-        out.push_back(*time);
-        measured.push_back(each);
+  /// Times in turns, of those that were right before and after.
+  [[nodiscard]] race_outcome race(const std::vector<serving>& variants, bool exhaustive) {
+    const auto fail_one = [this](const serving& variant, const std::string& why) {
+      result_.failures.push_back(variant.id + ": " + why);
+      run_.bar->failed(variant.id + " at " + result_.text + ": " + why);
+    };
+    race_outcome out =
+        worker_.race(variants, exhaustive,
+                     {[this](const std::string& doing, const std::string& /*best*/) { show(doing); },
+                      [&](const serving& variant, const std::string& why, bool) { fail_one(variant, why); }});
+    std::erase_if(out.times, [&](const raced_variant& each) {
+      std::string why;
+      try {
+        worker_.confirm(each.variant);
+        if (std::find(seen_.begin(), seen_.end(), each.variant.id) == seen_.end())
+          seen_.push_back(each.variant.id);
+        return false;
+      } catch (const worker_lost& lost) {
+        if (lost.why() == worker_lost::kind::interrupted) throw;
+        why = lost.what();
+      } catch (const not_measured& problem) {
+        why = problem.what();
       }
-    }
+      fail_one(each.variant, why);
+      return true;
+    });
     return out;
   }
 
-  [[nodiscard]] std::optional<sy::tune::timed> time_of_one(const serving& variant,
-                                                           const round_options& options) {
-    std::string why;
-    try {
-      const sy::tune::timed time = worker_.time(variant, options, best_us_).time;
-      if (std::find(seen_.begin(), seen_.end(), variant.id) == seen_.end()) seen_.push_back(variant.id);
-      if (best_us_ == 0 || time.microseconds < best_us_) {
-        best_us_ = time.microseconds;
-        result_.best = variant.id;
-      }
-      return time;
-    } catch (const worker_lost& lost) {
-      if (lost.why() == worker_lost::kind::interrupted) throw;
-      why = lost.what();
-    } catch (const not_measured& problem) {
-      why = problem.what();
-    }
-    result_.failures.push_back(variant.id + ": " + why);
-    run_.bar->failed(variant.id + " at " + result_.text + ": " + why);
-    return std::nullopt;
-  }
-
-  /// Times that count: of the chosen variant, its strongest rival and the chosen one again, one after the
-  /// other. That rival is the least of many times, and so likely to have been lucky; here it is measured
-  /// anew. What the chosen one lost or gained meanwhile, the device did. False where the chosen one fails.
+  /// Times that count: of the chosen variant and its strongest rival. That rival is the least of many times,
+  /// and so likely to have been lucky; here it is measured anew. False where the chosen one fails.
   [[nodiscard]] bool compare(const serving& chosen, const serving* rival) {
-    const round_options full = final_round(run_.arguments.how);
+    std::vector<serving> both{chosen};
+    if (rival != nullptr) both.push_back(*rival);
     constexpr int attempts = 3;
     double least_drift = HUGE_VAL;
     for (int attempt = 0; attempt < attempts; ++attempt) {
-      best_us_ = 0;  // neither of them shall be given up
-      const auto first = time_of_one(chosen, full);
-      best_us_ = 0;
-      const auto other = rival != nullptr ? time_of_one(*rival, full) : std::nullopt;
-      best_us_ = 0;
-      const auto again = time_of_one(chosen, full);
-      if (!first || !again) return false;
-      const double drift = std::abs(again->microseconds / first->microseconds - 1);
-      if (drift < least_drift) {
-        least_drift = drift;
+      const race_outcome found = race(both, true);
+      const sy::tune::timed* first = nullptr;
+      const sy::tune::timed* other = nullptr;
+      for (const raced_variant& each : found.times)
+        (each.variant.id == chosen.id ? first : other) = &each.time;
+      if (first == nullptr) return false;
+      if (found.drift < least_drift) {
+        least_drift = found.drift;
         result_.chosen_time = *first;
-        result_.chosen_time.microseconds = (first->microseconds + again->microseconds) / 2;
-        result_.chosen_time.low = std::min(first->low, again->low);
-        result_.chosen_time.high = std::max(first->high, again->high);
-        const bool wins = !other || result_.chosen_time.microseconds <= other->microseconds;
+        const bool wins = other == nullptr || first->microseconds <= other->microseconds;
         result_.best = wins ? chosen.id : rival->id;
-        result_.best_time = wins ? result_.chosen_time : *other;
+        result_.best_time = wins ? *first : *other;
         for (sy::tune::row_entry& each : result_.times) {
-          if (other && each.variant == rival->id) each.microseconds = other->microseconds;
+          if (each.variant == chosen.id) each.microseconds = first->microseconds;
+          if (other != nullptr && each.variant == rival->id) each.microseconds = other->microseconds;
         }
       }
-      const double noise = first->uncertainty() + again->uncertainty();
-      result_.unsteady = drift > std::max(run_.arguments.how.drift, noise);
-      if (!result_.unsteady) break;
+      result_.unsteady = !found.steady;
+      if (found.steady) break;
     }
     if (result_.best != result_.chosen) result_.behind = ratio_of(result_.chosen_time, result_.best_time);
     return true;
@@ -313,7 +291,6 @@ class shape_bench {
   std::size_t index_;
   measuring_worker worker_;
   result result_;
-  double best_us_ = 0;
   std::vector<std::string> seen_;
 };
 

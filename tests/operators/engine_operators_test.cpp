@@ -51,7 +51,7 @@ void want(sy::tune::request& to, std::string_view axis, Value value) {
 template <class Operator>
 void check_variants(const sy::tune::request& wanted) {
   static sy::tune::operator_bench<Operator> bench{sy::test::tested_catalog(), sy::test::tested_device()};
-  const auto set_up = bench.set_up(wanted, sy::tune::cache_state::warm, sy::test::random_source()());
+  const auto set_up = bench.set_up(wanted, sy::tune::cache_state::warm, sy::test::random_source()(), true);
   INFO(sy::format_problem(sy::describe<Operator>(), set_up.problem));
   CHECK(set_up.variants.size() >= sy::test::least_variants());
   for (const auto& variant : set_up.variants) {

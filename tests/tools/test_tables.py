@@ -778,6 +778,8 @@ def test_measured(program, folder, checks):
             "precision": 0.01,
             "drift": 0.03,
             "cache": {"state": "rotating", "bytes": 125829120},
+            "launches": "device",
+            "sustained": 2,
             **more,
         }
         return folder.write(name, dict(table({(1, seqlen): {"a": 2.0}}), measured=run_of))
@@ -793,7 +795,7 @@ def test_measured(program, folder, checks):
         "shard2.json",
         128,
         clocks={"mhz": {"least": 1950, "most": 1985}, "limited_by": ["power"]},
-        checks={"reference": "f64", "rows": 1, "smaller": 2},
+        checks={"reference": "f64", "rows": 1, "smaller": 2, "unchecked": 3},
         laser={"colour": "red"},
     )
     status, _, problem = run(program, "merge", one, two, "-o", folder.name("shards.json"))
@@ -810,8 +812,10 @@ def test_measured(program, folder, checks):
             "precision": 0.01,
             "drift": 0.03,
             "cache": {"state": "rotating", "bytes": 125829120},
+            "launches": "device",
+            "sustained": 2,
             "clocks": {"mhz": {"least": 1900, "most": 1985}, "celsius": {"least": 30, "most": 40}, "limited_by": ["power"]},
-            "checks": {"reference": "f64", "whole": 1, "rows": 1, "smaller": 2},
+            "checks": {"reference": "f64", "whole": 1, "rows": 1, "smaller": 2, "unchecked": 3},
             "merged": {"tables": 2},
             "laser": {"colour": "red"},
         },
@@ -819,9 +823,9 @@ def test_measured(program, folder, checks):
     )
     words = (
         "2026-11-21; switchyard 0.1.0; driver 12080; medians of 15 to 40 samples, sampled until 95 % certain to 1 %; "
-        "drift up to 3 %; tensors rotated past the cache, 120 MB; clocks 1900 to 1985 MHz, 30 to 40 C, at times limited "
+        "drift up to 3 %; tensors rotated past the cache, 120 MB; of the device alone, under load of 2 s each; clocks 1900 to 1985 MHz, 30 to 40 C, at times limited "
         "by power; results checked against f64: 1 problem in full, 1 problem by a sample of rows, 2 problems by a "
-        'smaller one; merged from 2 tables; laser: {"colour":"red"}'
+        'smaller one, 3 problems not at all; merged from 2 tables; laser: {"colour":"red"}'
     )
     old = folder.write(
         "old_texts.json",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tuner's rules: what samples say, which variants stay, which problems come first, whose they are, how
+// The tuner's rules: what samples say, which problems come first, whose they are, how
 // ties are settled, how rows get into a table, and what a check lets through.
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,6 @@
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/measuring/coverage.hpp>
-#include <switchyard/tune/measuring/halving.hpp>
 #include <switchyard/tune/measuring/measure.hpp>
 #include <switchyard/tune/measuring/shard.hpp>
 #include <switchyard/tune/measuring/statistics.hpp>
@@ -96,31 +95,6 @@ TEST_CASE("the median's interval holds the true median as often as it says") {
     CHECK(held > 0.94 * trials);
     CHECK(held < trials);
   }
-}
-
-TEST_CASE("halving keeps the fast half and whatever may belong to it") {
-  const auto time = [](double us, double off) { return tune::timed{us, us - off, us + off, 0, 6}; };
-  std::vector<tune::timed> times;
-  for (int i = 0; i < 16; ++i) times.push_back(time(16.0 - i, 0.1));
-  CHECK(tune::survivors(times, 4) == std::vector<std::size_t>{8, 9, 10, 11, 12, 13, 14, 15});
-  CHECK(tune::survivors(times, 12).size() == 12);
-  CHECK(tune::survivors(times, 100).size() == 16);
-  CHECK(tune::survivors({}, 4).empty());
-  times[7] = time(9.0, 1.5);  // reaches into the kept ones
-  CHECK(tune::survivors(times, 4).front() == 7);
-  // Even where nothing can be told apart, each round leaves some out, and the fastest stays.
-  std::vector<tune::timed> alike(64, time(10, 5));
-  alike[63] = time(9, 5);
-  std::size_t count = alike.size();
-  for (int round = 0; round < 20 && count > 4; ++round) {
-    const auto kept = tune::survivors(alike, 4);
-    REQUIRE(kept.size() < count);
-    REQUIRE(kept.back() == count - 1);
-    count = kept.size();
-    alike.assign(count, time(10, 5));
-    alike.back() = time(9, 5);
-  }
-  CHECK(count == 4);
 }
 
 TEST_CASE("problems come in the order in which they tell most") {
@@ -318,20 +292,6 @@ TEST_CASE("a variant that is slow whenever it is called gets one sample, which c
   const auto found = time_of_calls([](std::size_t) { return 3000.0; }, 100);
   CHECK(found.samples == 1);
   CHECK(found.uncertainty() == 1);
-}
-
-TEST_CASE("a winner has as many samples as its rivals") {
-  const auto wanted = [](const tune::timed& winner, const std::vector<tune::timed>& all) {
-    return tune::samples_wanted(winner, [&all](const auto& visit) {
-      for (const tune::timed& each : all) visit(each);
-    });
-  };
-  const tune::timed shortly{10, 10, 10, 0, 1};
-  const tune::timed rival{10.5, 10, 11, 0.1, 40};
-  const tune::timed slower{20, 19, 21, 0.1, 100};
-  CHECK(wanted(shortly, {shortly, rival, slower}) == 40);
-  CHECK(wanted(shortly, {shortly, slower}) == tune::least_samples);
-  CHECK(wanted(rival, {shortly, rival}) == 40);
 }
 
 TEST_CASE("a judge sees what is wrong with a result, and nothing where all is right") {

@@ -720,6 +720,147 @@ def test_axes_that_files_add():
     )
 
 
+def test_lists():
+    # Problems as a file has them: an operator's words, and the values of the axes behind a colon.
+    root = make_root("lists", ["right", "slow"])
+    path = os.path.join(root, "problems.txt")
+    table = os.path.join(root, "t.json")
+
+    def write(text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    write(
+        "# of a test\n\nsoftmax dtype=f32 : rows columns\n  1,2 16  # two of them\n\n  4..16*2 8 calls=100\n"
+        "softmax dtype=f32 rows=3 columns=24\nsoftmax with dtype=f32 : columns rows\n\t32 5\nrms_norm dtype=f32 rows=1 columns=8\n"
+    )
+    done = run(root, "softmax", "--problems", path, "-o", table, *LOOSE)
+    found = read_table(table)
+    groups = {json.dumps(each["type"]): {tuple(row["at"]) for row in each["rows"]} for each in found["groups"]}
+    check(groups == {'{"dtype": "f32"}': {(1, 16), (2, 16), (4, 8), (8, 8), (16, 8), (3, 24)}, "{}": {(5, 32)}}, groups)
+    check(
+        found["groups"][0].get("measured_with", found["groups"][1].get("measured_with"))["dtype"] == "f32",
+        "what was asked for beside the type is not recorded",
+    )
+    order = re.findall(r"^\d+/7.*: dtype=f32 rows=(\d+)", done.stderr, re.MULTILINE)
+    check({order[0], order[1], order[2]} == {"4", "8", "16"}, f"what is called most does not come first: {order}")
+    check(rows(found) == rows(read_table(table)), "a list is measured again")
+    for text, expected in [
+        ("softmax dtype=f32 : rows columns\n  1\n", "line 2: no value of columns"),
+        ("softmax dtype=f32 : rows\n  1 2\n", "line 2: more values than the 1 axes"),
+        ("  1 2\n", "line 1: an indented line gives the values of axes that a line before names after a colon"),
+        ("softmax dtype=f32 :\n  1\n", "line 1: no axes after the colon"),
+        ("softmax dtype=f32 row=1\n", "line 1: operator 'softmax' has no axis 'row'"),
+        ("softmax dtype=f32 rows=1 calls=0\n", "line 1: expected calls=NUMBER above 0, got 'calls=0'"),
+        ("softmax dtype=f32 rows=1 columns=8 with sparkle=1.5\n", "'1.5' is not an integer"),
+    ]:
+        write(text)
+        done = run(root, "softmax", "--problems", path, "-o", os.path.join(root, "no.json"), *LOOSE, status=64)
+        check(expected in done.stderr, f"{text!r}: expected '{expected}', got: {done.stderr}")
+    # A workload is asked for what it knows alone.
+    write("softmax dtype=f32 rows=1 columns=8 with sparkle=1\n")
+    done = run(root, "softmax", "--problems", path, "-o", os.path.join(root, "no.json"), *LOOSE, status=2)
+    check("'sparkle' is no axis of softmax, and its workload takes none of that name" in done.stdout, done.stdout)
+
+
+def test_implied_axes():
+    # A type has what it implies, in the table as in the tuner: the table is read again, and continued.
+    root = cases.make_faulty_root(os.path.join(FOLDER, "implied"), FAULTY_KERNELS, "attention_forward", ["right"])
+    table = os.path.join(root, "t.json")
+    words = [
+        "attention_forward",
+        "dtype=f32",
+        "mask=none",
+        "head_dim=16",
+        "batch=1",
+        "heads=2",
+        "heads_kv=2",
+        "seqlen_q=3",
+        "seqlen_k=3",
+        "-o",
+        table,
+        *LOOSE,
+    ]
+    run(root, *words)
+    group = read_table(table)["groups"][0]
+    check(group["type"].get("kv_dtype") == "f32" and "kv_dtype" not in group["measured_with"], group)
+    done = run(root, *words)
+    check("1 problems, 1 measured before" in done.stderr and "switchyard.107" not in done.stderr, done.stderr)
+
+
+def test_conditions_of_measuring():
+    # What times were taken under is said in the table, and makes them others' times.
+    root = make_root("under", ["right", "slow"])
+    table = os.path.join(root, "t.json")
+    grid = ["softmax", "dtype=f32", "rows=2,4", "columns=16", "-o", table, *LOOSE]
+    run(root, *grid)
+    usual = read_table(table)["measured"]
+    check(usual["launches"] == "device" and "sustained" not in usual, usual)
+    done = run(root, *grid, "--again", "--launches", "stream", "--cache", "warm", "--sustained", "0.02")
+    measured = read_table(table)["measured"]
+    check((measured["launches"], measured["cache"]["state"], measured["sustained"]) == ("stream", "warm", 0.02), measured)
+    check("before" not in measured and "2 of 2 problems measured" in done.stdout, done.stdout)
+    for words, expected in [
+        (["--launches", "sideways"], "--launches"),
+        (["--sustained", "long"], "--sustained: expected a time"),
+    ]:
+        check(expected in run(root, *grid, *words, status=64).stderr, words)
+
+
+def test_checks_once():
+    # A kernel that was right at its type's first problem is not checked at the others, and the table says so.
+    root = make_root("checks", ["right", "slow", "off"])
+    table = os.path.join(root, "t.json")
+    grid = ["softmax", "dtype=f32", "rows=2,4,8", "columns=16", "-o", table, *LOOSE]
+    done = run(root, *grid, "--checks", "first")
+    found = read_table(table)
+    check(found["measured"]["checks"] == {"reference": "f64", "whole": 1, "unchecked": 2}, found["measured"]["checks"])
+    check(all(set(row["times_us"]) == {"right", "slow"} for row in rows(found).values()), rows(found))
+    check(re.search(r"^off at .*wrong results", done.stderr, re.MULTILINE), done.stderr)
+    run(root, *grid, "--checks", "never", "--again", "--retry-bad")
+    found = read_table(table)
+    check(found["measured"]["checks"] == {"reference": "f64", "unchecked": 3}, found["measured"]["checks"])
+    check(all("off" in row["times_us"] for row in rows(found).values()), "a kernel was checked that is trusted")
+
+
+def test_rebuilt_kernels():
+    # Only rows of rebuilt kernels are measured again, and rows are as old as their oldest time.
+    root = make_root("rebuilt", ["right", "slow"])
+    table = os.path.join(root, "t.json")
+    run(root, "softmax", "dtype=f32", "rows=2,4,8", "columns=16", "-o", table, *LOOSE)
+    old = read_table(table)
+    blobs = dict(old["groups"][0]["blobs"])
+
+    def spoil():
+        document = json.loads(json.dumps(old))
+        group = document["groups"][0]
+        group["blobs"]["slow"] = "0123456789abcdef"
+        for row in group["rows"]:
+            row["times_us"] = {"right": 7777.0, "slow": 8888.0} if row["at"] != [4, 16] else {"right": 7777.0}
+        with open(table, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+
+    spoil()
+    run(root, "softmax", "dtype=f32", "rows=6", "columns=16", "-o", table, *LOOSE)
+    check(
+        read_table(table)["groups"][0]["blobs"]["slow"] == "0123456789abcdef",
+        "a row that was added makes older times look like those of the new kernel",
+    )
+    spoil()
+    run(root, "--refresh", table, "--stale", *LOOSE)
+    new = read_table(table)
+    check({at for at, row in rows(new).items() if row["times_us"]["right"] == 7777} == {(4, 16)}, rows(new))
+    check(new["groups"][0]["blobs"] == blobs, f"blobs {new['groups'][0]['blobs']}, expected {blobs}")
+    done = run(root, "--refresh", table, "--stale", *LOOSE)
+    check("no row has times of kernels that were rebuilt since" in done.stderr, done.stderr)
+    run(root, "--refresh", table, "--variant", "nothing", *LOOSE)
+    check(rows(read_table(table)) == rows(new), "a row was measured again")
+    run(root, "--refresh", table, "--variant", "righ", *LOOSE)
+    check(all(row["times_us"]["right"] < 7777 for row in rows(read_table(table)).values()), rows(read_table(table)))
+    done = run(root, "softmax", "dtype=f32", "rows=2", "columns=16", "-o", table, "--stale", *LOOSE, status=64)
+    check("--stale and --variant choose among the rows of a table: name it with --refresh" in done.stderr, done.stderr)
+
+
 def test_progress_in_a_log():
     root = make_root("log", ["right", "off"])
     words = ["softmax", "dtype=f32", "rows=1..6+1", "columns=16", "--drift", "90%"]

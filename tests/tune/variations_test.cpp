@@ -42,7 +42,7 @@ TEST_CASE("variations that memory is lacking for are not judged") {
     sy::tune::operator_bench<sy::operators::softmax> bench{catalog, sy::device{driver}};
     const sy::tune::request want{
         {{"dtype", static_cast<std::int64_t>(sy::dtype::f32)}, {"rows", 4}, {"columns", 64}}};
-    const sy::tune::bench_problem problem = bench.set_up(want, sy::tune::cache_state::warm, 1);
+    const sy::tune::bench_problem problem = bench.set_up(want, sy::tune::cache_state::warm, 1, true);
     REQUIRE(!problem.variants.empty());
     const std::size_t before = driver->allocated;
     driver->left = left;

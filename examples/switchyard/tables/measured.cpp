@@ -59,6 +59,17 @@ class phrase_list {
   return out;
 }
 
+[[nodiscard]] std::string launches_text(const sy::measurement& of) {
+  std::string out = of.launches == "device"   ? "of the device alone"
+                    : of.launches == "stream" ? "launched one by one"
+                    : of.launches == "graph"  ? "launched as a graph"
+                    : of.launches.empty()     ? ""
+                                              : "launches " + of.launches;
+  if (of.sustained > 0)
+    out += (out.empty() ? "" : ", ") + ("under load of " + sy::text::number(of.sustained)) + " s each";
+  return out;
+}
+
 [[nodiscard]] std::string clocks_text(const sy::measured_clocks& of) {
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
@@ -77,6 +88,7 @@ class phrase_list {
   add(of.whole, " in full");
   add(of.rows, " by a sample of rows");
   add(of.smaller, " by a smaller one");
+  add(of.unchecked, " not at all");
   if (out.empty()) return out;
   return (of.reference.empty() ? "results checked: " : "results checked against " + of.reference + ": ") +
          out;
@@ -99,6 +111,7 @@ void join_overlapping(sy::measurement& into, sy::measurement part, std::size_t f
   into.checks.whole = std::max(before.whole, part.checks.whole);
   into.checks.rows = std::max(before.rows, part.checks.rows);
   into.checks.smaller = std::max(before.smaller, part.checks.smaller);
+  into.checks.unchecked = std::max(before.unchecked, part.checks.unchecked);
 }
 
 }  // namespace
@@ -113,6 +126,7 @@ std::string describe_measurement(const sy::measurement& of) {
   out.add(samples_text(of));
   if (of.drift > 0) out.add("drift up to " + share_text(of.drift));
   out.add(cache_text(of));
+  out.add(launches_text(of));
   out.add(clocks_text(of.clocks));
   out.add(checks_text(of.checks));
   out.add(merge_text(of.merged));
@@ -126,7 +140,7 @@ bool is_same_run(const sy::measurement& a, const sy::measurement& b) {
     of.rows = 0;
     of.clocks = {};
     of.merged = {};
-    of.checks = {of.checks.reference, 0, 0, 0};
+    of.checks = {of.checks.reference, 0, 0, 0, 0};
     return of;
   };
   return settings(a) == settings(b);
@@ -144,6 +158,7 @@ void join(sy::measurement& into, const sy::measurement& part) {
   into.checks.whole += part.checks.whole;
   into.checks.rows += part.checks.rows;
   into.checks.smaller += part.checks.smaller;
+  into.checks.unchecked += part.checks.unchecked;
 }
 
 std::vector<sy::measurement> join_runs(

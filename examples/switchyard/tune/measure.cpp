@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <unistd.h>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -107,22 +109,48 @@ void add_measure_options(CLI::App& command, measure_settings& settings, measure_
                   "rotating: tensors take turns past the cache; cold: it is flushed before each call; warm")
       ->capture_default_str()
       ->check(CLI::IsMember({"rotating", "cold", "warm"}));
+  command
+      .add_option(
+          "--launches", settings.launches,
+          "device: calls wait on the device, so that no launch counts, and short ones are replayed as "
+          "a graph; stream: one by one, as a program's launches come; graph: always as a graph")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"device", "stream", "graph"}));
+  command.add_option(
+      "--sustained", arguments.sustained,
+      "Keep the device busy with each variant for this time (2s) before and while it is timed: a "
+      "power limit then lowers the clocks as it does under load");
+  command
+      .add_option(
+          "--checks", settings.checks,
+          "every: compare each variant's results at every problem; first: at the first problem of each "
+          "type that it serves; never: kernels that were checked elsewhere")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"every", "first", "never"}));
 }
 
 void read_measure_options(measure_settings& settings, const measure_arguments& arguments) {
   settings.confidence = require_share("--confidence", arguments.confidence);
   settings.drift = require_share("--drift", arguments.drift);
   settings.limit_seconds = require_duration("--limit", arguments.limit);
+  if (!arguments.sustained.empty())
+    settings.sustained_seconds = require_duration("--sustained", arguments.sustained);
 }
 
-round_options final_round(const measure_settings& settings) {
-  return {sy::tune::least_samples, std::max(settings.samples, sy::tune::least_samples), 1000, 2000, true};
+sy::least_and_most sample_counts(const measure_settings& settings, const std::string& backend) {
+  const std::int64_t least = backend == "host" ? static_cast<std::int64_t>(sy::tune::least_samples) : 3;
+  return {least, std::max(static_cast<std::int64_t>(settings.samples), least)};
 }
 
 json extent_to_json(const sy::tune::checked_extent& of) {
   json out{{"rows", of.rows}, {"of", of.all_rows}};
   if (!of.smaller.empty()) out["smaller"] = of.smaller;
   return out;
+}
+
+[[nodiscard]] static sy::tune::checked_extent extent_of(const json& of) {
+  return {of.at("rows").get<std::int64_t>(), of.at("of").get<std::int64_t>(),
+          of.value("smaller", std::string{})};
 }
 
 void measuring_worker::begin(const tuning_problem& problem) {
@@ -147,10 +175,6 @@ auto measuring_worker::with_second_chance(const serving& variant, const Step& st
   return step();
 }
 
-measured_variant measuring_worker::time(const serving& variant, const round_options& options, double best) {
-  return with_second_chance(variant, [&] { return time_once(variant, options, best); });
-}
-
 void measuring_worker::judge(const serving& variant) {
   with_second_chance(variant, [&] {
     check(variant);
@@ -159,32 +183,231 @@ void measuring_worker::judge(const serving& variant) {
   });
 }
 
-measured_variant measuring_worker::time_once(const serving& variant, const round_options& options,
-                                             double best) {
-  try {
+void measuring_worker::confirm(const serving& variant) {
+  if (trusts(variant)) return;
+  with_second_chance(variant, [&] {
     check(variant);
-    const json answer = require_answer(variant, {{"time", variant.id},
-                                                 {"samples", options.samples},
-                                                 {"max_samples", options.max_samples},
-                                                 {"precision", settings_.confidence},
-                                                 {"sample_us", options.sample_us},
-                                                 {"warm_up_us", options.warm_up_us},
-                                                 {"cache", settings_.cache},
-                                                 {"best", best}});
-    measured_variant out{
-        {answer.at("us").get<double>(), answer.at("low").get<double>(), answer.at("high").get<double>(),
-         answer.at("spread").get<double>(), answer.at("samples").get<std::size_t>()},
-        json::object()};
-    if (!(out.time.microseconds > 0)) throw worker_lost{worker_lost::kind::garbage, "it took no time"};
-    for (const char* const name : {"clock_mhz", "memory_clock_mhz", "celsius", "slowdowns"}) {
-      if (answer.contains(name)) out.clocks[name] = answer.at(name);
-    }
-    if (options.final) check_again(variant);
-    return out;
+    check_again(variant);
+  });
+  trusted_.insert(key_of(variant));
+}
+
+/// A variant in a race.
+struct measuring_worker::contender {
+  serving variant;
+  double quick = 0;
+  std::vector<double> samples;
+  bool out = false;  ///< it failed, or is not worth a turn
+
+  [[nodiscard]] sy::tune::timed time() const {
+    return samples.empty() ? sy::tune::timed{quick, quick, quick, 0, 1} : sy::tune::summarise(samples);
+  }
+  [[nodiscard]] double median() const { return time().microseconds; }
+};
+
+namespace {
+
+constexpr double long_us = 3000;   ///< from here on, fewer samples of a call say enough
+constexpr double short_us = 20;    ///< calls up to here are replayed as a graph
+constexpr double sample_us = 200;  ///< of one sample, about
+
+/// How slow a variant may be, over the fastest, to be timed in a round.
+[[nodiscard]] double still_in(std::size_t round) {
+  return round == 0 ? 1.7 : round < 3 ? 1.3 : round < 5 ? 1.12 : 1.06;
+}
+
+[[nodiscard]] double median_of(std::vector<double> of) {
+  return sy::tune::summarise(std::move(of)).microseconds;
+}
+
+}  // namespace
+
+/// Microseconds of a call.
+double measuring_worker::turn(const serving& variant, const turn_options& options) {
+  const bool as_graph =
+      settings_.launches == "graph" || (settings_.launches == "device" && options.short_calls);
+  const json answer = require_answer(variant, {{"turn", variant.id},
+                                               {"calls", options.calls},
+                                               {"untimed", options.untimed},
+                                               {"expected", options.expected_us},
+                                               {"launches", as_graph ? "graph" : settings_.launches},
+                                               {"cache", settings_.cache}});
+  try {
+    const auto out = answer.at("us").get<double>();
+    if (out > 0) return out;
   } catch (const json::exception& problem) {
     drop_process();
     throw worker_lost{worker_lost::kind::garbage, std::string{"incomplete answer: "} + problem.what()};
   }
+  drop_process();
+  throw worker_lost{worker_lost::kind::garbage, "it took no time"};
+}
+
+/// A turn of a contender, which is out of the race where that fails.
+bool measuring_worker::take_turn(contender& of, const turn_options& options, const race_hooks& hooks,
+                                 const std::function<void(double)>& take) {
+  try {
+    take(with_second_chance(of.variant, [&] {
+      check(of.variant);
+      return turn(of.variant, options);
+    }));
+    return true;
+  } catch (const worker_lost& lost) {
+    if (lost.why() == worker_lost::kind::interrupted) throw;
+    hooks.failed(of.variant, lost.what(), true);
+  } catch (const not_measured& problem) {
+    hooks.failed(of.variant, problem.what(), false);
+  }
+  of.out = true;
+  return false;
+}
+
+/// A short look at each, so that the hopeless are known.
+void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks) {
+  double best = 0;
+  std::string best_text;
+  for (contender& each : all) {
+    const auto known = last_share_.find(key_of(each.variant));
+    if (!exhaustive && best > 300 && known != last_share_.end() && known->second > 4) {
+      each.out = true;  // it was hopeless at the problem before, and such calls take long
+      continue;
+    }
+    hooks.doing("quick " + each.variant.id, best_text);
+    double first = 0;
+    const auto least_of = [&first](double time) { first = first == 0 ? time : std::min(first, time); };
+    if (!take_turn(each, {}, hooks, least_of)) continue;
+    const auto is_hopeless = [&] {
+      return !exhaustive && best > 0 && first > (best > 100 ? 2.5 : 20) * best;
+    };
+    // Or it was held up. The first one of all finds the device at rest, with low clocks.
+    if ((is_hopeless() || best == 0) && !take_turn(each, {}, hooks, least_of)) continue;
+    each.quick = first;
+    if (is_hopeless()) continue;
+    // The less of two, so that a hiccup costs no variant its place. What takes milliseconds has none.
+    double more = 0;
+    const auto least_of_more = [&more](double time) { more = more == 0 ? time : std::min(more, time); };
+    const turn_options few{3, 0, first, false};
+    if (first <= long_us) {
+      if (!take_turn(each, few, hooks, least_of_more) || !take_turn(each, few, hooks, least_of_more))
+        continue;
+      each.quick = more;
+    }
+    if (best == 0 || each.quick < best) {
+      best = each.quick;
+      best_text = each.variant.id + " " + sy::text::number(best) + " us";
+    }
+  }
+}
+
+/// Samples of all, in turns. Those that fall behind take no part in later rounds.
+void measuring_worker::timed_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks) {
+  const bool on_host = worker_.device().backend == "host";
+  const bool sustained = settings_.sustained_seconds > 0;
+  const auto counts = sample_counts(settings_, worker_.device().backend);
+  double leader = 0;
+  const contender* first = nullptr;
+  const auto find_leader = [&] {
+    leader = 0;
+    for (const contender& each : all) {
+      if (each.out || each.quick == 0) continue;
+      if (const double median = each.median(); leader == 0 || median < leader) {
+        leader = median;
+        first = &each;
+      }
+    }
+  };
+  find_leader();
+  if (leader == 0) return;
+  const turn_options usual{1, 0, 0, leader < short_us};
+  // Short calls vary more from sample to sample.
+  const std::size_t wanted = sustained          ? 3
+                             : on_host          ? sy::tune::least_samples
+                             : leader < 6       ? 15
+                             : leader < 2000    ? 9
+                             : leader < long_us ? 5
+                                                : 3;
+  const auto most = static_cast<std::size_t>(counts.most);
+  const std::size_t least = std::min(wanted, most);
+  const auto settled = [&](std::size_t rounds) {
+    if (rounds < least) return false;
+    if (rounds >= most || sustained) return true;
+    return std::all_of(all.begin(), all.end(), [&](const contender& each) {
+      return each.out || each.samples.empty() || each.median() > still_in(least) * leader ||
+             each.time().uncertainty() <= settings_.confidence;
+    });
+  };
+  for (std::size_t round = 0; !settled(round); ++round) {
+    for (contender& each : all) {
+      if (each.out || each.quick == 0) continue;
+      const double share = sustained && round > 0 ? 1.15 : still_in(round);
+      if (!exhaustive && each.median() > leader * share) continue;
+      hooks.doing(each.variant.id + " " + std::to_string(round + 1),
+                  first->variant.id + " " + sy::text::number(leader) + " us");
+      turn_options turn = usual;
+      turn.expected_us = each.quick;
+      if (sustained) {
+        // The first half of its time warms up: clocks follow the power of the calls before.
+        turn.untimed = static_cast<std::size_t>(std::ceil(settings_.sustained_seconds * 5e5 / each.quick));
+        turn.calls = std::max<std::size_t>(turn.untimed, 1);
+        turn.short_calls = false;
+      } else if (on_host) {
+        turn.calls = static_cast<std::size_t>(std::clamp(5 * sample_us / each.quick, 1.0, 1000.0));
+        turn.untimed = 1;
+      } else {
+        turn.calls = static_cast<std::size_t>(
+            std::clamp(sample_us / each.quick, each.quick > long_us ? 1.0 : 2.0, 50.0));
+      }
+      if (settings_.cache == "cold") turn.calls = 1;
+      static_cast<void>(take_turn(each, turn, hooks, [&each](double time) { each.samples.push_back(time); }));
+    }
+    find_leader();
+    if (leader == 0) return;
+  }
+}
+
+race_outcome measuring_worker::race(const std::vector<serving>& variants, bool exhaustive,
+                                    const race_hooks& hooks) {
+  std::vector<contender> all;
+  for (const serving& each : variants) all.push_back({each, 0, {}, false});
+  // Those that were good at the last problem first, so that hopeless ones are known early.
+  const auto share_of = [this](const contender& each) {
+    const auto found = last_share_.find(key_of(each.variant));
+    return found == last_share_.end() ? 2.0 : found->second;
+  };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const contender& a, const contender& b) { return share_of(a) < share_of(b); });
+  quick_turns(all, exhaustive, hooks);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const contender& a, const contender& b) { return a.quick < b.quick; });
+  timed_turns(all, exhaustive, hooks);
+  race_outcome out;
+  out.clocks = json::object();
+  std::erase_if(all, [](const contender& each) { return each.out || each.quick == 0; });
+  if (all.empty()) return out;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const contender& a, const contender& b) { return a.median() < b.median(); });
+  const contender& winner = all.front();
+  for (const contender& each : all) {
+    last_share_[key_of(each.variant)] = each.median() / winner.median();
+    out.times.push_back({each.variant, each.time(), each.samples.size() >= winner.samples.size()});
+  }
+  if (winner.samples.size() >= 2) {
+    const auto half = static_cast<std::ptrdiff_t>(winner.samples.size() / 2);
+    const double early = median_of({winner.samples.begin(), winner.samples.begin() + half});
+    const double late = median_of({winner.samples.end() - half, winner.samples.end()});
+    out.drift = std::abs(late / early - 1);
+    out.steady = out.drift <= std::max(settings_.drift, 2 * winner.time().uncertainty());
+  }
+  if (!ready_) return out;  // the last one cost the process
+  try {
+    const json state = ask({{"state", true}});
+    for (const char* const name : {"clock_mhz", "memory_clock_mhz", "celsius", "slowdowns"}) {
+      if (state.contains(name)) out.clocks[name] = state.at(name);
+    }
+  } catch (const worker_lost& lost) {
+    if (lost.why() == worker_lost::kind::interrupted) throw;
+  }
+  return out;
 }
 
 measuring_worker::seconds measuring_worker::limit(double factor) const {
@@ -218,6 +441,7 @@ void measuring_worker::set_up() {
   setting_up_();
   json axes = json::object();
   for (const auto& [axis, value] : problem_->axes) axes[std::string{op_.axes[axis].name}] = value;
+  for (const auto& [name, value] : problem_->options) axes[name] = value;
   json answer;
   if (!worker_.running()) ran_.clear();
   // What a variant did that ran before costs no problem: it is set up once more, in a fresh process.
@@ -225,7 +449,9 @@ void measuring_worker::set_up() {
   try {
     worker_.start(seconds{60});
     // The reference is computed here, and a large problem's tensors are filled.
-    answer = ask({{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}}, 6);
+    answer = ask(
+        {{"set_up", axes}, {"cache", settings_.cache}, {"seed", 1}, {"checked", settings_.checks == "every"}},
+        6);
   } catch (const worker_lost& lost) {
     if (lost.why() == worker_lost::kind::interrupted) throw;
     if (may_be_spoilt && lost.why() == worker_lost::kind::crash) return set_up();
@@ -247,9 +473,7 @@ void measuring_worker::set_up() {
   for (const std::string& each : added) static_cast<void>(require_axis(op_, each));
   full_.assign(op_.axes.size(), 0);
   for (std::size_t i = 0; i < values.size(); ++i) full_.at(axis_of(i)) = values[i];
-  const json& checked = answer.at("checked");
-  checks_ = {checked.at("rows").get<std::int64_t>(), checked.at("of").get<std::int64_t>(),
-             checked.value("smaller", std::string{})};
+  checks_ = extent_of(answer.at("checked"));
   serving_.clear();
   for (const json& each : answer.at("variants")) {
     serving next{each.at("id").get<std::string>(), each.at("blob").get<std::string>(), {}};
@@ -273,9 +497,22 @@ void measuring_worker::require_asked() const {
   }
 }
 
+/// Whether a variant's results need no comparing at this problem.
+bool measuring_worker::trusts(const serving& variant) const {
+  return settings_.checks == "never" || (settings_.checks == "first" && trusted_.contains(key_of(variant)));
+}
+
+/// Tells a variant from its namesakes of other types.
+std::string measuring_worker::key_of(const serving& variant) const {
+  std::string out = variant.id + " " + variant.blob;
+  for (const sy::axis_value& each : problem_->type)
+    out += " " + std::to_string(each.axis) + "=" + std::to_string(each.value);
+  return out;
+}
+
 /// Before a variant is timed for a problem, once.
 void measuring_worker::check(const serving& variant) {
-  if (checked_.contains(variant.id)) return;
+  if (checked_.contains(variant.id) || trusts(variant)) return;
   if (const std::string wrong = find_mistake(variant, 1); !wrong.empty())
     throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
   checked_.insert(variant.id);
@@ -296,6 +533,7 @@ void measuring_worker::check_again(const serving& variant) {
 std::string measuring_worker::find_mistake(const serving& variant, std::size_t runs) {
   const json answer = require_answer(variant, {{"check", variant.id}, {"runs", runs}});
   auto wrong = answer.at("wrong").get<std::string>();
+  checks_ = extent_of(answer.at("checked"));
   // Such a kernel may have written anywhere: the next one gets fresh tensors.
   if (!wrong.empty()) drop_process();
   return wrong;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -16,9 +17,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <switchyard/files/measurement.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/tune/checked_extent.hpp>
-#include <switchyard/tune/measuring/halving.hpp>
 #include <switchyard/tune/measuring/statistics.hpp>
 
 #include "command.hpp"
@@ -31,10 +32,13 @@ namespace tool {
 struct measure_settings {
   std::string devices;
   std::string cache = "rotating";
+  std::string launches = "device";
+  double sustained_seconds = 0;  ///< of each turn; 0: short turns
   double confidence = 0.01;
   std::size_t samples = 40;
   double drift = 0.03;
   double limit_seconds = 30;
+  std::string checks = "every";
   /// Runs of a variant that is judged: so many that a fault in one of 100 shows with 95 %, where time allows.
   std::size_t judged_runs = 300;
 };
@@ -44,6 +48,7 @@ struct measure_arguments {
   std::string confidence = "1%";
   std::string drift = "3%";
   std::string limit = "30s";
+  std::string sustained;
 };
 
 /// The options that say how times are taken.
@@ -83,41 +88,42 @@ struct serving {
   std::vector<switchyard::axis_value> type;
 };
 
-/// How thoroughly a round of halving times.
-struct round_options {
-  std::size_t samples;
-  std::size_t max_samples;
-  double sample_us;
-  double warm_up_us;
-  bool final;
-};
-
-/// The round whose times count.
-[[nodiscard]] round_options final_round(const measure_settings& settings);
-
-/// Successive halving: quick rounds until `least` or so are left. `time_all(variants, round, timed)` gives
-/// the times of those that could be measured and puts these into `timed`.
-template <class TimeAll>
-[[nodiscard]] std::vector<serving> halve(std::vector<serving> alive, std::size_t least,
-                                         const TimeAll& time_all) {
-  for (round_options quick{3, 3, 200, 300, false}; alive.size() > least && quick.samples <= 12;
-       quick.samples = quick.max_samples *= 2, quick.sample_us *= 1.5) {
-    std::vector<serving> measured;
-    const std::vector<switchyard::tune::timed> times = time_all(alive, quick, measured);
-    std::vector<serving> kept;
-    for (const std::size_t each : switchyard::tune::survivors(times, least)) kept.push_back(measured[each]);
-    alive = std::move(kept);
-  }
-  return alive;
-}
-
 /// What a worker checks, as its answer and the journal state it.
 [[nodiscard]] nlohmann::json extent_to_json(const switchyard::tune::checked_extent& of);
 
-/// A time, and what the device said of itself then.
-struct measured_variant {
+/// A variant's time in a race.
+struct raced_variant {
+  serving variant;
   switchyard::tune::timed time;
-  nlohmann::json clocks;
+  bool final = false;  ///< it was sampled in every turn: the others were too slow to matter
+};
+
+/// What a race of variants came to, fastest first.
+struct race_outcome {
+  std::vector<raced_variant> times;
+  double drift = 0;       ///< by how much the fastest became slower or faster meanwhile
+  bool steady = true;     ///< that is within what --drift allows, and what the samples can tell
+  nlohmann::json clocks;  ///< what the device said of itself at the end
+};
+
+/// What a race reports meanwhile.
+struct race_hooks {
+  /// What is timed now, and the fastest so far.
+  std::function<void(const std::string& doing, const std::string& best)> doing;
+  /// A variant that is out of the race. `to_blame`: it must not be used at all.
+  std::function<void(const serving& variant, const std::string& why, bool to_blame)> failed;
+};
+
+/// Least and most samples of a variant that is among the fastest.
+[[nodiscard]] switchyard::least_and_most sample_counts(const measure_settings& settings,
+                                                       const std::string& backend);
+
+/// One turn of a variant.
+struct turn_options {
+  std::size_t calls = 1;
+  std::size_t untimed = 0;
+  double expected_us = 0;
+  bool short_calls = false;  ///< of all that are compared
 };
 
 /// A worker process with the problem that it holds. The process is started anew, and the problem set up
@@ -148,14 +154,18 @@ class measuring_worker {
   /// How much of it is compared with the reference.
   [[nodiscard]] const switchyard::tune::checked_extent& checks() const noexcept { return checks_; }
 
-  /// Checks a variant, once for a problem, and times it; against a `best` that is not 0, hopeless ones
-  /// shortly. After a final round it is checked again, so that no variant wins that was right only at first.
-  /// One that fails in a process where others have run gets a second chance in a fresh one: they may have
-  /// spoilt the process. Throws worker_lost where the variant is to blame, or when interrupted; not_measured;
-  /// out_of_time.
-  [[nodiscard]] measured_variant time(const serving& variant, const round_options& options, double best);
+  /// Times variants in turns, so that a drift of the device is none of any one's. Each is checked before it
+  /// is timed. `exhaustive`: the slow ones are timed as often as the fast ones. One that fails in a process
+  /// where others have run gets a second chance in a fresh one: they may have spoilt the process. Throws
+  /// worker_lost when interrupted; out_of_time.
+  [[nodiscard]] race_outcome race(const std::vector<serving>& variants, bool exhaustive,
+                                  const race_hooks& hooks);
 
-  /// The same judging without times. Throws as time() does.
+  /// Checks a variant again after it was timed, so that none wins that was right only at first. Throws
+  /// worker_lost where the variant is to blame, or when interrupted; not_measured; out_of_time.
+  void confirm(const serving& variant);
+
+  /// The same of a variant that is not timed.
   void judge(const serving& variant);
 
  private:
@@ -169,7 +179,14 @@ class measuring_worker {
   void require_asked() const;
   template <class Step>
   auto with_second_chance(const serving& variant, const Step& step);
-  [[nodiscard]] measured_variant time_once(const serving& variant, const round_options& options, double best);
+  struct contender;
+  [[nodiscard]] double turn(const serving& variant, const turn_options& options);
+  [[nodiscard]] bool take_turn(contender& of, const turn_options& options, const race_hooks& hooks,
+                               const std::function<void(double)>& take);
+  void quick_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks);
+  void timed_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks);
+  [[nodiscard]] bool trusts(const serving& variant) const;
+  [[nodiscard]] std::string key_of(const serving& variant) const;
   void check(const serving& variant);
   void check_again(const serving& variant);
   [[nodiscard]] std::string find_mistake(const serving& variant, std::size_t runs);
@@ -188,6 +205,8 @@ class measuring_worker {
   std::vector<serving> serving_;
   switchyard::tune::checked_extent checks_;
   bool ready_ = false;
+  std::map<std::string, double> last_share_;  ///< a variant's time over the best, where it ran last
+  std::set<std::string> trusted_;             ///< variants that were judged for problems of their type
   std::set<std::string> checked_;
   std::set<std::string> judged_;
   std::set<std::string> ran_;       ///< variants that the process has run

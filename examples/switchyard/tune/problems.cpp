@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <utility>
 
@@ -123,6 +124,80 @@ void for_each_line(std::string_view text, const std::function<void(std::size_t, 
   }
 }
 
+/// Lists are told from recordings, whose lines are JSON objects.
+[[nodiscard]] bool is_list(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] != '{';
+}
+
+[[nodiscard]] std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> out;
+  for (std::size_t at = line.find_first_not_of(" \t\r"); at < line.size();) {
+    const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+    out.emplace_back(line.substr(at, end - at));
+    at = line.find_first_not_of(" \t\r", end);
+  }
+  return out;
+}
+
+constexpr std::string_view calls_word = "calls=";
+
+[[nodiscard]] double number_of_calls(const std::string& word) {
+  char* stop = nullptr;
+  const double out = std::strtod(word.c_str() + calls_word.size(), &stop);
+  if (*stop != '\0' || !(out > 0)) throw usage_error{"expected calls=NUMBER above 0, got '" + word + "'"};
+  return out;
+}
+
+/// Visits the entries of a list: the number of the line, and its words: the operator, those of axes, and how
+/// often it is called. Throws usage_error.
+void for_each_entry(std::string_view list, const std::string& path,
+                    const std::function<void(std::size_t, const std::vector<std::string>&)>& each) {
+  std::vector<std::string> head;  // of a line that others follow
+  std::vector<std::string> columns;
+  for_each_line(list, [&](std::size_t number, std::string_view line) {
+    const auto fail = [&](const std::string& problem) {
+      throw usage_error{path + ": line " + std::to_string(number) + ": " + problem};
+    };
+    const bool indented = line.starts_with(' ') || line.starts_with('\t');
+    std::vector<std::string> words = words_of(line.substr(0, line.find('#')));
+    if (words.empty()) return;
+    std::vector<std::string> entry;
+    if (indented) {
+      if (columns.empty())
+        fail("an indented line gives the values of axes that a line before names after a colon");
+      entry = head;
+      std::size_t column = 0;
+      for (const std::string& word : words) {
+        const bool is_named = word.find('=') != std::string::npos;
+        if (!is_named && column == columns.size())
+          fail("more values than the " + std::to_string(column) + " axes");
+        entry.push_back(is_named ? word : columns[column++] + "=" + word);
+      }
+      if (column < columns.size()) fail("no value of " + columns[column]);
+    } else {
+      const auto colon = std::find(words.begin(), words.end(), ":");
+      columns.clear();
+      if (colon != words.end()) {
+        columns.assign(colon + 1, words.end());
+        if (columns.empty()) fail("no axes after the colon");
+        head.assign(words.begin(), colon);
+        if (head.empty()) fail("no operator before the colon");
+        return;
+      }
+      entry = std::move(words);
+    }
+    std::string calls = "calls=1";
+    std::erase_if(entry, [&calls](const std::string& word) {
+      if (!word.starts_with(calls_word)) return false;
+      calls = word;
+      return true;
+    });
+    entry.push_back(std::move(calls));
+    each(number, entry);
+  });
+}
+
 }  // namespace
 
 std::string tuning_problem::text(const sy::operator_description& op) const {
@@ -131,10 +206,28 @@ std::string tuning_problem::text(const sy::operator_description& op) const {
     if (!out.empty()) out += ' ';
     out += std::string{op.axes[axis].name} + "=" + sy::format_value(op.axes[axis], value);
   }
+  for (const auto& [name, value] : options)
+    out += (out.empty() ? "" : " ") + name + "=" + std::to_string(value);
   return out.empty() ? "the usual problem" : out;
 }
 
+/// Adds what a type implies, as files that are read have it: the tuner's groups are those of its table.
+void problem_list::complete(std::vector<sy::axis_value>& type) const {
+  const auto value_of = [&type](std::uint32_t axis) {
+    return std::find_if(type.begin(), type.end(), [axis](const auto& each) { return each.axis == axis; });
+  };
+  for (const sy::implied_axis& each : op_.implied) {
+    const std::uint32_t axis = sy::find_axis(op_, each.axis);
+    const auto like = value_of(sy::find_axis(op_, each.like));
+    if (value_of(axis) == type.end() && like != type.end()) type.push_back({axis, like->value});
+  }
+  std::sort(type.begin(), type.end(),
+            [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
+}
+
 void problem_list::add(tuning_problem each) {
+  complete(each.type);
+  for (const sy::axis_value& axis : each.type) each.axes.emplace(axis.axis, axis.value);
   std::string key = each.text(op_) + " of";
   for (const sy::axis_value& of : each.type) key += " " + std::to_string(of.axis);
   const auto [found, is_new] = known_.emplace(std::move(key), problems_.size());
@@ -150,9 +243,30 @@ void problem_list::add(tuning_problem each) {
 }
 
 void problem_list::add_grid(const std::vector<std::string>& words) {
+  add_grid(words, 1);
+}
+
+void problem_list::add_grid(const std::vector<std::string>& words, double weight) {
   std::vector<axis_values> grid;
+  std::map<std::string, std::int64_t> options;
+  std::size_t named = 0;  // axes whose values the rows' type has
+  bool is_type = true;
   for (const std::string& word : words) {
+    if (word == "with") {
+      is_type = false;
+      continue;
+    }
+    if (const std::size_t equals = word.rfind('=');
+        !is_type && equals != std::string::npos &&
+        sy::find_axis(op_, word.substr(0, equals)) == op_.axes.size()) {
+      const std::string value = word.substr(equals + 1);
+      options[word.substr(0, equals)] = value == "true"    ? 1
+                                        : value == "false" ? 0
+                                                           : require_integer(value, word);
+      continue;
+    }
     grid.push_back(parse_word(op_, word));
+    named += is_type ? 1U : 0U;
     const auto same = std::count_if(grid.begin(), grid.end(),
                                     [&](const axis_values& each) { return each.axis == grid.back().axis; });
     if (same > 1) {
@@ -163,9 +277,11 @@ void problem_list::add_grid(const std::vector<std::string>& words) {
   std::vector<std::size_t> digits(grid.size());
   for (;;) {
     tuning_problem each;
+    each.weight = weight;
+    each.options = options;
     for (std::size_t i = 0; i < grid.size(); ++i) {
       each.axes[grid[i].axis] = grid[i].values[digits[i]];
-      if (op_.axes[grid[i].axis].kind == sy::axis_kind::type)
+      if (i < named && op_.axes[grid[i].axis].kind == sy::axis_kind::type)
         each.type.push_back({grid[i].axis, grid[i].values[digits[i]]});
     }
     std::sort(each.type.begin(), each.type.end(),
@@ -177,8 +293,24 @@ void problem_list::add_grid(const std::vector<std::string>& words) {
   }
 }
 
-void problem_list::add_recording(const std::string& path) {
-  add_lines(sy::read_file(path, longest_recording), path);
+void problem_list::add_file(const std::string& path) {
+  const std::string text = sy::read_file(path, longest_recording);
+  if (is_list(text)) {
+    add_list(text, path);
+  } else {
+    add_lines(text, path);
+  }
+}
+
+void problem_list::add_list(std::string_view list, const std::string& path) {
+  for_each_entry(list, path, [this, &path](std::size_t number, const std::vector<std::string>& words) {
+    if (words.front() != op_.name) return;
+    try {
+      add_grid({words.begin() + 1, words.end() - 1}, number_of_calls(words.back()));
+    } catch (const usage_error& wrong) {
+      throw usage_error{path + ": line " + std::to_string(number) + ": " + wrong.what()};
+    }
+  });
 }
 
 void problem_list::add_lines(std::string_view recording, const std::string& path) {
@@ -226,8 +358,18 @@ void problem_list::add_lines(std::string_view recording, const std::string& path
 }
 
 void problem_list::add_table(const sy::table& of) {
+  add_table(of, [](const sy::row_group&, std::size_t) { return true; });
+}
+
+void problem_list::add_table(const sy::table& of,
+                             const std::function<bool(const sy::row_group&, std::size_t)>& wanted) {
   for (const sy::row_group& group : of.groups) {
+    std::vector<bool> accepted;
+    for (std::size_t i = 0; i < group.ids.size(); ++i) accepted.push_back(wanted(group, i));
     for (std::size_t row = 0; row < group.row_count(); ++row) {
+      const auto times = group.row_times(row);
+      if (std::none_of(times.begin(), times.end(), [&](const auto& each) { return accepted[each.variant]; }))
+        continue;
       tuning_problem each;
       each.type = group.type;
       for (const sy::axis_value& axis : group.type) each.axes[axis.axis] = axis.value;
@@ -264,7 +406,14 @@ void problem_list::finish() {
 std::map<std::string, double> recorded_operators(const std::vector<std::string>& paths) {
   std::map<std::string, double> out;
   for (const std::string& path : paths) {
-    for_each_line(sy::read_file(path, longest_recording), [&out](std::size_t, std::string_view unparsed) {
+    const std::string text = sy::read_file(path, longest_recording);
+    if (is_list(text)) {
+      for_each_entry(text, path, [&out](std::size_t, const std::vector<std::string>& words) {
+        out[words.front()] += number_of_calls(words.back());
+      });
+      continue;
+    }
+    for_each_line(text, [&out](std::size_t, std::string_view unparsed) {
       const json line = json::parse(unparsed, nullptr, false);
       if (!line.is_object() || !line.contains("operator") || !line["operator"].is_string()) return;
       const auto count = line.find("count");

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,9 +18,10 @@
 namespace tool {
 
 struct tuning_problem {
-  std::map<std::uint32_t, std::int64_t> axes;  ///< what is asked for, by axis; workloads decide the others
-  std::vector<switchyard::axis_value> type;    ///< of the row's group, sorted by axis
-  double weight = 1;                           ///< how often it is called
+  std::map<std::uint32_t, std::int64_t> axes;   ///< what is asked for, by axis; workloads decide the others
+  std::map<std::string, std::int64_t> options;  ///< what else its workload is asked for, by name
+  std::vector<switchyard::axis_value> type;     ///< of the row's group, sorted by axis
+  double weight = 1;                            ///< how often it is called
 
   /// "dtype=bf16 rows=64": what is asked for. Also what tells problems apart.
   [[nodiscard]] std::string text(const switchyard::operator_description& op) const;
@@ -29,18 +32,33 @@ class problem_list {
  public:
   explicit problem_list(const switchyard::operator_description& op) : op_{op} {}
 
-  /// Every combination of "axis=1,2,8..64*2,100..400+100" words. The rows' type is the type axes named.
+  /// Every combination of "axis=1,2,8..64*2,100..400+100" words. The rows' type is the type axes named; those
+  /// behind the word "with" are asked for, but not part of it. These may also be of what a workload knows and
+  /// no axis tells: "window_left=1023".
   /// Throws usage_error.
   void add_grid(const std::vector<std::string>& words);
 
-  /// The lines of a recording that are of this operator. The rows' type is all type axes. Lines that cannot
-  /// be used are counted, and the first of them is described. Throws switchyard::file_error.
-  void add_recording(const std::string& path);
-  /// The same for its text; `path` names it in complaints.
+  /// What a file has of this operator: a recording, or a list where it does not begin with '{'. Throws
+  /// switchyard::file_error, and usage_error for a list.
+  void add_file(const std::string& path);
+  /// The lines of a recording; `path` names it in complaints. The rows' type is all type axes. Lines that
+  /// cannot be used are counted, and the first of them is described.
   void add_lines(std::string_view recording, const std::string& path);
+  /// A list: lines of an operator and axes' values, as on a command line; '#' begins a comment. A line that
+  /// ends with a colon and axes is followed by indented ones that give these axes' values:
+  ///
+  ///   attention_forward dtype=bf16 head_dim=128 : batch heads heads_kv seqlen_q seqlen_k
+  ///     1,4 32 8 512..8192*2 4096
+  ///
+  /// `calls=100` says how often a problem is called. Throws usage_error.
+  void add_list(std::string_view list, const std::string& path);
 
   /// The rows of a table, each of its group's type.
   void add_table(const switchyard::table& of);
+  /// Those that have a time of a variant that `wanted(group,
+  /// variant's index in it)` accepts.
+  void add_table(const switchyard::table& of,
+                 const std::function<bool(const switchyard::row_group&, std::size_t)>& wanted);
 
   /// One problem; a second time, it weighs more.
   void add(tuning_problem each);
@@ -53,13 +71,16 @@ class problem_list {
   [[nodiscard]] const std::vector<std::string>& complaints() const noexcept { return complaints_; }
 
  private:
+  void add_grid(const std::vector<std::string>& words, double weight);
+  void complete(std::vector<switchyard::axis_value>& type) const;
+
   const switchyard::operator_description& op_;
   std::vector<tuning_problem> problems_;
   std::map<std::string, std::size_t> known_;  // by text and type
   std::vector<std::string> complaints_;
 };
 
-/// The operators that recordings name, and how many calls of each. Throws switchyard::file_error.
+/// The operators that recordings and lists name, and how many calls of each. Throws switchyard::file_error.
 [[nodiscard]] std::map<std::string, double> recorded_operators(const std::vector<std::string>& paths);
 
 }  // namespace tool

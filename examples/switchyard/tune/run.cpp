@@ -98,6 +98,41 @@ void add_clocks(sy::measured_clocks& into, const json& answer) {
   limit(thermal, "temperature");
 }
 
+/// Which times of a table are of kernels that were rebuilt since.
+class rebuilt_kernels {
+ public:
+  rebuilt_kernels(const session& session, const sy::operator_description& op)
+      : catalog_{session.options()}, files_{catalog_.files(op)} {}
+
+  /// Whether the group's i-th variant is installed, but nowhere with the blob that was measured.
+  [[nodiscard]] bool has(const sy::row_group& group, std::size_t i) const {
+    const std::string& measured = i < group.blobs.size() ? group.blobs[i] : std::string{};
+    if (measured.empty()) return false;
+    bool installed = false;
+    for (const auto& manifest : files_.manifests) {
+      for (const auto& each : manifest->variants) {
+        if (each.id != group.ids[i] || contradict(each.type, group.type)) continue;
+        if (sy::blob_fingerprint(each) == measured) return false;
+        installed = true;
+      }
+    }
+    return installed;
+  }
+
+ private:
+  [[nodiscard]] static bool contradict(const std::vector<sy::axis_value>& a,
+                                       const std::vector<sy::axis_value>& b) {
+    return std::any_of(a.begin(), a.end(), [&b](const sy::axis_value& one) {
+      return std::any_of(b.begin(), b.end(), [&one](const sy::axis_value& other) {
+        return one.axis == other.axis && one.value != other.value;
+      });
+    });
+  }
+
+  sy::catalog catalog_;
+  sy::catalog::contents files_;
+};
+
 /// What all workers of a run share.
 class shared_run {
  public:
@@ -195,9 +230,11 @@ class shared_run {
     rows_.insert(key(problem));
     sy::tune::put_row(table, op, full, problem.type, std::move(times), uncertainty, settings.most);
     sy::row_group& group = *sy::tune::find_group(table, op, problem.type);
+    measured_.insert(place_of(group, sy::tune::find_row(group, full)));
     for (std::size_t i = 0; i < group.ids.size(); ++i) {
       for (const serving& each : variants) {
-        if (each.id == group.ids[i]) group.blobs[i] = each.blob;
+        if (each.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i)))
+          group.blobs[i] = each.blob;
       }
     }
     changed_ = true;
@@ -222,7 +259,10 @@ class shared_run {
   }
   void add_checked(const sy::tune::checked_extent& of) {
     const std::scoped_lock lock{mutex_};
-    ++(!of.smaller.empty() ? checks_.smaller : of.rows < of.all_rows ? checks_.rows : checks_.whole);
+    ++(of.all_rows == 0        ? checks_.unchecked
+       : !of.smaller.empty()   ? checks_.smaller
+       : of.rows < of.all_rows ? checks_.rows
+                               : checks_.whole);
   }
 
   /// Brings the file up to date.
@@ -235,8 +275,30 @@ class shared_run {
 
  private:
   [[nodiscard]] static std::string settings_text(const tune_settings& of) {
-    return "cache=" + of.how.cache + " confidence=" + sy::text::number(of.how.confidence) +
+    return "cache=" + of.how.cache + " launches=" + of.how.launches +
+           " sustained=" + sy::text::number(of.how.sustained_seconds) +
+           " confidence=" + sy::text::number(of.how.confidence) +
            " samples=" + std::to_string(of.how.samples) + (of.exhaustive ? " exhaustive" : "");
+  }
+
+  /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob
+  /// is the one of the older rows, which stay marked as stale.
+  [[nodiscard]] bool all_measured(const sy::row_group& group, std::size_t variant) const {
+    for (std::size_t row = 0; row < group.row_count(); ++row) {
+      const auto times = group.row_times(row);
+      const bool has_it = std::any_of(times.begin(), times.end(),
+                                      [variant](const auto& each) { return each.variant == variant; });
+      if (has_it && !measured_.contains(place_of(group, row))) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] std::string place_of(const sy::row_group& group, std::size_t row) const {
+    tuning_problem out;
+    out.type = group.type;
+    for (const sy::axis_value& each : group.type) out.axes[each.axis] = each.value;
+    const auto at = group.coordinates(row);
+    for (std::size_t i = 0; i < at.size(); ++i) out.axes[group.axes[i]] = at[i];
+    return key(out);
   }
 
   /// After every problem; where writing a large table takes long, less often.
@@ -280,12 +342,13 @@ class shared_run {
     out.driver = device.attribute("driver_version");
     out.rows = static_cast<std::int64_t>(rows_.size());
     out.statistic = "median";
-    const round_options last = final_round(settings.how);
-    out.samples = {static_cast<std::int64_t>(last.samples), static_cast<std::int64_t>(last.max_samples)};
+    out.samples = sample_counts(settings.how, device.backend);
     out.precision = settings.how.confidence;
     out.drift = settings.how.drift;
     out.cache = settings.how.cache;
     if (out.cache != "warm") out.cache_bytes = static_cast<std::int64_t>(sy::tune::cache_bytes(device));
+    out.launches = settings.how.launches;
+    out.sustained = settings.how.sustained_seconds;
     out.clocks = clocks_;
     out.checks = checks_;
     return out;
@@ -305,8 +368,9 @@ class shared_run {
   }
 
   sy::measured_clocks clocks_;
-  sy::measured_checks checks_{"f64", 0, 0, 0};
+  sy::measured_checks checks_{"f64", 0, 0, 0, 0};
   std::set<std::string> rows_;            ///< of this run
+  std::set<std::string> measured_;        ///< the same by their places in the table
   std::vector<sy::measurement> earlier_;  ///< runs before, newest first
   bool changed_ = false;
   clock::time_point written_{};
@@ -330,8 +394,6 @@ class problem_tuner {
   /// Measures a problem and puts its row into the table. `line` says what came out.
   [[nodiscard]] result measure(const tuning_problem& problem, std::string& line) {
     text_ = problem.text(run_.op);
-    best_ = 0;
-    best_id_.clear();
     worker_.begin(problem);
     const std::vector<serving> serves = worker_.variants();
     const std::vector<std::int64_t> full = worker_.full();
@@ -355,150 +417,101 @@ class problem_tuner {
                                          "them another chance"
                                    : std::string{"no variant may serve it"}};
     }
-    run_.add_checked(worker_.checks());
-    std::map<std::string, sy::tune::timed> times;
-    double drift = 0;
+    const std::size_t offered = variants.size();
+    race_outcome best_attempt;
     bool steady = false;
-    std::map<std::string, sy::tune::timed> best_attempt;
-    double least_drift = HUGE_VAL;
     constexpr int attempts = 3;
     for (int attempt = 0; attempt < attempts && !steady; ++attempt) {
-      if (attempt > 0) {
-        run_.notes.drop(full_text_);
-        best_ = 0;
-      }
-      times = rounds(variants, drift, steady);
-      if (times.empty())
-        throw left_out{"none of its " + std::to_string(variants.size()) + " variants could be measured"};
-      if (drift < least_drift) {
-        least_drift = drift;
-        best_attempt = times;
-      }
+      if (attempt > 0) run_.notes.drop(full_text_);
+      race_outcome outcome = attempt == 0 ? resumed(variants) : race_outcome{};
+      if (outcome.times.empty()) outcome = race(variants);
+      steady = outcome.steady;
+      if (attempt == 0 || (!outcome.times.empty() && outcome.drift < best_attempt.drift))
+        best_attempt = std::move(outcome);
+      if (variants.empty()) break;
     }
+    const std::vector<raced_variant> times = confirmed(best_attempt.times);
+    if (times.empty())
+      throw left_out{"none of its " + std::to_string(offered) + " variants could be measured"};
+    run_.add_checked(worker_.checks());
     std::vector<sy::tune::row_entry> entries;
-    for (const auto& [id, time] : best_attempt) entries.push_back({id, time.microseconds});
-    std::sort(entries.begin(), entries.end(),
-              [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
+    for (const raced_variant& each : times) entries.push_back({each.variant.id, each.time.microseconds});
     // What decides is how well the fastest are told apart, and what the device did meanwhile.
     constexpr double least_stated = 0.001;  // no clock is better over a sample
-    double uncertainty = steady ? least_stated : std::max(least_drift, least_stated);
-    for (const auto& each : entries) {
-      if (each.microseconds < 1.1 * entries.front().microseconds)
-        uncertainty = std::max(uncertainty, best_attempt[each.variant].uncertainty());
+    double uncertainty = steady ? least_stated : std::max(best_attempt.drift, least_stated);
+    for (const raced_variant& each : times) {
+      if (each.final && each.time.microseconds < 1.1 * entries.front().microseconds)
+        uncertainty = std::max(uncertainty, each.time.uncertainty());
     }
     run_.put(problem, full, serves, entries, uncertainty);
     run_.notes.add_done(run_.key(problem),
-                        {{"drift", least_drift}, {"checked", extent_to_json(worker_.checks())}});
+                        {{"drift", best_attempt.drift}, {"checked", extent_to_json(worker_.checks())}});
     line = text_ + ": " + entries[0].variant + " " + sy::text::number(entries[0].microseconds) + " us";
     if (entries.size() > 1) {
       line += ", then " + entries[1].variant + " +" +
               percent(entries[1].microseconds / entries[0].microseconds - 1);
     }
-    line += " (" + std::to_string(variants.size()) + " variants, +- " + percent(uncertainty) +
+    line += " (" + std::to_string(offered) + " variants, +- " + percent(uncertainty) +
             (steady ? "" : ", unsteady") + ")";
     return steady ? result::measured : result::unsteady;
   }
 
  private:
-  /// One round after the other until few enough are left, then those with full precision.
-  [[nodiscard]] std::map<std::string, sy::tune::timed> rounds(std::vector<serving>& variants, double& drift,
-                                                              bool& steady) {
-    const round_options full = final_round(run_.settings.how);
-    std::vector<serving> alive = variants;
-    if (!run_.settings.exhaustive) {
-      alive = halve(std::move(alive), std::max<std::size_t>(run_.settings.most, 4),
-                    [this](const std::vector<serving>& each, const round_options& options,
-                           std::vector<serving>& timed_ones) { return time_all(each, options, timed_ones); });
+  /// The times that an interrupted run left of the problem, if it had all of them.
+  [[nodiscard]] race_outcome resumed(const std::vector<serving>& variants) const {
+    race_outcome out;
+    for (const serving& each : variants) {
+      const auto known = run_.notes.time_of(full_text_, each.id, each.blob);
+      if (!known) return {};
+      out.times.push_back({each, known->time, known->final});
     }
-    std::vector<serving> timed_ones;
-    const auto times = time_all(alive, full, timed_ones);
-    std::map<std::string, sy::tune::timed> out;
-    for (std::size_t i = 0; i < times.size(); ++i) out[timed_ones[i].id] = times[i];
-    if (times.empty()) return out;
-    settle_winner(timed_ones, out);
-    // The one that was measured first, once more: what it lost or gained meanwhile, the device did.
-    const auto again = measure(timed_ones[0], full, false);
-    drift = again ? std::abs(again->microseconds / times[0].microseconds - 1) : 0;
-    const double noise = again ? times[0].uncertainty() + again->uncertainty() : 0;
-    steady = drift <= std::max(run_.settings.how.drift, noise);
-    std::erase_if(variants, [&](const serving& each) {
-      if (!run_.notes.find_bad(each.id, each.blob, each.type)) return false;
-      out.erase(each.id);
-      return true;
+    std::stable_sort(out.times.begin(), out.times.end(), [](const raced_variant& a, const raced_variant& b) {
+      return a.time.microseconds < b.time.microseconds;
     });
     return out;
   }
 
-  /// Samples the fastest again until it has as many samples as its rivals: one that was timed shortly, or
-  /// when the machine was quiet, must not win by that.
-  void settle_winner(const std::vector<serving>& variants, std::map<std::string, sy::tune::timed>& times) {
-    std::set<std::string> settled;
-    while (!times.empty()) {
-      const auto best = std::min_element(times.begin(), times.end(), [](const auto& a, const auto& b) {
-        return a.second.microseconds < b.second.microseconds;
-      });
-      const std::string id = best->first;
-      const std::size_t wanted = sy::tune::samples_wanted(best->second, [&times](const auto& visit) {
-        for (const auto& [unused, each] : times) visit(each);
-      });
-      if (wanted <= best->second.samples || !settled.insert(id).second) return;
-      const auto variant = std::find_if(variants.begin(), variants.end(),
-                                        [&id](const serving& each) { return each.id == id; });
-      round_options more = final_round(run_.settings.how);
-      more.samples = wanted;
-      more.max_samples = std::max(more.max_samples, wanted);
-      best_ = 0;  // nothing is given up
-      const auto again = measure(*variant, more, false);
-      if (!again) {
-        times.erase(id);
-        continue;
-      }
-      times[id] = *again;
-      run_.notes.add_time(full_text_, id, variant->blob, {*again, true}, json::object());
-    }
-  }
-
-  [[nodiscard]] std::vector<sy::tune::timed> time_all(const std::vector<serving>& variants,
-                                                      const round_options& options,
-                                                      std::vector<serving>& timed_ones) {
-    std::vector<sy::tune::timed> out;
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      run_.bar->update(index_,
-                       text_ + ": " + std::to_string(i + 1) + "/" + std::to_string(variants.size()) +
-                           (options.final ? " " : " quick ") + variants[i].id,
-                       best_id_.empty() ? std::string{} : best_id_ + " " + sy::text::number(best_) + " us");
-      const auto time = measure(variants[i], options, true);
-      if (!time) continue;
-      out.push_back(*time);
-      timed_ones.push_back(variants[i]);
-      if (best_ == 0 || time->microseconds < best_) {
-        best_ = time->microseconds;
-        best_id_ = variants[i].id;
-      }
-    }
+  /// Times all variants in turns, and notes the times. Those that failed are gone from `variants`.
+  [[nodiscard]] race_outcome race(std::vector<serving>& variants) {
+    std::set<std::string> failed;
+    const race_hooks hooks{[this](const std::string& doing, const std::string& best) {
+                             run_.bar->update(index_, text_ + ": " + doing, best);
+                           },
+                           [&](const serving& variant, const std::string& why, bool to_blame) {
+                             failed.insert(variant.id);
+                             if (to_blame) {
+                               condemn(variant, why);
+                             } else {
+                               run_.bar->failed(variant.id + " at " + text_ + ": " + why);
+                             }
+                           }};
+    race_outcome out = worker_.race(variants, run_.settings.exhaustive, hooks);
+    std::erase_if(variants, [&failed](const serving& each) { return failed.contains(each.id); });
+    run_.add_clocks(out.clocks);
+    for (const raced_variant& each : out.times)
+      run_.notes.add_time(full_text_, each.variant.id, each.variant.blob, {each.time, each.final},
+                          out.clocks);
     return out;
   }
 
-  /// A variant's time; nothing where it failed, which is noted. `remembered`: one of the journal will do.
-  [[nodiscard]] std::optional<sy::tune::timed> measure(const serving& variant, const round_options& options,
-                                                       bool remembered) {
-    if (remembered) {
-      const auto known = run_.notes.time_of(full_text_, variant.id, variant.blob);
-      if (known && (known->final || !options.final)) return known->time;
+  /// The fastest ones, as many as a row keeps, each checked again: none wins that was right only at first.
+  [[nodiscard]] std::vector<raced_variant> confirmed(const std::vector<raced_variant>& times) {
+    std::vector<raced_variant> out;
+    for (const raced_variant& each : times) {
+      if (out.size() == run_.settings.most) break;
+      if (run_.notes.find_bad(each.variant.id, each.variant.blob, each.variant.type)) continue;
+      run_.bar->update(index_, text_ + ": judging " + each.variant.id, {});
+      try {
+        worker_.confirm(each.variant);
+        out.push_back(each);
+      } catch (const worker_lost& lost) {
+        if (lost.why() == worker_lost::kind::interrupted) throw;
+        condemn(each.variant, lost.what());
+      } catch (const not_measured& problem) {
+        run_.bar->failed(each.variant.id + " at " + text_ + ": " + problem.what());
+      }
     }
-    try {
-      const measured_variant found = worker_.time(variant, options, remembered ? best_ : 0.0);
-      run_.add_clocks(found.clocks);
-      if (remembered)
-        run_.notes.add_time(full_text_, variant.id, variant.blob, {found.time, options.final}, found.clocks);
-      return found.time;
-    } catch (const worker_lost& lost) {
-      if (lost.why() == worker_lost::kind::interrupted) throw;
-      condemn(variant, lost.what());
-    } catch (const not_measured& problem) {
-      run_.bar->failed(variant.id + " at " + text_ + ": " + problem.what());
-    }
-    return std::nullopt;
+    return out;
   }
 
   void condemn(const serving& variant, const std::string& reason) {
@@ -511,8 +524,6 @@ class problem_tuner {
   measuring_worker worker_;
   std::string text_;
   std::string full_text_;
-  double best_ = 0;
-  std::string best_id_;
 };
 
 [[nodiscard]] std::string table_path(const tune_settings& settings, const sy::operator_description& op,
@@ -570,13 +581,26 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
   const auto begin = clock::now();
   problem_list list{op};
   if (!settings.words.empty()) list.add_grid(settings.words);
-  for (const std::string& each : settings.recordings) list.add_recording(each);
+  for (const std::string& each : settings.recordings) list.add_file(each);
   for (const std::string& each : list.complaints())
     std::fprintf(stderr, "switchyard: %s\n", sy::text::printable(each).c_str());
   if (!settings.refresh.empty()) {
     sy::warnings warned;
-    list.add_table(sy::read_table(settings.refresh, op, warned));
+    const rebuilt_kernels rebuilt{session, op};
+    list.add_table(sy::read_table(settings.refresh, op, warned), [&](const auto& group, std::size_t i) {
+      return (settings.variant.empty() || group.ids[i].find(settings.variant) != std::string::npos) &&
+             (!settings.stale || rebuilt.has(group, i));
+    });
     for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
+  }
+  if (list.problems().empty() && (settings.stale || !settings.variant.empty())) {
+    std::fprintf(
+        stderr, "switchyard: %s: no row %s\n", settings.refresh.c_str(),
+        settings.stale ? "has times of kernels that were rebuilt since" : "has times of such a variant");
+    tune_outcome out;
+    out.table = settings.refresh;
+    out.up_to_date = true;
+    return out;
   }
   if (list.problems().empty()) {
     throw usage_error{"there is no problem of operator '" + std::string{op.name} +

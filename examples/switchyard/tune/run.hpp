@@ -26,6 +26,8 @@ struct tune_settings {
   std::vector<std::string> words;
   std::vector<std::string> recordings;
   std::string refresh;  ///< a table whose rows are measured again
+  bool stale = false;   ///< only those with times of kernels that were rebuilt since
+  std::string variant;  ///< only those with times of variants whose id has this text
   std::string output;
   measure_settings how;
   std::string shard;  ///< "0/4", or empty: what the launcher says
@@ -52,6 +54,7 @@ struct tune_outcome {
   std::size_t failures = 0;
   double seconds = 0;
   bool out_of_time = false;
+  bool up_to_date = false;  ///< no row of the table was to be measured again
   bool interrupted = false;
 
   [[nodiscard]] nlohmann::ordered_json json() const;

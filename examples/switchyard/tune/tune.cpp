@@ -114,6 +114,8 @@ void run(raw_arguments arguments, session& session) {
         "nothing to measure: name axes and values, such as seqlen=128..8192*2, or a recording "
         "(--problems), or a table (--refresh)"};
   }
+  if ((settings.stale || !settings.variant.empty()) && settings.refresh.empty())
+    throw usage_error{"--stale and --variant choose among the rows of a table: name it with --refresh"};
   if (settings.output.empty() && settings.refresh.empty())
     throw usage_error{"--output: name the table to write, or a folder that ends in '/'"};
   const auto operators = operators_of(settings);
@@ -147,7 +149,7 @@ void run(raw_arguments arguments, session& session) {
       settings.budget_seconds = std::max(0.1, *settings.budget_seconds - outcome.seconds);
     weight_left -= weight;
     --operators_left;
-    measured += outcome.measured + outcome.before;
+    measured += outcome.measured + outcome.before + (outcome.up_to_date ? 1 : 0);
     if (!outcome.left_out.empty()) session.status = status_finding;
     if (session.json) {
       auto entry = outcome.json();
@@ -185,10 +187,15 @@ void add_tune(CLI::App& app, session& session) {
   command
       ->add_option(
           "--problems", wanted.recordings,
-          "A recording (SWITCHYARD_RECORD, `switchyard record`); most frequent first. May be repeated")
+          "A recording (SWITCHYARD_RECORD, `switchyard record`) or a list such as those of tables/problems; "
+          "most frequent first. May be repeated")
       ->allow_extra_args(false);
   command->add_option("--refresh", wanted.refresh,
                       "Measure the rows of this table again; overwrites it unless -o is given");
+  command->add_flag("--stale", wanted.stale,
+                    "With --refresh: only the rows that have times of kernels that were rebuilt since");
+  command->add_option("--variant", wanted.variant,
+                      "With --refresh: only the rows that have times of variants whose id has this text");
   command->add_option("-o,--output", wanted.output,
                       "The table; problems that it contains are not measured again. A folder, with a final "
                       "'/', gets OPERATOR/DEVICE.json");

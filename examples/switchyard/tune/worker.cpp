@@ -4,8 +4,9 @@
 //
 //   (at the start)                             {"device": {...}, "pid": n}
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
-//   {"check": "variant", "runs": n}            {"wrong": ""}
-//   {"time": "variant", "samples": n, ...}     {"us": t, "low": t, "high": t, ...}
+//   {"check": "variant", "runs": n}            {"wrong": "", "checked": {"rows": n, "of": n}}
+//   {"turn": "variant", "calls": n, ...}       {"us": t} of a call, in one sample
+//   {"state": true}                            {"clock_mhz": n, ...} as far as the device tells
 //   {"outlive": seconds}                       {} after that time
 //   any of them                                {"error": "text", "code": 211}
 //                                              {"changed": "what a kernel has changed about the process"}
@@ -143,7 +144,7 @@ class line_channel {
   sy::tune::request want;
   for (const auto& [axis, value] : request.at("set_up").items()) want.set(axis, value.get<std::int64_t>());
   const auto made = bench.set_up(want, cache_named(request.at("cache").get<std::string>()),
-                                 request.at("seed").get<std::uint64_t>());
+                                 request.at("seed").get<std::uint64_t>(), request.at("checked").get<bool>());
   json variants = json::array();
   for (const auto& each : made.variants) {
     json type = json::array();
@@ -158,21 +159,22 @@ class line_channel {
           {"bytes", made.bytes},     {"flops", made.flops}, {"checked", extent_to_json(made.checked)}};
 }
 
-[[nodiscard]] json time(sy::tune::bench& bench, const json& request, const sy::tune::state_reader& state) {
-  sy::tune::timing_options options;
-  options.samples = request.at("samples").get<std::size_t>();
-  options.max_samples = request.at("max_samples").get<std::size_t>();
-  options.precision = request.at("precision").get<double>();
-  options.sample_us = request.at("sample_us").get<double>();
-  options.warm_up_us = request.at("warm_up_us").get<double>();
-  options.cache = cache_named(request.at("cache").get<std::string>());
-  const auto found =
-      bench.time(request.at("time").get<std::string>(), options, request.at("best").get<double>());
-  json out{{"us", found.microseconds},
-           {"low", found.low},
-           {"high", found.high},
-           {"spread", found.spread},
-           {"samples", found.samples}};
+[[nodiscard]] sy::tune::launch_mode launches_named(const std::string& name) {
+  return name == "graph"    ? sy::tune::launch_mode::graph
+         : name == "stream" ? sy::tune::launch_mode::stream
+                            : sy::tune::launch_mode::device;
+}
+
+[[nodiscard]] json take_turn(sy::tune::bench& bench, const json& request) {
+  const sy::tune::sample_options options{
+      request.at("calls").get<std::size_t>(), request.at("untimed").get<std::size_t>(),
+      request.at("expected").get<double>(), launches_named(request.at("launches").get<std::string>()),
+      cache_named(request.at("cache").get<std::string>())};
+  return {{"us", bench.sample(request.at("turn").get<std::string>(), options)}};
+}
+
+[[nodiscard]] json state_of(const sy::tune::state_reader& state) {
+  json out = json::object();
   if (const auto now = state.read()) {
     out["clock_mhz"] = now->clock_mhz;
     out["memory_clock_mhz"] = now->memory_clock_mhz;
@@ -215,11 +217,14 @@ void run(const worker_arguments& arguments, const session& session) {
       } else if (request.contains("check")) {
         answer = {{"wrong", bench->check(request.at("check").get<std::string>(),
                                          request.at("runs").get<std::size_t>())}};
+        answer["checked"] = extent_to_json(bench->checked());
+      } else if (request.contains("state")) {
+        answer = state_of(state);
       } else if (request.contains("outlive")) {
         std::this_thread::sleep_for(std::chrono::duration<double>{request.at("outlive").get<double>()});
         answer = json::object();
       } else {
-        answer = time(*bench, request, state);
+        answer = take_turn(*bench, request);
       }
     } catch (const sy::error& problem) {
       answer = {{"error", problem.what()}, {"code", static_cast<int>(problem.code())}};

@@ -35,10 +35,11 @@ struct measured_clocks {
 
 /// Numbers of problems by what of their results was compared with the reference.
 struct measured_checks {
-  std::string reference;     ///< the type that it computes in: "f64"
-  std::int64_t whole = 0;    ///< every value
-  std::int64_t rows = 0;     ///< a sample of rows
-  std::int64_t smaller = 0;  ///< those of a smaller problem of the same type
+  std::string reference;       ///< the type that it computes in: "f64"
+  std::int64_t whole = 0;      ///< every value
+  std::int64_t rows = 0;       ///< a sample of rows
+  std::int64_t smaller = 0;    ///< those of a smaller problem of the same type
+  std::int64_t unchecked = 0;  ///< nothing: the variants were compared at other problems
 
   friend bool operator==(const measured_checks&, const measured_checks&) = default;
 };
@@ -65,6 +66,8 @@ struct measurement {
   double drift = 0;         ///< a problem was measured again when the device changed by more than this share
   std::string cache;        ///< "rotating", "cold" or "warm", as `tune --cache`
   std::int64_t cache_bytes = 0;  ///< that the tensors rotated over, or that were written to flush the caches
+  std::string launches;          ///< "device", "stream" or "graph", as `tune --launches`
+  double sustained = 0;          ///< seconds that the device was kept busy with a variant; 0: short samples
   measured_clocks clocks;
   measured_checks checks;
   measured_merge merged;

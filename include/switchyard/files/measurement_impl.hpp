@@ -71,6 +71,7 @@ class member_list {
   out.add_count("whole", of.whole);
   out.add_count("rows", of.rows);
   out.add_count("smaller", of.smaller);
+  out.add_count("unchecked", of.unchecked);
   return out;
 }
 
@@ -99,6 +100,8 @@ SWITCHYARD_COLD std::string format_members(const measurement& of) {
   cache.add_text("state", of.cache);
   cache.add_count("bytes", of.cache_bytes);
   out.add_object("cache", cache);
+  out.add_text("launches", of.launches);
+  out.add_share("sustained", of.sustained);
   out.add_object("clocks", detail::members_of(of.clocks));
   out.add_object("checks", detail::members_of(of.checks));
   out.add_object("merged", detail::members_of(of.merged));

@@ -40,6 +40,8 @@ class measurement_reader {
     if (name == "date") return take_text(value, out_.date);
     if (name == "tool") return take_text(value, out_.tool);
     if (name == "statistic") return take_text(value, out_.statistic);
+    if (name == "launches") return take_text(value, out_.launches);
+    if (name == "sustained") return take_share(value, out_.sustained);
     if (name == "driver") return take_count(value, out_.driver);
     if (name == "rows") return take_count(value, out_.rows);
     if (name == "runs") return take_count(value, out_.runs);
@@ -58,6 +60,7 @@ class measurement_reader {
       take_member(value, "whole", [&](const json& of) { return take_count(of, out_.checks.whole); });
       take_member(value, "rows", [&](const json& of) { return take_count(of, out_.checks.rows); });
       take_member(value, "smaller", [&](const json& of) { return take_count(of, out_.checks.smaller); });
+      take_member(value, "unchecked", [&](const json& of) { return take_count(of, out_.checks.unchecked); });
     } else if (name == "merged") {
       take_member(value, "tables", [&](const json& of) { return take_count(of, out_.merged.tables); });
       take_member(value, "repeated_rows",

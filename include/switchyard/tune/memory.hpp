@@ -155,12 +155,10 @@ namespace detail {
   device_buffer out{driver, total + 2 * spare};
   if (count == 0) return out;
   const auto block = detail::random_block(type, count, seed, spread);
-  for (std::size_t at = 0; at < total; at += block->size()) {
-    const std::size_t bytes = total - at < block->size() ? total - at : block->size();
-    const status result = driver->copy(out.data<std::byte>() + spare + at, block->data(), bytes, {});
-    if (result != 0)
-      throw driver_error{error_code::driver_failed, "copying memory: " + driver->describe(result)};
-  }
+  out.upload(block->data(), std::min(block->size(), total), spare);
+  // What is there already is doubled on the device: uploading a large tensor takes longer than a call of it.
+  for (std::size_t at = block->size(); at < total; at *= 2)
+    out.upload(out.data<std::byte>() + spare, std::min(at, total - at), spare + at);
   return out;
 }
 

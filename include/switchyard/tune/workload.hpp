@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,16 +49,27 @@ class request {
   void set(std::string_view axis, std::int64_t value) { values_.insert_or_assign(std::string{axis}, value); }
   [[nodiscard]] std::int64_t get(std::string_view axis, std::int64_t otherwise) const {
     const auto found = values_.find(axis);
-    return found == values_.end() ? otherwise : found->second;
+    if (found == values_.end()) return otherwise;
+    read_.insert(found->first);
+    return found->second;
   }
   [[nodiscard]] bool flag(std::string_view axis) const { return get(axis, 0) != 0; }
   template <class Enumeration>
   [[nodiscard]] Enumeration as(std::string_view axis, Enumeration otherwise) const {
     return static_cast<Enumeration>(get(axis, static_cast<std::int64_t>(otherwise)));
   }
+  /// A name that nothing has asked for and `known(name)` denies; empty where there is none.
+  template <class Known>
+  [[nodiscard]] std::string find_unread(const Known& known) const {
+    for (const auto& [name, value] : values_) {
+      if (!read_.contains(name) && !known(name)) return name;
+    }
+    return {};
+  }
 
  private:
   std::map<std::string, std::int64_t, std::less<>> values_;
+  mutable std::set<std::string, std::less<>> read_;
   variation variation_;
 };
 

@@ -29,16 +29,18 @@ TEST_CASE("a measurement is written as it was read") {
   const std::string text =
       R"({"date": "2026-11-22", "tool": "switchyard 0.1.0", "driver": 12080, "rows": 7, "runs": 2, )"
       R"("statistic": "median", "samples": {"least": 5, "most": 15}, "precision": 0.01, "drift": 0.03, )"
-      R"("cache": {"state": "rotating", "bytes": 125829120}, )"
+      R"("cache": {"state": "rotating", "bytes": 125829120}, "launches": "stream", "sustained": 2.5, )"
       R"("clocks": {"mhz": {"least": 1755, "most": 1980}, "memory_mhz": {"least": 3201, "most": 3201}, )"
       R"("celsius": {"least": 30, "most": 45}, "limited_by": ["power"]}, )"
-      R"("checks": {"reference": "f64", "whole": 4, "rows": 2, "smaller": 1}, )"
+      R"("checks": {"reference": "f64", "whole": 4, "rows": 2, "smaller": 1, "unchecked": 9}, )"
       R"("merged": {"tables": 2, "repeated_rows": 3, "conflict": "median"}, "note": "behind a \"fill\""})";
   CHECK(written(text) == text);
   const measurement run = runs_of(text)[0];
   CHECK(run.samples == least_and_most{5, 15});
   CHECK(run.clocks.limited_by == std::vector<std::string>{"power"});
   CHECK(run.checks.smaller == 1);
+  CHECK(run.checks.unchecked == 9);
+  CHECK((run.launches == "stream" && run.sustained == 2.5));
 }
 
 TEST_CASE("texts of older files become a note, numbers that were texts numbers") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A workbench for one operator on one device: sets up a problem, says which variants may serve it, checks and
-// times each of them. It throws whatever a driver throws; a kernel that destroys the process destroys the
+// A workbench for one operator on one device: sets up a problem, says which variants may serve it, checks
+// them and times them. It throws whatever a driver throws; a kernel that destroys the process destroys the
 // bench, which is why the tuner runs it in a process of its own.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,11 +26,12 @@
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/serving/module_store.hpp>
+#include <switchyard/tune/arena.hpp>
 #include <switchyard/tune/check.hpp>
 #include <switchyard/tune/checked_extent.hpp>
 #include <switchyard/tune/measuring/cache_bytes.hpp>
 #include <switchyard/tune/measuring/measure.hpp>
-#include <switchyard/tune/measuring/statistics.hpp>
+#include <switchyard/tune/sampler.hpp>
 #include <switchyard/tune/workload.hpp>
 
 namespace switchyard {
@@ -70,8 +72,9 @@ class bench {
 
   [[nodiscard]] virtual const operator_description& description() const noexcept = 0;
 
-  /// Allocates and fills the tensors of a problem, and computes what belongs into its results.
-  virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) = 0;
+  /// Allocates and fills the tensors of a problem. What belongs into its results is computed at once, or with
+  /// `checked` false when a variant is checked first.
+  virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed, bool checked) = 0;
 
   /// Runs a variant. What is wrong with the first wrong run; empty when all are right. One run, on results
   /// full of NaN, says whether a variant can be right. Several, after it was timed, say whether it stays so:
@@ -79,8 +82,12 @@ class bench {
   /// results hold NaN, numbers and an earlier result in turn, and the workload's variations are run too.
   [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
 
-  [[nodiscard]] virtual timed time(const std::string& variant, const timing_options& options,
-                                   double best) = 0;
+  /// How much of the problem's results is compared; nothing before the first check where set_up() left that.
+  [[nodiscard]] virtual checked_extent checked() const = 0;
+
+  /// One sample of a variant's time, in microseconds a call. Samples of the variants that are compared are
+  /// taken in turns, so that a drift of the device is none of any one's.
+  [[nodiscard]] virtual double sample(const std::string& variant, const sample_options& options) = 0;
 };
 
 template <operator_type Operator>
@@ -90,7 +97,10 @@ class operator_bench final : public bench {
       : files_{files.files(describe<Operator>())},
         device_{std::move(device)},
         options_{options},
-        modules_{std::make_shared<module_store>(device_.driver())} {
+        memory_{device_.properties().backend == "host" ? device_.driver()
+                                                       : std::make_shared<arena>(device_.driver())},
+        modules_{std::make_shared<module_store>(device_.driver())},
+        sampler_{device_.driver()} {
     std::vector<std::string> ignored;
     // Tables take no part: what they deny is measured like the rest, and left to whoever denied it.
     rules_ = build_selector({&described(), device_.properties(), files_.manifests, {}, {}, {}}, ignored);
@@ -98,14 +108,23 @@ class operator_bench final : public bench {
 
   [[nodiscard]] const operator_description& description() const noexcept override { return described(); }
 
-  bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed) override {
+  bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed, bool checked) override {
     judge_.reset();
     varied_.clear();
     asked_.reset();
+    unchecked_.reset();
     reduced_.reset();
+    for (const auto& [id, each] : forced_) each->forget_problem();
     calls_.clear();
     calls_.reserve(max_copies);
-    calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
+    calls_.push_back(workload<Operator>::make(memory_, want, seed));
+    const std::string unread = want.find_unread(
+        [this](std::string_view name) { return find_axis(described(), name) < described().axes.size(); });
+    if (!unread.empty()) {
+      throw call_error{error_code::invalid_argument, "'" + unread + "' is no axis of " +
+                                                         std::string{Operator::name} +
+                                                         ", and its workload takes none of that name"};
+    }
     const double size = calls_[0].bytes;
     if (const std::string wrong = illegal(calls_[0].arguments); !wrong.empty())
       throw call_error{error_code::invalid_argument, wrong};
@@ -123,19 +142,26 @@ class operator_bench final : public bench {
       seen.push_back(variant.id);
       out.variants.push_back({variant.id, blob_fingerprint(variant), variant.type});
     }
-    out.checked = prepare_check(want, seed);
+    checked_ = {};
+    if (checked) {
+      checked_ = prepare_check(want, seed);
+    } else {
+      unchecked_ = {want, seed};
+    }
+    out.checked = checked_;
     asked_ = {want, seed};
     const double cached = cache_bytes(device_.properties());
     const double copies = cache == cache_state::rotating && size > 0 ? std::ceil(cached / size) : 1;
     while (static_cast<double>(calls_.size()) < copies && calls_.size() < max_copies)
-      calls_.push_back(workload<Operator>::make(device_.driver(), want, seed));
-    flush_ = cache == cache_state::cold && cached > 0
-                 ? device_buffer{device_.driver(), static_cast<std::size_t>(cached)}
-                 : device_buffer{};
+      calls_.push_back(workload<Operator>::make(memory_, want, seed));
     return out;
   }
 
   [[nodiscard]] std::string check(const std::string& variant, std::size_t runs) override {
+    if (unchecked_) {
+      checked_ = prepare_check(unchecked_->first, unchecked_->second);
+      unchecked_.reset();
+    }
     if (!judge_) return "no problem is set up";
     auto& call = reduced_ ? *reduced_ : calls_[0];
     if (reduced_ && !serves(variant, call.arguments)) {
@@ -143,7 +169,7 @@ class operator_bench final : public bench {
              "the smaller one, " +
              format_problem(described(), problem_of_call(call.arguments));
     }
-    dispatcher<Operator>& run = forced(variant);
+    dispatcher<Operator>& run = forced(variant).run;
     if (runs == 1) return run_once(run, call.arguments, *judge_, old_content::nan);
     if (std::string wrong = run_often(run, call.arguments, *judge_, runs); !wrong.empty()) return wrong;
     if (asked_) prepare_variations(asked_->first, asked_->second);
@@ -156,17 +182,35 @@ class operator_bench final : public bench {
     return {};
   }
 
-  [[nodiscard]] timed time(const std::string& variant, const timing_options& options, double best) override {
-    dispatcher<Operator>& run = forced(variant);
+  [[nodiscard]] checked_extent checked() const override { return checked_; }
+
+  [[nodiscard]] double sample(const std::string& variant, const sample_options& options) override {
+    if (calls_.empty()) throw call_error{error_code::invalid_argument, "no problem is set up"};
+    forced_variant& each = forced(variant);
     // Workspace that is kept: the driver gives its own back whenever the host waits, and takes long to make
     // it anew, which is no property of the variant.
-    const std::size_t bytes = run.workspace_bytes(calls_[0].arguments);
-    const device_buffer memory = bytes > 0 ? device_buffer{device_.driver(), bytes} : device_buffer{};
-    const workspace kept = bytes > 0 ? workspace{memory.data(), bytes} : workspace{};
-    std::size_t next = 0;
-    return time_call(
-        device_.driver(), options, [&] { run(stream{}, calls_[next++ % calls_.size()].arguments, kept); },
-        best, [&] { flush_.fill(static_cast<std::uint8_t>(next)); });
+    const std::size_t bytes = each.run.workspace_bytes(calls_[0].arguments);
+    if (bytes > scratch_.bytes()) {
+      scratch_ = {};  // before the larger one is made
+      scratch_ = device_buffer{device_.driver(), bytes};
+    }
+    const workspace kept = bytes > 0 ? workspace{scratch_.data(), bytes} : workspace{};
+    const auto call = [&](stream on) { each.run(on, calls_[next_++ % calls_.size()].arguments, kept); };
+    if (!each.ready) {  // its kernels are loaded, and its plan is made
+      call({});
+      if (const status result = device_.driver()->synchronize({}); result != 0)
+        throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
+      each.ready = true;
+    }
+    sample_options how = options;
+    if (how.launches == launch_mode::graph && !each.recordable) how.launches = launch_mode::device;
+    try {
+      if (how.launches == launch_mode::graph) sampler_.keep_recorded(how, call, each.graph);
+    } catch (const driver_error&) {  // some launches cannot be recorded
+      each.recordable = false;
+      how.launches = launch_mode::device;
+    }
+    return sampler_.sample(how, call, each.graph);
   }
 
  private:
@@ -236,7 +280,7 @@ class operator_bench final : public bench {
         smaller.vary(each);
         if (!has_room([&] {
               made = std::make_unique<varied_call>(
-                  varied_call{workload<Operator>::make(device_.driver(), smaller, seed + 100), nullptr, {}});
+                  varied_call{workload<Operator>::make(memory_, smaller, seed + 100), nullptr, {}});
               if (illegal(made->call.arguments).empty())
                 made->wanted = make_judge(made->call, seed, less).first;
             }) ||
@@ -270,20 +314,25 @@ class operator_bench final : public bench {
   struct forced_variant {
     forced_variant(const catalog::contents& files, const std::string& name,
                    const std::shared_ptr<module_store>& modules, const switchyard::device& device)
-        : id{name}, source{files, name, modules}, run{source, device} {}
+        : source{files, name, modules}, run{source, device} {}
 
-    std::string id;
+    void forget_problem() noexcept {
+      ready = false;
+      graph = {};
+    }
+
     forced_source source;
     dispatcher<Operator> run;
+    recorded_graph graph;  ///< of the problem's calls
+    bool ready = false;    ///< it has run for the problem
+    bool recordable = true;
   };
 
-  /// Kept from a variant's check to its timing.
-  [[nodiscard]] dispatcher<Operator>& forced(const std::string& variant) {
-    if (!forced_ || forced_->id != variant) {
-      forced_.reset();
-      forced_ = std::make_unique<forced_variant>(files_, variant, modules_, device_);
-    }
-    return forced_->run;
+  /// Kept from problem to problem: candidates are timed in turns.
+  [[nodiscard]] forced_variant& forced(const std::string& variant) {
+    std::unique_ptr<forced_variant>& out = forced_[variant];
+    if (!out) out = std::make_unique<forced_variant>(files_, variant, modules_, device_);
+    return *out;
   }
 
   [[nodiscard]] static std::string illegal(const arguments& call) {
@@ -341,8 +390,7 @@ class operator_bench final : public bench {
     std::vector<bool> fixed(op.axes.size());
     for (std::size_t i = 0; i < op.axes.size(); ++i) fixed[i] = op.axes[i].kind != axis_kind::size;
     const auto attempt = [&](const request& smaller) {
-      auto made = std::make_unique<prepared_call<Operator>>(
-          workload<Operator>::make(device_.driver(), smaller, seed));
+      auto made = std::make_unique<prepared_call<Operator>>(workload<Operator>::make(memory_, smaller, seed));
       if (!illegal(made->arguments).empty()) return false;
       want = smaller;
       out = std::move(made);
@@ -391,15 +439,20 @@ class operator_bench final : public bench {
   catalog::contents files_;
   device device_;
   check_options options_;
+  std::shared_ptr<device_driver> memory_;  ///< tensors are of it
   std::shared_ptr<module_store> modules_;
+  sampler sampler_;
   std::shared_ptr<const selector> rules_;
   std::vector<prepared_call<Operator>> calls_;
   std::unique_ptr<prepared_call<Operator>> reduced_;
   std::unique_ptr<judge> judge_;
+  checked_extent checked_;
   std::vector<std::unique_ptr<varied_call>> varied_;
-  std::optional<std::pair<request, std::uint64_t>> asked_;  ///< whose variations are not made yet
-  device_buffer flush_;
-  std::unique_ptr<forced_variant> forced_;
+  std::optional<std::pair<request, std::uint64_t>> asked_;      ///< whose variations are not made yet
+  std::optional<std::pair<request, std::uint64_t>> unchecked_;  ///< whose reference is not computed yet
+  device_buffer scratch_;
+  std::size_t next_ = 0;  ///< of the calls
+  std::map<std::string, std::unique_ptr<forced_variant>> forced_;
 };
 
 }  // namespace tune

@@ -76,6 +76,17 @@ class forwarding_driver : public device_driver {
     return driver_->encode(request, map);
   }
   [[nodiscard]] bool capturing(stream on) const noexcept override { return driver_->capturing(on); }
+  [[nodiscard]] bool has_graphs() const noexcept override { return driver_->has_graphs(); }
+  [[nodiscard]] stream create_stream() override { return driver_->create_stream(); }
+  void destroy_stream(stream on) noexcept override { driver_->destroy_stream(on); }
+  [[nodiscard]] status begin_graph(stream on) noexcept override { return driver_->begin_graph(on); }
+  [[nodiscard]] status end_graph(stream on, graph_handle& graph) noexcept override {
+    return driver_->end_graph(on, graph);
+  }
+  [[nodiscard]] status launch_graph(graph_handle graph, stream on) noexcept override {
+    return driver_->launch_graph(graph, on);
+  }
+  void destroy_graph(graph_handle graph) noexcept override { driver_->destroy_graph(graph); }
   [[nodiscard]] bool owns(stream on) const noexcept override { return driver_->owns(on); }
   [[nodiscard]] std::string describe(status code) const override { return driver_->describe(code); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Times calls of one variant through the same launch path that engines use.
+// Times a call by itself through the same launch path that engines use, and binds an operator to one variant.
 #pragma once
 
 #include <algorithm>
@@ -21,27 +21,20 @@
 #include <switchyard/serving/operator_selectors.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/tune/measuring/statistics.hpp>
+#include <switchyard/tune/sampler.hpp>
 
 namespace switchyard {
 inline namespace v0 {
 namespace tune {
 
-/// What is in the caches when a call begins.
-enum class cache_state : std::uint8_t {
-  rotating,  ///< tensors take turns, so that a cache does not hold them; calls follow one another
-  cold,      ///< nothing of use: a larger buffer is written before each call, which is timed alone
-  warm,      ///< what the call before left there: the same tensors each time
-};
-
-/// How long and how often a variant is timed.
+/// How long and how often a call is timed.
 struct timing_options {
   double warm_up_us = 2000;  ///< calls before the first sample, at the least
   double sample_us = 1000;   ///< one sample: as many calls as take this long
   std::size_t samples = 7;
   std::size_t max_samples = 0;  ///< sampling goes on up to here while the precision is not reached
   double precision = 0;         ///< wanted half width of the median's 95 % interval, as a share of it
-  double give_up_factor = 4;    ///< a variant this much slower than the best so far is timed with one sample
-  cache_state cache = cache_state::rotating;
+  double give_up_factor = 4;    ///< a call this much slower than the best so far is timed with one sample
 };
 
 /// Binds an operator to one variant, by its id. The files outlive it.
@@ -66,57 +59,23 @@ class forced_source final : public state_source {
   std::shared_ptr<module_store> modules_;
 };
 
-namespace detail {
-
-/// Two events of a device.
-class stopwatch {
- public:
-  explicit stopwatch(std::shared_ptr<device_driver> driver)
-      : driver_{std::move(driver)}, from_{driver_->create_event()}, to_{driver_->create_event()} {}
-  stopwatch(const stopwatch&) = delete;
-  stopwatch& operator=(const stopwatch&) = delete;
-  ~stopwatch() {
-    driver_->destroy_event(from_);
-    driver_->destroy_event(to_);
-  }
-
-  /// Microseconds that the calls take on the stream.
-  template <class Call>
-  [[nodiscard]] double time(std::size_t calls, switchyard::stream stream, const Call& call) {
-    require(driver_->record(from_, stream));
-    for (std::size_t i = 0; i < calls; ++i) call();
-    require(driver_->record(to_, stream));
-    double microseconds = 0;
-    require(driver_->elapsed(from_, to_, microseconds));
-    return microseconds;
-  }
-
- private:
-  void require(status result) const {
-    if (result != 0) throw driver_error{error_code::driver_failed, "measuring: " + driver_->describe(result)};
-  }
-
-  std::shared_ptr<device_driver> driver_;
-  event_handle from_;
-  event_handle to_;
-};
-
-}  // namespace detail
-
-/// Times a call that enqueues work on the null stream: warm-up, then samples of as many calls as the options
-/// say. A call `give_up_factor` slower than `best`, where that is not 0, gets one sample: if every warm-up
-/// call was, and the sample is. One slow call alone, as on a busy machine, gives nothing up. `before` is
-/// called before each sample, untimed; with a cold cache a sample is one call.
-template <class Call, class Before>
+/// Times one call by itself that enqueues work on the null stream: warm-up, then samples of as many calls as
+/// the options say. A call `give_up_factor` slower than `best`, where that is not 0, gets one sample: if
+/// every warm-up call was, and the sample is. One slow call alone, as on a busy machine, gives nothing up.
+/// Variants that are compared are timed in turns instead: see bench.hpp.
+template <class Call>
 [[nodiscard]] timed time_call(const std::shared_ptr<device_driver>& driver, const timing_options& options,
-                              const Call& call, double best, const Before& before) {
-  detail::stopwatch watch{driver};
-  (void)watch.time(1, {}, call);  // loads the kernel
+                              const Call& call, double best = 0) {
+  sampler clock{driver};
+  const auto sample = [&](std::size_t calls, double expected) {
+    return clock.sample({.calls = calls, .expected_us = expected}, [&call](stream) { call(); });
+  };
+  call();  // loads the kernel
   double fastest = HUGE_VAL;
   double warm = 0;
   constexpr std::size_t least_calls = 3;
   for (std::size_t i = 0; i < least_calls || warm < options.warm_up_us; ++i) {
-    const double once = watch.time(1, {}, call);
+    const double once = sample(1, 0);
     fastest = std::min(fastest, once);
     warm += once;
     if (i + 1 >= least_calls && best > 0 && fastest > best * options.give_up_factor * 4) break;
@@ -124,8 +83,7 @@ template <class Call, class Before>
   const double give_up = best > 0 ? best * options.give_up_factor : HUGE_VAL;
   const bool seems_hopeless = fastest > give_up;
   const auto wanted = static_cast<std::size_t>(options.sample_us / std::max(fastest, 0.5));
-  const bool alone = options.cache == cache_state::cold;
-  const std::size_t repeat = alone ? 1 : std::clamp<std::size_t>(wanted, 1, 1000);
+  const std::size_t repeat = std::clamp<std::size_t>(wanted, 1, 1000);
   std::vector<double> samples;
   timed out;
   const auto enough = [&] {
@@ -134,17 +92,8 @@ template <class Call, class Before>
     out = summarise(samples);
     return samples.size() >= options.max_samples || out.uncertainty() <= options.precision;
   };
-  while (!enough()) {
-    before();
-    samples.push_back(watch.time(repeat, {}, call) / static_cast<double>(repeat));
-  }
+  while (!enough()) samples.push_back(sample(repeat, fastest));
   return summarise(std::move(samples));
-}
-
-template <class Call>
-[[nodiscard]] timed time_call(const std::shared_ptr<device_driver>& driver, const timing_options& options,
-                              const Call& call, double best = 0) {
-  return time_call(driver, options, call, best, [] {});
 }
 
 }  // namespace tune
