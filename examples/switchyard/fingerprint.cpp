@@ -10,6 +10,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/files/json.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/serving/fingerprint.hpp>
 

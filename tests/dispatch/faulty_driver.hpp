@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include <switchyard/devices/device.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/tune/measuring/forwarding_driver.hpp>

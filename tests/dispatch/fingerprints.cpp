@@ -11,12 +11,12 @@ namespace {
 
 using namespace test;
 
-void put_files(const disk& files) {
+void put_stamps(const disk& files) {
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
   files.put_table("stamp", {stamp_group({row(1, 16, {{"one", 1.0}, {"two", 2.0}})})});
 }
 
-[[nodiscard]] sy::fingerprint of(const sy::catalog_options& options) {
+[[nodiscard]] sy::fingerprint fingerprint_of(const sy::catalog_options& options) {
   sy::catalog catalog{options};
   return catalog.fingerprint(sy::describe<stamp>(), sy::host::read_properties());
 }
@@ -26,10 +26,10 @@ void put_files(const disk& files) {
 TEST_CASE("hosts with the same files have the same fingerprint, wherever the files lie") {
   const disk here;
   const disk there;
-  put_files(here);
-  put_files(there);
-  const sy::fingerprint mine = of(here.options());
-  const sy::fingerprint other = of(there.options());
+  put_stamps(here);
+  put_stamps(there);
+  const sy::fingerprint mine = fingerprint_of(here.options());
+  const sy::fingerprint other = fingerprint_of(there.options());
   CHECK(mine.hash.size() == 64);
   CHECK(mine.hash == other.hash);
   CHECK(describe_difference(mine, other).empty());
@@ -46,31 +46,33 @@ TEST_CASE("hosts with the same files have the same fingerprint, wherever the fil
   sy::catalog all{there.options()};
   (void)all.files(sy::describe<stamp>());
   CHECK(all.fingerprint(sy::describe<stamp>(), sy::host::read_properties()).hash == mine.hash);
-  CHECK(all.fingerprint(sy::describe<stamp>(), sy::host::read_properties()).hash == of(there.options()).hash);
+  CHECK(all.fingerprint(sy::describe<stamp>(), sy::host::read_properties()).hash ==
+        fingerprint_of(there.options()).hash);
 }
 
 TEST_CASE("the first thing that differs is named") {
   const disk here;
   const disk there;
-  put_files(here);
-  put_files(there);
-  const sy::fingerprint mine = of(here.options());
+  put_stamps(here);
+  put_stamps(there);
+  const sy::fingerprint mine = fingerprint_of(here.options());
   there.put_table("stamp", {stamp_group({row(1, 16, {{"one", 2.0}, {"two", 1.0}})})});
-  const std::string difference = describe_difference(mine, of(there.options()));
+  const std::string difference = describe_difference(mine, fingerprint_of(there.options()));
   CHECK_THAT(difference, has_text("tables/stamp/here.json differs: " + mine.parts[3].hash + " here, "));
 
   there.write(there.root() / "tables/stamp/more.json", disk::make_table("stamp", {}).dump());
-  put_files(there);
-  CHECK(describe_difference(mine, of(there.options())) == "tables/stamp/more.json is only there");
-  CHECK(describe_difference(of(there.options()), mine) == "tables/stamp/more.json is only here");
+  put_stamps(there);
+  CHECK(describe_difference(mine, fingerprint_of(there.options())) == "tables/stamp/more.json is only there");
+  CHECK(describe_difference(fingerprint_of(there.options()), mine) == "tables/stamp/more.json is only here");
 
   sy::catalog_options overlaid = here.options();
   overlaid.tables = {(there.root() / "tables/stamp/more.json").string()};
-  CHECK(describe_difference(mine, of(overlaid)) == "overlay of stamp tables/stamp/more.json is only there");
+  CHECK(describe_difference(mine, fingerprint_of(overlaid)) ==
+        "overlay of stamp tables/stamp/more.json is only there");
 
   sy::catalog_options forced = here.options();
   forced.settings.forced = {{"stamp", "two"}};
-  CHECK(describe_difference(of(forced), mine) == "SWITCHYARD_FORCE stamp is only here");
+  CHECK(describe_difference(fingerprint_of(forced), mine) == "SWITCHYARD_FORCE stamp is only here");
 
   sy::device_properties smaller = sy::host::read_properties();
   smaller.set("multiprocessors", 3);
@@ -86,7 +88,7 @@ TEST_CASE("the first thing that differs is named") {
 
 TEST_CASE("a fingerprint of several operators travels as text") {
   const disk files;
-  put_files(files);
+  put_stamps(files);
   files.put_manifest("axpy", {});
   sy::catalog catalog{files.options()};
   const sy::operator_description* const both[] = {&sy::describe<axpy>(), &sy::describe<stamp>()};

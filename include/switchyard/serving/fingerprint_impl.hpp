@@ -33,7 +33,8 @@ namespace detail {
 
 /// The end of a path from a folder on; the file's name where the folder is not on it.
 [[nodiscard]] inline std::string path_from(std::string_view path, std::string_view folder) {
-  const std::string between = "/" + std::string{folder} + "/";
+  std::string between{"/"};
+  between.append(folder).append("/");
   std::size_t at = path.rfind(between);
   if (at == std::string_view::npos) at = path.rfind('/');
   return std::string{at == std::string_view::npos ? path : path.substr(at + 1)};
@@ -63,7 +64,7 @@ SWITCHYARD_FUNCTION void add_operator(fingerprint& to, const operator_descriptio
 
 SWITCHYARD_FUNCTION fingerprint begin_fingerprint(const device_properties& device) {
   std::string text = device.backend + " " + device.arch + " " + device.name;
-  for (const std::int64_t each : device.attributes) text += " " + std::to_string(each);
+  for (const std::int64_t each : device.attributes) text.append(" ").append(std::to_string(each));
   fingerprint out;
   const std::string version = std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
                               std::to_string(SWITCHYARD_VERSION_MINOR) + "." +
