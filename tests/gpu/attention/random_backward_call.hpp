@@ -32,7 +32,7 @@ struct backward_call {
   std::array<std::vector<double>, 4> expected;  ///< of dq, dk, dv, dbias; NaN where nothing is written
   std::array<double, 4> limits{};
 
-  explicit backward_call(std::uint32_t seed) : forward{seed, false} {
+  explicit backward_call(std::uint32_t seed) : forward{seed, false}, seed_{seed} {
     const arguments& f = forward.a;
     const auto elements = static_cast<std::size_t>(forward.out_elements);
     out.resize((elements + 16) * static_cast<std::size_t>(sy::size_of(f.dtype)));
@@ -84,7 +84,7 @@ struct backward_call {
       sy::reference::store(f.dtype, out.data(), static_cast<std::int64_t>(i), forward.expected[i]);
     std::copy(forward.expected_lse.begin(), forward.expected_lse.end(), lse.begin());
 
-    make_dlse();
+    make_dlse(seed_);
 
     // Four times the errors of the formulas carried out plainly in float and rounded once; for what is
     // rounded in between in low precision (the forward's output, weights, slopes) two units at the gradients'
@@ -127,9 +127,9 @@ struct backward_call {
 
  private:
   /// Of normal numbers; NaN for rows that see nothing or are not there, and in gaps.
-  void make_dlse() {
+  void make_dlse(std::uint32_t seed) {
     if (a.dlse == nullptr) return;
-    std::mt19937 random{static_cast<std::uint32_t>(dlse.size())};
+    std::mt19937 random{seed};
     std::normal_distribution<float> normal;
     std::fill(dlse.begin(), dlse.end(), std::numeric_limits<float>::quiet_NaN());
     const std::int64_t entries = a.cu_seqlens_q != nullptr ? 1 : a.batch;
@@ -165,6 +165,7 @@ struct backward_call {
     return result;
   }
 
+  std::uint32_t seed_;
   std::size_t dbias_elements_ = 0;
 };
 
