@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
           tool::require_value(op.axes[axis], value.is_string() ? value.get<std::string>() : value.dump());
     }
     for (const sy::implied_axis& each : op.implied) {  // the data is older than some axes
-      if (!line.at("problem").contains(each.axis))
+      if (!line.at("problem").contains(each.axis) && each.like != sy::implied_axis::no)
         problem[tool::require_axis(op, each.axis)] = problem[tool::require_axis(op, each.like)];
     }
     const auto usable = line.at("usable").get<std::set<std::string>>();

@@ -13,6 +13,7 @@ phase or operator contains the text. --judge reads an OUTPUT again.
 """
 
 import argparse
+import functools
 import glob
 import itertools
 import json
@@ -140,6 +141,21 @@ def tool(options, *words, **more):
     return subprocess.run([options.tool, "--root", options.root, *words], text=True, **more)
 
 
+@functools.cache
+def axis_names(program, operator):
+    done = subprocess.run([program, "describe", operator], text=True, stdout=subprocess.PIPE, check=True)
+    return {axis["name"] for axis in json.loads(done.stdout)["axes"]}
+
+
+def words_of(options, call):
+    """An entry's words: all axes first, so that no call takes the row of one that differs in its type."""
+    known = axis_names(options.tool, call["operator"])
+    axes, others = [], []
+    for name, value in axes_of(call).items():
+        (axes if name in known else others).append(f"{name}={text_of(value)}")
+    return " ".join(axes + (["with", *others] if others else []))
+
+
 def times_of(folder, operator):
     """What `tune` has noted: by problem, the last time of each variant."""
     out = {}
@@ -176,9 +192,8 @@ def run(options):
     with tempfile.TemporaryDirectory() as folder:
         listed = os.path.join(folder, "calls.txt")
         with open(listed, "w", encoding="utf-8") as file:
-            for i, call in enumerate(calls):  # types with everything that a call states: none takes another's row
-                words = " ".join(f"{axis}={text_of(value)}" for axis, value in axes_of(call).items())
-                file.write(f"{call['operator']} with {words} calls={len(calls) - i}\n")
+            for i, call in enumerate(calls):
+                file.write(f"{call['operator']} {words_of(options, call)} calls={len(calls) - i}\n")
         tool(
             options,
             "tune",

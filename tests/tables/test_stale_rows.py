@@ -7,8 +7,8 @@ again (`switchyard tune --refresh TABLE --stale`) and the digest was accepted, o
 date and a reason. --accept writes today's digests: of the KERNELs named, or of all. Comments and layout do not count, nor
 where a file lies.
 
-ROOT has kernels that were built, of whatever set: rows whose times are of other blobs are stale, and only kernels
-that are pending may have them.
+ROOT has kernels that were built, of the full set (blobs of a smaller one hold fewer kernels): rows whose times are of
+other blobs are stale, and only kernels that are pending may have them.
 """
 
 import collections
