@@ -158,7 +158,7 @@ struct attention_decode {
                             [](const arguments& a) noexcept {
                               return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
                             }),
-      switchyard::type_axis<&arguments::latent>(),
+      switchyard::type_axis("latent", [](const arguments& a) noexcept { return a.latent(); }),
       switchyard::type_axis("seqused", [](const arguments& a) noexcept { return given(a.seqused_k); }),
       switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
       switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),

@@ -34,10 +34,11 @@ inline constexpr bool is_named_axis =
     !is_flag_axis<Operator, Axis> &&
     !enumerator_names<typename axis_type<Operator, Axis>::value_type>.empty();
 
-/// Whether an axis is a member function of the arguments.
+/// Whether an axis is a member function of the arguments. A flag is not: flags keep the order of axes.
 template <operator_type Operator, std::size_t Axis>
 inline constexpr bool is_function_axis = requires {
   requires axis_type<Operator, Axis>::is_function;
+  requires !is_flag_axis<Operator, Axis>;
 };
 
 /// How many of an operator's first axes take a word of their own.

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include <switchyard/problem/problem_key.hpp>
@@ -47,7 +48,35 @@ std::size_t longest_chain(std::size_t buckets, const std::vector<std::vector<std
   return longest;
 }
 
+/// Flags of every form: a member, a member function, an expression.
+struct flagged {
+  static constexpr std::string_view name = "flagged";
+  struct arguments {
+    std::int64_t n = 0;
+    bool first = false;
+    bool even = false;
+    [[nodiscard]] bool is_even() const noexcept { return even; }
+    [[nodiscard]] std::int64_t twice() const noexcept { return 2 * n; }
+  };
+  static constexpr auto fields = switchyard::fields<&arguments::n, &arguments::first, &arguments::even>;
+  static constexpr auto axes = switchyard::axes(
+      switchyard::type_axis<&arguments::first>(), switchyard::type_axis<&arguments::is_even>(),
+      switchyard::type_axis<&arguments::twice>(),
+      switchyard::type_axis("large", [](const arguments& a) noexcept { return a.n > 2; }),
+      switchyard::size_axis<&arguments::n>());
+};
+
 }  // namespace
+
+TEST_CASE("flags that member functions compute keep their place in a key") {
+  for (int i = 0; i < 16; ++i) {
+    const flagged::arguments call{.n = i / 4 + 1, .first = i % 2 != 0, .even = i % 4 > 1};
+    const auto key = make_key<flagged>(call);
+    const erased_key erased = make_key(describe<flagged>(), make_problem<flagged>(call));
+    INFO(i);
+    CHECK(__builtin_memcmp(erased.words.data(), key.data(), sizeof key) == 0);
+  }
+}
 
 TEST_CASE("keys are equal exactly where problems are, and erased ones are the same") {
   const auto seed = switchyard::test::fresh_seed();
