@@ -44,8 +44,12 @@ struct block_query {
 /// there.
 class parameter_block_cache {
  public:
-  static constexpr std::size_t ways = 4;
-  static constexpr unsigned set_bits = 8;
+  /// Keys that differ only in what the hash does not read meet in one set, as calls of several strides on the
+  /// same tensors do: a set has room for a few such groups, since one that is short of room makes its
+  /// blocks anew for every call.
+  static constexpr std::size_t ways = 8;
+  static constexpr unsigned set_bits = 9;
+  static constexpr std::size_t seen_ways = 4;
   static constexpr unsigned seen_bits = 10;
 
   parameter_block_cache() = default;
@@ -113,12 +117,12 @@ class parameter_block_cache {
     for (std::size_t i = 0; i < sizeof sum / sizeof sum[0]; ++i)
       hash = (hash ^ sum[i]) * 0x9e3779b97f4a7c15U + (hash >> 32U);
     hash *= 0xd6e8feb86659fd93U;
-    std::atomic<std::uint32_t>* const set = &seen_[(hash >> (64 - seen_bits)) * ways];
+    std::atomic<std::uint32_t>* const set = &seen_[(hash >> (64 - seen_bits)) * seen_ways];
     const auto mark = static_cast<std::uint32_t>(hash) | 1U;
-    for (std::size_t way = 0; way < ways; ++way) {
+    for (std::size_t way = 0; way < seen_ways; ++way) {
       if (set[way].load(std::memory_order_relaxed) == mark) return true;
     }
-    for (std::size_t way = ways - 1; way > 0; --way)
+    for (std::size_t way = seen_ways - 1; way > 0; --way)
       set[way].store(set[way - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
     set[0].store(mark, std::memory_order_relaxed);
     return false;
@@ -246,7 +250,7 @@ class parameter_block_cache {
   }
 
   std::array<std::atomic<kept_block*>, (std::size_t{1} << set_bits) * ways> slots_{};
-  std::array<std::atomic<std::uint32_t>, (std::size_t{1} << seen_bits) * ways> seen_{};
+  std::array<std::atomic<std::uint32_t>, (std::size_t{1} << seen_bits) * seen_ways> seen_{};
   std::atomic<std::size_t> victim_{0};
 };
 
