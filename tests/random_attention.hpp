@@ -198,11 +198,9 @@ struct random_attention {
     return result;
   }
 
-  /// The size of what results are sums of, the weighed values: of few results all may be small by luck, while
-  /// what is rounded is not. 0 where there are many. `run` computes results of the call as it is.
+  /// The size of what results are sums of, the weighed values. `run` computes results of the call as it is.
   template <class Run>
   [[nodiscard]] double size_of_terms(dtype type, const Run& run) {
-    if (out_elements >= 64) return 0;
     const std::vector<std::byte> kept = v;
     const auto bytes = static_cast<std::size_t>(size_of(type));
     for (std::size_t last = bytes - 1; last < v.size(); last += bytes) v[last] &= std::byte{0x7F};
@@ -217,16 +215,22 @@ struct random_attention {
   /// Fills expected values, and the errors that are allowed: four times those of the formula carried out
   /// plainly in float and rounded once; half a unit for the weights, which are rounded as the output is; and,
   /// because the largest of few errors is small by luck at times, eight units of float at the size of the
-  /// numbers, which a weight is off by for each unit of its score. Results are taken to be of `least_size`.
-  void expect(const results& plain, results exact, double least_size) {
+  /// numbers, which a weight is off by for each unit of its score. Of few results all may be small by luck,
+  /// while what is rounded is not: they are taken to be of the size of their terms, of values of `type`, as
+  /// `run` computes them.
+  template <class Run>
+  void expect(const results& plain, results exact, dtype type, const Run& run) {
     const double unit = a.dtype == dtype::f32 ? 0x1p-22 : a.dtype == dtype::f16 ? 0x1p-11 : 0x1p-8;
     double error = 0;
-    double size = least_size;
+    double size = 0;
+    std::size_t count = 0;
     for (std::size_t i = 0; i < exact.out.size(); ++i) {
       if (std::isnan(exact.out[i])) continue;
+      ++count;
       size = std::max(size, std::abs(exact.out[i]));
       error = std::max(error, std::abs(exact.out[i] - reference::rounded(a.dtype, plain.out[i])));
     }
+    if (count < 64) size = std::max(size, size_of_terms(type, run));
     double error_lse = 0;
     double size_lse = 1;
     for (std::size_t i = 0; i < exact.lse.size(); ++i) {

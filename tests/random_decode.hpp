@@ -41,7 +41,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
       a.v = kept;
       return result;
     };
-    expect(run<float>(), run<double>(), size_of_terms(a.kv_dtype, values_apart));
+    expect(run<float>(), run<double>(), a.kv_dtype, values_apart);
     limit_lse += 0x1p-20 * score();
   }
 
