@@ -19,7 +19,7 @@
 #   SWITCHYARD_NVCC            nvcc                                 (PATH, /usr/local/cuda)
 #   SWITCHYARD_HIP_CXX         a clang++ with the AMDGPU target     (clang++-19, clang++-20, ...)
 #   SWITCHYARD_TRITON_PYTHON   a python with triton 3.6.0           (python3)
-# The format of the files is described in README.md beside this module.
+# The format of the files is described in cmake/README.md, installed in share/doc/switchyard.
 
 include_guard(GLOBAL)
 

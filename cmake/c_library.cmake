@@ -9,9 +9,6 @@ target_include_directories(switchyard_c INTERFACE "$<BUILD_INTERFACE:${PROJECT_S
 set_target_properties(switchyard_c PROPERTIES OUTPUT_NAME switchyard CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 target_compile_options(switchyard_c PRIVATE -O1)  # JSON code is slow to optimise, and a call by names spends its time elsewhere
-if(SWITCHYARD_INSTALL)
-  # Optional: a build of single targets may not have made it.
-  install(TARGETS switchyard_c EXPORT switchyard-c LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" OPTIONAL)
-  install(EXPORT switchyard-c NAMESPACE switchyard:: FILE switchyard-c-targets.cmake
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
-endif()
+# Versioned symbols, and no others: two versions of the library may be in one process.
+target_link_options(switchyard_c PRIVATE "LINKER:--version-script=${CMAKE_CURRENT_LIST_DIR}/c_library.map")
+set_target_properties(switchyard_c PROPERTIES LINK_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/c_library.map")

@@ -2,8 +2,8 @@
 // Everything found on disk: manifests and tables of the search path, given to dispatchers and replaced while
 // they run. In the header-only form it reads JSON, so one unit of an engine includes it.
 //
-// Roots are those of SWITCHYARD_PATH, then ../share/switchyard beside the program's folder,
-// /usr/local/share/switchyard and /usr/share/switchyard: see search_path. Any thread may call any function.
+// Roots are those of SWITCHYARD_PATH, then those of installed_roots(): see search_path. Any thread may call
+// any function.
 #pragma once
 
 #include <chrono>

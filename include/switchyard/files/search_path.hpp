@@ -21,8 +21,9 @@ struct search_path {
   std::vector<std::string> overlays;  ///< tables that win over all others: files or folders
 };
 
-/// ../share/switchyard beside the program's folder, then `data`, the folder of the installation that the
-/// program was built with, /usr/local/share/switchyard and /usr/share/switchyard. A set-uid program looks
+/// ../share/switchyard beside the program's folder; the same beside the folder of the shared library that
+/// this code is in, or above it for lib/x86_64-linux-gnu; `data`, the folder of the installation that the
+/// program was built with; /usr/local/share/switchyard and /usr/share/switchyard. A set-uid program looks
 /// beside itself for nothing: who starts it may have linked it to another place.
 [[nodiscard]] std::vector<std::string> installed_roots(const std::string& data = {});
 

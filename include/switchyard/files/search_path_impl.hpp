@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -20,13 +21,36 @@
 namespace switchyard {
 inline namespace v0 {
 
+namespace detail {
+
+/// The program or shared library that this code is in; empty where it cannot be told. In a library whose
+/// symbols are not hidden, another one may provide this code.
+[[nodiscard]] inline std::filesystem::path find_own_file() {
+  Dl_info found{};
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): dladdr takes any address
+  const auto* const inside = reinterpret_cast<const void*>(&find_own_file);
+  if (::dladdr(inside, &found) == 0 || found.dli_fname == nullptr) return {};
+  std::error_code problem;
+  const std::filesystem::path file = std::filesystem::canonical(found.dli_fname, problem);
+  return problem ? std::filesystem::path{} : file;
+}
+
+}  // namespace detail
+
 SWITCHYARD_COLD std::vector<std::string> installed_roots(const std::string& data) {
   std::vector<std::string> out;
-  std::error_code problem;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
-  if (!problem && ::getauxval(AT_SECURE) == 0)
-    out.push_back((program.parent_path().parent_path() / "share/switchyard").string());
-  if (!data.empty()) out.push_back(data);
+  if (::getauxval(AT_SECURE) == 0) {
+    std::error_code problem;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
+    if (!problem) out.push_back((program.parent_path().parent_path() / "share/switchyard").string());
+    const auto library = detail::find_own_file();
+    if (!library.empty() && library != program) {
+      auto prefix = library.parent_path().parent_path();
+      if (prefix.filename() == "lib") prefix = prefix.parent_path();  // lib/x86_64-linux-gnu
+      out.push_back((prefix / "share/switchyard").string());
+    }
+  }
+  if (!data.empty()) out.push_back(std::filesystem::path{data}.lexically_normal().string());
   out.emplace_back("/usr/local/share/switchyard");
   out.emplace_back("/usr/share/switchyard");
   return out;

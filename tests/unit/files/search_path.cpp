@@ -34,6 +34,12 @@ TEST_CASE("a program finds files beside its own folder, then in the system's") {
                                           "/usr/local/share/switchyard", "/usr/share/switchyard"});
 }
 
+TEST_CASE("the installation's folder may be told by the way from one of its headers") {
+  const std::vector<std::string> roots = switchyard::installed_roots(
+      "/opt/it/include/switchyard/files/data_folder.hpp/../../../../share/switchyard");
+  CHECK(roots.at(1) == "/opt/it/share/switchyard");
+}
+
 TEST_CASE("a root that is named twice, in whatever way, counts where it is named first") {
   const temporary_folder folder;
   std::filesystem::create_directory(folder / "a");

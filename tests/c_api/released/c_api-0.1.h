@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+/* Switchyard from C and from whatever calls C: Rust, Go, Python. Plain C11; the library is libswitchyard.
+ *
+ *   switchyard_catalog* catalog = NULL;
+ *   switchyard_operator* softmax = NULL;
+ *   switchyard_open(NULL, &catalog);
+ *   switchyard_operator_open(catalog, "softmax", NULL, &softmax);
+ *   switchyard_tensor x = {sizeof x, memory, SWITCHYARD_F32, 2, {rows, columns}, {columns, 1}};
+ *   switchyard_argument arguments[] = {switchyard_give_tensor("x", &x), switchyard_give_tensor("out", &x)};
+ *   if (switchyard_call(softmax, stream, arguments, 2) != 0) puts(switchyard_last_error_text());
+ *
+ * A function that can fail returns 0 or the number of the error (the table of include/switchyard/README.md),
+ * 1 for one that has no number; number and text of a thread's last error stay until its next one. Arguments
+ * have the names of the operator's C++ `call`; what is not given has its default. Weights in a format (w of
+ * matmul_quantized, table of embedding) are a pointer `w`, the text `weights`, such as "q4_k", the integers
+ * `w_rows` and `w_columns`, and `w_stride_bytes` where rows do not follow each other. Any thread may call. An
+ * operator is closed before its catalog. Structs begin with their size: later versions append members, and
+ * take the sizes of earlier ones.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define SWITCHYARD_C_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define SWITCHYARD_C_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+#define SWITCHYARD_API __attribute__((visibility("default")))
+
+typedef struct switchyard_catalog switchyard_catalog;
+typedef struct switchyard_operator switchyard_operator;
+
+/* Element types of tensors. */
+enum {
+  SWITCHYARD_F16 = 0,
+  SWITCHYARD_BF16 = 1,
+  SWITCHYARD_F32 = 2,
+  SWITCHYARD_F64 = 3,
+  SWITCHYARD_F8_E4M3 = 4,
+  SWITCHYARD_F8_E5M2 = 5,
+  SWITCHYARD_I8 = 6,
+  SWITCHYARD_I32 = 7,
+  SWITCHYARD_I64 = 8
+};
+
+/* What an argument is. */
+enum {
+  SWITCHYARD_TENSOR = 0,
+  SWITCHYARD_INTEGER = 1,
+  SWITCHYARD_REAL = 2,
+  SWITCHYARD_POINTER = 3,
+  SWITCHYARD_TEXT = 4 /* an enumerator's name, as in "causal_bottom_right" */
+};
+
+#define SWITCHYARD_MAX_RANK 5
+
+typedef struct switchyard_tensor {
+  uint64_t size; /* sizeof(switchyard_tensor) */
+  void* data;    /* of the stream's device; only read where the operator only reads */
+  int32_t dtype;
+  int32_t rank;
+  int64_t extents[SWITCHYARD_MAX_RANK];
+  int64_t strides[SWITCHYARD_MAX_RANK]; /* in elements */
+} switchyard_tensor;
+
+typedef struct switchyard_argument {
+  uint64_t size; /* sizeof(switchyard_argument) */
+  const char* name;
+  int32_t kind;
+  int32_t reserved; /* 0 */
+  const switchyard_tensor* tensor;
+  int64_t integer;
+  double real;
+  const void* pointer;
+  const char* text;
+} switchyard_argument;
+
+/* What a line of the log is about. */
+enum {
+  SWITCHYARD_LOG_WARNING = 0,
+  SWITCHYARD_LOG_CHOICE = 1,
+  SWITCHYARD_LOG_NOTE = 2,
+  SWITCHYARD_LOG_SUMMARY = 3
+};
+
+/* Receives a line of the log: one line, ended with 0, valid during the call. `code` is the error number that
+ * a warning names, else 0. Any thread may call it, a launching one too, and it must not call the library. */
+typedef void (*switchyard_log_callback)(void* context, int32_t kind, int32_t code, const char* text);
+
+typedef struct switchyard_options {
+  uint64_t size;            /* sizeof(switchyard_options) */
+  const char* const* roots; /* folders that are searched first */
+  uint64_t root_count;
+  int32_t default_roots; /* whether the environment's and the installed folders are searched */
+  int32_t debug;         /* what is logged: 0, as SWITCHYARD_DEBUG says; 1, choices; 2, launches as well */
+  const char* const* tables; /* overlays: files or folders */
+  uint64_t table_count;
+  switchyard_log_callback log; /* in place of standard error; NULL: none */
+  void* log_context;
+} switchyard_options;
+
+/* An axis and its values, from first to last. */
+typedef struct switchyard_range {
+  uint64_t size; /* sizeof(switchyard_range) */
+  const char* axis;
+  int64_t first;
+  int64_t last;
+} switchyard_range;
+
+/* An operator: what its kernels may name. The pointers are valid for the life of the program. */
+typedef struct switchyard_description {
+  uint64_t size; /* sizeof(switchyard_description), set by the caller */
+  const char* name;
+  uint64_t argument_bytes; /* of the C++ argument struct */
+  uint64_t field_count;
+  uint64_t axis_count;
+} switchyard_description;
+
+typedef struct switchyard_field {
+  uint64_t size; /* sizeof(switchyard_field), set by the caller */
+  const char* name;
+  uint64_t name_length;
+  uint32_t kind;   /* switchyard::value_kind: 0 is a pointer */
+  uint32_t offset; /* in the C++ argument struct */
+} switchyard_field;
+
+typedef struct switchyard_axis {
+  uint64_t size; /* sizeof(switchyard_axis), set by the caller */
+  const char* name;
+  uint64_t name_length;
+  int32_t is_size; /* 0: a type axis, 1: a size axis */
+  int32_t is_flag;
+} switchyard_axis;
+
+SWITCHYARD_C_ASSERT(sizeof(void*) == 8, "Switchyard needs 64-bit pointers");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_tensor) == 104 && offsetof(switchyard_tensor, data) == 8 &&
+                        offsetof(switchyard_tensor, dtype) == 16 && offsetof(switchyard_tensor, rank) == 20 &&
+                        offsetof(switchyard_tensor, extents) == 24 &&
+                        offsetof(switchyard_tensor, strides) == 64,
+                    "the layout of switchyard_tensor is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_argument) == 64 && offsetof(switchyard_argument, name) == 8 &&
+                        offsetof(switchyard_argument, kind) == 16 &&
+                        offsetof(switchyard_argument, tensor) == 24 &&
+                        offsetof(switchyard_argument, integer) == 32 &&
+                        offsetof(switchyard_argument, real) == 40 &&
+                        offsetof(switchyard_argument, pointer) == 48 &&
+                        offsetof(switchyard_argument, text) == 56,
+                    "the layout of switchyard_argument is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 64 && offsetof(switchyard_options, roots) == 8 &&
+                        offsetof(switchyard_options, root_count) == 16 &&
+                        offsetof(switchyard_options, default_roots) == 24 &&
+                        offsetof(switchyard_options, debug) == 28 &&
+                        offsetof(switchyard_options, tables) == 32 &&
+                        offsetof(switchyard_options, table_count) == 40 &&
+                        offsetof(switchyard_options, log) == 48 &&
+                        offsetof(switchyard_options, log_context) == 56,
+                    "the layout of switchyard_options is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_range) == 32 && offsetof(switchyard_range, axis) == 8 &&
+                        offsetof(switchyard_range, first) == 16 && offsetof(switchyard_range, last) == 24,
+                    "the layout of switchyard_range is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_description) == 40 &&
+                        offsetof(switchyard_description, argument_bytes) == 16 &&
+                        offsetof(switchyard_description, axis_count) == 32,
+                    "the layout of switchyard_description is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_field) == 32 && offsetof(switchyard_field, kind) == 24 &&
+                        offsetof(switchyard_field, offset) == 28,
+                    "the layout of switchyard_field is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_axis) == 32 && offsetof(switchyard_axis, is_size) == 24 &&
+                        offsetof(switchyard_axis, is_flag) == 28,
+                    "the layout of switchyard_axis is part of the ABI");
+
+/* Opens the kernels and tables of the search path; without options, the default one. */
+SWITCHYARD_API int switchyard_open(const switchyard_options* options, switchyard_catalog** out);
+SWITCHYARD_API void switchyard_close(switchyard_catalog* catalog);
+
+/* Reads changed files now. */
+SWITCHYARD_API int switchyard_reload(switchyard_catalog* catalog);
+
+/* Reads changed files every `milliseconds`, on a thread of its own, until it is stopped or the catalog is
+ * closed. */
+SWITCHYARD_API int switchyard_watch(switchyard_catalog* catalog, uint64_t milliseconds);
+SWITCHYARD_API int switchyard_stop_watching(switchyard_catalog* catalog);
+
+/* Unloads the kernels that no operator refers to any more; `blobs` (may be NULL) is how many. See
+ * catalog::unload_unused for what must not exist then. */
+SWITCHYARD_API int switchyard_unload_unused(switchyard_catalog* catalog, uint64_t* blobs);
+
+/* What happens to a call that was not prepared. */
+enum {
+  SWITCHYARD_SEAL_COUNT = 0,
+  SWITCHYARD_SEAL_REPORT = 1, /* a warning in the log, once for each problem */
+  SWITCHYARD_SEAL_REFUSE = 2  /* error 306 */
+};
+
+/* From now on calls that load a kernel, whose problem is new, or that no rows decide are counted; each kind
+ * has one of the actions above. */
+SWITCHYARD_API int switchyard_seal(switchyard_catalog* catalog, int32_t load, int32_t plan, int32_t fallback);
+SWITCHYARD_API int switchyard_unseal(switchyard_catalog* catalog);
+
+/* What was counted since switchyard_seal. Any pointer may be NULL. */
+SWITCHYARD_API int switchyard_sealed(const switchyard_catalog* catalog, uint64_t* plans, uint64_t* loads,
+                                     uint64_t* fallbacks, uint64_t* refused);
+
+/* Changes when graphs should be captured again. */
+SWITCHYARD_API uint64_t switchyard_generation(const switchyard_catalog* catalog);
+
+/* What an operator is, its fields and axes by number. */
+SWITCHYARD_API int switchyard_describe(const char* name, switchyard_description* out);
+SWITCHYARD_API int switchyard_describe_field(const char* name, uint64_t index, switchyard_field* out);
+SWITCHYARD_API int switchyard_describe_axis(const char* name, uint64_t index, switchyard_axis* out);
+
+/* An operator of a catalog. `device`: NULL, each call runs on its stream's device; "host", on the CPU. */
+SWITCHYARD_API int switchyard_operator_open(switchyard_catalog* catalog, const char* name, const char* device,
+                                            switchyard_operator** out);
+SWITCHYARD_API void switchyard_operator_close(switchyard_operator* op);
+
+/* Runs the operator on a stream: a CUstream, cudaStream_t or hipStream_t, NULL for the default one. */
+SWITCHYARD_API int switchyard_call(switchyard_operator* op, void* stream,
+                                   const switchyard_argument* arguments, size_t count);
+
+/* The same with memory of the stream's device for what the call needs in between: at least
+ * switchyard_workspace_bytes of it, and not in use by a call of another stream. */
+SWITCHYARD_API int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
+                                                  const switchyard_argument* arguments, size_t count,
+                                                  void* workspace, size_t workspace_bytes);
+
+/* Bytes of workspace that a call takes; 0 for most. Loads what the call needs. */
+SWITCHYARD_API int switchyard_workspace_bytes(switchyard_operator* op, void* stream,
+                                              const switchyard_argument* arguments, size_t count,
+                                              size_t* bytes);
+
+/* Loads what a call needs. */
+SWITCHYARD_API int switchyard_prepare(switchyard_operator* op, void* stream,
+                                      const switchyard_argument* arguments, size_t count);
+
+/* The same for every call whose axes lie in ranges and are else those of the arguments. */
+SWITCHYARD_API int switchyard_prepare_ranges(switchyard_operator* op, void* stream,
+                                             const switchyard_argument* arguments, size_t count,
+                                             const switchyard_range* ranges, size_t range_count);
+
+/* What would run, and why: a line, cut off after capacity - 1 bytes and ended with 0. `length` (may be NULL)
+ * is that of the whole line. */
+SWITCHYARD_API int switchyard_explain(switchyard_operator* op, void* stream,
+                                      const switchyard_argument* arguments, size_t count, char* text,
+                                      size_t capacity, size_t* length);
+
+/* The calling thread's last error: 0 and "" before the first. The text is valid until the thread's next
+ * error. */
+SWITCHYARD_API int switchyard_last_error(void);
+SWITCHYARD_API const char* switchyard_last_error_text(void);
+
+/* Arguments of each kind. */
+static inline switchyard_argument switchyard_give(const char* name, int32_t kind) {
+  switchyard_argument out;
+  out.size = sizeof(switchyard_argument);
+  out.name = name;
+  out.kind = kind;
+  out.reserved = 0;
+  out.tensor = NULL;
+  out.integer = 0;
+  out.real = 0;
+  out.pointer = NULL;
+  out.text = NULL;
+  return out;
+}
+static inline switchyard_argument switchyard_give_tensor(const char* name, const switchyard_tensor* tensor) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_TENSOR);
+  out.tensor = tensor;
+  return out;
+}
+static inline switchyard_argument switchyard_give_integer(const char* name, int64_t integer) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_INTEGER);
+  out.integer = integer;
+  return out;
+}
+static inline switchyard_argument switchyard_give_real(const char* name, double real) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_REAL);
+  out.real = real;
+  return out;
+}
+static inline switchyard_argument switchyard_give_pointer(const char* name, const void* pointer) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_POINTER);
+  out.pointer = pointer;
+  return out;
+}
+static inline switchyard_argument switchyard_give_text(const char* name, const char* text) {
+  switchyard_argument out = switchyard_give(name, SWITCHYARD_TEXT);
+  out.text = text;
+  return out;
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
