@@ -27,6 +27,7 @@ TENSOR = """#include <span>
 int main() { std::vector<VALUE> v(4); return static_cast<int>(switchyard::tensor{std::span{v}}.rank()); }
 """
 NEEDS = "Switchyard needs C++20: compile with -std=c++20"
+THROWS = "Switchyard reports errors as exceptions: compile without -fno-exceptions"
 
 
 def axis(number, form):
@@ -40,14 +41,15 @@ def door(name):
 CASES = [(axis("float", form), axis("long", form), FLOAT, "c++20") for form in (MEMBER, TYPE, DERIVED)]
 CASES += [(TENSOR.replace("VALUE", "long double"), TENSOR.replace("VALUE", "float"), "a span's elements are float", "c++20")]
 CASES += [
-    (door(name), f"#include <switchyard/{name}.hpp>\nint main() {{}}\n", NEEDS, "c++17")
+    (door(name), f"#include <switchyard/{name}.hpp>\nint main() {{}}\n", message, flags)
+    for message, flags in ((NEEDS, "c++17"), (THROWS, "c++20 -fno-exceptions"))
     for name in ("dispatcher", "operator", "tensor", "tensor_call", "device")
 ]
 
 
 def compile_text(compiler, include, text, standard):
     return subprocess.run(
-        [compiler, f"-std={standard}", "-fsyntax-only", "-x", "c++", f"-I{include}", "-"],
+        [compiler, *f"-std={standard}".split(), "-fsyntax-only", "-x", "c++", f"-I{include}", "-"],
         input=text,
         text=True,
         stdout=subprocess.PIPE,
@@ -64,7 +66,7 @@ def main():
         if found.returncode == 0 or message not in found.stdout:
             problems += 1
             print(f"expected '{message}', got:\n{found.stdout[:2000]}")
-        if standard == "c++17" and (len(said) != 2 or "fatal" not in said[1]):
+        if message in (NEEDS, THROWS) and (len(said) != 2 or "fatal" not in said[1]):
             problems += 1
             print("expected one line, got:\n" + "\n".join(said[:10]))
         twin = compile_text(compiler, include, right, "c++20")
