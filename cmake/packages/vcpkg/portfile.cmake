@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# An overlay port of the tree that it lies in:   vcpkg install switchyard --overlay-ports=cmake/packages/vcpkg
+# A registry's port takes a release's archive instead, with vcpkg_download_distfile and vcpkg_extract_source_archive.
+
+get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+vcpkg_check_features(OUT_FEATURE_OPTIONS features FEATURES
+  c-library SWITCHYARD_BUILD_C_LIBRARY
+  kernels SWITCHYARD_BUILD_KERNELS
+  tool SWITCHYARD_BUILD_TOOL)
+if(VCPKG_TARGET_ARCHITECTURE STREQUAL "arm64")
+  set(target host-aarch64)
+else()
+  set(target host-x86_64)
+endif()
+vcpkg_find_acquire_program(PYTHON3)
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${features}
+  -DSWITCHYARD_BUILD_TESTS=OFF -DSWITCHYARD_BUILD_EXAMPLES=OFF -DSWITCHYARD_KERNEL_SET=full
+  "-DSWITCHYARD_KERNEL_TARGETS=${target}" "-DPython3_EXECUTABLE=${PYTHON3}")
+vcpkg_cmake_install()
+vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/switchyard)
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
+vcpkg_copy_tool_dependencies("${CURRENT_PACKAGES_DIR}/tools/switchyard")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
