@@ -63,11 +63,14 @@ def write(target: str, data: Path, out: Path, version: str) -> Path:
     rows = csv.writer(record, lineterminator="\n")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
 
-        def add(inside: str, content: bytes) -> None:
+        def write_entry(inside: str, content: bytes) -> None:
             entry = zipfile.ZipInfo(inside, (2026, 1, 1, 0, 0, 0))  # the same bytes from the same kernels
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             wheel.writestr(entry, content)
+
+        def add(inside: str, content: bytes) -> None:
+            write_entry(inside, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             rows.writerow([inside, f"sha256={digest}", len(content)])
 
@@ -78,7 +81,7 @@ def write(target: str, data: Path, out: Path, version: str) -> Path:
         add(f"{info}/WHEEL", _WHEEL.encode())
         add(f"{info}/entry_points.txt", f"[switchyard.roots]\n{package} = {package}:roots\n".encode())
         rows.writerow([f"{info}/RECORD", "", ""])
-        wheel.writestr(f"{info}/RECORD", record.getvalue())
+        write_entry(f"{info}/RECORD", record.getvalue().encode())
     return path
 
 

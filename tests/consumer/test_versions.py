@@ -3,7 +3,7 @@
 
   test_versions.py SOURCE WORK CXX
 
-.ci/version makes the next version from a copy of the headers, whose structs are laid out differently. All symbols are
+cmake/packages/set_version.py makes the next version from a copy of the headers, whose structs are laid out differently. All symbols are
 visible, and the plug-in is opened for all to see: what both defined under one name would serve both.
 """
 
@@ -52,9 +52,9 @@ def main():
             file.write(text)
     version = read(os.path.join(source, "include/switchyard/version.hpp"))
     major, minor = (int(re.search(rf"VERSION_{each} (\d+)", version)[1]) for each in ("MAJOR", "MINOR"))
-    said = subprocess.run([os.path.join(source, ".ci/version"), f"{major}.{minor + 1}.0", newer], check=True, text=True,
+    said = subprocess.run([os.path.join(source, "cmake/packages/set_version.py"), f"{major}.{minor + 1}.0", newer], check=True, text=True,
                           stdout=subprocess.PIPE).stdout  # fmt: skip
-    checks.contains(said, f"-> {major}.{minor + 1}.0", ".ci/version")
+    checks.contains(said, f"-> {major}.{minor + 1}.0", "cmake/packages/set_version.py")
 
     here = os.path.join(source, "tests/consumer/versions")
     parts = {"engine_part": os.path.join(source, "include"), "plugin_part": os.path.join(newer, "include")}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Sets the library's version wherever the tree states it.
 
-    .ci/version MAJOR.MINOR.PATCH [FOLDER]      FOLDER: another copy of the tree, or a part of one
+    cmake/packages/set_version.py MAJOR.MINOR.PATCH [FOLDER]      FOLDER: another copy of the tree, or a part of one
 
 Where what engines compile against may change (the minor version until 1.0, else the major one), the inline namespace
 of every header changes too: code of both versions can then be in one process. The C header of the version before is
@@ -36,7 +36,7 @@ def replace(path: Path, pattern: str, change) -> None:
     text = path.read_text()
     found = list(re.finditer(pattern, text, re.MULTILINE))
     if len(found) != 1:
-        sys.exit(f"version: {path}: {len(found)} lines like '{pattern}', not one")
+        sys.exit(f"set_version: {path}: {len(found)} lines like '{pattern}', not one")
     begin, end = found[0].span(1)
     path.write_text(text[:begin] + change + text[end:])
 
@@ -45,7 +45,7 @@ def main() -> None:
     wanted = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", sys.argv[1]) if len(sys.argv) in (2, 3) else None
     if wanted is None:
         sys.exit(__doc__)
-    tree = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).absolute().parent.parent
+    tree = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).absolute().parents[2]
     header = tree / "include/switchyard/version.hpp"
     parts = ("MAJOR", "MINOR", "PATCH")
     before = [int(re.search(rf"#define SWITCHYARD_VERSION_{each} (\d+)", header.read_text())[1]) for each in parts]
