@@ -75,6 +75,12 @@ def main():
     ours, theirs = symbols(engine), symbols(plugin)
     checks.that(len(ours) > 100 and len(theirs) > 100, f"symbols are visible: {len(ours)}, {len(theirs)}")
     checks.equal(sorted(ours & theirs), [], "names that both define")
+    now, then = (
+        re.findall(r"::(\w+)", said)[0],
+        re.search(r"inline namespace (\w+)", read(f"{source}/include/switchyard/error.hpp"))[1],
+    )
+    alike = {each.replace(f"{len(now)}{now}", f"{len(then)}{then}") for each in theirs} & ours
+    checks.that(len(alike) > 100, f"without a namespace for each version they would define the same: {len(alike)}")
     done = subprocess.run([engine, plugin], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     both = [f"{major}.{minor} works", f"{major}.{minor + 1} works"]
     wanted = [both[0], both[1], both[0], both[1]]
