@@ -19,7 +19,7 @@ class Switchyard(ConanFile):
     license = "MIT"
     description = "Runs the fastest precompiled kernel for each call"
     topics = ("gpu", "cuda", "hip", "kernels", "tuning")
-    package_type = "library"
+    package_type = "static-library"
     settings = "os", "arch", "compiler", "build_type"
     options = {"c_library": [True, False], "kernels": ["none", "ci", "full"]}
     default_options = {"c_library": True, "kernels": "full"}

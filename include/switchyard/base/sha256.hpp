@@ -11,9 +11,6 @@
 
 #include <switchyard/base/compiled.hpp>
 
-#if defined(__x86_64__)
-#endif
-
 namespace switchyard {
 inline namespace v0 {
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <bit>
-#include <cpuid.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +12,10 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/sha256.hpp>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace switchyard {
 inline namespace v0 {
@@ -62,6 +65,8 @@ SWITCHYARD_FUNCTION void sha256_blocks_portable(sha256_state& state, const std::
     for (std::size_t i = 0; i < 8; ++i) state[i] += add[i];
   }
 }
+
+#if defined(__x86_64__)
 
 SWITCHYARD_FUNCTION bool has_sha_instructions() noexcept {
   unsigned a = 0;
@@ -128,6 +133,8 @@ SWITCHYARD_FUNCTION __attribute__((target("sha,sse4.1,ssse3"))) void sha256_bloc
   put(6, cdgh[1]);
   put(7, cdgh[0]);
 }
+
+#endif
 
 inline void sha256_blocks(sha256_state& state, const std::byte* data, std::size_t blocks) noexcept {
 #if defined(__x86_64__)
