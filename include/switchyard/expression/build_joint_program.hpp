@@ -3,11 +3,11 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -38,7 +38,10 @@ class joint_program_builder {
     std::array<std::uint32_t, 3> parts{};
     std::int64_t constant = 0;
 
-    friend auto operator<=>(const meaning&, const meaning&) = default;
+    // Arrays of libc++ 16 have no <=>.
+    friend bool operator<(const meaning& a, const meaning& b) noexcept {
+      return std::tie(a.from, a.code, a.parts, a.constant) < std::tie(b.from, b.code, b.parts, b.constant);
+    }
   };
   struct known_value {
     meaning is;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unistd.h>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/hardware/device_properties.hpp>
