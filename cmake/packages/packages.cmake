@@ -9,7 +9,7 @@ set(CPACK_STRIP_FILES ON)  # programs and libraries; kernels stay as their manif
 if(NOT CPACK_PACKAGE_CONTACT)  # whoever publishes the package gives "Name <address>"
   set(CPACK_PACKAGE_CONTACT "The Switchyard authors")
 endif()
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # it would come before that of each component
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
@@ -28,41 +28,42 @@ macro(switchyard_debian_package component name section depends summary descripti
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME "${name}")
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION "${section}")
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${depends}")
-  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${summary}\n ${description}")
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${summary}\n${description}")
 endmacro()
 
 set(own_version "(= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
-set(what "Switchyard chooses, loads and launches the fastest precompiled kernel\n for each call of an operator, by tuning tables that hold measured times.")
+set(what "Switchyard chooses, loads and launches the fastest precompiled kernel\nfor each call of an operator, by tuning tables that hold measured times.")
 
 set(dev_depends "nlohmann-json3-dev (>= 3.11), python3:any")
 if(TARGET switchyard_c)
   string(PREPEND dev_depends "libswitchyard0 ${own_version}, ")
   switchyard_debian_package(library libswitchyard0 libs "" "runs the fastest precompiled kernel for each call (C API)"
-    "${what}\n .\n This package has the shared library of the C API.")
+    "${what}\n\nThis package has the shared library of the C API.")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/cmake/packages/debian/triggers")
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # only libraries with a version have any
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "switchyard-tables")
 endif()
 switchyard_debian_package(dev libswitchyard-dev libdevel "${dev_depends}" "runs the fastest precompiled kernel for each call (headers)"
-  "${what}\n .\n This package has the C++ headers, the same compiled as a static library, the\n CMake package, and the build of kernels.")
+  "${what}\n\nThis package has the C++ headers, the same compiled as a static library, the\nCMake package, and the build of kernels.")
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "g++ (>= 4:12), cmake (>= 3.24)")
 if(TARGET switchyard_tool)
   switchyard_debian_package(tools switchyard-tools utils "" "explains, checks and measures tables of kernels"
-    "${what}\n .\n This package has the program switchyard: it explains choices for any shape and\n device, checks, compares and makes tables.")
+    "${what}\n\nThis package has the program switchyard: it explains choices for any shape and\ndevice, checks, compares and makes tables.")
   set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "switchyard-tables")
 endif()
 if(kernel_targets)
   switchyard_debian_package(tables switchyard-tables misc "" "measured times of kernels, by which Switchyard chooses"
-    "${what}\n .\n This package has the tuning tables.")
+    "${what}\n\nThis package has the tuning tables.")
   set(CPACK_DEBIAN_TABLES_PACKAGE_ARCHITECTURE all)
 endif()
 foreach(target IN LISTS kernel_targets)
   string(TOLOWER "switchyard-kernels-${target}" name)
   string(REPLACE "_" "-" name "${name}")
   switchyard_debian_package(kernels-${target} ${name} libs "" "kernels of Switchyard for ${target}"
-    "${what}\n .\n This package has the kernels for ${target}.")
+    "${what}\n\nThis package has the kernels for ${target}.")
   string(TOUPPER "kernels-${target}" upper)
   set(CPACK_DEBIAN_${upper}_PACKAGE_RECOMMENDS "switchyard-tables")
   if(target STREQUAL "host-${CMAKE_SYSTEM_PROCESSOR}")
