@@ -24,8 +24,8 @@ dpkg -i libswitchyard0_*.deb libswitchyard-dev_*.deb
 gcc c_library.c -o c_program -lswitchyard
 expect "0.644" ./c_program softmax
 # shellcheck disable=SC2046
-c++ -std=c++20 -O0 main.cpp -o program $(pkg-config --cflags --libs switchyard)
-expect "0.644" ./program
+c++ -std=c++20 roots.cpp -o roots $(pkg-config --cflags --libs switchyard)
+expect "/usr/share/switchyard" ./roots
 cmake -S . -B build >/dev/null
 cmake --build build >/dev/null
 expect "0.644" build/program
@@ -44,8 +44,8 @@ expect "of /opt/moved/usr/share/switchyard/kernels/softmax" env SWITCHYARD_DEBUG
 PKG_CONFIG_PATH=/opt/moved/usr/share/pkgconfig
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
-c++ -std=c++20 -O0 main.cpp -o program $(pkg-config --cflags --libs switchyard)
-expect "of /opt/moved/usr/share/switchyard/kernels/softmax" env SWITCHYARD_DEBUG=1 ./program
+c++ -std=c++20 roots.cpp -o roots $(pkg-config --cflags --libs switchyard)
+expect "/opt/moved/usr/share/switchyard" ./roots
 rm -rf build
 cmake -S . -B build -Dswitchyard_ROOT=/opt/moved/usr >/dev/null
 cmake --build build >/dev/null
