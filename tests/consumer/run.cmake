@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Builds and runs one consumer. KIND, SOURCES, C_SOURCE, LIBRARY, LIBRARY_BUILD, WORK, CXX, GENERATOR, PREFIX_PATH.
 
+cmake_policy(SET CMP0009 NEW)  # a glob does not follow links
+
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(failed)

@@ -63,8 +63,8 @@ class Switchyard(ConanFile):
     def package_info(self):
         # The package's own CMake files: they also have switchyard_add_kernels().
         self.cpp_info.set_property("cmake_find_mode", "none")
-        self.cpp_info.builddirs = [os.path.join("share", "cmake", "switchyard")]
         headers = self.cpp_info.components["headers"]
+        headers.builddirs = ["", os.path.join("share", "cmake", "switchyard")]  # a package has its components' alone
         headers.requires = ["nlohmann_json::nlohmann_json"]
         headers.system_libs = ["dl", "pthread"]
         compiled = self.cpp_info.components["compiled"]

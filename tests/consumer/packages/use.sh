@@ -14,7 +14,7 @@ expect() {  # text, command...: the command succeeds and prints the text
 
 # Kernels and the tool, without the headers.
 dpkg -i switchyard-tools_*.deb switchyard-tables_*.deb switchyard-kernels-host-*.deb
-expect "/usr/share/switchyard/tables" switchyard explain softmax dtype=f32 rows=64 columns=4096
+expect "/usr/share/switchyard/tables/softmax/" switchyard list softmax
 expect "/usr/share/switchyard/kernels/softmax/host-" switchyard explain softmax dtype=f32 rows=64 columns=4096
 expect "0 errors" switchyard check /usr/share/switchyard
 if find /usr/share/switchyard -type f -name '*.so' | grep .; then echo "shared objects in /usr/share"; exit 1; fi
