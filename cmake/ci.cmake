@@ -14,4 +14,4 @@ set(SWITCHYARD_FORM compiled CACHE STRING "" FORCE)
 # Every source file parses JSON and the standard headers again; six files per unit share that cost. Precompiled headers
 # would save no more, and ccache does not serve what uses one.
 set(CMAKE_UNITY_BUILD ON CACHE BOOL "" FORCE)
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "" FORCE)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24 CACHE STRING "" FORCE)

@@ -21,7 +21,7 @@ using namespace test;
 }
 
 /// "short" for few tokens, "long" for many, in two blobs.
-void put_two(const disk& files) {
+void put_short_and_long(const disk& files) {
   std::vector<json> variants;
   for (int i = 1; i <= 2; ++i) {
     const std::string blob = "stamp" + std::to_string(i) + ".so";
@@ -44,7 +44,7 @@ struct sealed_engine {
   std::unique_ptr<sy::dispatcher<stamp>> on;
 
   sealed_engine() {
-    put_two(files);
+    put_short_and_long(files);
     catalog = std::make_unique<sy::catalog>(files.options());
     on = std::make_unique<sy::dispatcher<stamp>>(*catalog, sy::device{driver});
     on->prepare({.seqlen = 16});
@@ -97,7 +97,7 @@ TEST_CASE("a sealed catalog counts what calls met that nobody prepared") {
   // What is asked for is no event: prepare(), workspace_bytes(), and what a reload plans.
   engine.on->prepare({.seqlen = 20});
   CHECK(engine.on->workspace_bytes({.seqlen = 21}) == 0);
-  put_two(engine.files);
+  put_short_and_long(engine.files);
   engine.files.put_table("stamp", {group({row(1, 16, {{"short", 2.0}, {"long", 1.0}})})});
   CHECK_FALSE(engine.catalog->reload().changed.empty());
   CHECK(run(*engine.on, {.seqlen = 16}) == 2);

@@ -74,7 +74,7 @@ class group_pages {
         rules_{rules_of(table, variants)},
         predicted_{leave_one_out(table, group, variants)} {}
 
-  [[nodiscard]] const prediction& predicted() const noexcept { return predicted_; }
+  [[nodiscard]] const prediction_quality& predicted() const noexcept { return predicted_; }
 
   [[nodiscard]] std::string write() const {
     std::string out = "<section class=\"group\"><h3>" + escaped(format_group_type(op_, rows_)) + "</h3>\n";
@@ -416,7 +416,7 @@ class group_pages {
   const sy::row_group& rows_;
   ranking rank_;
   std::shared_ptr<const sy::selector> rules_;
-  prediction predicted_;
+  prediction_quality predicted_;
 };
 
 }  // namespace tool

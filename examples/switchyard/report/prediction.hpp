@@ -21,14 +21,14 @@ namespace sy = switchyard;
 namespace tool {
 
 /// How well rows are predicted from the others.
-struct prediction {
+struct prediction_quality {
   std::vector<double> regrets;  ///< chosen over best, one a row that was tried
   std::vector<double> distances;
   std::size_t outside = 0;  ///< rows farther from all others than the envelope
   double worst = 1;
   std::string worst_at;
 
-  void add(const prediction& other) {
+  void add(const prediction_quality& other) {
     regrets.insert(regrets.end(), other.regrets.begin(), other.regrets.end());
     distances.insert(distances.end(), other.distances.begin(), other.distances.end());
     outside += other.outside;
@@ -76,10 +76,10 @@ struct prediction {
 
 /// What the table would choose for each row if it did not have it, among the variants that the row has times
 /// of: others may not be admissible there.
-[[nodiscard]] inline prediction leave_one_out(const table_file& table, std::size_t group,
-                                              const std::shared_ptr<const sy::manifest>& variants) {
+[[nodiscard]] inline prediction_quality leave_one_out(const table_file& table, std::size_t group,
+                                                      const std::shared_ptr<const sy::manifest>& variants) {
   constexpr std::size_t max_rows = 256;
-  prediction out;
+  prediction_quality out;
   const sy::row_group& rows = table.content.groups[group];
   const std::size_t step = (rows.row_count() + max_rows - 1) / max_rows;
   for (std::size_t row = 0; row < rows.row_count() && rows.row_count() > 1; row += step) {

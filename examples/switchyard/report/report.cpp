@@ -63,7 +63,7 @@ struct file_summary {
   std::size_t variants = 0;  ///< one for each type that it has rows of
   std::size_t costs = 0;     ///< of those, how many state what their time grows with
   std::size_t bytes = 0;
-  prediction predicted;
+  prediction_quality predicted;
 };
 
 [[nodiscard]] std::string write_overview(const std::vector<table_file>& tables,

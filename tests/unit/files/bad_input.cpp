@@ -51,20 +51,21 @@ struct outcome {
 };
 
 /// Reads a manifest or a table as a whole, or outlines it first and then reads each of its entries.
-enum class reading { whole, outlined };
+enum class how_read { whole, outlined };
 
-std::shared_ptr<const sy::manifest> manifest_at(const std::string& path, reading how, sy::warnings& warned) {
-  if (how == reading::whole)
+std::shared_ptr<const sy::manifest> manifest_at(const std::string& path, how_read how, sy::warnings& warned) {
+  if (how == how_read::whole)
     return std::make_shared<const sy::manifest>(sy::read_manifest(path, rotary(), warned));
   return sy::manifest_file{sy::read_file(path, sy::max_json_bytes), path, rotary(), warned}.read_all(warned);
 }
 
-std::shared_ptr<const sy::table> table_at(const std::string& path, reading how, sy::warnings& warned) {
-  if (how == reading::whole) return std::make_shared<const sy::table>(sy::read_table(path, rotary(), warned));
+std::shared_ptr<const sy::table> table_at(const std::string& path, how_read how, sy::warnings& warned) {
+  if (how == how_read::whole)
+    return std::make_shared<const sy::table>(sy::read_table(path, rotary(), warned));
   return sy::table_file{sy::read_file(path, sy::max_json_bytes), path, rotary(), warned}.read_all(warned);
 }
 
-outcome read(const std::string& path, bool is_table, reading how = reading::whole) {
+outcome read(const std::string& path, bool is_table, how_read how = how_read::whole) {
   outcome out;
   sy::warnings warned;
   sy::selector_sources sources;
@@ -160,7 +161,7 @@ TEST_CASE("a file that is outlined first is answered with the same words, entry 
     const bool is_table = each.at("kind") == "table";
     const std::string path = path_of(each, folder);
     const outcome whole = read(path, is_table);
-    const outcome outlined = read(path, is_table, reading::outlined);
+    const outcome outlined = read(path, is_table, how_read::outlined);
     REQUIRE(outlined.said.size() == 1);
     if (whole.refused && !outlined.refused) {
       // What the outline does not see in an entry costs that entry alone: keys that stand twice, lone
