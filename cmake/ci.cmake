@@ -11,7 +11,7 @@ set(SWITCHYARD_MEASURE OFF CACHE BOOL "" FORCE)
 # The project's own programs link the compiled form: the shortest one takes a tenth of the time to compile. The header-only form is
 # tested by the examples that show it, the consumers, tests/headers, and the thread sanitizer's build.
 set(SWITCHYARD_FORM compiled CACHE STRING "" FORCE)
-# Every source file parses JSON and the standard headers again; six files per unit share that cost. Precompiled headers
+# Every source file parses JSON and the standard headers again; 24 files per unit share that cost. Precompiled headers
 # would save no more, and ccache does not serve what uses one.
 set(CMAKE_UNITY_BUILD ON CACHE BOOL "" FORCE)
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 24 CACHE STRING "" FORCE)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the tool's commands share: checks, trees of CPU kernels, and running every test of a script."""
 
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -128,16 +129,20 @@ def make_faulty_root(root, blob, operator, kernels):
     return make_root(root, blob, {each: each for each in kernels}, operator, types, parameters, requires)
 
 
-def run_all(script, folder):
-    """Runs the functions test_* of a script, given its globals(), in an empty folder. Whether a check failed."""
+def run_all(script, folder, together=1):
+    """Runs the functions test_* of a script, given its globals(), in an empty folder. Whether a check failed. `together`: how
+    many at a time, for tests that mostly wait."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    count = 0
-    for name, test in sorted(script.items()):
-        if name.startswith("test_"):
-            count += 1
-            begin = time.monotonic()
-            test()
-            print(f"{name}: {time.monotonic() - begin:.1f} s")
-    print(f"{count} cases")
+
+    def run(name):
+        begin = time.monotonic()
+        script[name]()
+        print(f"{name}: {time.monotonic() - begin:.1f} s")
+
+    names = [name for name in sorted(script) if name.startswith("test_")]
+    with concurrent.futures.ThreadPoolExecutor(together) as pool:
+        for done in [pool.submit(run, name) for name in names]:
+            done.result()
+    print(f"{len(names)} cases")
     return bool(_problems)
