@@ -14,6 +14,8 @@
 #include <vector>
 
 #include <switchyard/c_api.h>
+#include <switchyard/observing/prometheus.hpp>
+#include <switchyard/observing/ranges.hpp>
 #include <switchyard/switchyard.hpp>
 
 #include "c_api_calls.hpp"
@@ -39,22 +41,49 @@ struct switchyard_operator {
 };
 
 struct switchyard_catalog {
-  switchyard_catalog(sy::catalog_options with, switchyard_log_callback log, void* log_context)
-      : log_to{log}, context{log_context}, of{received_by(std::move(with))} {}
+  switchyard_catalog(sy::catalog_options with, const switchyard_options& options)
+      : given{options}, of{hooked(std::move(with))} {}
 
-  switchyard_log_callback log_to;
-  void* context;
-  sy::catalog of;  // last: its summary goes to the callback
+  switchyard_options given;  // its callbacks
+  sy::catalog of;            // last: its summary goes to the callback
 
  private:
-  [[nodiscard]] sy::catalog_options received_by(sy::catalog_options with) {
-    if (log_to == nullptr) return with;
-    with.receiver = {[](void* mine, const sy::log_line& line) noexcept {
-                       const auto& to = *static_cast<const switchyard_catalog*>(mine);
-                       to.log_to(to.context, static_cast<std::int32_t>(line.kind), line.code,
-                                 line.text.data());
+  [[nodiscard]] static const switchyard_options& options_of(const void* mine) noexcept {
+    return static_cast<const switchyard_catalog*>(mine)->given;
+  }
+
+  [[nodiscard]] sy::catalog_options hooked(sy::catalog_options with) {
+    if (given.log != nullptr) {
+      with.receiver = {[](void* mine, const sy::log_line& line) noexcept {
+                         const switchyard_options& to = options_of(mine);
+                         to.log(to.log_context, static_cast<std::int32_t>(line.kind), line.code,
+                                line.text.data());
+                       },
+                       this};
+    }
+    if (given.allocate != nullptr) {
+      with.memory = {
+          [](void* mine, std::size_t bytes, const sy::device_properties& device, sy::stream on) noexcept {
+            const switchyard_options& to = options_of(mine);
+            return to.allocate(to.memory_context, device.backend.c_str(), bytes, on.handle());
+          },
+          [](void* mine, void* address, const sy::device_properties& device, sy::stream on) noexcept {
+            const switchyard_options& to = options_of(mine);
+            to.release(to.memory_context, device.backend.c_str(), address, on.handle());
+          },
+          this};
+    }
+    if (given.begin_range != nullptr) {
+      with.ranges = {[](void* mine, const char* name) noexcept {
+                       const switchyard_options& to = options_of(mine);
+                       to.begin_range(to.range_context, name);
+                     },
+                     [](void* mine) noexcept {
+                       const switchyard_options& to = options_of(mine);
+                       to.end_range(to.range_context);
                      },
                      this};
+    }
     return with;
   }
 };
@@ -172,11 +201,29 @@ void fill(Struct* out, Struct value, const char* type) {
 /// Options as they are now; members that a caller's version did not have are 0.
 [[nodiscard]] switchyard_options any_version(const switchyard_options& given) {
   constexpr std::uint64_t first_version = offsetof(switchyard_options, tables);
-  if (given.size != first_version && given.size < sizeof(switchyard_options))
+  constexpr std::uint64_t second_version = offsetof(switchyard_options, allocate);
+  if (given.size != first_version && given.size != second_version && given.size < sizeof(switchyard_options))
     named_arguments::fail_size("options", "switchyard_options", given.size);
   switchyard_options out{};
   std::memcpy(&out, &given, std::min<std::uint64_t>(given.size, sizeof out));
   return out;
+}
+
+[[nodiscard]] std::chrono::milliseconds interval_of(std::uint64_t milliseconds) {
+  constexpr std::uint64_t day = 86'400'000;
+  if (milliseconds == 0 || milliseconds > day)
+    fail("milliseconds is " + std::to_string(milliseconds) + ", but must be 1 to " + std::to_string(day));
+  return std::chrono::milliseconds{milliseconds};
+}
+
+/// Gives a text to a caller's buffer.
+void give(const std::string& from, char* text, std::size_t capacity, std::size_t* length) {
+  if (length != nullptr) *length = from.size();
+  if (capacity == 0) return;
+  require(text, "text");
+  const std::size_t kept = std::min(from.size(), capacity - 1);
+  std::memcpy(text, from.data(), kept);
+  text[kept] = 0;
 }
 
 [[nodiscard]] std::vector<std::string> texts(const char* const* from, std::uint64_t count, const char* name) {
@@ -203,7 +250,11 @@ int switchyard_open(const switchyard_options* options, switchyard_catalog** out)
     if (given.debug < 0 || given.debug > 2)
       fail("debug is " + std::to_string(given.debug) + ", but must be 0, 1 or 2");
     if (given.debug > 0) with.settings.debug = static_cast<sy::debug_level>(given.debug);
-    *out = new switchyard_catalog{std::move(with), given.log, given.log_context};
+    if ((given.allocate == nullptr) != (given.release == nullptr))
+      fail("one of allocate and release is null: give both or neither");
+    if ((given.begin_range == nullptr) != (given.end_range == nullptr))
+      fail("one of begin_range and end_range is null: give both or neither");
+    *out = new switchyard_catalog{std::move(with), given};
   });
 }
 
@@ -221,10 +272,7 @@ int switchyard_reload(switchyard_catalog* catalog) {
 int switchyard_watch(switchyard_catalog* catalog, std::uint64_t milliseconds) {
   return guarded([&] {
     require(catalog, "catalog");
-    constexpr std::uint64_t day = 86'400'000;
-    if (milliseconds == 0 || milliseconds > day)
-      fail("milliseconds is " + std::to_string(milliseconds) + ", but must be 1 to " + std::to_string(day));
-    catalog->of.watch(std::chrono::milliseconds{milliseconds});
+    catalog->of.watch(interval_of(milliseconds));
   });
 }
 
@@ -277,6 +325,69 @@ int switchyard_sealed(const switchyard_catalog* catalog, std::uint64_t* plans, s
 
 std::uint64_t switchyard_generation(const switchyard_catalog* catalog) {
   return catalog == nullptr ? 0 : catalog->of.generation();
+}
+
+int switchyard_count(const switchyard_catalog* catalog, const char* operator_name, switchyard_counters* out) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    const std::string_view wanted = find(operator_name).description->name;
+    switchyard_counters found{};
+    for (const sy::operator_counters& each : catalog->of.counters().operators) {
+      if (each.name != wanted) continue;
+      found = {0,
+               each.plans,
+               each.displaced_plans,
+               each.passed_over,
+               each.loads,
+               each.failed_loads,
+               each.replacements,
+               each.refused_replacements,
+               each.unprepared_plans,
+               each.unprepared_loads,
+               each.unprepared_fallbacks,
+               each.refused_calls,
+               0,
+               {}};
+      for (const sy::counted_code& error : each.errors) found.errors += error.count;
+      std::copy(each.choices.begin(), each.choices.end(), found.choices);
+    }
+    fill(out, found, "switchyard_counters");
+  });
+}
+
+int switchyard_metrics(const switchyard_catalog* catalog, char* text, std::size_t capacity,
+                       std::size_t* length) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    give(to_prometheus(catalog->of.counters()), text, capacity, length);
+  });
+}
+
+int switchyard_write_metrics(switchyard_catalog* catalog, const char* path, std::uint64_t milliseconds) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    require(path, "path");
+    catalog->of.write_counters(path, interval_of(milliseconds));
+  });
+}
+
+int switchyard_use_ranges(switchyard_options* options, const char* which) {
+  return guarded([&] {
+    require(options, "options");
+    require(which, "which");
+    if (options->size < sizeof *options)
+      named_arguments::fail_size("options", "switchyard_options", options->size);
+    auto* const found = new sy::range_hooks{sy::open_ranges(which)};  // lives on, as what is opened
+    options->begin_range = [](void* mine, const char* name) {
+      const auto& to = *static_cast<const sy::range_hooks*>(mine);
+      to.push(to.context, name);
+    };
+    options->end_range = [](void* mine) {
+      const auto& to = *static_cast<const sy::range_hooks*>(mine);
+      to.pop(to.context);
+    };
+    options->range_context = found;
+  });
 }
 
 int switchyard_describe(const char* name, switchyard_description* out) {
@@ -379,13 +490,7 @@ int switchyard_explain(switchyard_operator* op, void* stream, const switchyard_a
                        std::size_t count, char* text, std::size_t capacity, std::size_t* length) {
   return guarded([&] {
     require(op, "op");
-    const std::string line = op->explain(sy::stream{stream}, arguments, count);
-    if (length != nullptr) *length = line.size();
-    if (capacity == 0) return;
-    require(text, "text");
-    const std::size_t kept = std::min(line.size(), capacity - 1);
-    std::memcpy(text, line.data(), kept);
-    text[kept] = 0;
+    give(op->explain(sy::stream{stream}, arguments, count), text, capacity, length);
   });
 }
 

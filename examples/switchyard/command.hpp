@@ -18,11 +18,11 @@ namespace tool {
 /// Exit statuses of every command; --help and README.md list them.
 enum exit_status : int {
   status_ok = 0,
-  status_finding =
-      1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
-          ///< is slower or lost; bench: a shape is behind the best; fingerprint: another host's differs
-  status_error = 2,   ///< check: errors; others: files that cannot be used
-  status_usage = 64,  ///< an invalid argument; the value is that of sysexits.h
+  status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
+                       ///< is slower or lost; bench: a shape is behind the best; fingerprint: another host's
+                       ///< differs
+  status_error = 2,    ///< check: errors; others: files that cannot be used
+  status_usage = 64,   ///< an invalid argument; the value is that of sysexits.h
 };
 
 /// An argument is invalid. The message lists what is valid.
@@ -65,5 +65,6 @@ void add_merge(CLI::App& app, session& session);
 void add_diff(CLI::App& app, session& session);
 void add_bench(CLI::App& app, session& session);
 void add_report(CLI::App& app, session& session);
+void add_watch(CLI::App& app, session& session);
 
 }  // namespace tool

@@ -45,7 +45,7 @@ struct example {
   const char* text;
 };
 
-constexpr std::array<example, 11> examples{{
+constexpr std::array<example, 12> examples{{
     {"list", "switchyard list rotary dtype=bf16 --variants"},
     {"explain", "switchyard explain softmax dtype=f32 rows=64 columns=4096 --device h200"},
     {"check", "switchyard check --strict share/switchyard"},
@@ -57,6 +57,7 @@ constexpr std::array<example, 11> examples{{
     {"diff", "switchyard diff old.json new.json --threshold 2%"},
     {"bench", "switchyard bench table.json --rows 20 --between"},
     {"report", "switchyard report table.json -o report.html"},
+    {"watch", "switchyard watch --metrics /var/lib/node_exporter/switchyard.prom"},
 }};
 
 [[nodiscard]] std::string version_text() {
@@ -136,6 +137,7 @@ int run_commands(int argc, char** argv, std::string_view data) {
   add_diff(app, session);
   add_bench(app, session);
   add_report(app, session);
+  add_watch(app, session);
   for (const example& each : examples) {
     CLI::App* const command = app.get_subcommand(each.command);
     const std::string before = command->get_footer();

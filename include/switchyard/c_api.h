@@ -91,6 +91,16 @@ enum {
  * a warning names, else 0. Any thread may call it, a launching one too, and it must not call the library. */
 typedef void (*switchyard_log_callback)(void* context, int32_t kind, int32_t code, const char* text);
 
+/* Device memory for the time of a call that is given no workspace, in stream order, aligned to 256 bytes; NULL:
+ * there is none, and the call fails with error 210. `backend` is "cuda", "hip" or "host". Any thread may call
+ * either, and neither must call the library. */
+typedef void* (*switchyard_allocate_callback)(void* context, const char* backend, uint64_t bytes, void* stream);
+typedef void (*switchyard_release_callback)(void* context, const char* backend, void* address, void* stream);
+
+/* A range of the calling thread begins, as "softmax avx512_s4", and ends. Neither must call the library. */
+typedef void (*switchyard_begin_range_callback)(void* context, const char* name);
+typedef void (*switchyard_end_range_callback)(void* context);
+
 typedef struct switchyard_options {
   uint64_t size;            /* sizeof(switchyard_options) */
   const char* const* roots; /* folders that are searched first */
@@ -101,7 +111,32 @@ typedef struct switchyard_options {
   uint64_t table_count;
   switchyard_log_callback log; /* in place of standard error; NULL: none */
   void* log_context;
+  switchyard_allocate_callback allocate; /* the program's own allocator for workspaces; both or neither */
+  switchyard_release_callback release;
+  void* memory_context;
+  switchyard_begin_range_callback begin_range; /* ranges for a profiler; both or neither */
+  switchyard_end_range_callback end_range;
+  void* range_context;
 } switchyard_options;
+
+/* What an operator did since its catalog was opened, over all devices: switchyard::operator_counters has what
+ * each one counts. Calls whose problem was met before are not counted. */
+typedef struct switchyard_counters {
+  uint64_t size; /* sizeof(switchyard_counters), set by the caller */
+  uint64_t plans;
+  uint64_t displaced_plans;
+  uint64_t passed_over;
+  uint64_t loads;
+  uint64_t failed_loads;
+  uint64_t replacements;
+  uint64_t refused_replacements;
+  uint64_t unprepared_plans;
+  uint64_t unprepared_loads;
+  uint64_t unprepared_fallbacks;
+  uint64_t refused_calls;
+  uint64_t errors; /* of calls, of every number */
+  uint64_t choices[8]; /* exact, interpolated, extrapolated, other device, heuristic, forced, pinned, none */
+} switchyard_counters;
 
 /* An axis and its values, from first to last. */
 typedef struct switchyard_range {
@@ -150,15 +185,23 @@ SWITCHYARD_C_ASSERT(sizeof(switchyard_argument) == 64 && offsetof(switchyard_arg
                         offsetof(switchyard_argument, pointer) == 48 &&
                         offsetof(switchyard_argument, text) == 56,
                     "the layout of switchyard_argument is part of the ABI");
-SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 64 && offsetof(switchyard_options, roots) == 8 &&
+SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 112 && offsetof(switchyard_options, roots) == 8 &&
                         offsetof(switchyard_options, root_count) == 16 &&
                         offsetof(switchyard_options, default_roots) == 24 &&
                         offsetof(switchyard_options, debug) == 28 &&
                         offsetof(switchyard_options, tables) == 32 &&
                         offsetof(switchyard_options, table_count) == 40 &&
                         offsetof(switchyard_options, log) == 48 &&
-                        offsetof(switchyard_options, log_context) == 56,
+                        offsetof(switchyard_options, log_context) == 56 &&
+                        offsetof(switchyard_options, allocate) == 64 &&
+                        offsetof(switchyard_options, memory_context) == 80 &&
+                        offsetof(switchyard_options, begin_range) == 88 &&
+                        offsetof(switchyard_options, range_context) == 104,
                     "the layout of switchyard_options is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_counters) == 168 && offsetof(switchyard_counters, plans) == 8 &&
+                        offsetof(switchyard_counters, errors) == 96 &&
+                        offsetof(switchyard_counters, choices) == 104,
+                    "the layout of switchyard_counters is part of the ABI");
 SWITCHYARD_C_ASSERT(sizeof(switchyard_range) == 32 && offsetof(switchyard_range, axis) == 8 &&
                         offsetof(switchyard_range, first) == 16 && offsetof(switchyard_range, last) == 24,
                     "the layout of switchyard_range is part of the ABI");
@@ -207,6 +250,23 @@ SWITCHYARD_API int switchyard_sealed(const switchyard_catalog* catalog, uint64_t
 
 /* Changes when graphs should be captured again. */
 SWITCHYARD_API uint64_t switchyard_generation(const switchyard_catalog* catalog);
+
+/* What an operator did so far; all 0 for one that was not opened. */
+SWITCHYARD_API int switchyard_count(const switchyard_catalog* catalog, const char* operator_name,
+                                    switchyard_counters* out);
+
+/* The counters of all operators in Prometheus' text format: cut off after capacity - 1 bytes and ended with 0.
+ * `length` (may be NULL) is that of the whole text. */
+SWITCHYARD_API int switchyard_metrics(const switchyard_catalog* catalog, char* text, size_t capacity,
+                                      size_t* length);
+
+/* Writes that text to a file, as a whole, now, at an interval (1 ms to a day), and on closing. */
+SWITCHYARD_API int switchyard_write_metrics(switchyard_catalog* catalog, const char* path,
+                                            uint64_t milliseconds);
+
+/* The ranges of an installed profiler for switchyard_options: "nvtx", "roctx", "1" for the first that is
+ * there, or a library's path. Sets begin_range, end_range and range_context. */
+SWITCHYARD_API int switchyard_use_ranges(switchyard_options* options, const char* which);
 
 /* What an operator is, its fields and axes by number. */
 SWITCHYARD_API int switchyard_describe(const char* name, switchyard_description* out);

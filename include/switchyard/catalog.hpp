@@ -6,6 +6,7 @@
 // any function.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +23,12 @@
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
+#include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/environment.hpp>
 #include <switchyard/observing/log.hpp>
+#include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/seal.hpp>
+#include <switchyard/plans/memory_hooks.hpp>
 #include <switchyard/plans/plan_cache.hpp>
 #include <switchyard/serving/fingerprint.hpp>
 #include <switchyard/serving/operator_contents.hpp>
@@ -48,7 +52,9 @@ struct catalog_options {
   std::vector<std::string> tables;  ///< overlays, before those of the environment: files or folders
   bool default_roots = true;        ///< whether the environment's and the installed roots are searched
   environment settings = environment::read();
-  log_receiver receiver{};        ///< the program's own logger
+  log_receiver receiver{};  ///< the program's own logger
+  memory_hooks memory{};    ///< the program's own allocator for workspaces of calls that are given none
+  range_hooks ranges{};           ///< around calls; none: those of SWITCHYARD_RANGES
   std::string data{data_folder};  ///< kernels and tables of this installation; empty: there is none
   std::size_t plan_capacity =
       default_plan_capacity;  ///< problems each dispatcher keeps plans for, on a device
@@ -130,6 +136,17 @@ class catalog final : public state_source {
   /// What was counted since seal().
   [[nodiscard]] seal_report sealed() const { return seal_->report(); }
 
+  /// What was counted since the catalog was opened. Costs calls nothing that were met before.
+  ///     std::printf("%s", sy::to_prometheus(files.counters()).c_str());
+  [[nodiscard]] catalog_counters counters() const;
+
+  /// Writes the counters to a file as Prometheus text, now, at an interval, and when the catalog is
+  /// destroyed: each time as a whole, so that node_exporter's textfile collector never reads a part. A
+  /// failure is a warning, once until it is written again. Throws file_error unreadable_file where the first
+  /// one fails.
+  ///     files.write_counters("/var/lib/node_exporter/switchyard.prom");
+  void write_counters(const std::string& path, std::chrono::milliseconds interval = std::chrono::seconds{15});
+
   /// Looks for changes at an interval, on a thread of its own, and reloads. Files are compared by times, size
   /// and inode, so it works on network file systems as well.
   ///     files.watch(std::chrono::seconds{5});
@@ -143,12 +160,20 @@ class catalog final : public state_source {
 
   [[nodiscard]] std::shared_ptr<stream_router> streams() override;
 
+  [[nodiscard]] std::unique_ptr<memory_source> memory_of(const device& target) override;
+
  private:
   /// A dispatcher's core: who uses which files' rules on which device.
   struct use;
 
   /// Why the devices of a target's backend cannot be used; empty: they can.
   [[nodiscard]] static std::string why_absent(std::string_view target);
+
+  /// The ranges of the options, else those of the environment; a warning where they cannot be had.
+  [[nodiscard]] range_hooks find_ranges() const;
+
+  /// Writes the counters; a failure is a warning, once.
+  void write_counters_again() noexcept;
 
   /// Says what is wrong with the environment and would otherwise have no effect without a word.
   void report_settings() const;
@@ -175,6 +200,9 @@ class catalog final : public state_source {
   std::shared_ptr<log> messages_;
   std::shared_ptr<switchyard::seal> seal_ = std::make_shared<switchyard::seal>();
   std::shared_ptr<recorder> record_;
+  tallies tallies_;
+  range_hooks ranges_;
+  std::atomic<std::uint64_t> reloads_{0};
   std::unique_ptr<selector_source> rules_;  // behind a pointer: its header reads JSON
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);
 
@@ -184,6 +212,11 @@ class catalog final : public state_source {
   std::vector<std::shared_ptr<use>> uses_;
   std::set<std::shared_ptr<module_store>> stores_;
   repeating_thread watcher_;
+  switchyard::mutex counters_mutex_;  // one writer at a time; guards what follows
+  std::string counters_file_;         // empty: none
+  int counters_process_ = 0;          // that writes it
+  bool counters_failed_ = false;      // the last time
+  repeating_thread counters_writer_;
 };
 
 namespace detail {

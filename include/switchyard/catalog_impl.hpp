@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -27,9 +29,17 @@
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream_router.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/files/search_path.hpp>
+#include <switchyard/io/write_file.hpp>
+#include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/observing/observers.hpp>
+#include <switchyard/observing/prometheus.hpp>
+#include <switchyard/observing/ranges.hpp>
+#include <switchyard/plans/memory_hooks.hpp>
 #include <switchyard/serving/awaited_blobs.hpp>
 #include <switchyard/serving/module_store.hpp>
 #include <switchyard/serving/operator_state.hpp>
@@ -60,6 +70,8 @@ struct catalog::use {
 
 SWITCHYARD_COLD catalog::~catalog() {
   watcher_.stop();
+  counters_writer_.stop();
+  write_counters_again();
 }
 
 SWITCHYARD_COLD const std::vector<std::string>& catalog::roots() const noexcept {
@@ -79,10 +91,17 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
     : options_{std::move(options)},
       messages_{options_.settings.open_log(options_.receiver)},
       record_{options_.settings.open_recorder()},
+      ranges_{find_ranges()},
       rules_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent)} {
   report_settings();
+  if (options_.settings.metrics.empty()) return;
+  try {
+    write_counters(environment::with_process(options_.settings.metrics));
+  } catch (const error& problem) {
+    messages_->warn("SWITCHYARD_METRICS: " + std::string{problem.what()});
+  }
 }
 
 SWITCHYARD_COLD catalog::contents catalog::files(const operator_description& op) {
@@ -116,6 +135,51 @@ SWITCHYARD_COLD std::size_t catalog::unload_unused() {
   std::size_t count = 0;
   for (const auto& each : stores) count += each->unload_unused();
   return count;
+}
+
+SWITCHYARD_COLD range_hooks catalog::find_ranges() const {
+  if (options_.ranges || options_.settings.ranges.empty()) return options_.ranges;
+  try {
+    return open_ranges(options_.settings.ranges);
+  } catch (const driver_error& problem) {
+    messages_->warn("SWITCHYARD_RANGES: " + std::string{problem.what()});
+    return {};
+  }
+}
+
+SWITCHYARD_COLD catalog_counters catalog::counters() const {
+  return {tallies_.read(), reloads_.load(std::memory_order_relaxed), generation(), messages_->warnings()};
+}
+
+SWITCHYARD_COLD void catalog::write_counters(const std::string& path, std::chrono::milliseconds interval) {
+  write_file(path, to_prometheus(counters()));
+  {
+    const std::scoped_lock lock{counters_mutex_};
+    counters_file_ = path;
+    counters_process_ = ::getpid();
+    counters_failed_ = false;
+  }
+  counters_writer_.start(interval, [this] { write_counters_again(); });
+}
+
+SWITCHYARD_COLD void catalog::write_counters_again() noexcept {
+  try {
+    const std::scoped_lock lock{counters_mutex_};
+    if (counters_file_.empty() || counters_process_ != ::getpid()) return;  // a child of fork() has its own
+    try {
+      write_file(counters_file_, to_prometheus(counters()));
+      counters_failed_ = false;
+    } catch (const file_error& problem) {
+      if (!std::exchange(counters_failed_, true))
+        messages_->warn("writing counters: " + std::string{problem.what()});
+    }
+  } catch (const std::exception&) {  // no memory: the next time
+  }
+}
+
+SWITCHYARD_COLD std::unique_ptr<memory_source> catalog::memory_of(const device& target) {
+  if (!options_.memory) return nullptr;
+  return std::make_unique<detail::hooked_memory>(options_.memory, target.driver()->properties());
 }
 
 SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {
@@ -224,6 +288,7 @@ SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
     replace(*each, fresh[each->op], now, report);
     each->user->free_replaced();
   }
+  if (!report.changed.empty()) reloads_.fetch_add(1, std::memory_order_relaxed);
   return report;
 }
 
@@ -246,7 +311,10 @@ SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, st
   } counts{*generation_};
   each.untaken = nullptr;
   std::unique_ptr<operator_state> fresh = make_state(each, newer);
-  if (each.user->adopt(std::move(fresh))) {
+  const std::shared_ptr<operator_tally> tally = tallies_.of(each.op->name);
+  const bool is_taken = each.user->adopt(std::move(fresh));
+  tally->count(is_taken ? &operator_tally::replacements : &operator_tally::refused_replacements);
+  if (is_taken) {
     each.version = newer.version;
     each.wait = std::chrono::seconds{1};
     return;
@@ -298,7 +366,8 @@ SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& m
   }
   return std::make_unique<operator_state>(rules_->make_selectors(*mine.op, driver->properties(), from),
                                           std::move(store), messages_, record_, options_.plan_capacity,
-                                          generation_, options_.clock, seal_);
+                                          generation_, options_.clock,
+                                          observers{seal_, tallies_.of(mine.op->name), ranges_});
 }
 
 }  // namespace v0

@@ -4,6 +4,7 @@
  *   c_api_test FOLDER      FOLDER has the built kernels */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <switchyard/c_api.h>
@@ -100,7 +101,8 @@ static void open_with(const char* root) {
   const char* const roots[] = {root};
   const char* const tables[] = {"/no/such/table.json"};
   lines log = {{0}, 0, {{0}}};
-  switchyard_options options = {sizeof options, roots, 1, 0, 1, tables, 1, receive, &log};
+  switchyard_options options = {sizeof options, roots, 1, 0, 1, tables, 1, receive, &log, NULL, NULL, NULL, NULL, NULL,
+                                NULL};
   switchyard_catalog* catalog = NULL;
   switchyard_operator* softmax = NULL;
   options.debug = 3;
@@ -167,9 +169,89 @@ static void open_with(const char* root) {
   switchyard_close(catalog);
   CHECK(log.count[SWITCHYARD_LOG_SUMMARY] > 0);
 
+  options.size = 64; /* what the second version had */
+  options.begin_range = NULL;
+  options.allocate = (switchyard_allocate_callback)1; /* not read */
+  CHECK(switchyard_open(&options, &catalog) == 0);
+  switchyard_close(catalog);
   options.size = 32; /* what follows is not read */
   options.debug = 0;
   CHECK(switchyard_open(&options, &catalog) == 0);
+  switchyard_close(catalog);
+}
+
+/* Ranges as "(name" and ")". */
+static void begin_range(void* context, const char* name) {
+  strcat(strcat(context, "("), name);
+}
+static void end_range(void* context) {
+  strcat(context, ")");
+}
+static void* no_memory(void* context, const char* backend, uint64_t bytes, void* stream) {
+  (void)backend, (void)bytes, (void)stream;
+  ++*(int*)context;
+  return NULL;
+}
+static void give_back(void* context, const char* backend, void* address, void* stream) {
+  (void)context, (void)backend, (void)address, (void)stream;
+}
+
+/* Counters, ranges, and an allocator. */
+static void observe(const char* root) {
+  const char* const roots[] = {root};
+  char ranges[4096] = "";
+  int asked = 0;
+  switchyard_options options = {sizeof options, roots, 1,         0,         0,      NULL,        0,        NULL,
+                                NULL,           NULL,  give_back, &asked, begin_range, NULL, ranges};
+  switchyard_catalog* catalog = NULL;
+  switchyard_operator* softmax = NULL;
+  CHECK(said(switchyard_open(&options, &catalog), 301, "one of allocate and release is null"));
+  options.allocate = no_memory;
+  CHECK(said(switchyard_open(&options, &catalog), 301, "one of begin_range and end_range is null"));
+  options.end_range = end_range;
+  CHECK(switchyard_open(&options, &catalog) == 0);
+
+  switchyard_counters counted = {sizeof counted, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}};
+  CHECK(switchyard_count(catalog, "softmax", &counted) == 0 && counted.plans == 0);
+  CHECK(switchyard_operator_open(catalog, "softmax", "host", &softmax) == 0);
+  float memory[8] = {1, 2, 3, 4, 0, 0, 0, 0};
+  switchyard_tensor x = rows(memory, 2, 4);
+  const switchyard_argument given[] = {switchyard_give_tensor("x", &x), switchyard_give_tensor("out", &x)};
+  CHECK(switchyard_call(softmax, NULL, given, 2) == 0);
+  CHECK(strncmp(ranges, "(softmax: plan)(softmax ", 24) == 0 && ranges[strlen(ranges) - 1] == ')');
+  CHECK(switchyard_count(catalog, "softmax", &counted) == 0);
+  CHECK(counted.size == sizeof counted && counted.plans == 1 && counted.loads == 1 && counted.errors == 0);
+  uint64_t choices = 0;
+  for (int i = 0; i < 8; ++i) choices += counted.choices[i];
+  CHECK(choices == 1);
+  CHECK(asked == 0); /* softmax needs no workspace */
+  switchyard_operator* backward = NULL;
+  CHECK(switchyard_operator_open(catalog, "rms_norm_backward", "host", &backward) == 0);
+  switchyard_tensor one = {sizeof one, memory, SWITCHYARD_F32, 1, {2}, {1}};
+  switchyard_tensor gamma = {sizeof gamma, memory, SWITCHYARD_F32, 1, {4}, {1}};
+  const switchyard_argument gradients[] = {
+      switchyard_give_tensor("grad_out", &x), switchyard_give_tensor("h", &x),
+      switchyard_give_tensor("rstd", &one),   switchyard_give_tensor("grad_x", &x),
+      switchyard_give_tensor("gamma", &gamma), switchyard_give_tensor("grad_gamma", &gamma)};
+  CHECK(said(switchyard_call(backward, NULL, gradients, 6), 210, "rms_norm_backward: the device has no"));
+  CHECK(asked == 1);
+  switchyard_operator_close(backward);
+  CHECK(said(switchyard_count(catalog, "soft", &counted), 106, "there is no operator 'soft'"));
+  counted.size = 8;
+  CHECK(said(switchyard_count(catalog, "softmax", &counted), 301, "switchyard_counters begins with the size 8"));
+
+  size_t length = 0;
+  CHECK(switchyard_metrics(catalog, NULL, 0, &length) == 0 && length > 100);
+  char* const text = malloc(length + 1);
+  CHECK(switchyard_metrics(catalog, text, length + 1, NULL) == 0 && strlen(text) == length);
+  CHECK(strstr(text, "switchyard_plans_total{operator=\"softmax\"} 1\n") != NULL);
+  free(text);
+  CHECK(said(switchyard_write_metrics(catalog, "/no/such/folder/a.prom", 1000), 101, "/no/such/folder/a.prom"));
+  CHECK(said(switchyard_write_metrics(catalog, NULL, 1000), 301, "path is null"));
+  CHECK(said(switchyard_write_metrics(catalog, "/tmp/a.prom", 0), 301, "milliseconds is 0"));
+  CHECK(said(switchyard_use_ranges(&options, "/no/such/library.so"), 201, "(tried /no/such/library.so)"));
+  CHECK(said(switchyard_use_ranges(NULL, "1"), 301, "options is null"));
+  switchyard_operator_close(softmax);
   switchyard_close(catalog);
 }
 
@@ -179,7 +261,7 @@ int main(int argc, char** argv) {
   describe();
 
   const char* const roots[] = {argv[1]};
-  switchyard_options options = {sizeof options, roots, 1, 0, 0, NULL, 0, NULL, NULL};
+  switchyard_options options = {sizeof options, roots, 1, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
   switchyard_catalog* catalog = NULL;
   CHECK(said(switchyard_open(&options, NULL), 301, "out is null"));
   options.size = 4;
@@ -247,6 +329,7 @@ int main(int argc, char** argv) {
   attend(catalog);
   switchyard_operator_close(softmax);
   open_with(argv[1]);
+  observe(argv[1]);
   switchyard_operator_close(NULL);
   switchyard_close(catalog);
   switchyard_close(NULL);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <switchyard/devices/launch_geometry.hpp>
+#include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/hardware/device_properties.hpp>
@@ -34,13 +35,8 @@ struct parameter_slot {
 /// A device API's result; 0 is success in all of them.
 using status = int;
 
-class device_driver {
+class device_driver : public memory_source {
  public:
-  device_driver() = default;
-  device_driver(const device_driver&) = delete;
-  device_driver& operator=(const device_driver&) = delete;
-  virtual ~device_driver() = default;
-
   [[nodiscard]] virtual const device_properties& properties() const noexcept = 0;
 
   /// Loads an image, whose bytes must outlive the module. `name` is for messages.
@@ -94,9 +90,8 @@ class device_driver {
   /// Time between two recorded events; waits for the later one.
   [[nodiscard]] virtual status elapsed(event_handle from, event_handle to, double& microseconds) noexcept = 0;
 
-  /// Stream-ordered memory. Null when there is none left.
-  [[nodiscard]] virtual void* allocate(std::size_t bytes, stream on) noexcept = 0;
-  virtual void release(void* address, stream on) noexcept = 0;
+  /// As memory_source has it, without an exception.
+  [[nodiscard]] void* allocate(std::size_t bytes, stream on) noexcept override = 0;
 
   /// Encodes a tensor map into `tensor_map_bytes` bytes, 64-byte aligned.
   [[nodiscard]] virtual status encode(const tensor_map_request& request, void* map) noexcept = 0;

@@ -16,6 +16,7 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/plans/bind_parameters.hpp>
@@ -173,8 +174,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   }
 
   void require_memory(problem_view own, const void* arguments) const {
-    if (const std::string wrong = op_.check_memory(arguments); !wrong.empty())
-      detail::fail_illegal(op_, own, wrong);
+    if (const std::string wrong = op_.check_memory(arguments); !wrong.empty()) refuse(own, wrong);
   }
 
   /// The plan of a call of an operator with axes that files added, or null.
@@ -201,8 +201,14 @@ class device_dispatcher final : public state_user, private plan_launcher {
 
   template <class Check>
   void require_legal(problem_view own, const Check& check) const {
-    if (const std::string wrong = check(); !wrong.empty()) detail::fail_illegal(op_, own, wrong);
+    if (const std::string wrong = check(); !wrong.empty()) refuse(own, wrong);
   }
+
+  /// Throws that a stream is of another device, and counts it.
+  [[noreturn, gnu::cold]] void fail_foreign(const operator_state& now) const;
+
+  /// Throws what is wrong with a call, and counts it. The caller holds a guard.
+  [[noreturn, gnu::cold]] void refuse(problem_view own, const std::string& wrong) const;
 
   [[gnu::noinline]] void launch_known(operator_state& now, plan& found, const void* arguments,
                                       stream launch_stream, const workspace& given) {
@@ -210,12 +216,13 @@ class device_dispatcher final : public state_user, private plan_launcher {
         launch_decided_again(now, found, arguments, launch_stream, given)) {
       return;
     }
-    if (found.is_counted) {
-      found.count.fetch_add(1, std::memory_order_relaxed);
-      found.kind->trace(found);
-    }
+    if (found.is_counted) return launch_counted(now, found, arguments, launch_stream, given);
     run(now, found, arguments, launch_stream, given);
   }
+
+  /// A call that is recorded, printed, or shown to a profiler.
+  [[gnu::cold]] void launch_counted(operator_state& now, plan& found, const void* arguments,
+                                    stream launch_stream, const workspace& given);
 
   /// Decides a fallback plan again and launches the better one. False where the plan at hand is to be
   /// used.
@@ -246,9 +253,10 @@ class device_dispatcher final : public state_user, private plan_launcher {
   reclaimer reclaimer_;
   // What writers contend for, on a cache line of its own.
   alignas(64) mutex mutex_;
-  std::atomic<std::size_t> waiting_{0};  // retired plans that readers held when last looked at
-  detail::kept_ranges prepared_;         // guarded by mutex_
-  detail::replaced_states displaced_;    // for the source's calls alone
+  std::atomic<std::size_t> waiting_{0};        // retired plans that readers held when last looked at
+  detail::kept_ranges prepared_;               // guarded by mutex_
+  detail::replaced_states displaced_;          // for the source's calls alone
+  std::unique_ptr<memory_source> own_memory_;  // of calls' workspaces; null: the driver gives it
 };
 
 }  // namespace v0

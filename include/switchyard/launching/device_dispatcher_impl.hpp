@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
@@ -17,6 +18,8 @@
 #include <switchyard/launching/device_dispatcher.hpp>
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
+#include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/call_errors.hpp>
 #include <switchyard/plans/plan.hpp>
@@ -37,7 +40,11 @@ inline namespace v0 {
 
 SWITCHYARD_FUNCTION device_dispatcher::device_dispatcher(const operator_description& op, state_source& source,
                                                          device target)
-    : plan_launcher{op, *target.driver(), reclaimer_}, source_{source}, device_{std::move(target)} {
+    : plan_launcher{op, *target.driver(), reclaimer_},
+      source_{source},
+      device_{std::move(target)},
+      own_memory_{source.memory_of(device_)} {
+  if (own_memory_ != nullptr) take_memory_from(*own_memory_);
   source_.attach(op, device_, *this);
 }
 
@@ -104,6 +111,15 @@ SWITCHYARD_FUNCTION std::size_t device_dispatcher::prepare_again(operator_state&
   return changes;
 }
 
+SWITCHYARD_COLD void device_dispatcher::launch_counted(operator_state& now, plan& found,
+                                                       const void* arguments, stream launch_stream,
+                                                       const workspace& given) {
+  found.count.fetch_add(1, std::memory_order_relaxed);
+  found.kind->trace(found);
+  const detail::scoped_range range{now.ranges(), found.kind->range_of(found)};
+  run(now, found, arguments, launch_stream, given);
+}
+
 SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state& now, const plan& found,
                                                                  const void* arguments, stream launch_stream,
                                                                  const workspace& given) {
@@ -122,10 +138,21 @@ SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state&
   return true;
 }
 
+SWITCHYARD_COLD void device_dispatcher::refuse(problem_view own, const std::string& wrong) const {
+  if (operator_tally* const tally = current_.load(std::memory_order_seq_cst)->tally(); tally != nullptr)
+    tally->count(error_code::invalid_argument);
+  detail::fail_illegal(op_, own, wrong);
+}
+
+SWITCHYARD_COLD void device_dispatcher::fail_foreign(const operator_state& now) const {
+  if (now.tally() != nullptr) now.tally()->count(error_code::invalid_argument);
+  detail::fail_foreign(op_, *driver_);
+}
+
 SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, problem_view problem,
                                                        std::uint64_t key, const void* arguments,
                                                        stream launch_stream, const workspace& given) {
-  if (!driver_->owns(launch_stream)) detail::fail_foreign(op_, *driver_);
+  if (!driver_->owns(launch_stream)) fail_foreign(now);
   if (now.sealed() != nullptr && now.sealed()->is_closed())
     return launch_sealed(now, problem, key, arguments, launch_stream, given);
   const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
@@ -140,7 +167,10 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, p
   const seal_rules rules = now.sealed()->rules();
   seal::event met;
   std::unique_ptr<plan> fresh;
-  const auto note = [&] { now.sealed()->note(now.op(), now.device(), expanded.view(), met, now.messages()); };
+  const auto note = [&] {
+    if (now.tally() != nullptr) now.tally()->count(met);
+    now.sealed()->note(now.op(), now.device(), expanded.view(), met, now.messages());
+  };
   try {
     if (rules.plan == seal_action::refuse) detail::fail_unprepared(now.op(), expanded.view(), "is new");
     const bool is_refused = rules.load == seal_action::refuse;
@@ -154,7 +184,10 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, p
       detail::fail_unprepared(now.op(), expanded.view(), "is decided by no rows");
   } catch (const call_error& refused) {
     met.is_refused = refused.code() == error_code::not_prepared;
-    if (met.is_refused) note();
+    if (met.is_refused) {
+      note();
+      if (now.tally() != nullptr) now.tally()->count(refused.code());
+    }
     throw;
   }
   note();
@@ -166,6 +199,7 @@ SWITCHYARD_FUNCTION void device_dispatcher::run_fresh(operator_state& now, std::
                                                       const workspace& given) {
   now.note(*fresh, 1);
   if (fresh->is_counted) fresh->kind->trace(*fresh);
+  const detail::scoped_range range{now.ranges(), fresh->kind->range_of(*fresh)};
   plan* const published = publish(now, fresh);
   run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
 }
@@ -194,6 +228,7 @@ SWITCHYARD_FUNCTION plan* device_dispatcher::publish(operator_state& now, std::u
 }
 
 SWITCHYARD_FUNCTION void device_dispatcher::retire(operator_state& now, plan* displaced) {
+  if (now.tally() != nullptr && !displaced->is_fallback) now.tally()->count(&operator_tally::displaced_plans);
   now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
   const std::size_t left =
       reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });

@@ -10,6 +10,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
@@ -27,7 +28,7 @@ class plan_launcher {
  public:
   /// The driver and the reclaimer, which guards what is kept, outlive it.
   plan_launcher(const operator_description& op, device_driver& driver, reclaimer& owner) noexcept
-      : op_{op}, driver_{&driver}, owner_{owner} {}
+      : op_{op}, driver_{&driver}, owner_{owner}, memory_{&driver} {}
 
   /// The one launch of a plan for which nothing is left to compute.
   void launch_direct(const plan& of, const void* arguments, stream launch_stream);
@@ -51,6 +52,9 @@ class plan_launcher {
            const workspace& given, const std::vector<std::uint32_t>* passed_over = nullptr);
 
  private:
+  /// Throws why a plan's only launch failed, and counts it.
+  [[noreturn, gnu::cold]] void fail_only_launch(const plan& of, status result, stream launch_stream) const;
+
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
   void run_without(operator_state& now, const plan& unfit, const call_error& problem, const void* arguments,
@@ -58,11 +62,15 @@ class plan_launcher {
                    const std::vector<std::uint32_t>* before = nullptr);
 
  protected:
+  /// Takes calls' workspaces from elsewhere than the driver. Called before the first call.
+  void take_memory_from(memory_source& source) noexcept { memory_ = &source; }
+
   const operator_description& op_;
   device_driver* driver_;
 
  private:
   reclaimer& owner_;
+  memory_source* memory_;
 };
 
 }  // namespace v0

@@ -80,7 +80,7 @@ inline namespace v0 {
     const parameter_line* parameter_block = nullptr;
     const status result = call.start(*of.single, local, parameter_block);
     if (result != 0) [[unlikely]]
-      detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+      fail_only_launch(of, result, launch_stream);
   } catch (const call_error& problem) {
     if (problem.code() != error_code::evaluation_failed) throw;
     run_without(now, of, problem, arguments, launch_stream, {});
@@ -93,7 +93,17 @@ inline namespace v0 {
                                                                    stream launch_stream) {
   const status result =
       driver_->launch_again(refused, only.function, only.geometry, parameters.data(), launch_stream);
-  if (result != 0) detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+  if (result != 0) fail_only_launch(of, result, launch_stream);
+}
+
+SWITCHYARD_COLD void plan_launcher::fail_only_launch(const plan& of, status result,
+                                                     stream launch_stream) const {
+  try {
+    detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
+  } catch (const error& problem) {
+    of.kind->count(problem.code());
+    throw;
+  }
 }
 
 SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of, const void* arguments,
@@ -101,7 +111,7 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
                                             const std::vector<std::uint32_t>* passed_over) {
   const planned_launch* started = nullptr;
   try {
-    const detail::scratch memory{*driver_, op_, of.workspace_bytes, given, launch_stream};
+    const detail::scratch memory{*memory_, *driver_, op_, of.workspace_bytes, given, launch_stream};
     detail::local_block local;
     const parameter_line* parameter_block = nullptr;
     for (std::size_t i = 0; i < of.launches.size(); ++i) {
@@ -118,8 +128,14 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
     }
   } catch (const call_error& problem) {
     // A kernel that was started may have written results that are inputs as well.
-    if (problem.code() != error_code::evaluation_failed || started != nullptr) throw;
+    if (problem.code() != error_code::evaluation_failed || started != nullptr) {
+      of.kind->count(problem.code());
+      throw;
+    }
     run_without(now, of, problem, arguments, launch_stream, given, passed_over);
+  } catch (const driver_error& problem) {
+    of.kind->count(problem.code());
+    throw;
   }
 }
 
@@ -136,6 +152,7 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   try {
     next = unfit.kind->make_plan_without(passed_over, unfit, problem, may_load);
   } catch (const call_error& nothing_left) {
+    unfit.kind->count(problem.code());
     if (nothing_left.code() != error_code::no_variant) throw;
     throw call_error{problem};
   }

@@ -28,6 +28,8 @@ struct environment {
   std::vector<std::string> tables;  ///< overlay tables, files or folders
   std::vector<forced_choice> forced;
   std::string record;               ///< problems are appended to this file; %p as above
+  std::string metrics;              ///< counters are written to this file, for Prometheus; %p as above
+  std::string ranges;               ///< see open_ranges(); empty: none
   std::vector<std::string> doubts;  ///< values that were taken for others; a catalog warns of them
 
   /// Reads the SWITCHYARD_ variables; set-uid programs ignore them. Throws call_error invalid_environment for
@@ -44,8 +46,11 @@ struct environment {
   /// Opens the recorder; null if SWITCHYARD_RECORD is not set. Throws file_error unreadable_file.
   [[nodiscard]] std::shared_ptr<recorder> open_recorder() const;
 
+  /// A path with the process id in place of each %p.
+  [[nodiscard]] static std::string with_process(std::string path);
+
  private:
-  [[nodiscard]] static int open_for_append(std::string path);
+  [[nodiscard]] static int open_for_append(const std::string& name);
 
   [[nodiscard]] static std::vector<std::string> split(std::string_view text, char separator);
 

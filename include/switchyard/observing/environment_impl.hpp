@@ -38,6 +38,9 @@ SWITCHYARD_COLD environment environment::read() {
   out.tables = split(get("SWITCHYARD_TABLES"), ':');
   out.read_force(get("SWITCHYARD_FORCE"));
   out.record = get("SWITCHYARD_RECORD");
+  out.metrics = get("SWITCHYARD_METRICS");
+  out.ranges = get("SWITCHYARD_RANGES");
+  if (out.ranges == "0") out.ranges.clear();
   return out;
 }
 
@@ -65,10 +68,15 @@ SWITCHYARD_COLD std::shared_ptr<recorder> environment::open_recorder() const {
   return std::make_shared<recorder>(descriptor, &write_quietly);
 }
 
-SWITCHYARD_COLD int environment::open_for_append(std::string path) {
+SWITCHYARD_COLD std::string environment::with_process(std::string path) {
   for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at)) {
     path.replace(at, 2, std::to_string(::getpid()));
   }
+  return path;
+}
+
+SWITCHYARD_COLD int environment::open_for_append(const std::string& name) {
+  const std::string path = with_process(name);
   // Neither opening nor writing waits for whoever reads a pipe: what it cannot take is lost.
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
   struct stat found {};

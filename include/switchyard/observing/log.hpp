@@ -13,6 +13,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/observing/code_counts.hpp>
 #include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
@@ -77,10 +78,16 @@ class log {
 
   void warn(const std::string& message);
 
+  /// The warnings so far, by the error number that they name.
+  [[nodiscard]] std::vector<counted_code> warnings() const { return warnings_.read(); }
+
  private:
   void write_all(std::string_view rest);
 
   void give(std::string_view text, log_kind kind) const noexcept;
+
+  /// The error number that a warning names; 0: none.
+  [[nodiscard]] static int code_in(std::string_view text) noexcept;
 
   [[nodiscard]] std::uint64_t total() const noexcept;
 
@@ -97,6 +104,7 @@ class log {
   log_receiver receiver_;
   std::atomic<bool> is_closed_{false};
   std::array<std::atomic<std::uint64_t>, 8> counts_{};
+  code_counts warnings_;
   mutex types_mutex_;
   std::vector<std::string> types_;  // that no rows decide
   bool more_types_ = false;         // than are kept

@@ -58,18 +58,22 @@ SWITCHYARD_COLD void log::give(std::string_view text, log_kind kind) const noexc
   for (const std::string_view start : {std::string_view{"switchyard: "}, std::string_view{"warning: "}}) {
     if (text.substr(0, start.size()) == start) text.remove_prefix(start.size());
   }
-  int code = 0;
+  receiver_.write(receiver_.context, {kind, kind == log_kind::warning ? code_in(text) : 0, text});
+}
+
+SWITCHYARD_COLD int log::code_in(std::string_view text) noexcept {
   constexpr std::string_view before = "[switchyard.";
   const std::size_t at = text.find(before);
-  if (kind == log_kind::warning && at != std::string_view::npos) {
-    for (const char digit : text.substr(at + before.size(), 3)) {
-      if (digit >= '0' && digit <= '9') code = code * 10 + (digit - '0');
-    }
+  if (at == std::string_view::npos) return 0;
+  int code = 0;
+  for (const char digit : text.substr(at + before.size(), 3)) {
+    if (digit >= '0' && digit <= '9') code = code * 10 + (digit - '0');
   }
-  receiver_.write(receiver_.context, {kind, code, text});
+  return code;
 }
 
 SWITCHYARD_COLD void log::warn(const std::string& message) {
+  warnings_.count(code_in(message));
   line(json_ ? R"({"event":"warning","message":)" + text::quote_json(message) + "}"
              : "switchyard: warning: " + message,
        log_kind::warning);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
@@ -25,16 +26,16 @@ struct workspace {
 
 namespace detail {
 
-/// A call's workspace: the caller's, or the device's for as long as the object lives.
+/// A call's workspace: the caller's, or a source's for as long as the object lives.
 class scratch {
  public:
   /// Throws driver_error out_of_memory, call_error invalid_argument for a workspace that does not suffice.
-  scratch(device_driver& driver, const operator_description& op, std::size_t bytes, workspace given,
-          stream launch_stream)
-      : driver_{driver}, stream_{launch_stream}, address_{given.address} {
+  scratch(memory_source& source, device_driver& driver, const operator_description& op, std::size_t bytes,
+          workspace given, stream launch_stream)
+      : source_{source}, stream_{launch_stream}, address_{given.address} {
     if (bytes == 0) return;
     if (given.address == nullptr) {
-      address_ = owned_ = driver.allocate(bytes, launch_stream);
+      address_ = owned_ = source.allocate(bytes, launch_stream);
       if (address_ != nullptr) return;
       if (!driver.owns(launch_stream)) fail_foreign(op, driver);
       throw driver_error{error_code::out_of_memory,
@@ -52,7 +53,7 @@ class scratch {
   scratch(const scratch&) = delete;
   scratch& operator=(const scratch&) = delete;
   ~scratch() {
-    if (owned_ != nullptr) driver_.release(owned_, stream_);
+    if (owned_ != nullptr) source_.release(owned_, stream_);
   }
   [[nodiscard]] const void* address() const noexcept { return address_; }
   [[nodiscard]] std::byte* at(const workspace_buffer& buffer) const noexcept {
@@ -60,7 +61,7 @@ class scratch {
   }
 
  private:
-  device_driver& driver_;
+  memory_source& source_;
   stream stream_;
   void* address_;
   void* owned_ = nullptr;

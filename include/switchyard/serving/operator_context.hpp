@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What all parts of an operator state share: selectors, loader, log, recorder, kept parameter blocks.
+// What all parts of an operator state share: selectors, loader, log, recorder, observers, kept parameter
+// blocks.
 #pragma once
 
 #include <atomic>
@@ -7,8 +8,8 @@
 #include <memory>
 
 #include <switchyard/observing/log.hpp>
+#include <switchyard/observing/observers.hpp>
 #include <switchyard/observing/record.hpp>
-#include <switchyard/observing/seal.hpp>
 #include <switchyard/parameters/parameter_block_cache.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
@@ -37,7 +38,7 @@ struct operator_context {
   std::unique_ptr<parameter_block_cache> parameter_blocks =
       nullptr;                                     ///< written once, before a plan that needs it
   nanosecond_clock clock = monotonic_nanoseconds;  ///< that waits go by
-  std::shared_ptr<seal> sealed = nullptr;          ///< null: nobody seals
+  observers seen_by{};
 };
 
 }  // namespace v0

@@ -19,7 +19,10 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/log.hpp>
+#include <switchyard/observing/observers.hpp>
+#include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/record.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
@@ -42,7 +45,7 @@ class operator_state {
   operator_state(std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
                  std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
                  std::shared_ptr<generation_counter> generation = nullptr,
-                 nanosecond_clock clock = monotonic_nanoseconds, std::shared_ptr<seal> sealed = nullptr);
+                 nanosecond_clock clock = monotonic_nanoseconds, observers seen_by = {});
   operator_state(const operator_state&) = delete;
   operator_state& operator=(const operator_state&) = delete;
   /// No launch may be under way.
@@ -81,7 +84,11 @@ class operator_state {
   [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
   /// The catalog's seal; null: it has none.
-  [[nodiscard]] seal* sealed() const noexcept { return shared_.sealed.get(); }
+  [[nodiscard]] seal* sealed() const noexcept { return shared_.seen_by.sealed.get(); }
+  /// What counts; null: nobody does.
+  [[nodiscard]] operator_tally* tally() const noexcept { return shared_.seen_by.tally.get(); }
+  /// Ranges around calls; may be off.
+  [[nodiscard]] const range_hooks& ranges() const noexcept { return shared_.seen_by.ranges; }
 
   /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
   /// does.
@@ -91,9 +98,7 @@ class operator_state {
   [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr);
 
   /// Chooses, loads and lays out for a packed problem; throws as type_kernels::make_plan() and kind_of() do.
-  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load) {
-    return kind_of(expanded_problem{op(), packed}.view()).make_plan(packed, hash, may_load);
-  }
+  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load);
 
   /// Called before calls use it. Until then what cannot be loaded changes no call's choice.
   void begin_service() noexcept { shared_.is_in_service.store(true, std::memory_order_relaxed); }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/observing/log.hpp>
+#include <switchyard/observing/observers.hpp>
+#include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/record.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
@@ -35,13 +38,13 @@ inline namespace v0 {
 SWITCHYARD_FUNCTION operator_state::operator_state(
     std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
     std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
-    std::shared_ptr<generation_counter> generation, nanosecond_clock clock, std::shared_ptr<seal> sealed)
+    std::shared_ptr<generation_counter> generation, nanosecond_clock clock, observers seen_by)
     : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
               std::move(generation)},
       plans_{reads_arguments() ? 1 : plan_capacity},
       packed_plans_{reads_arguments() ? plan_capacity : 1} {
   shared_.clock = clock;
-  shared_.sealed = std::move(sealed);
+  shared_.seen_by = std::move(seen_by);
 }
 
 SWITCHYARD_FUNCTION operator_state::~operator_state() {
@@ -58,8 +61,24 @@ SWITCHYARD_FUNCTION type_kernels& operator_state::kind_of(problem_view problem) 
   if (type_kernels* const made = make(kind)) return *made;
   const auto rules = shared_.rules->read(kind);
   shared_.messages->count(choice{});
+  if (tally() != nullptr) tally()->count(choice{});
   throw call_error{rules->is_forced ? error_code::nothing_forced : error_code::no_variant,
                    shared_.rules->explain_failure(problem, *rules, {})};
+}
+
+SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(problem_view packed, std::uint64_t hash,
+                                                                    loading may_load) {
+  try {
+    const detail::scoped_range range{ranges(),
+                                     ranges() ? (std::string{op().name} + ": plan").c_str() : nullptr};
+    return kind_of(expanded_problem{op(), packed}.view()).make_plan(packed, hash, may_load);
+  } catch (const error& problem) {
+    // A sealed catalog's refusal is counted with its call; what fails before service starts, no caller sees.
+    if (tally() != nullptr && problem.code() != error_code::not_prepared &&
+        shared_.is_in_service.load(std::memory_order_relaxed))
+      tally()->count(problem.code());
+    throw;
+  }
 }
 
 SWITCHYARD_FUNCTION explanation operator_state::explain(problem_view problem, const std::byte* arguments) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <switchyard/devices/device.hpp>
+#include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
@@ -46,6 +47,9 @@ class state_source {
   /// changes. The source outlives the user.
   virtual void attach(const operator_description& op, const device& target, state_user& user) = 0;
   virtual void detach(state_user& user) noexcept = 0;
+
+  /// Where calls on a device take workspaces from; null: its driver.
+  [[nodiscard]] virtual std::unique_ptr<memory_source> memory_of(const device& /*target*/) { return nullptr; }
 
   /// What finds a stream's device, for users that serve every device. Throws driver_error.
   [[nodiscard]] virtual std::shared_ptr<stream_router> streams() {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,9 @@ class type_kernels {
  public:
   /// The context outlives it.
   type_kernels(operator_context& shared, std::shared_ptr<const selector> rules)
-      : shared_{shared}, rules_{std::move(rules)}, kernels_{shared_, *rules_} {}
+      : shared_{shared}, rules_{std::move(rules)}, kernels_{shared_, *rules_} {
+    if (shared_.seen_by.ranges) name_ranges();
+  }
   type_kernels(const type_kernels&) = delete;
   type_kernels& operator=(const type_kernels&) = delete;
 
@@ -110,6 +113,14 @@ class type_kernels {
     kernels_.for_each_without_blob(visit);
   }
 
+  /// Of a plan's calls in a profiler: "softmax avx512_s4"; null where ranges are off.
+  [[nodiscard]] const char* range_of(const plan& each) const noexcept {
+    return ranges_.empty() ? nullptr : ranges_[each.chosen.variant].c_str();
+  }
+
+  /// Counts an error that a call of a plan ends with.
+  [[gnu::cold]] void count(error_code thrown) const noexcept;
+
   /// A line for one launch, where they were asked for.
   void trace(const plan& each) const {
     if (shared_.messages->level() == debug_level::launches) report(each, {});
@@ -123,6 +134,11 @@ class type_kernels {
   /// An error with the variant that it is of, which drivers do not know.
   [[nodiscard, gnu::cold]] call_error named(std::uint32_t index, const error& problem) const;
 
+  void name_ranges();
+
+  /// Counts a choice, and prints nothing.
+  void count(const choice& chosen) const noexcept;
+
   void make_room_for_blocks(const plan& out);
 
   void report(const plan& made, const detail::plan_cost& cost) const;
@@ -130,6 +146,7 @@ class type_kernels {
   operator_context& shared_;
   std::shared_ptr<const selector> rules_;
   detail::variant_kernels kernels_;
+  std::vector<std::string> ranges_;  // by candidate; empty: ranges are off
   std::atomic<bool> is_deciding_again_{false};
 };
 

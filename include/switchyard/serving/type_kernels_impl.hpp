@@ -18,6 +18,7 @@
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/plans/format_plan.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
@@ -61,7 +62,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
         kernels_.return_to_service(detail::variant_kernels::at_any_time);
         continue;
       }
-      shared_.messages->count(chosen);
+      count(chosen);
       if (transient) throw driver_error{*transient};
       if (unfit != nullptr) std::rethrow_exception(unfit);
       refuse(problem);
@@ -75,7 +76,8 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
     out->chosen = chosen;
     out->has_loaded = has_loaded;
     out->kind = this;
-    out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches;
+    out->is_counted =
+        shared_.record != nullptr || shared_.messages->level() == debug_level::launches || !ranges_.empty();
     out->is_fallback = kernels_.is_waiting() || kernels_.service_changes() != changes;
     try {
       detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
@@ -83,12 +85,14 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
     } catch (const error& problem_of_variant) {
       if (!is_unfit(problem_of_variant)) throw;
       kernels_.warn_unfit(chosen.variant, problem_of_variant);
+      if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::passed_over);
       if (unfit == nullptr) unfit = std::make_exception_ptr(named(chosen.variant, problem_of_variant));
       passed_over.push_back(chosen.variant);
       continue;
     }
     make_room_for_blocks(*out);
-    shared_.messages->count(chosen);
+    count(chosen);
+    if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::plans);
     if (timed) report(*out, {selected - begin, monotonic_nanoseconds() - selected});
     return out;
   }
@@ -97,6 +101,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
 SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
     std::vector<std::uint32_t> passed_over, const plan& unfit, const error& problem, loading may_load) {
   kernels_.warn_unfit(unfit.chosen.variant, problem);
+  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::passed_over);
   return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
 }
 
@@ -126,6 +131,20 @@ SWITCHYARD_FUNCTION call_error type_kernels::named(std::uint32_t index, const er
   std::string message{problem.message()};
   if (problem.code() == error_code::launch_failed) message = kernels_.name_of(index) + ": " + message;
   return call_error{error_code::evaluation_failed, message};
+}
+
+SWITCHYARD_FUNCTION void type_kernels::count(error_code thrown) const noexcept {
+  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(thrown);
+}
+
+SWITCHYARD_FUNCTION void type_kernels::count(const choice& chosen) const noexcept {
+  shared_.messages->count(chosen);
+  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(chosen);
+}
+
+SWITCHYARD_FUNCTION void type_kernels::name_ranges() {
+  for (const candidate& each : rules_->candidates)
+    ranges_.push_back(std::string{rules_->op->name}.append(" ").append(each.variant->id));
 }
 
 SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {

@@ -124,6 +124,8 @@ class variant_kernels {
   /// time. The caller holds the variant's load_mutex.
   [[gnu::cold]] void suspend(std::uint32_t index, loaded_variant& slot, const error& problem);
 
+  [[gnu::cold]] void count_failed_load() noexcept;
+
   void count_generation() noexcept;
 
   [[noreturn, gnu::cold]] void fail_grid(const variant& of, std::size_t index, const dim3& grid) const;

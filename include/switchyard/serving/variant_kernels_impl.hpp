@@ -15,6 +15,7 @@
 #include <switchyard/devices/launch_geometry.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
+#include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/parameters/launch_layout.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
@@ -68,13 +69,16 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
     if (slot.failures > 0) count_generation();
     slot.last_failure = nullptr;
     const unsigned failures = std::exchange(slot.failures, 0U);
+    if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::loads);
     if (failures > 0 && shared_.messages->level() != debug_level::silent) {
       shared_.messages->line("switchyard: " + name_of(index) + " was loaded after " +
                              std::to_string(failures) + " failures and serves again");
     }
     return &slot.kernels;
   } catch (const driver_error& problem) {
-    if (problem.kind() == failure_kind::context || problem.code() == error_code::load_during_capture) throw;
+    if (problem.code() == error_code::load_during_capture) throw;
+    count_failed_load();
+    if (problem.kind() == failure_kind::context) throw;
     if (problem.kind() == failure_kind::transient) {
       transient = std::make_unique<const driver_error>(problem);
       slot.last_failure = std::make_unique<const driver_error>(problem);
@@ -84,6 +88,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
     }
   } catch (const error& problem) {
     if (problem.code() == error_code::not_prepared) throw;
+    count_failed_load();
     retire(index, problem);
   }
   return nullptr;
@@ -180,6 +185,10 @@ SWITCHYARD_FUNCTION void variant_kernels::suspend(std::uint32_t index, loaded_va
   } else if (shared_.messages->level() != debug_level::silent) {
     shared_.messages->line("switchyard: " + message);
   }
+}
+
+SWITCHYARD_FUNCTION void variant_kernels::count_failed_load() noexcept {
+  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::failed_loads);
 }
 
 SWITCHYARD_FUNCTION void variant_kernels::count_generation() noexcept {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// What looks on while an operator's calls are served: each null where a catalog has none.
+#pragma once
+
+#include <memory>
+
+#include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/ranges.hpp>
+#include <switchyard/observing/seal.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+struct observers {
+  std::shared_ptr<seal> sealed = nullptr;
+  std::shared_ptr<operator_tally> tally = nullptr;
+  range_hooks ranges{};
+};
+
+}  // namespace v0
+}  // namespace switchyard

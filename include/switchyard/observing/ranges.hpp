@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Ranges around calls, which profilers show beside the kernels: "softmax avx512_s4", and "softmax: plan"
+// where a problem is new. Nothing of it is on the path of a call while they are off.
+#pragma once
+
+#include <string>
+
+#include <switchyard/base/compiled.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// Who is told that a range begins and ends. Ranges of a thread nest. Any thread may call; a launching one
+/// does, so both must be quick, and neither may call the library. Valid as long as the catalog and its
+/// dispatchers.
+struct range_hooks {
+  void (*push)(void* context, const char* name) noexcept = nullptr;
+  void (*pop)(void* context) noexcept = nullptr;
+  void* context = nullptr;
+
+  explicit operator bool() const noexcept { return push != nullptr && pop != nullptr; }
+};
+
+/// The ranges of an installed profiler library, opened at run time: "nvtx" (libnvToolsExt.so.1, which CUDA
+/// has up to 12), "roctx" (librocprofiler-sdk-roctx.so.1, libroctx64.so.4), "1" for the first of them that is
+/// there, or a library that has nvtxRangePushA and nvtxRangePop, or roctxRangePushA and roctxRangePop. Throws
+/// driver_error driver_absent.
+[[nodiscard]] range_hooks open_ranges(const std::string& which);
+
+namespace detail {
+
+/// A range that ends with the object; none where the hooks are off or the name is null.
+class scoped_range {
+ public:
+  scoped_range(const range_hooks& hooks, const char* name) noexcept
+      : hooks_{name != nullptr && hooks ? &hooks : nullptr} {
+    if (hooks_ != nullptr) hooks_->push(hooks_->context, name);
+  }
+  scoped_range(const scoped_range&) = delete;
+  scoped_range& operator=(const scoped_range&) = delete;
+  ~scoped_range() {
+    if (hooks_ != nullptr) hooks_->pop(hooks_->context);
+  }
+
+ private:
+  const range_hooks* hooks_;
+};
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/observing/ranges_impl.hpp>
+#endif
