@@ -20,7 +20,7 @@ enum exit_status : int {
   status_ok = 0,
   status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
                        ///< is slower or lost; bench: a shape is behind the best; fingerprint: another host's
-                       ///< differs
+                       ///< differs; verify: a release is damaged
   status_error = 2,    ///< check: errors; others: files that cannot be used
   status_usage = 64,   ///< an invalid argument; the value is that of sysexits.h
 };
@@ -64,6 +64,7 @@ void add_record(CLI::App& app, session& session);
 void add_merge(CLI::App& app, session& session);
 void add_diff(CLI::App& app, session& session);
 void add_bench(CLI::App& app, session& session);
+void add_publish(CLI::App& app, session& session);
 void add_report(CLI::App& app, session& session);
 void add_watch(CLI::App& app, session& session);
 

@@ -30,7 +30,7 @@ constexpr const char* footer = R"(Exit status:
   0   done; check: no errors
   1   check --strict: warnings; explain: no variant serves the problem; diff: a shape is slower or lost;
       tune: problems were left out; bench: a shape is behind, failed, or could not be measured;
-      fingerprint: another host differs
+      fingerprint: another host differs; verify: a release is damaged
   2   check: errors; tune, bench: no problem could be measured; otherwise: a file, a variable or a device cannot be used
   64  invalid command line
   130, 143  tune: interrupted; the same command resumes. bench: interrupted
@@ -45,7 +45,7 @@ struct example {
   const char* text;
 };
 
-constexpr std::array<example, 12> examples{{
+constexpr std::array<example, 15> examples{{
     {"list", "switchyard list rotary dtype=bf16 --variants"},
     {"explain", "switchyard explain softmax dtype=f32 rows=64 columns=4096 --device h200"},
     {"check", "switchyard check --strict share/switchyard"},
@@ -57,6 +57,9 @@ constexpr std::array<example, 12> examples{{
     {"diff", "switchyard diff old.json new.json --threshold 2%"},
     {"bench", "switchyard bench table.json --rows 20 --between"},
     {"report", "switchyard report table.json -o report.html"},
+    {"publish", "switchyard publish build/share/switchyard /srv/switchyard --key key.pem"},
+    {"verify", "switchyard verify /srv/switchyard --key public.pem"},
+    {"rollback", "switchyard rollback /srv/switchyard"},
     {"watch", "switchyard watch --metrics /var/lib/node_exporter/switchyard.prom"},
 }};
 
@@ -137,6 +140,7 @@ int run_commands(int argc, char** argv, std::string_view data) {
   add_diff(app, session);
   add_bench(app, session);
   add_report(app, session);
+  add_publish(app, session);
   add_watch(app, session);
   for (const example& each : examples) {
     CLI::App* const command = app.get_subcommand(each.command);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -54,6 +55,10 @@ struct catalog_options {
   environment settings = environment::read();
   log_receiver receiver{};  ///< the program's own logger
   memory_hooks memory{};    ///< the program's own allocator for workspaces of calls that are given none
+  /// Looks at each manifest and table before it is used, as one that checks signatures does: words refuse it,
+  /// and its previous version stays in use. Any thread that reads files calls it; it must not call the
+  /// library.
+  std::function<std::string(std::string_view bytes, const std::string& path)> accept{};
   range_hooks ranges{};           ///< around calls; none: those of SWITCHYARD_RANGES
   std::string data{data_folder};  ///< kernels and tables of this installation; empty: there is none
   std::size_t plan_capacity =

@@ -94,7 +94,8 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
       ranges_{find_ranges()},
       rules_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
-          [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent)} {
+          [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent,
+          options_.accept)} {
   report_settings();
   if (options_.settings.metrics.empty()) return;
   try {

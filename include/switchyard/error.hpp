@@ -30,6 +30,7 @@ enum class error_code : int {
   unknown_variant = 110,
   invalid_expression = 111,
   path_escapes_folder = 112,
+  refused_file = 113,
 
   // Devices and blobs
   driver_absent = 201,

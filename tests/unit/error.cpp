@@ -30,6 +30,7 @@ TEST_CASE("every kind of error can be caught as error and as runtime_error") {
 TEST_CASE("the numbers of errors are those that the guide lists") {
   CHECK(static_cast<int>(error_code::unreadable_file) == 101);
   CHECK(static_cast<int>(error_code::path_escapes_folder) == 112);
+  CHECK(static_cast<int>(error_code::refused_file) == 113);
   CHECK(static_cast<int>(error_code::driver_absent) == 201);
   CHECK(static_cast<int>(error_code::driver_failed) == 213);
   CHECK(static_cast<int>(error_code::invalid_argument) == 301);

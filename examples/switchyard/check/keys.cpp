@@ -62,7 +62,7 @@ class key_checker {
   }
 
   void manifest(const nlohmann::json& file) {
-    static const key_set top{"schema", "operator", "target", "built_by", "shared", "variants"};
+    static const key_set top{"schema", "operator", "target", "built_by", "shared", "variants", "release"};
     static const key_set variant{"id",      "type",    "config",    "requires", "cost",
                                  "cost_us", "cost_ns", "workspace", "launches", "like"};
     static const key_set launch{"blob",  "sha256",  "kernel",       "grid",
@@ -83,8 +83,9 @@ class key_checker {
   }
 
   void table(const nlohmann::json& file) {
-    static const key_set top{"schema",     "operator", "device", "other_devices", "measured", "match",
-                             "neighbours", "envelope", "groups", "deny",          "pin",      "blobs"};
+    static const key_set top{"schema", "operator",   "device",   "other_devices", "measured",
+                             "match",  "neighbours", "envelope", "groups",        "deny",
+                             "pin",    "blobs",      "release"};
     static const key_set group{"type", "axes", "rows", "blobs", "measured", "measured_with"};
     static const key_set row{"at", "times_us", "winners", "first", "uncertainty", "measured"};
     static const key_set denial{"variant", "reason", "type"};

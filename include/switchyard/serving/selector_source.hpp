@@ -37,15 +37,21 @@ inline namespace v0 {
 /// Takes a warning for the log.
 using warning_sink = std::function<void(const std::string&)>;
 
+/// Looks at a manifest or a table before it is used: its bytes and its path. Words refuse it; empty: it is
+/// used. What it throws refuses it as well. Any thread calls it that reads files, one at a time for an
+/// operator.
+using file_check = std::function<std::string(std::string_view bytes, const std::string& path)>;
+
 class selector_source {
  public:
   /// Why the backend of a target ("cuda sm_90a") cannot be used; empty: it can.
   using backend_probe = std::function<std::string(std::string_view target)>;
 
   /// `forced_for` gives SWITCHYARD_FORCE's part for an operator; `warn` takes warnings, from any thread.
-  /// `why_absent` is asked when nothing serves a call on the CPU.
+  /// `why_absent` is asked when nothing serves a call on the CPU; `accept` is asked of each file, where it is
+  /// set.
   selector_source(search_path path, std::function<std::string(std::string_view)> forced_for,
-                  warning_sink warn, backend_probe why_absent = {});
+                  warning_sink warn, backend_probe why_absent = {}, file_check accept = {});
 
   [[nodiscard]] const search_path& path() const noexcept { return path_; }
 
@@ -150,6 +156,9 @@ class selector_source {
 
   [[noreturn]] static void fail_useless(const std::string& path, const std::string& why);
 
+  /// Throws file_error refused_file for a file that accept refuses.
+  void require_accepted(const std::string& text, const std::string& path) const;
+
   [[nodiscard]] std::shared_ptr<const table_file> read_table(
       const std::string& path, const operator_description& op, const known_of_operator& known,
       const std::shared_ptr<const table_file>& same) const;
@@ -176,6 +185,7 @@ class selector_source {
   search_path path_;
   std::function<std::string(std::string_view)> forced_for_;
   backend_probe why_absent_;
+  file_check accept_;
   std::shared_ptr<warning_filter> filter_;
   switchyard::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,10 +42,12 @@ inline namespace v0 {
 
 SWITCHYARD_FUNCTION selector_source::selector_source(search_path path,
                                                      std::function<std::string(std::string_view)> forced_for,
-                                                     warning_sink warn, backend_probe why_absent)
+                                                     warning_sink warn, backend_probe why_absent,
+                                                     file_check accept)
     : path_{std::move(path)},
       forced_for_{std::move(forced_for)},
       why_absent_{std::move(why_absent)},
+      accept_{std::move(accept)},
       filter_{std::make_shared<warning_filter>(std::move(warn))} {}
 
 template <class Content>
@@ -240,6 +244,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
   }
   warnings warned;
   file.read_on(text);
+  require_accepted(text, path);
   if (before != nullptr) require_variants(text, path, op);
   filter_->forget(path);
   auto out = std::make_shared<const manifest_file>(std::move(text), path, op, warned);
@@ -268,6 +273,21 @@ SWITCHYARD_FUNCTION void selector_source::fail_useless(const std::string& path, 
   throw file_error{error_code::invalid_entry, path + ": nothing of it can be used: " + why};
 }
 
+SWITCHYARD_FUNCTION void selector_source::require_accepted(const std::string& text,
+                                                           const std::string& path) const {
+  if (!accept_) return;
+  std::string words;
+  try {
+    words = accept_(text, path);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& problem) {
+    words = problem.what();
+    if (words.empty()) words = "an exception without words";
+  }
+  if (!words.empty()) throw file_error{error_code::refused_file, path + ": the program refuses it: " + words};
+}
+
 SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_table(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
@@ -283,6 +303,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_tabl
     return std::make_shared<const table_file>(path, std::move(backend));
   warnings warned;
   file.read_on(text);
+  require_accepted(text, path);
   filter_->forget(path);
   auto out = std::make_shared<const table_file>(std::move(text), path, op, warned);
   filter_->add(warned, path);
