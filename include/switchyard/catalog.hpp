@@ -47,11 +47,18 @@ class selector;
 struct operator_files;
 struct search_path;
 
+/// New tables for a share of the problems, until they have proved themselves.
+struct canary_options {
+  std::vector<std::string> tables{};  ///< before all overlays: files or folders
+  double share = 0;                   ///< of the problems of each operator, by a hash of the problem: 0 to 1
+};
+
 /// How a catalog is opened.
 struct catalog_options {
   std::vector<std::string> roots;   ///< searched before those of the environment
   std::vector<std::string> tables;  ///< overlays, before those of the environment: files or folders
-  bool default_roots = true;        ///< whether the environment's and the installed roots are searched
+  canary_options canary{};
+  bool default_roots = true;  ///< whether the environment's and the installed roots are searched
   environment settings = environment::read();
   log_receiver receiver{};  ///< the program's own logger
   memory_hooks memory{};    ///< the program's own allocator for workspaces of calls that are given none
@@ -132,6 +139,12 @@ class catalog final : public state_source {
     return fingerprint({&one, 1}, device);
   }
 
+  /// Changes the share of problems that catalog_options::canary decides: 0 takes all back, 1 gives all. Which
+  /// problems those are is the same in every process and on every host; a larger share has those of a smaller
+  /// one. Reloads. Throws call_error invalid_argument for a share that is not from 0 to 1.
+  ///     files.set_canary_share(0);
+  reload_report set_canary_share(double share);
+
   /// From now on a call counts as an event where its problem is new, its kernel is not loaded, or no rows
   /// decide it; the rules say which events are only counted, which are warnings in the log, and which are
   /// refused. prepare() and reloading go on as before and are no events. Sealing again begins to count anew.
@@ -184,6 +197,9 @@ class catalog final : public state_source {
   void report_settings() const;
 
   [[nodiscard]] static search_path path_of(const catalog_options& options);
+
+  /// The same share, or an exception.
+  static double require_share(double share);
 
   /// Replaces what has changed; what failed before only where its next try is due by `now`.
   reload_report reload(std::int64_t now);

@@ -96,6 +96,7 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent,
           options_.accept)} {
+  rules_->set_canary_share(require_share(options_.canary.share));
   report_settings();
   if (options_.settings.metrics.empty()) return;
   try {
@@ -136,6 +137,17 @@ SWITCHYARD_COLD std::size_t catalog::unload_unused() {
   std::size_t count = 0;
   for (const auto& each : stores) count += each->unload_unused();
   return count;
+}
+
+SWITCHYARD_COLD double catalog::require_share(double share) {
+  if (share >= 0 && share <= 1) return share;
+  throw call_error{error_code::invalid_argument,
+                   "the share of a canary is " + std::to_string(share) + ", but must be 0 to 1"};
+}
+
+SWITCHYARD_COLD reload_report catalog::set_canary_share(double share) {
+  rules_->set_canary_share(require_share(share));
+  return reload();
 }
 
 SWITCHYARD_COLD range_hooks catalog::find_ranges() const {
@@ -261,7 +273,7 @@ SWITCHYARD_COLD void catalog::report_settings() const {
 }
 
 SWITCHYARD_COLD search_path catalog::path_of(const catalog_options& options) {
-  search_path out{options.roots, options.tables};
+  search_path out{options.roots, options.tables, options.canary.tables};
   if (options.default_roots) {
     const auto append = [](std::vector<std::string>& to, const std::vector<std::string>& from) {
       to.insert(to.end(), from.begin(), from.end());

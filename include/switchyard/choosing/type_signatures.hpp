@@ -18,6 +18,7 @@ inline namespace v0 {
 struct type_signature {
   std::array<std::uint32_t, max_axes> values{};
   std::uint64_t conditions = 0;  ///< those that types name and that hold, a bit each
+  bool is_canary = false;        ///< of the share of problems that new tables decide
 
   friend bool operator==(const type_signature&, const type_signature&) = default;
 };

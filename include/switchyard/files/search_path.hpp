@@ -19,6 +19,7 @@ inline namespace v0 {
 struct search_path {
   std::vector<std::string> roots;
   std::vector<std::string> overlays;  ///< tables that win over all others: files or folders
+  std::vector<std::string> canary{};  ///< tables that win for a share of the problems: files or folders
 };
 
 /// ../share/switchyard beside the program's folder; the same beside the folder of the shared library that

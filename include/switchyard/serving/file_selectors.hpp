@@ -30,6 +30,9 @@ struct operator_files {
   std::vector<std::shared_ptr<const manifest_file>> manifests;
   std::vector<std::shared_ptr<const table_file>> overlays;
   std::vector<std::shared_ptr<const table_file>> tables;
+  std::vector<std::shared_ptr<const table_file>>
+      canary{};  ///< of a share of the problems, before the overlays
+  double canary_share = 0;
   std::uint64_t version = 0;  ///< grows whenever one of them changes
   /// The operator with the axes that they add; null: as it is.
   const operator_description* described = nullptr;

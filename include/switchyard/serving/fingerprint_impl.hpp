@@ -52,10 +52,15 @@ SWITCHYARD_FUNCTION void add_operator(fingerprint& to, const operator_descriptio
     if (each->is_read() && target_fit(device, each->target().backend, each->target().arch))
       add(path_from(each->path(), "kernels"), each->outline().text());
   }
-  for (const auto* list : {&files.overlays, &files.tables}) {
+  const bool has_canary = !files.canary.empty() && files.canary_share > 0;
+  if (has_canary) add("share of the canary of " + name, std::to_string(files.canary_share));
+  for (const auto* list : {&files.canary, &files.overlays, &files.tables}) {
+    if (list == &files.canary && !has_canary) continue;
     for (const std::shared_ptr<const table_file>& each : *list) {
       if (!each->is_read() || each->head().device.backend != device.backend) continue;
-      add((list == &files.overlays ? "overlay of " + name + " " : std::string{}) +
+      add((list == &files.overlays ? "overlay of " + name + " "
+           : list == &files.canary ? "canary of " + name + " "
+                                   : std::string{}) +
               path_from(each->path(), "tables"),
           each->outline().text());
     }

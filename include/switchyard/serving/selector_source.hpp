@@ -55,6 +55,10 @@ class selector_source {
 
   [[nodiscard]] const search_path& path() const noexcept { return path_; }
 
+  /// The share of problems, 0 to 1, that the path's canary decides; 0 at first. A refresh then finds newer
+  /// contents.
+  void set_canary_share(double share);
+
   /// Reads what is new on disk and may serve a device, or any device; what cannot be read leaves its previous
   /// version in use, with a warning.
   [[nodiscard]] operator_files refresh(const operator_description& op, const device_properties* device,
@@ -113,6 +117,7 @@ class selector_source {
     known_files<manifest_file> manifests;
     known_files<table_file> overlays;
     known_files<table_file> tables;
+    known_files<table_file> canary;
     operator_files serving;
     bool lost_manifests = false;
     argument_axes* arguments = nullptr;            // what all files were read with
@@ -130,6 +135,9 @@ class selector_source {
       return for_all_devices || std::any_of(devices.begin(), devices.end(), test);
     }
   };
+
+  [[nodiscard]] std::shared_ptr<const operator_selectors> make_file_selectors(
+      const operator_description& op, const device_properties& device, const operator_files& from) const;
 
   /// How much of a file is looked at first: what it is for stands at its beginning.
   static constexpr std::size_t head_bytes = std::size_t{64} << 10U;
@@ -186,6 +194,7 @@ class selector_source {
   std::function<std::string(std::string_view)> forced_for_;
   backend_probe why_absent_;
   file_check accept_;
+  double canary_share_ = 0;  // guarded by mutex_
   std::shared_ptr<warning_filter> filter_;
   switchyard::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;

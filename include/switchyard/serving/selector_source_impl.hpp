@@ -33,6 +33,7 @@
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/serving/canary_selectors.hpp>
 #include <switchyard/serving/file_selectors.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
 #include <switchyard/serving/selector_source.hpp>
@@ -88,11 +89,16 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
   fresh.overlays = known.overlays.refresh(
       list_overlays(path_, op.name),
       reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " overlays"}, report);
+  fresh.canary = known.canary.refresh(
+      list_overlays({{}, path_.canary}, op.name),
+      reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " canary"}, report);
+  fresh.canary_share = canary_share_;
   keep_last_manifests(op, known, fresh);
   // Compared by what is served: a change that was read before an exception stopped a refresh is not lost.
   const operator_files& served = known.serving;
   const bool differs = differ(fresh.manifests, served.manifests) || differ(fresh.tables, served.tables) ||
-                       differ(fresh.overlays, served.overlays);
+                       differ(fresh.overlays, served.overlays) || differ(fresh.canary, served.canary) ||
+                       fresh.canary_share != served.canary_share;
   fresh.version = served.version + (differs ? 1 : 0);
   fresh.described = &arguments.now();
   operator_files serving = fresh;  // whole, before anything is replaced
@@ -119,7 +125,22 @@ SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_f
   return out;
 }
 
+SWITCHYARD_FUNCTION void selector_source::set_canary_share(double share) {
+  const std::scoped_lock lock{mutex_};
+  canary_share_ = share;
+}
+
 SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_selectors(
+    const operator_description& op, const device_properties& device, const operator_files& from) const {
+  std::shared_ptr<const operator_selectors> stable = make_file_selectors(op, device, from);
+  if (from.canary.empty() || !(from.canary_share > 0)) return stable;
+  operator_files newer = from;
+  newer.overlays.insert(newer.overlays.begin(), from.canary.begin(), from.canary.end());
+  return std::make_shared<const canary_selectors>(std::move(stable), make_file_selectors(op, device, newer),
+                                                  from.canary_share);
+}
+
+SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_file_selectors(
     const operator_description& op, const device_properties& device, const operator_files& from) const {
   return std::make_shared<const file_selectors>(
       op, device, from, forced_for_(op.name),
