@@ -192,7 +192,7 @@ SWITCHYARD_COLD void catalog::write_counters_again() noexcept {
 
 SWITCHYARD_COLD std::unique_ptr<memory_source> catalog::memory_of(const device& target) {
   if (!options_.memory) return nullptr;
-  return std::make_unique<detail::hooked_memory>(options_.memory, target.driver()->properties());
+  return std::make_unique<detail::hooked_memory>(options_.memory, *target.driver());
 }
 
 SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {

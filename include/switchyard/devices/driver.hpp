@@ -92,6 +92,7 @@ class device_driver : public memory_source {
 
   /// As memory_source has it, without an exception.
   [[nodiscard]] void* allocate(std::size_t bytes, stream on) noexcept override = 0;
+  [[nodiscard]] const device_driver& driver_of_memory() const noexcept final { return *this; }
 
   /// Encodes a tensor map into `tensor_map_bytes` bytes, 64-byte aligned.
   [[nodiscard]] virtual status encode(const tensor_map_request& request, void* map) noexcept = 0;

@@ -9,6 +9,8 @@
 namespace switchyard {
 inline namespace v0 {
 
+class device_driver;
+
 /// Any thread may call.
 class memory_source {
  public:
@@ -20,6 +22,9 @@ class memory_source {
   /// Stream-ordered memory. Null when there is none left. A source that is not a driver may throw.
   [[nodiscard]] virtual void* allocate(std::size_t bytes, stream on) = 0;
   virtual void release(void* address, stream on) noexcept = 0;
+
+  /// Of the device whose memory it is.
+  [[nodiscard]] virtual const device_driver& driver_of_memory() const noexcept = 0;
 };
 
 }  // namespace v0

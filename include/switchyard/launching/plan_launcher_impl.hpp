@@ -111,7 +111,7 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
                                             const std::vector<std::uint32_t>* passed_over) {
   const planned_launch* started = nullptr;
   try {
-    const detail::scratch memory{*memory_, *driver_, op_, of.workspace_bytes, given, launch_stream};
+    const detail::scratch memory{*memory_, op_, of.workspace_bytes, given, launch_stream};
     detail::local_block local;
     const parameter_line* parameter_block = nullptr;
     for (std::size_t i = 0; i < of.launches.size(); ++i) {

@@ -34,13 +34,13 @@ namespace detail {
 
 class hooked_memory final : public memory_source {
  public:
-  /// The properties outlive it.
-  hooked_memory(const memory_hooks& hooks, const device_properties& device) noexcept
-      : hooks_{hooks}, device_{device} {}
+  /// The driver outlives it.
+  hooked_memory(const memory_hooks& hooks, const device_driver& driver) noexcept
+      : hooks_{hooks}, driver_{driver} {}
 
   /// Throws call_error invalid_argument for an address that is not aligned.
   [[nodiscard]] void* allocate(std::size_t bytes, stream on) override {
-    void* const out = hooks_.allocate(hooks_.context, bytes, device_, on);
+    void* const out = hooks_.allocate(hooks_.context, bytes, driver_.properties(), on);
     if (reinterpret_cast<std::uintptr_t>(out) % workspace_alignment == 0) return out;
     release(out, on);
     throw call_error{error_code::invalid_argument,
@@ -48,12 +48,13 @@ class hooked_memory final : public memory_source {
                          std::to_string(workspace_alignment) + " bytes"};
   }
   void release(void* address, stream on) noexcept override {
-    hooks_.release(hooks_.context, address, device_, on);
+    hooks_.release(hooks_.context, address, driver_.properties(), on);
   }
+  [[nodiscard]] const device_driver& driver_of_memory() const noexcept override { return driver_; }
 
  private:
   memory_hooks hooks_;
-  const device_properties& device_;
+  const device_driver& driver_;
 };
 
 }  // namespace detail

@@ -30,13 +30,14 @@ namespace detail {
 class scratch {
  public:
   /// Throws driver_error out_of_memory, call_error invalid_argument for a workspace that does not suffice.
-  scratch(memory_source& source, device_driver& driver, const operator_description& op, std::size_t bytes,
-          workspace given, stream launch_stream)
+  scratch(memory_source& source, const operator_description& op, std::size_t bytes, workspace given,
+          stream launch_stream)
       : source_{source}, stream_{launch_stream}, address_{given.address} {
     if (bytes == 0) return;
     if (given.address == nullptr) {
       address_ = owned_ = source.allocate(bytes, launch_stream);
       if (address_ != nullptr) return;
+      const device_driver& driver = source.driver_of_memory();
       if (!driver.owns(launch_stream)) fail_foreign(op, driver);
       throw driver_error{error_code::out_of_memory,
                          std::string{op.name} + ": the device has no " + std::to_string(bytes) +
