@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/files/data_folder.hpp>
@@ -74,6 +75,8 @@ struct catalog_options {
   std::shared_ptr<stream_router> streams = nullptr;
   /// The time by which loads and new files wait that are tried again later. Tests set their own.
   nanosecond_clock clock = monotonic_nanoseconds;
+  /// What variants must keep to that serve a dispatcher without limits of its own.
+  choice_limits limits{};
 };
 
 class catalog final : public state_source {

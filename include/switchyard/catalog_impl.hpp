@@ -84,7 +84,7 @@ SWITCHYARD_COLD std::vector<std::string> catalog::operators() const {
 
 SWITCHYARD_COLD std::shared_ptr<const selector> catalog::rules(const operator_description& op,
                                                                const device_properties& device) {
-  return rules_->make_selector(op, device, files(op));
+  return rules_->make_selector(op, device, files(op), options_.limits);
 }
 
 SWITCHYARD_COLD catalog::catalog(catalog_options options)
@@ -97,6 +97,7 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent,
           options_.accept)} {
   rules_->set_canary_share(require_share(options_.canary.share));
+  options_.limits.require_valid();
   report_settings();
   if (options_.settings.metrics.empty()) return;
   try {
@@ -377,9 +378,11 @@ SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& m
     const std::scoped_lock lock{mutex_};
     stores_.insert(store);
   }
-  return std::make_unique<operator_state>(rules_->make_selectors(*mine.op, driver->properties(), from),
-                                          std::move(store), messages_, record_, options_.plan_capacity,
-                                          generation_, options_.clock,
+  const choice_limits* const own = mine.user->limits();
+  auto rules =
+      rules_->make_selectors(*mine.op, driver->properties(), from, own != nullptr ? *own : options_.limits);
+  return std::make_unique<operator_state>(std::move(rules), std::move(store), messages_, record_,
+                                          options_.plan_capacity, generation_, options_.clock,
                                           observers{seal_, tallies_.of(mine.op->name), ranges_});
 }
 

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include <switchyard/base/cpp20.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
@@ -53,6 +54,18 @@ class dispatcher {
       : core_{std::make_unique<device_dispatcher>(describe<Operator>(), source, std::move(target))} {}
 
   dispatcher(catalog& source, device target) : dispatcher{detail::source_of(source), std::move(target)} {}
+
+  /// The same with limits of its own in place of the catalog's: variants that exceed one never serve.
+  ///     dispatcher<softmax> small{catalog, device::current(), {.workspace_bytes = 1 << 20}};
+  dispatcher(catalog& source, choice_limits limits)
+      : router_{std::make_unique<detail::multi_device_dispatcher>(
+            describe<Operator>(), detail::source_of(source),
+            std::make_shared<const choice_limits>(std::move(limits)))} {}
+  dispatcher(catalog& source, device target, choice_limits limits)
+      : core_{std::make_unique<device_dispatcher>(describe<Operator>(), detail::source_of(source),
+                                                  std::move(target),
+                                                  std::make_shared<const choice_limits>(std::move(limits)))} {
+  }
 
   /// Runs the operator on a stream. A problem met before costs no lock, no allocation and no system call
   /// besides the launch. Throws call_error for an illegal call or one that no variant serves, driver_error
@@ -102,6 +115,18 @@ class dispatcher {
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call) {
     return core_of(launch_stream)
         .workspace_bytes(make_problem<Operator>(call), &call, launch_stream, [&call] { return check(call); });
+  }
+
+  /// Bytes that suffice for every call whose axes lie in the ranges and otherwise have the values of `call`,
+  /// whichever tables arrive: over all variants of the manifests. A call that is given less is served by a
+  /// variant for which it suffices.
+  ///     run.workspace_bytes(softmax::call(x, out), {{"rows", 1, 4096}});
+  [[nodiscard]] std::size_t workspace_bytes(const arguments& call, std::initializer_list<axis_span> ranges) {
+    return workspace_bytes(stream{}, call, std::span{ranges.begin(), ranges.size()});
+  }
+  [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call,
+                                            std::span<const axis_span> ranges) {
+    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call), &call, ranges);
   }
 
   /// The device that serves a stream's calls.

@@ -16,6 +16,7 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
@@ -35,6 +36,7 @@ struct selector_sources {
   std::string force;  ///< SWITCHYARD_FORCE's part for this operator; empty: none
   /// Whether any manifest has a variant of this id, where `manifests` hold only some; null: they hold all.
   std::function<bool(const std::string&)> is_installed = nullptr;
+  choice_limits limits{};
 };
 
 namespace detail {

@@ -16,6 +16,7 @@
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/find_exceeded.hpp>
 #include <switchyard/choosing/index_groups.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/select.hpp>
@@ -36,6 +37,7 @@ SWITCHYARD_FUNCTION selector_builder::selector_builder(const selector_sources& s
 SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_builder::build() {
   out_->op = sources_.op;
   out_->device = sources_.device;
+  out_->limits = sources_.limits;
   out_->manifests = sources_.manifests;
   add_candidates();
   const std::function<bool(const std::string&)> is_installed =
@@ -103,6 +105,8 @@ SWITCHYARD_FUNCTION candidate selector_builder::make_candidate(const variant& se
   candidate out;
   out.variant = &served;
   out.from = &from;
+  if (!served.workspace.empty()) out.max_workspace = sources_.limits.workspace_bytes;
+  out.fits = detail::find_exceeded(sources_.limits, served).empty();
   out.max_shared = sources_.device.attribute("shared_bytes_per_block");
   if (out.max_shared == 0) return out;  // not known
   for (const launch& each : served.launches) {

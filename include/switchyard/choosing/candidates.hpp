@@ -13,6 +13,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
@@ -31,9 +32,10 @@ struct candidate {
   std::vector<std::uint32_t> denials;     ///< indices into candidate_set::denials
   std::vector<const expression*> shared;  ///< bytes a block needs, if the problem decides them
   std::int64_t max_shared = 0;            ///< bytes a block can have
-  bool fits = true;                       ///< false: it needs more than that for every problem
+  bool fits = true;  ///< false: it needs more than that for every problem, or exceeds a limit of the caller
+  std::int64_t max_workspace = choice_limits::any_workspace;  ///< of a caller, if the variant has any
 
-  /// Whether a block's shared memory fits the device for a problem.
+  /// Whether a block's shared memory fits the device for a problem, and the workspace its limit.
   [[nodiscard]] bool fits_problem(const evaluation& values) const noexcept;
 };
 
@@ -66,6 +68,7 @@ struct candidate_pin {
 struct candidate_set {
   const operator_description* op = nullptr;
   device_properties device;
+  choice_limits limits;               ///< the caller's
   std::vector<candidate> candidates;  ///< in heuristic order
   std::vector<candidate_class> classes;
   std::vector<candidate_denial> denials;

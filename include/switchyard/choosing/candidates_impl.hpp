@@ -9,6 +9,8 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
+#include <switchyard/choosing/workspace_need.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
@@ -22,7 +24,9 @@ SWITCHYARD_FUNCTION bool candidate::fits_problem(const evaluation& values) const
     const integer_result bytes = each->evaluate(values);
     if (bytes.why != fault::none || bytes.value > max_shared) return false;
   }
-  return true;
+  if (max_workspace == choice_limits::any_workspace) return true;
+  const std::int64_t need = workspace_need(*variant, values);
+  return need >= 0 && need <= max_workspace;
 }
 
 SWITCHYARD_FUNCTION bool candidate_pin::applies(problem_view problem) const noexcept {

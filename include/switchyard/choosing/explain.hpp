@@ -65,6 +65,11 @@ namespace detail {
 [[nodiscard]] std::string find_reason(const selector& from, std::uint32_t index, problem_view problem,
                                       unusable_flags unusable);
 
+/// The least workspace of the candidates that may serve a problem but for the limit of their workspace;
+/// negative: there are none.
+[[nodiscard]] std::int64_t least_workspace_need(const candidate_set& from, problem_view problem,
+                                                unusable_flags unusable);
+
 }  // namespace detail
 
 /// Everything about a choice that needs no device: the choice itself and each candidate with its obstacle.

@@ -2,6 +2,7 @@
 // The bodies of explain.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,13 +13,16 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/explain_rows.hpp>
+#include <switchyard/choosing/find_exceeded.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/lost_rows.hpp>
 #include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/workspace_need.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/problem/problem.hpp>
@@ -39,6 +43,14 @@ SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t in
            format_value(axis, problem[wanted.axis]);
   }
   const evaluation values{problem, from.device.attributes, {}, nullptr};
+  if (std::string exceeded = find_exceeded(from.limits, *each.variant); !exceeded.empty()) return exceeded;
+  const std::int64_t need =
+      each.max_workspace == choice_limits::any_workspace ? 0 : workspace_need(*each.variant, values);
+  if (need < 0) return find_unfit(from, *each.variant, problem);
+  if (need > each.max_workspace) {
+    return "needs " + std::to_string(need) + " bytes of workspace, more than the limit of " +
+           std::to_string(each.max_workspace);
+  }
   if (!each.fits || !each.fits_problem(values)) {
     for (const expression* shared : each.shared) {
       const fault why = shared->evaluate(values).why;
@@ -68,6 +80,21 @@ SWITCHYARD_COLD std::string find_reason(const selector& from, std::uint32_t inde
                                         unusable_flags unusable) {
   std::string out = find_obstacle(from, index, problem, unusable);
   return out.empty() ? find_unfit(from, *from.candidates[index].variant, problem) : out;
+}
+
+SWITCHYARD_COLD std::int64_t least_workspace_need(const candidate_set& from, problem_view problem,
+                                                  unusable_flags unusable) {
+  candidate_set unlimited = from;
+  for (candidate& each : unlimited.candidates) each.max_workspace = choice_limits::any_workspace;
+  std::int64_t least = -1;
+  for (std::uint32_t i = 0; i < unlimited.candidates.size(); ++i) {
+    const variant& each = *unlimited.candidates[i].variant;
+    if (!unlimited.admissible(i, problem, unusable) || !find_unfit(unlimited, each, problem).empty())
+      continue;
+    const std::int64_t need = workspace_need(each, {problem, from.device.attributes, {}, nullptr});
+    if (need >= 0 && (least < 0 || need < least)) least = need;
+  }
+  return least;
 }
 
 [[nodiscard]] inline std::string format_target(const candidate& each) {
@@ -288,7 +315,18 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
     out += " " + from.candidates[each.index].variant->id + " (" +
            detail::find_reason(from, each.index, problem, unusable) + ");";
   }
-  return out + " change the call, or install a variant that serves it";
+  const std::int64_t least = from.limits.workspace_bytes == choice_limits::any_workspace
+                                 ? -1
+                                 : detail::least_workspace_need(from, problem, unusable);
+  if (least > from.limits.workspace_bytes) {
+    return out + " a workspace limit of at least " + std::to_string(least) + " bytes would do";
+  }
+  const bool is_limited = std::any_of(nearest.begin(), nearest.end(), [&](const near& each) {
+    return each.differing == 0 &&
+           !detail::find_exceeded(from.limits, *from.candidates[each.index].variant).empty();
+  });
+  return out + " change the call" + (is_limited ? ", its limits" : "") +
+         ", or install a variant that serves it";
 }
 
 SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view problem,

@@ -17,6 +17,7 @@
 #include <switchyard/choosing/build_row_index.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/choosing/find_uncompared.hpp>
 #include <switchyard/choosing/index_groups.hpp>
 #include <switchyard/choosing/indexed_group.hpp>
@@ -210,7 +211,7 @@ SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group&
   const candidate& first = set_.candidates[meant.front()];
   serving_rule out{meant.front(), meant.size() > 1, 0};
   if (!first.fits || !first.shared.empty() || !first.denials.empty() ||
-      !includes(group.type, first.variant->type))
+      first.max_workspace != choice_limits::any_workspace || !includes(group.type, first.variant->type))
     return {};
   for (const condition& each : first.variant->conditions) {
     expression value = folded(group, each.value);

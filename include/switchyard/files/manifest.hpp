@@ -121,6 +121,9 @@ struct variant {
   condition cost_ns;
   std::vector<named_expression> workspace;
   std::vector<launch> launches;
+  /// How far results may be off, in units of what the operator's definition allows: see choice_limits.
+  double max_error = 1;
+  std::string reproducible{};  ///< the class of variants that give the same bits; empty: none
 
   /// Whether it states how long a call takes, about.
   [[nodiscard]] bool has_time() const noexcept { return cost_us > 0 || !cost_ns.text.empty(); }

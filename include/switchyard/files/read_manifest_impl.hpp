@@ -57,6 +57,18 @@ SWITCHYARD_FUNCTION variant manifest_reader::read(const json_place& own) {
     out.cost_ns = read_cost(entry);
     if (out.cost_us > 0) entry.fail("the variant states 'cost_us' as well; give one of the two");
   }
+  if (place.has("max_error")) {
+    const auto entry = place.at("max_error");
+    out.max_error = entry.number();
+    if (!(out.max_error > 0 && out.max_error <= 1))
+      entry.fail("expected a number above 0, up to 1: the share of the operator's tolerance");
+  }
+  if (place.has("reproducible")) {
+    const auto entry = place.at("reproducible");
+    entry.check_text(entry.string());
+    out.reproducible = entry.string();
+    if (out.reproducible.empty()) entry.fail("expected the name of a class of variants");
+  }
   if (place.has("workspace")) {
     const auto buffers = place.at("workspace");
     for (const auto& [name, unused] : buffers.object()) {

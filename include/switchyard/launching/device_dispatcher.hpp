@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/memory_source.hpp>
@@ -38,8 +39,10 @@ inline namespace v0 {
 
 class device_dispatcher final : public state_user, private plan_launcher {
  public:
-  /// Throws error when the operator's files cannot be read, or the device has none that run.
-  device_dispatcher(const operator_description& op, state_source& source, device target);
+  /// Throws error when the operator's files cannot be read, or the device has none that run. `limits`: null
+  /// for the source's.
+  device_dispatcher(const operator_description& op, state_source& source, device target,
+                    std::shared_ptr<const choice_limits> limits = nullptr);
   device_dispatcher(const device_dispatcher&) = delete;
   device_dispatcher& operator=(const device_dispatcher&) = delete;
   /// No call may be under way.
@@ -115,7 +118,13 @@ class device_dispatcher final : public state_user, private plan_launcher {
     return (published != nullptr ? published : fresh.get())->workspace_bytes;
   }
 
+  /// Bytes of workspace that suffice for every call whose axes lie in ranges, whichever tables decide.
+  [[nodiscard]] std::size_t workspace_bytes(problem_view own, const void* arguments,
+                                            std::span<const axis_span> ranges);
+
   [[nodiscard]] const device& target() const noexcept { return device_; }
+
+  [[nodiscard]] const choice_limits* limits() const noexcept override { return limits_.get(); }
 
   /// Takes a new operator state into use. What the old one served is decided and loaded first, here, so that
   /// no call pays for it. The old one is freed here as well, or by free_replaced() where a call still uses
@@ -257,6 +266,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   detail::kept_ranges prepared_;               // guarded by mutex_
   detail::replaced_states displaced_;          // for the source's calls alone
   std::unique_ptr<memory_source> own_memory_;  // of calls' workspaces; null: the driver gives it
+  std::shared_ptr<const choice_limits> limits_;
 };
 
 }  // namespace v0

@@ -12,6 +12,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
@@ -32,6 +33,7 @@
 #include <switchyard/serving/prepare_ranges.hpp>
 #include <switchyard/serving/replaced_states.hpp>
 #include <switchyard/serving/state_source.hpp>
+#include <switchyard/serving/workspace_bound.hpp>
 #include <switchyard/threads/lock.hpp>
 #include <switchyard/threads/reclaimer.hpp>
 
@@ -39,11 +41,14 @@ namespace switchyard {
 inline namespace v0 {
 
 SWITCHYARD_FUNCTION device_dispatcher::device_dispatcher(const operator_description& op, state_source& source,
-                                                         device target)
+                                                         device target,
+                                                         std::shared_ptr<const choice_limits> limits)
     : plan_launcher{op, *target.driver(), reclaimer_},
       source_{source},
       device_{std::move(target)},
-      own_memory_{source.memory_of(device_)} {
+      own_memory_{source.memory_of(device_)},
+      limits_{std::move(limits)} {
+  if (limits_ != nullptr) limits_->require_valid();
   if (own_memory_ != nullptr) take_memory_from(*own_memory_);
   source_.attach(op, device_, *this);
 }
@@ -65,6 +70,17 @@ SWITCHYARD_FUNCTION void device_dispatcher::prepare(problem_view own, const void
     prepared_.add(op_, fresh);
     if (current_.load(std::memory_order_relaxed) == now) return;  // else it was replaced meanwhile
   }
+}
+
+SWITCHYARD_FUNCTION std::size_t device_dispatcher::workspace_bytes(problem_view own, const void* arguments,
+                                                                   std::span<const axis_span> ranges) {
+  const detail::prepared_ranges of = detail::read_ranges(op_, own, arguments, ranges);
+  std::shared_ptr<const operator_selectors> rules;
+  {
+    const reclaimer::guard guard{reclaimer_};
+    rules = current_.load(std::memory_order_seq_cst)->rules();
+  }
+  return detail::bound_workspace(*rules, of);
 }
 
 SWITCHYARD_FUNCTION explanation device_dispatcher::explain(problem_view own, const void* arguments) {

@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
@@ -29,8 +31,15 @@ namespace detail {
 /// locks for a device that was met before.
 class multi_device_dispatcher {
  public:
-  multi_device_dispatcher(const operator_description& op, state_source& source)
-      : op_{op}, source_{source}, streams_{source.streams()}, keeps_{streams_->refuses_foreign_streams()} {}
+  multi_device_dispatcher(const operator_description& op, state_source& source,
+                          std::shared_ptr<const choice_limits> limits = nullptr)
+      : op_{op},
+        source_{source},
+        limits_{std::move(limits)},
+        streams_{source.streams()},
+        keeps_{streams_->refuses_foreign_streams()} {
+    if (limits_ != nullptr) limits_->require_valid();
+  }
   multi_device_dispatcher(const multi_device_dispatcher&) = delete;
   multi_device_dispatcher& operator=(const multi_device_dispatcher&) = delete;
   ~multi_device_dispatcher() = default;
@@ -81,6 +90,7 @@ class multi_device_dispatcher {
 
   const operator_description& op_;
   state_source& source_;
+  std::shared_ptr<const choice_limits> limits_;  // null: the source's
   std::shared_ptr<stream_router> streams_;
   bool keeps_;
   std::array<std::atomic<std::uint64_t>, std::size_t{1} << slot_bits> slots_{};

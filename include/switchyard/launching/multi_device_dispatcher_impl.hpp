@@ -53,7 +53,7 @@ SWITCHYARD_FUNCTION std::size_t multi_device_dispatcher::add_route(stream launch
                            "dispatcher for each"};
   }
   if (core == nullptr) {
-    cores_.push_back(std::make_unique<device_dispatcher>(op_, source_, std::move(found)));
+    cores_.push_back(std::make_unique<device_dispatcher>(op_, source_, std::move(found), limits_));
     core = cores_.back().get();
   }
   routes_[count] = {key, core};

@@ -55,6 +55,12 @@ class plan_launcher {
   /// Throws why a plan's only launch failed, and counts it.
   [[noreturn, gnu::cold]] void fail_only_launch(const plan& of, status result, stream launch_stream) const;
 
+  /// Runs a call whose own memory is too small for its plan by the best variant for which it suffices. That
+  /// variant's plan is kept with the one at hand. Throws call_error invalid_argument where no variant is
+  /// left.
+  void run_within(operator_state& now, const plan& of, const void* arguments, stream launch_stream,
+                  const workspace& given);
+
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
   void run_without(operator_state& now, const plan& unfit, const call_error& problem, const void* arguments,

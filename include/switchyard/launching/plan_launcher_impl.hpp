@@ -13,6 +13,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
+#include <switchyard/observing/seal.hpp>
 #include <switchyard/parameters/launch_layout.hpp>
 #include <switchyard/parameters/parameter_block.hpp>
 #include <switchyard/parameters/per_call_program.hpp>
@@ -109,6 +110,8 @@ SWITCHYARD_COLD void plan_launcher::fail_only_launch(const plan& of, status resu
 SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of, const void* arguments,
                                             stream launch_stream, const workspace& given,
                                             const std::vector<std::uint32_t>* passed_over) {
+  if (of.workspace_bytes > given.bytes && given.address != nullptr) [[unlikely]]
+    return run_within(now, of, arguments, launch_stream, given);
   const planned_launch* started = nullptr;
   try {
     const detail::scratch memory{*memory_, op_, of.workspace_bytes, given, launch_stream};
@@ -137,6 +140,38 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
     of.kind->count(problem.code());
     throw;
   }
+}
+
+[[gnu::noinline]] SWITCHYARD_COLD void plan_launcher::run_within(operator_state& now, const plan& of,
+                                                                 const void* arguments, stream launch_stream,
+                                                                 const workspace& given) {
+  constexpr std::size_t max_kept = 8;
+  std::size_t kept = 0;
+  for (const plan* each = of.within.load(std::memory_order_acquire); each != nullptr;
+       each = each->within.load(std::memory_order_acquire), ++kept) {
+    if (each->workspace_bytes <= given.bytes && given.bytes <= each->most_workspace)
+      return run(now, *each, arguments, launch_stream, given);
+  }
+  const bool may_not_load = now.sealed() != nullptr && now.sealed()->is_closed() &&
+                            now.sealed()->rules().load == seal_action::refuse;
+  const loading may_load = driver_->capturing(launch_stream) ? loading::refused
+                           : may_not_load                    ? loading::sealed
+                                                             : loading::allowed;
+  std::unique_ptr<plan> fresh = of.kind->make_plan_within(of, given.bytes, may_load);
+  if (fresh == nullptr) detail::fail_workspace(op_, given.bytes, of.kind->least_workspace(of));
+  fresh->most_workspace = given.bytes;
+  if (kept >= max_kept || fresh->is_fallback) return run(now, *fresh, arguments, launch_stream, given);
+  // At the list's end: whoever reads it meets each plan once.
+  plan* const added = fresh.get();
+  plan* expected = nullptr;
+  std::atomic<plan*>* slot = &of.within;
+  while (!slot->compare_exchange_weak(expected, added, std::memory_order_acq_rel)) {
+    if (expected == nullptr) continue;
+    slot = &expected->within;
+    expected = nullptr;
+  }
+  (void)fresh.release();
+  run(now, *added, arguments, launch_stream, given);
 }
 
 [[gnu::noinline]] SWITCHYARD_COLD void plan_launcher::run_without(operator_state& now, const plan& unfit,

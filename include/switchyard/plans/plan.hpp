@@ -135,6 +135,10 @@ struct plan {
       const std::unique_ptr<const per_call_program> owned{own_per_call};
       own_per_call = owned->next;
     }
+    for (plan* each = within.load(std::memory_order_relaxed); each != nullptr;) {
+      const std::unique_ptr<plan> owned{each};
+      each = owned->within.exchange(nullptr, std::memory_order_relaxed);
+    }
   }
 
   /// Set when it is the only launch, nothing is per-call, there is no workspace, and each call need not be
@@ -161,6 +165,10 @@ struct plan {
   bool has_loaded = false;              ///< its kernel was not loaded before
   bool is_fallback = false;             ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet
+  /// Owned plans of the same problem for calls that give less workspace than it takes: a list that only
+  /// grows.
+  mutable std::atomic<plan*> within{nullptr};
+  std::size_t most_workspace = 0;  ///< of such a plan: it is the choice for its own bytes up to these
 };
 
 }  // namespace v0

@@ -26,6 +26,14 @@ struct workspace {
 
 namespace detail {
 
+[[noreturn, gnu::cold]] inline void fail_workspace(const operator_description& op, std::size_t given,
+                                                   std::size_t needed) {
+  throw call_error{error_code::invalid_argument,
+                   std::string{op.name} + ": the workspace has " + std::to_string(given) + " bytes; " +
+                       std::to_string(needed) + ", aligned to " + std::to_string(workspace_alignment) +
+                       ", are needed. workspace_bytes() tells how many"};
+}
+
 /// A call's workspace: the caller's, or a source's for as long as the object lives.
 class scratch {
  public:
@@ -43,13 +51,8 @@ class scratch {
                          std::string{op.name} + ": the device has no " + std::to_string(bytes) +
                              " bytes for the workspace; free memory, or pass a workspace of your own"};
     }
-    if (given.bytes < bytes || reinterpret_cast<std::uintptr_t>(given.address) % workspace_alignment != 0) {
-      throw call_error{error_code::invalid_argument, std::string{op.name} + ": the workspace has " +
-                                                         std::to_string(given.bytes) + " bytes; " +
-                                                         std::to_string(bytes) + ", aligned to " +
-                                                         std::to_string(workspace_alignment) +
-                                                         ", are needed. workspace_bytes() tells how many"};
-    }
+    if (given.bytes < bytes || reinterpret_cast<std::uintptr_t>(given.address) % workspace_alignment != 0)
+      fail_workspace(op, given.bytes, bytes);
   }
   scratch(const scratch&) = delete;
   scratch& operator=(const scratch&) = delete;

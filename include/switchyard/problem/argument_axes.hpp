@@ -77,6 +77,11 @@ class argument_axes {
   /// An axis that find() or add() gave.
   [[nodiscard]] const axis_description& at(std::uint32_t axis) const noexcept { return axes_[axis]; }
 
+  /// The operator's own axes that an added axis reads, a bit each.
+  [[nodiscard]] std::uint64_t axes_read_by(std::size_t added) const noexcept {
+    return all_[added]->axis.value.axes_read();
+  }
+
   /// The first `count` added axes for a call: a word with a bit for each condition, and the arguments behind
   /// it. `values` have the operator's own axes and the call's arguments.
   void evaluate(std::size_t count, const evaluation& values, std::int64_t* to) const noexcept {

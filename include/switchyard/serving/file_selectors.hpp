@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/choosing/type_signatures.hpp>
@@ -51,7 +52,7 @@ class file_selectors final : public operator_selectors {
 
   /// `force`: SWITCHYARD_FORCE's part for the operator; empty: none.
   file_selectors(const operator_description& op, device_properties running, const operator_files& files,
-                 std::string force, listener told);
+                 std::string force, listener told, choice_limits limits = {});
 
   [[nodiscard]] type_signature kind_of(problem_view problem) const noexcept override {
     return kinds_.of(problem);
@@ -100,6 +101,7 @@ class file_selectors final : public operator_selectors {
 
   operator_files files_;
   std::string force_;
+  choice_limits limits_;
   listener told_;
   std::vector<std::shared_ptr<const manifest_file>> fitting_;
   std::size_t variant_count_ = 0;

@@ -12,6 +12,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/build_selector.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/choosing/explain.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/choosing/type_signatures.hpp>
@@ -31,10 +32,11 @@ inline namespace v0 {
 
 SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& op, device_properties running,
                                                    const operator_files& files, std::string force,
-                                                   listener told)
+                                                   listener told, choice_limits limits)
     : operator_selectors{files.described != nullptr ? *files.described : op, std::move(running)},
       files_{files},
       force_{std::move(force)},
+      limits_{std::move(limits)},
       told_{std::move(told)},
       kinds_{op.own_axes()} {
   for (const auto& each : files_.manifests) {
@@ -141,7 +143,8 @@ SWITCHYARD_FUNCTION file_selectors::picker file_selectors::nearest_to(problem_vi
 SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(const picker& pick,
                                                                           const type_signature& kind) const {
   selector_sources sources{
-      &op(), device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); }};
+      &op(),  device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); },
+      limits_};
   for (const auto& each : fitting_) sources.manifests.push_back(parse(*each, pick(each->outline())));
   for (const auto& each : files_.overlays)
     sources.overlays.push_back(parse(*each, entries_of(each->outline(), kind)));

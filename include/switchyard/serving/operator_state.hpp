@@ -90,6 +90,11 @@ class operator_state {
   /// Ranges around calls; may be off.
   [[nodiscard]] const range_hooks& ranges() const noexcept { return shared_.seen_by.ranges; }
 
+  /// The rules of all kinds.
+  [[nodiscard]] const std::shared_ptr<const operator_selectors>& rules() const noexcept {
+    return shared_.rules;
+  }
+
   /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
   /// does.
   [[nodiscard]] type_kernels& kind_of(problem_view problem);

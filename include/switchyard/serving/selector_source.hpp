@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/known_files.hpp>
 #include <switchyard/files/manifest_file.hpp>
@@ -70,12 +71,14 @@ class selector_source {
   /// The rules that files make on a device, given kind by kind.
   [[nodiscard]] std::shared_ptr<const operator_selectors> make_selectors(const operator_description& op,
                                                                          const device_properties& device,
-                                                                         const operator_files& from) const;
+                                                                         const operator_files& from,
+                                                                         choice_limits limits = {}) const;
 
   /// The rules for problems of all kinds.
   [[nodiscard]] std::shared_ptr<const selector> make_selector(const operator_description& op,
                                                               const device_properties& device,
-                                                              const operator_contents& from) const;
+                                                              const operator_contents& from,
+                                                              choice_limits limits = {}) const;
 
  private:
   /// Passes warnings on. Rules that are read later than their catalog was asked for them use it too.
@@ -137,7 +140,8 @@ class selector_source {
   };
 
   [[nodiscard]] std::shared_ptr<const operator_selectors> make_file_selectors(
-      const operator_description& op, const device_properties& device, const operator_files& from) const;
+      const operator_description& op, const device_properties& device, const operator_files& from,
+      choice_limits limits) const;
 
   /// How much of a file is looked at first: what it is for stands at its beginning.
   static constexpr std::size_t head_bytes = std::size_t{64} << 10U;

@@ -131,17 +131,19 @@ SWITCHYARD_FUNCTION void selector_source::set_canary_share(double share) {
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_selectors(
-    const operator_description& op, const device_properties& device, const operator_files& from) const {
-  std::shared_ptr<const operator_selectors> stable = make_file_selectors(op, device, from);
+    const operator_description& op, const device_properties& device, const operator_files& from,
+    choice_limits limits) const {
+  std::shared_ptr<const operator_selectors> stable = make_file_selectors(op, device, from, limits);
   if (from.canary.empty() || !(from.canary_share > 0)) return stable;
   operator_files newer = from;
   newer.overlays.insert(newer.overlays.begin(), from.canary.begin(), from.canary.end());
-  return std::make_shared<const canary_selectors>(std::move(stable), make_file_selectors(op, device, newer),
-                                                  from.canary_share);
+  return std::make_shared<const canary_selectors>(
+      std::move(stable), make_file_selectors(op, device, newer, limits), from.canary_share);
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_file_selectors(
-    const operator_description& op, const device_properties& device, const operator_files& from) const {
+    const operator_description& op, const device_properties& device, const operator_files& from,
+    choice_limits limits) const {
   return std::make_shared<const file_selectors>(
       op, device, from, forced_for_(op.name),
       file_selectors::listener{
@@ -154,15 +156,18 @@ SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::m
             for (const std::string& each : context.targets) {
               if (probe && context.absent.empty()) context.absent = probe(each);
             }
-          }});
+          }},
+      std::move(limits));
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_source::make_selector(
-    const operator_description& op, const device_properties& device, const operator_contents& from) const {
+    const operator_description& op, const device_properties& device, const operator_contents& from,
+    choice_limits limits) const {
   std::vector<std::string> warned;
   const operator_description& described = from.described != nullptr ? *from.described : op;
-  auto out = build_selector(
-      {&described, device, from.manifests, from.overlays, from.tables, forced_for_(op.name)}, warned);
+  auto out = build_selector({&described, device, from.manifests, from.overlays, from.tables,
+                             forced_for_(op.name), nullptr, std::move(limits)},
+                            warned);
   filter_->add_once(warned);
   return out;
 }

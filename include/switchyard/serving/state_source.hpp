@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream_router.hpp>
@@ -30,6 +31,9 @@ class state_user {
 
   /// The operator state in use, which stays while the source does not call adopt(); null: none.
   [[nodiscard]] virtual const operator_state* in_use() const noexcept = 0;
+
+  /// What the user demands of variants; null: what the source does.
+  [[nodiscard]] virtual const choice_limits* limits() const noexcept { return nullptr; }
 
   /// Frees replaced operator states that no call uses any more. Called by the source, one call at a time.
   virtual void free_replaced() = 0;

@@ -17,6 +17,7 @@
 #include <switchyard/choosing/explain_rows.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/workspace_need.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/log.hpp>
@@ -103,6 +104,27 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
   kernels_.warn_unfit(unfit.chosen.variant, problem);
   if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::passed_over);
   return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
+}
+
+SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(const plan& of, std::size_t bytes,
+                                                                     loading may_load) {
+  const expanded_problem expanded{*rules_->op, of.problem};
+  const evaluation values{expanded.view(), rules_->device.attributes, {}, nullptr};
+  std::vector<std::uint32_t> too_large;
+  for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
+    const std::int64_t need = workspace_need(*rules_->candidates[i].variant, values);
+    if (need > 0 && static_cast<std::size_t>(need) > bytes) too_large.push_back(i);
+  }
+  if (select_without(too_large, expanded.view()).variant == no_index) return nullptr;
+  return make_plan(of.problem, of.hash, may_load, std::move(too_large));
+}
+
+SWITCHYARD_COLD std::size_t type_kernels::least_workspace(const plan& of) const {
+  const expanded_problem expanded{*rules_->op, of.problem};
+  const std::int64_t least =
+      rules_->is_forced ? -1
+                        : detail::least_workspace_need(*rules_, expanded.view(), kernels_.unusable());
+  return least < 0 ? of.workspace_bytes : static_cast<std::size_t>(least);
 }
 
 SWITCHYARD_FUNCTION bool type_kernels::is_unfit(const error& problem) noexcept {
