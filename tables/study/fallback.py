@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""What the choice without rows costs: for each row of the shipped tables, as if it and all others were missing.
+
+    fallback.py [--worst N] [--json FILE] TABLE|OUTPUT... KERNELS
+
+Each row that times several variants is a problem, and so is each call in an OUTPUT of models.py, of an H200. Its times say what the variant costs that the manifest's costs and order
+would choose there (rule 5 of the guide), over the best one that was timed. A choice that the row does not time is counted
+apart, and judged by the next one that it does: nothing is known of its time. By device and operator; --worst names the
+problems of the greatest loss, --json writes all of them.
+"""
+
+import argparse
+import functools
+import glob
+import json
+import math
+import os
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
+
+from fit_terms import WORDS, value_of
+from kernel_tools import KernelBuildError
+from kernel_tools.expression import evaluate
+from kernel_tools.space import expand
+from models import read
+
+GOAL = 1.5
+H200 = {"backend": "cuda", "arch": "sm_90", "multiprocessors": 132}
+
+
+def number(value):
+    return int(value) if isinstance(value, bool) else value
+
+
+class Manifest:
+    """The variants of an operator for one target, in the order that decides where no costs do."""
+
+    def __init__(self, kernels, operator, target):
+        spaces = sorted(glob.glob(os.path.join(kernels, "*", f"{operator}.*.json")))
+        plans = [each for each in expand(spaces)[0] if each["target"] in (target, target + "a")]
+        self.variants = [variant for plan in plans for variant in plan["variants"]]
+
+    def serving(self, axes, attributes):
+        """(variant, nanoseconds that it states or None) of those that may serve, in order. A condition that reads what the
+        row does not say is taken to hold."""
+        for variant in self.variants:
+            if any(number(value) != axes.get(axis, number(value)) for axis, value in variant["type"].items()):
+                continue
+            names = {**attributes, **axes, **variant.get("config", {})}
+            if all(self.value(text, names, 1) for text in variant.get("requires", [])):
+                yield variant["id"], self.time(variant, names)
+
+    def value(self, text, names, unknown):
+        try:
+            return evaluate(text, names, {}, WORDS)
+        except (KernelBuildError, KeyError, TypeError):
+            return unknown
+
+    def time(self, variant, names):
+        if "cost_ns" in variant:
+            return self.value(variant["cost_ns"], names, None)
+        if "cost_us" in variant:
+            cost = self.value(variant["cost"], names, None)
+            return None if cost is None else 1000 * cost * variant["cost_us"]
+        return None
+
+
+@functools.cache
+def manifest_of(kernels, operator, target):
+    return Manifest(kernels, operator, target)
+
+
+def chosen(serving):
+    """As selector::heuristic: the first, or the least time where the first states one."""
+    first = serving[0]
+    if first[1] is None:
+        return first[0]
+    return min((each for each in serving if each[1] is not None), key=lambda each: each[1])[0]
+
+
+def rows_of(path):
+    """(operator, device, text, axes, times in us) of what was measured."""
+    if path.endswith(".xz"):
+        for call in read(path)[0]:
+            axes = dict(word.split("=", 1) for word in call["problem"].split())
+            yield call["study"], H200, call["problem"], {key: value_of(text) for key, text in axes.items()}, call["times"]
+        return
+    with open(path, encoding="utf-8") as file:
+        table = json.load(file)
+    for group in table["groups"]:
+        recorded = {}
+        for axis, value in group.get("measured_with", {}).items():
+            if not isinstance(value, list) or axis == "alignment":  # tensors of the tuner are aligned as well as they can be
+                recorded[axis] = max(value) if isinstance(value, list) else value
+        for row in group["rows"]:
+            own = {**group["type"], **dict(zip(group["axes"], row["at"]))}
+            axes = {key: number(value) for key, value in {**recorded, **own}.items()}
+            text = " ".join(f"{key}={value}" for key, value in own.items())
+            yield table["operator"], table["device"], text, axes, row.get("times_us", {})
+
+
+def judge(path, kernels):
+    """(text of the problem, chosen, is it timed, loss, best) of each problem with several times."""
+    for operator, device, text, axes, times in rows_of(path):
+        target = f"{device['backend']}-{device['arch']}"
+        attributes = {key: value for key, value in device.items() if isinstance(value, int)}
+        axes.setdefault("head_dim_v", axes.get("head_dim", 0))
+        serving = list(manifest_of(kernels, operator, target).serving(axes, attributes)) if len(times) > 1 else []
+        timed = [each for each in serving if each[0] in times]
+        if not timed:
+            continue
+        best = min(timed, key=lambda each: times[each[0]])[0]
+        choice = chosen(timed)
+        yield text, choice, chosen(serving) in times, times[choice] / times[best], best
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--worst", type=int, default=0)
+    parser.add_argument("--json")
+    parser.add_argument("tables", nargs="+")
+    parser.add_argument("kernels")
+    given = parser.parse_args()
+    everything = []
+    for path in given.tables:
+        found = sorted(judge(path, given.kernels), key=lambda each: each[3])
+        name = os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))
+        everything += [[name, *each] for each in found]
+        if not found:
+            continue
+        lost = [each[3] for each in found]
+        mean = math.exp(sum(map(math.log, lost)) / len(lost))
+        print(
+            f"{name:58} {len(lost):5} problems, mean {mean:.3f}, p90 {lost[int(0.9 * len(lost))]:.2f}, "
+            f"p99 {lost[int(0.99 * len(lost))]:.2f}, worst {lost[-1]:.2f}, {sum(each > GOAL for each in lost)} above {GOAL}, "
+            f"{sum(not each[2] for each in found)} choices not timed"
+        )
+        for text, choice, _, loss, best in found[::-1][: given.worst]:
+            print(f"    {loss:.2f}  {choice} for {best}: {text}")
+    if given.json:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump(everything, file)
+
+
+if __name__ == "__main__":
+    main()
