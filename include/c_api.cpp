@@ -34,6 +34,8 @@ struct switchyard_operator {
                     sy::workspace given) = 0;
   virtual std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
                                       std::size_t count) = 0;
+  virtual std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
+                                      std::size_t count, std::span<const sy::axis_span> ranges) = 0;
   virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
   virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
                        std::span<const sy::axis_span> ranges) = 0;
@@ -94,7 +96,10 @@ template <class Operator>
 class operator_of final : public switchyard_operator {
  public:
   explicit operator_of(sy::catalog& from) : on_{from} {}
+  operator_of(sy::catalog& from, sy::choice_limits limits) : on_{from, std::move(limits)} {}
   operator_of(sy::catalog& from, sy::device on) : on_{from, std::move(on)} {}
+  operator_of(sy::catalog& from, sy::device on, sy::choice_limits limits)
+      : on_{from, std::move(on), std::move(limits)} {}
 
   void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
             sy::workspace given) override {
@@ -103,6 +108,10 @@ class operator_of final : public switchyard_operator {
   std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
                               std::size_t count) override {
     return on_.workspace_bytes(stream, make(arguments, count));
+  }
+  std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
+                              std::span<const sy::axis_span> ranges) override {
+    return on_.workspace_bytes(stream, make(arguments, count), ranges);
   }
   void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
     on_.prepare(stream, make(arguments, count));
@@ -130,14 +139,21 @@ class operator_of final : public switchyard_operator {
 /// What is known of an operator by its name.
 struct entry {
   const sy::operator_description* description;
-  std::unique_ptr<switchyard_operator> (*open)(sy::catalog& from, std::string_view device);
+  std::unique_ptr<switchyard_operator> (*open)(sy::catalog& from, std::string_view device,
+                                               const sy::choice_limits* limits);
 };
 
 template <class Operator>
-std::unique_ptr<switchyard_operator> open_operator(sy::catalog& from, std::string_view device) {
-  if (device.empty()) return std::make_unique<operator_of<Operator>>(from);
-  if (device != "host") fail("unknown device '" + std::string{device} + "'; known are NULL and host");
-  return std::make_unique<operator_of<Operator>>(from, sy::device::host());
+std::unique_ptr<switchyard_operator> open_operator(sy::catalog& from, std::string_view device,
+                                                   const sy::choice_limits* limits) {
+  if (!device.empty() && device != "host")
+    fail("unknown device '" + std::string{device} + "'; known are NULL and host");
+  if (limits == nullptr) {
+    if (device.empty()) return std::make_unique<operator_of<Operator>>(from);
+    return std::make_unique<operator_of<Operator>>(from, sy::device::host());
+  }
+  if (device.empty()) return std::make_unique<operator_of<Operator>>(from, *limits);
+  return std::make_unique<operator_of<Operator>>(from, sy::device::host(), *limits);
 }
 
 [[nodiscard]] entry find(const char* name) {
@@ -224,6 +240,19 @@ void give(const std::string& from, char* text, std::size_t capacity, std::size_t
   const std::size_t kept = std::min(from.size(), capacity - 1);
   std::memcpy(text, from.data(), kept);
   text[kept] = 0;
+}
+
+[[nodiscard]] std::vector<sy::axis_span> spans_of(const switchyard_range* ranges, std::size_t count) {
+  if (count > 0) require(ranges, "ranges");
+  std::vector<sy::axis_span> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const switchyard_range& each = ranges[i];
+    const std::string name = "ranges[" + std::to_string(i) + "]";
+    if (each.size < sizeof each) named_arguments::fail_size(name, "switchyard_range", each.size);
+    require(each.axis, (name + ".axis").c_str());
+    out.push_back({each.axis, each.first, each.last});
+  }
+  return out;
 }
 
 [[nodiscard]] std::vector<std::string> texts(const char* const* from, std::uint64_t count, const char* name) {
@@ -426,7 +455,24 @@ int switchyard_operator_open(switchyard_catalog* catalog, const char* name, cons
     require(out, "out");
     *out = nullptr;
     require(catalog, "catalog");
-    *out = find(name).open(catalog->of, device == nullptr ? "" : device).release();
+    *out = find(name).open(catalog->of, device == nullptr ? "" : device, nullptr).release();
+  });
+}
+
+int switchyard_operator_open_limited(switchyard_catalog* catalog, const char* name, const char* device,
+                                     const switchyard_limits* limits, switchyard_operator** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(catalog, "catalog");
+    require(limits, "limits");
+    if (limits->size < sizeof *limits)
+      named_arguments::fail_size("limits", "switchyard_limits", limits->size);
+    sy::choice_limits with;
+    if (limits->workspace_bytes >= 0) with.workspace_bytes = limits->workspace_bytes;
+    if (limits->max_error != 0) with.max_error = limits->max_error;
+    if (limits->reproducible != nullptr) with.reproducible = limits->reproducible;
+    *out = find(name).open(catalog->of, device == nullptr ? "" : device, &with).release();
   });
 }
 
@@ -461,6 +507,17 @@ int switchyard_workspace_bytes(switchyard_operator* op, void* stream, const swit
   });
 }
 
+int switchyard_workspace_bytes_of_ranges(switchyard_operator* op, void* stream,
+                                         const switchyard_argument* arguments, std::size_t count,
+                                         const switchyard_range* ranges, std::size_t range_count,
+                                         std::size_t* bytes) {
+  return guarded([&] {
+    require(op, "op");
+    require(bytes, "bytes");
+    *bytes = op->workspace_bytes(sy::stream{stream}, arguments, count, spans_of(ranges, range_count));
+  });
+}
+
 int switchyard_prepare(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                        std::size_t count) {
   return guarded([&] {
@@ -473,16 +530,7 @@ int switchyard_prepare_ranges(switchyard_operator* op, void* stream, const switc
                               std::size_t count, const switchyard_range* ranges, std::size_t range_count) {
   return guarded([&] {
     require(op, "op");
-    if (range_count > 0) require(ranges, "ranges");
-    std::vector<sy::axis_span> spans;
-    for (std::size_t i = 0; i < range_count; ++i) {
-      const switchyard_range& each = ranges[i];
-      const std::string name = "ranges[" + std::to_string(i) + "]";
-      if (each.size < sizeof each) named_arguments::fail_size(name, "switchyard_range", each.size);
-      require(each.axis, (name + ".axis").c_str());
-      spans.push_back({each.axis, each.first, each.last});
-    }
-    op->prepare(sy::stream{stream}, arguments, count, spans);
+    op->prepare(sy::stream{stream}, arguments, count, spans_of(ranges, range_count));
   });
 }
 

@@ -182,7 +182,7 @@ def make_manifest(plan, folder, meta_folder):
             for launch in variant["launches"]
         ]
         entry = {"id": variant["id"], "type": variant["type"]}
-        for key in ("config", "requires", "cost", "cost_us", "cost_ns", "workspace"):
+        for key in ("config", "requires", "cost", "cost_us", "cost_ns", "max_error", "reproducible", "workspace"):
             if variant.get(key):
                 entry[key] = variant[key]
         entry["launches"] = launches

@@ -168,6 +168,8 @@ class Space:
         "cost",
         "cost_ns",
         "cost_key",
+        "max_error",
+        "reproducible",
         "workspace",
         "launches",
         "description",
@@ -349,6 +351,9 @@ class Plan:
             variant["cost"] = cost
             if unit := space.cost_us.get(self.names["target"], {}).get(variant["id"]):
                 variant["cost_us"] = unit
+        for key in ("max_error", "reproducible"):
+            if (stated := scope.resolve(rule.get(key, MISSING))) is not MISSING:
+                variant[key] = stated
         if terms := scope.resolve(rule.get("cost_ns", [])):
             key = str(scope.text(rule.get("cost_key", rule["id"])))
             variant.update(cost_key=key, cost_terms=terms)  # for fit_costs.py; no part of the manifest

@@ -146,6 +146,14 @@ typedef struct switchyard_range {
   int64_t last;
 } switchyard_range;
 
+/* What variants must keep to that serve an operator: those that exceed a limit never run. */
+typedef struct switchyard_limits {
+  uint64_t size;            /* sizeof(switchyard_limits) */
+  int64_t workspace_bytes;  /* most of a call; negative: any */
+  double max_error;         /* a share of what the operator's definition tolerates; 0: all of it */
+  const char* reproducible; /* the class that variants must state; NULL: any */
+} switchyard_limits;
+
 /* An operator: what its kernels may name. The pointers are valid for the life of the program. */
 typedef struct switchyard_description {
   uint64_t size; /* sizeof(switchyard_description), set by the caller */
@@ -205,6 +213,10 @@ SWITCHYARD_C_ASSERT(sizeof(switchyard_counters) == 168 && offsetof(switchyard_co
 SWITCHYARD_C_ASSERT(sizeof(switchyard_range) == 32 && offsetof(switchyard_range, axis) == 8 &&
                         offsetof(switchyard_range, first) == 16 && offsetof(switchyard_range, last) == 24,
                     "the layout of switchyard_range is part of the ABI");
+SWITCHYARD_C_ASSERT(sizeof(switchyard_limits) == 32 && offsetof(switchyard_limits, workspace_bytes) == 8 &&
+                        offsetof(switchyard_limits, max_error) == 16 &&
+                        offsetof(switchyard_limits, reproducible) == 24,
+                    "the layout of switchyard_limits is part of the ABI");
 SWITCHYARD_C_ASSERT(sizeof(switchyard_description) == 40 &&
                         offsetof(switchyard_description, argument_bytes) == 16 &&
                         offsetof(switchyard_description, axis_count) == 32,
@@ -276,14 +288,18 @@ SWITCHYARD_API int switchyard_describe_axis(const char* name, uint64_t index, sw
 /* An operator of a catalog. `device`: NULL, each call runs on its stream's device; "host", on the CPU. */
 SWITCHYARD_API int switchyard_operator_open(switchyard_catalog* catalog, const char* name, const char* device,
                                             switchyard_operator** out);
+/* The same with limits. */
+SWITCHYARD_API int switchyard_operator_open_limited(switchyard_catalog* catalog, const char* name,
+                                                    const char* device, const switchyard_limits* limits,
+                                                    switchyard_operator** out);
 SWITCHYARD_API void switchyard_operator_close(switchyard_operator* op);
 
 /* Runs the operator on a stream: a CUstream, cudaStream_t or hipStream_t, NULL for the default one. */
 SWITCHYARD_API int switchyard_call(switchyard_operator* op, void* stream,
                                    const switchyard_argument* arguments, size_t count);
 
-/* The same with memory of the stream's device for what the call needs in between: at least
- * switchyard_workspace_bytes of it, and not in use by a call of another stream. */
+/* The same with memory of the stream's device for what the call needs in between, not in use by a call of
+ * another stream. Where it is less than switchyard_workspace_bytes, a variant runs for which it suffices. */
 SWITCHYARD_API int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
                                                   const switchyard_argument* arguments, size_t count,
                                                   void* workspace, size_t workspace_bytes);
@@ -292,6 +308,13 @@ SWITCHYARD_API int switchyard_call_with_workspace(switchyard_operator* op, void*
 SWITCHYARD_API int switchyard_workspace_bytes(switchyard_operator* op, void* stream,
                                               const switchyard_argument* arguments, size_t count,
                                               size_t* bytes);
+
+/* Bytes that suffice for every call whose axes lie in ranges and are else those of the arguments, whichever
+ * tables arrive. */
+SWITCHYARD_API int switchyard_workspace_bytes_of_ranges(switchyard_operator* op, void* stream,
+                                                        const switchyard_argument* arguments, size_t count,
+                                                        const switchyard_range* ranges, size_t range_count,
+                                                        size_t* bytes);
 
 /* Loads what a call needs. */
 SWITCHYARD_API int switchyard_prepare(switchyard_operator* op, void* stream,

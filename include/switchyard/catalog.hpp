@@ -142,6 +142,12 @@ class catalog final : public state_source {
     return fingerprint({&one, 1}, device);
   }
 
+  /// The same of the choices that calls and prepare() came to: a part for each problem of which a dispatcher
+  /// keeps a plan, in the problems' order. Its text can follow that of fingerprint(), as one text: hosts then
+  /// compare the choices of the problems that both have met. The hash is the same where both met the same
+  /// ones.
+  [[nodiscard]] switchyard::fingerprint fingerprint_of_choices();
+
   /// Changes the share of problems that catalog_options::canary decides: 0 takes all back, 1 gives all. Which
   /// problems those are is the same in every process and on every host; a larger share has those of a smaller
   /// one. Reloads. Throws call_error invalid_argument for a share that is not from 0 to 1.
@@ -178,6 +184,9 @@ class catalog final : public state_source {
   void attach(const operator_description& op, const device& target, state_user& user) override;
 
   void detach(state_user& user) noexcept override;
+
+  [[nodiscard]] std::size_t bound_workspace(const operator_selectors& rules,
+                                            const detail::prepared_ranges& ranges) const override;
 
   [[nodiscard]] std::shared_ptr<stream_router> streams() override;
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,10 +42,12 @@
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/plans/memory_hooks.hpp>
 #include <switchyard/serving/awaited_blobs.hpp>
+#include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/module_store.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/serving/selector_source.hpp>
 #include <switchyard/serving/state_source.hpp>
+#include <switchyard/serving/workspace_bound.hpp>
 #include <switchyard/threads/lock.hpp>
 #include <switchyard/threads/repeating_thread.hpp>
 
@@ -120,6 +123,21 @@ SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint(
     const operator_files files = rules_->refresh(*op, &device, ignored);
     detail::add_operator(out, *op, device, files, options_.settings.forced_for(op->name));
   }
+  detail::add_limits(out, options_.limits);
+  detail::finish(out);
+  return out;
+}
+
+SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint_of_choices() {
+  std::vector<made_choice> choices;
+  for (const auto& each : all_uses()) {
+    const std::scoped_lock lock{each->mutex};
+    if (each->user == nullptr) continue;
+    std::vector<made_choice> of_one = each->user->choices();
+    std::move(of_one.begin(), of_one.end(), std::back_inserter(choices));
+  }
+  switchyard::fingerprint out;
+  detail::add_choices(out, std::move(choices));
   detail::finish(out);
   return out;
 }
@@ -233,6 +251,11 @@ SWITCHYARD_COLD void catalog::detach(state_user& user) noexcept {
   if (mine == nullptr) return;
   const std::scoped_lock lock{mine->mutex};  // a reload may be giving it an operator state
   mine->user = nullptr;
+}
+
+SWITCHYARD_COLD std::size_t catalog::bound_workspace(const operator_selectors& rules,
+                                                     const detail::prepared_ranges& ranges) const {
+  return detail::bound_workspace(rules, ranges);
 }
 
 SWITCHYARD_COLD std::shared_ptr<stream_router> catalog::streams() {

@@ -12,13 +12,13 @@
 static int failures = 0;
 static int checks = 0;
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    ++checks;                                                         \
-    if (!(condition)) {                                               \
-      ++failures;                                                     \
+#define CHECK(condition)                                                                \
+  do {                                                                                  \
+    ++checks;                                                                           \
+    if (!(condition)) {                                                                 \
+      ++failures;                                                                       \
       printf("line %d: %s (%s)\n", __LINE__, #condition, switchyard_last_error_text()); \
-    }                                                                 \
+    }                                                                                   \
   } while (0)
 
 /* The last error has this number and this part in its text. */
@@ -42,7 +42,8 @@ static void describe(void) {
   CHECK(field.name_length == 3 && strncmp(field.name, "out", 3) == 0 && field.kind == 0 && field.offset == 8);
   switchyard_axis axis = {sizeof axis, NULL, 0, 9, 9};
   CHECK(switchyard_describe_axis("softmax", 2, &axis) == 0);
-  CHECK(axis.name_length == 4 && strncmp(axis.name, "rows", 4) == 0 && axis.is_size == 1 && axis.is_flag == 0);
+  CHECK(axis.name_length == 4 && strncmp(axis.name, "rows", 4) == 0 && axis.is_size == 1 &&
+        axis.is_flag == 0);
   CHECK(said(switchyard_describe("sofmax", &op), 106, "there is no operator 'sofmax'"));
   CHECK(said(switchyard_describe(NULL, &op), 106, "there is no operator ''"));
   CHECK(said(switchyard_describe("softmax", NULL), 301, "out is null"));
@@ -96,6 +97,30 @@ static void receive(void* context, int32_t kind, int32_t code, const char* text)
   strncpy(to->last[kind], text, sizeof to->last[kind] - 1);
 }
 
+/* Operators with limits. */
+static void limit(switchyard_catalog* catalog, const switchyard_argument* given) {
+  switchyard_limits limits = {sizeof limits, 0, 0, NULL};
+  switchyard_operator* softmax = NULL;
+  CHECK(switchyard_operator_open_limited(catalog, "softmax", "host", &limits, &softmax) == 0);
+  CHECK(switchyard_call(softmax, NULL, given, 2) == 0); /* it takes no workspace */
+  switchyard_operator_close(softmax);
+  limits.workspace_bytes = -1;
+  limits.reproducible = "no such class";
+  CHECK(switchyard_operator_open_limited(catalog, "softmax", NULL, &limits, &softmax) == 0);
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 302,
+             "is not in the reproducible class 'no such class'"));
+  switchyard_operator_close(softmax);
+  limits.max_error = -0.5;
+  CHECK(said(switchyard_operator_open_limited(catalog, "softmax", "host", &limits, &softmax), 301,
+             "limits: max_error is -0.5, but must be more than 0"));
+  CHECK(softmax == NULL);
+  limits.size = 8;
+  CHECK(said(switchyard_operator_open_limited(catalog, "softmax", "host", &limits, &softmax), 301,
+             "limits: switchyard_limits begins with the size 8"));
+  CHECK(said(switchyard_operator_open_limited(catalog, "softmax", "host", NULL, &softmax), 301,
+             "limits is null"));
+}
+
 /* A program's own logger, an overlay, and options as the first version had them. */
 static void open_with(const char* root) {
   const char* const roots[] = {root};
@@ -145,6 +170,15 @@ static void open_with(const char* root) {
   CHECK(said(switchyard_workspace_bytes(softmax, NULL, given, 2, NULL), 301, "bytes is null"));
   CHECK(switchyard_call_with_workspace(softmax, NULL, given, 2, memory, sizeof memory) == 0);
   CHECK(said(switchyard_call_with_workspace(softmax, NULL, given, 2, NULL, 0), 301, "workspace is null"));
+
+  range = (switchyard_range){sizeof range, "rows", 1, 64};
+  bytes = 1;
+  CHECK(switchyard_workspace_bytes_of_ranges(softmax, NULL, given, 2, &range, 1, &bytes) == 0 && bytes == 0);
+  CHECK(said(switchyard_workspace_bytes_of_ranges(softmax, NULL, given, 2, &range, 1, NULL), 301,
+             "bytes is null"));
+  CHECK(said(switchyard_workspace_bytes_of_ranges(softmax, NULL, given, 2, NULL, 1, &bytes), 301,
+             "ranges is null"));
+  limit(catalog, given);
 
   CHECK(switchyard_watch(catalog, 1000) == 0);
   CHECK(said(switchyard_watch(catalog, 0), 301, "milliseconds is 0"));
@@ -272,7 +306,8 @@ int main(int argc, char** argv) {
   CHECK(switchyard_reload(catalog) == 0);
 
   switchyard_operator* softmax = NULL;
-  CHECK(said(switchyard_operator_open(catalog, "soft", "host", &softmax), 106, "there is no operator 'soft'"));
+  CHECK(
+      said(switchyard_operator_open(catalog, "soft", "host", &softmax), 106, "there is no operator 'soft'"));
   CHECK(said(switchyard_operator_open(catalog, "softmax", "moon", &softmax), 301, "unknown device 'moon'"));
   CHECK(said(switchyard_operator_open(NULL, "softmax", "host", &softmax), 301, "catalog is null"));
   CHECK(softmax == NULL);
@@ -302,7 +337,8 @@ int main(int argc, char** argv) {
   CHECK(switchyard_explain(softmax, NULL, given, 3, text, sizeof text, &length) == 0);
   CHECK(strlen(text) == length && strncmp(text, "softmax {dtype=f32", 18) == 0);
   char few[8];
-  CHECK(switchyard_explain(softmax, NULL, given, 3, few, sizeof few, NULL) == 0 && strcmp(few, "softmax") == 0);
+  CHECK(switchyard_explain(softmax, NULL, given, 3, few, sizeof few, NULL) == 0 &&
+        strcmp(few, "softmax") == 0);
   CHECK(switchyard_explain(softmax, NULL, given, 3, NULL, 0, &length) == 0 && length == strlen(text));
 
   CHECK(said(switchyard_call(softmax, NULL, given, 4), 301, "softmax: unknown or repeated argument 'scael'"));
@@ -312,7 +348,8 @@ int main(int argc, char** argv) {
   given[2] = switchyard_give_integer("scale", 1);
   CHECK(said(switchyard_call(softmax, NULL, given, 3), 301, "softmax: scale must be a real number"));
   out.extents[1] = 3;
-  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "softmax: out [2, 3]: columns is 3, but 4 in x [2, 4]"));
+  CHECK(said(switchyard_call(softmax, NULL, given, 2), 301,
+             "softmax: out [2, 3]: columns is 3, but 4 in x [2, 4]"));
   out.rank = 6;
   CHECK(said(switchyard_call(softmax, NULL, given, 2), 301, "softmax: out has 6 dimensions"));
   out.rank = 2;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fingerprints: equal where hosts choose alike, and the name of what differs where they do not.
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -106,4 +107,63 @@ TEST_CASE("a fingerprint of several operators travels as text") {
   CHECK_THROWS_WITH(sy::parse_fingerprint("0123456789abcdeg name\n"),
                     has_text("line 1 of a fingerprint is not a hash and a name"));
   CHECK(sy::parse_fingerprint("").parts.empty());
+}
+
+TEST_CASE("choices really made are compared for the problems that both hosts met") {
+  const disk here;
+  const disk there;
+  put_stamps(here);
+  put_stamps(there);
+  sy::catalog mine{here.options()};
+  sy::catalog other{there.options()};
+  CHECK(mine.fingerprint_of_choices().parts.empty());
+  {
+    sy::dispatcher<stamp> on{mine, sy::device::host()};
+    sy::dispatcher<stamp> twice{mine, sy::device::host()};
+    sy::dispatcher<stamp> off{other, sy::device::host()};
+    for (const std::int64_t seqlen : {16, 32}) {
+      CHECK(run(on, {.seqlen = seqlen}) == 1);
+      CHECK(run(twice, {.seqlen = seqlen}) == 1);
+      CHECK(run(off, {.seqlen = 48 - seqlen}) == 1);  // in the other order
+    }
+    const sy::fingerprint chosen = mine.fingerprint_of_choices();
+    REQUIRE(chosen.parts.size() == 2);  // each once
+    CHECK(chosen.parts[0].name ==
+          "choice of stamp {dtype=f32 head_dim=64 batch=1 seqlen=16} on " + sy::host::read_properties().name);
+    CHECK(chosen.hash == other.fingerprint_of_choices().hash);
+
+    // Another problem changes the hash; that one host has not met it is no difference.
+    CHECK(run(off, {.seqlen = 64}) == 1);
+    CHECK(chosen.hash != other.fingerprint_of_choices().hash);
+    CHECK(describe_difference(chosen, other.fingerprint_of_choices()).empty());
+
+    there.put_table("stamp", {stamp_group({row(1, 16, {{"one", 2.0}, {"two", 1.0}})})});
+    other.reload();
+    CHECK_THAT(describe_difference(chosen, other.fingerprint_of_choices()),
+               has_text(chosen.parts[0].name + " differs: " + chosen.parts[0].hash + " here, "));
+
+    // One text of both kinds: files first.
+    const sy::operator_description& op = sy::describe<stamp>();
+    const sy::device_properties& device = sy::host::read_properties();
+    const std::string text = to_string(mine.fingerprint(op, device)) + to_string(chosen);
+    const std::string other_text =
+        to_string(other.fingerprint(op, device)) + to_string(other.fingerprint_of_choices());
+    CHECK_THAT(describe_difference(sy::parse_fingerprint(text), sy::parse_fingerprint(other_text)),
+               has_text("tables/stamp/here.json differs: "));
+    CHECK(describe_difference(sy::parse_fingerprint(text), sy::parse_fingerprint(text)).empty());
+  }
+  CHECK(mine.fingerprint_of_choices().parts.empty());  // dispatchers are gone
+}
+
+TEST_CASE("limits of a catalog are in its fingerprint") {
+  const disk here;
+  put_stamps(here);
+  sy::catalog_options limited = here.options();
+  limited.limits.workspace_bytes = 1024;
+  CHECK(describe_difference(fingerprint_of(limited), fingerprint_of(here.options())) ==
+        "limits is only here");
+  sy::catalog_options other = limited;
+  other.limits.max_error = 0.5;
+  CHECK_THAT(describe_difference(fingerprint_of(limited), fingerprint_of(other)),
+             has_text("limits differs: "));
 }

@@ -94,6 +94,13 @@ TEST_CASE("a sealed catalog counts what calls met that nobody prepared") {
   CHECK(found.problems[2].is_fallback);
   CHECK_THAT(engine.files.log(), has_text(", and no rows decide it\n"));
 
+  const std::vector<std::string> lines = lines_of(to_string(found));
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], has_text("1 call of stamp {dtype=f32 head_dim=64 batch=1 seqlen=18} on ") &&
+                           has_text(": planned"));
+  CHECK_THAT(lines[1], has_text(": loaded its kernel"));
+  CHECK_THAT(lines[2], has_text("no rows decide it"));
+
   // What is asked for is no event: prepare(), workspace_bytes(), and what a reload plans.
   engine.on->prepare({.seqlen = 20});
   CHECK(engine.on->workspace_bytes({.seqlen = 21}) == 0);
@@ -133,6 +140,7 @@ TEST_CASE("a sealed catalog refuses by its rules, and prepare() cures it") {
   REQUIRE(found.problems.size() == 3);
   CHECK(found.problems[1].calls == 2);
   CHECK(found.problems[1].is_refused);
+  CHECK_THAT(to_string(found), has_text("2 calls of stamp {") && has_text(": planned, refused\n"));
   CHECK(engine.warnings() == 0);  // the caller knows
 
   engine.on->prepare({.seqlen = 4096});

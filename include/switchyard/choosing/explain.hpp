@@ -42,6 +42,8 @@ struct explanation {
   std::string config;
   std::string target;
   std::string manifest;               ///< path
+  double max_error = 1;               ///< as the manifest states it: see choice_limits
+  std::string reproducible;           ///< likewise
   std::string table;                  ///< path of the deciding table; empty: none
   std::uint32_t table_group = 0;      ///< index in that file
   std::uint32_t table_row = 0;        ///< likewise

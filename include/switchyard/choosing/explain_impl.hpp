@@ -2,7 +2,6 @@
 // The bodies of explain.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -132,6 +131,8 @@ SWITCHYARD_COLD explanation explain(const selector& from, problem_view asked, co
     out.config = format_config(*winner.variant);
     out.target = detail::format_target(winner);
     out.manifest = winner.from->path;
+    out.max_error = winner.variant->max_error;
+    out.reproducible = winner.variant->reproducible;
     for (const launch& each : winner.variant->launches) {
       out.launches.push_back(each.is_fill ? "fill of " + winner.variant->workspace[each.fill_workspace].name
                                           : each.kernel + " of " + each.blob);
@@ -321,10 +322,12 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
   if (least > from.limits.workspace_bytes) {
     return out + " a workspace limit of at least " + std::to_string(least) + " bytes would do";
   }
-  const bool is_limited = std::any_of(nearest.begin(), nearest.end(), [&](const near& each) {
-    return each.differing == 0 &&
-           !detail::find_exceeded(from.limits, *from.candidates[each.index].variant).empty();
-  });
+  bool is_limited = false;
+  for (const near& each : nearest) {
+    is_limited =
+        is_limited || (each.differing == 0 &&
+                       !detail::find_exceeded(from.limits, *from.candidates[each.index].variant).empty());
+  }
   return out + " change the call" + (is_limited ? ", its limits" : "") +
          ", or install a variant that serves it";
 }

@@ -2,7 +2,6 @@
 // The bodies of interval.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -22,6 +21,16 @@ namespace detail {
 // What leaves 64 bits is a fault, so results may be cut off there.
 __extension__ using wide = __int128;
 
+// <algorithm> would cost each program that includes a dispatcher 10,000 lines.
+template <class Value>
+[[nodiscard]] Value smaller(Value a, Value b) noexcept {
+  return b < a ? b : a;
+}
+template <class Value>
+[[nodiscard]] Value larger(Value a, Value b) noexcept {
+  return a < b ? b : a;
+}
+
 [[nodiscard]] inline std::int64_t saturated(wide value) noexcept {
   constexpr wide lowest = std::numeric_limits<std::int64_t>::min();
   constexpr wide highest = std::numeric_limits<std::int64_t>::max();
@@ -31,22 +40,23 @@ __extension__ using wide = __int128;
 [[nodiscard]] inline interval hull(const interval& a, const interval& b) noexcept {
   if (a.is_empty()) return b;
   if (b.is_empty()) return a;
-  return {std::min(a.low, b.low), std::max(a.high, b.high)};
+  return {smaller(a.low, b.low), larger(a.high, b.high)};
 }
 
 /// The hull of a function's values at the corners: of one that is monotonic in each operand.
 template <class Function>
 [[nodiscard]] interval of_corners(const interval& a, const interval& b, const Function& value) noexcept {
   if (a.is_empty() || b.is_empty()) return {};
-  const wide corners[] = {value(wide{a.low}, wide{b.low}),  // NOLINT(modernize-avoid-c-arrays)
-                          value(wide{a.low}, wide{b.high}), value(wide{a.high}, wide{b.low}),
-                          value(wide{a.high}, wide{b.high})};
-  return {saturated(*std::min_element(std::begin(corners), std::end(corners))),
-          saturated(*std::max_element(std::begin(corners), std::end(corners)))};
+  const wide first = value(wide{a.low}, wide{b.low});
+  const wide second = value(wide{a.low}, wide{b.high});
+  const wide third = value(wide{a.high}, wide{b.low});
+  const wide last = value(wide{a.high}, wide{b.high});
+  return {saturated(smaller(smaller(first, second), smaller(third, last))),
+          saturated(larger(larger(first, second), larger(third, last)))};
 }
 
 [[nodiscard]] inline interval cut(const interval& of, std::int64_t low, std::int64_t high) noexcept {
-  return {std::max(of.low, low), std::min(of.high, high)};
+  return {larger(of.low, low), smaller(of.high, high)};
 }
 
 /// 1 where `always`, 0 where `never`, else either.
@@ -76,10 +86,10 @@ template <class Function>
     case opcode::modulo: {
       // The remainder is smaller than the divisor, and has the sign of the dividend.
       const wide size =
-          std::max(b.low < 0 ? -wide{b.low} : wide{b.low}, b.high < 0 ? -wide{b.high} : wide{b.high});
+          larger(b.low < 0 ? -wide{b.low} : wide{b.low}, b.high < 0 ? -wide{b.high} : wide{b.high});
       if (size == 0) return {};
-      return {a.low < 0 ? saturated(std::max(wide{a.low}, 1 - size)) : 0,
-              a.high > 0 ? saturated(std::min(wide{a.high}, size - 1)) : 0};
+      return {a.low < 0 ? saturated(larger(wide{a.low}, 1 - size)) : 0,
+              a.high > 0 ? saturated(smaller(wide{a.high}, size - 1)) : 0};
     }
     case opcode::shift_left:
       return of_corners(a, cut(b, 0, 62),
@@ -99,9 +109,9 @@ template <class Function>
     case opcode::not_equal:
       return truth_of(a.high < b.low || a.low > b.high, false);
     case opcode::minimum:
-      return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      return {smaller(a.low, b.low), smaller(a.high, b.high)};
     case opcode::maximum:
-      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      return {larger(a.low, b.low), larger(a.high, b.high)};
     case opcode::ceil_div:
       return of_corners(cut(a, 0, highest), cut(b, 1, highest),
                         [](wide x, wide y) { return (x + y - 1) / y; });

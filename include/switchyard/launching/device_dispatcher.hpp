@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice_limits.hpp>
@@ -27,6 +28,7 @@
 #include <switchyard/plans/workspace.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/serving/kept_ranges.hpp>
+#include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/serving/prepare_ranges.hpp>
 #include <switchyard/serving/replaced_states.hpp>
@@ -134,6 +136,8 @@ class device_dispatcher final : public state_user, private plan_launcher {
   [[nodiscard]] const operator_state* in_use() const noexcept override {
     return current_.load(std::memory_order_acquire);
   }
+
+  [[nodiscard]] std::vector<made_choice> choices() override;
 
   void free_replaced() override { displaced_.free(reclaimer_); }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice.hpp>
@@ -16,6 +17,7 @@
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/manifest.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
@@ -27,13 +29,14 @@
 #include <switchyard/plans/plan_cache.hpp>
 #include <switchyard/plans/workspace.hpp>
 #include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/serving/carry_plans.hpp>
 #include <switchyard/serving/kept_ranges.hpp>
+#include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/serving/prepare_ranges.hpp>
 #include <switchyard/serving/replaced_states.hpp>
 #include <switchyard/serving/state_source.hpp>
-#include <switchyard/serving/workspace_bound.hpp>
 #include <switchyard/threads/lock.hpp>
 #include <switchyard/threads/reclaimer.hpp>
 
@@ -80,7 +83,7 @@ SWITCHYARD_FUNCTION std::size_t device_dispatcher::workspace_bytes(problem_view 
     const reclaimer::guard guard{reclaimer_};
     rules = current_.load(std::memory_order_seq_cst)->rules();
   }
-  return detail::bound_workspace(*rules, of);
+  return source_.bound_workspace(*rules, of);
 }
 
 SWITCHYARD_FUNCTION explanation device_dispatcher::explain(problem_view own, const void* arguments) {
@@ -88,6 +91,20 @@ SWITCHYARD_FUNCTION explanation device_dispatcher::explain(problem_view own, con
   operator_state* const now = current_.load(std::memory_order_seq_cst);
   return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
                       static_cast<const std::byte*>(arguments));
+}
+
+SWITCHYARD_COLD std::vector<made_choice> device_dispatcher::choices() {
+  std::vector<made_choice> out;
+  const reclaimer::guard guard{reclaimer_};
+  operator_state* const now = current_.load(std::memory_order_seq_cst);
+  if (now == nullptr) return out;
+  now->plans().for_each([&](const plan& each) {
+    const expanded_problem problem{now->op(), each.problem};
+    out.push_back({std::string{op_.name} + " {" + format_problem(now->op(), problem.view()) + "} on " +
+                       now->device().name,
+                   each.selected->id + " " + blob_fingerprint(*each.selected)});
+  });
+  return out;
 }
 
 SWITCHYARD_FUNCTION bool device_dispatcher::adopt(std::unique_ptr<operator_state>&& fresh) {

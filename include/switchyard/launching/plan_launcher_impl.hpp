@@ -110,11 +110,13 @@ SWITCHYARD_COLD void plan_launcher::fail_only_launch(const plan& of, status resu
 SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of, const void* arguments,
                                             stream launch_stream, const workspace& given,
                                             const std::vector<std::uint32_t>* passed_over) {
-  if (of.workspace_bytes > given.bytes && given.address != nullptr) [[unlikely]]
-    return run_within(now, of, arguments, launch_stream, given);
   const planned_launch* started = nullptr;
   try {
     const detail::scratch memory{*memory_, op_, of.workspace_bytes, given, launch_stream};
+    if (memory.is_too_small()) [[unlikely]] {
+      started = &of.launches.front();  // what goes wrong there has been dealt with there
+      return run_within(now, of, arguments, launch_stream, given);
+    }
     detail::local_block local;
     const parameter_line* parameter_block = nullptr;
     for (std::size_t i = 0; i < of.launches.size(); ++i) {

@@ -38,6 +38,7 @@ struct unprepared_problem {
   bool was_loaded = false;   ///< a call loaded its kernel
   bool is_fallback = false;  ///< no rows decide it
   bool is_refused = false;   ///< a call was refused
+  std::string text{};        ///< "softmax {dtype=f32 rows=4 columns=4} on NVIDIA H200"
 };
 
 /// What a sealed catalog counted.
@@ -48,6 +49,10 @@ struct seal_report {
   std::uint64_t refused = 0;
   std::vector<unprepared_problem> problems;  ///< the first 1,024
 };
+
+/// What was not covered, a line for each problem: "2 calls of softmax {...} on ...: loaded its kernel, no
+/// rows decide it".
+[[nodiscard]] std::string to_string(const seal_report& of);
 
 /// The state behind catalog::seal(). Any thread may call.
 class seal {

@@ -33,10 +33,21 @@ SWITCHYARD_COLD seal_report seal::report() const {
   return counted_;
 }
 
+SWITCHYARD_COLD std::string to_string(const seal_report& of) {
+  std::string out;
+  for (const unprepared_problem& each : of.problems) {
+    out += std::to_string(each.calls) + (each.calls == 1 ? " call of " : " calls of ") + each.text + ": " +
+           (each.was_loaded ? "loaded its kernel" : "planned") +
+           (each.is_fallback ? ", no rows decide it" : "") + (each.is_refused ? ", refused" : "") + "\n";
+  }
+  return out;
+}
+
 SWITCHYARD_COLD void seal::note(const operator_description& op, const device_properties& device,
                                 problem_view problem, const event& met, log& messages) {
   std::string line = recorder::format(op, device, problem, 1);
   line.pop_back();  // its end
+  const std::string text = std::string{op.name} + " {" + format_problem(op, problem) + "} on " + device.name;
   const std::size_t hash = std::hash<std::string>{}(line);
   bool is_first = true;
   bool is_reported = false;
@@ -59,14 +70,14 @@ SWITCHYARD_COLD void seal::note(const operator_description& op, const device_pro
       known.was_loaded |= met.loads;
       known.is_fallback |= met.falls_back;
       known.is_refused |= met.is_refused;
+      if (is_first) known.text = text;
     }
     is_reported = rules_.plan == seal_action::report || (met.loads && rules_.load == seal_action::report) ||
                   (met.falls_back && rules_.fallback == seal_action::report);
     if (at >= max_problems) is_first = false;  // too many to remember which were reported
   }
   if (!is_first || !is_reported || met.is_refused) return;
-  messages.warn("[switchyard.306] " + std::string{op.name} + " {" + format_problem(op, problem) + "} on " +
-                device.name + ": not prepared before the catalog was sealed: " +
+  messages.warn("[switchyard.306] " + text + ": not prepared before the catalog was sealed: " +
                 (met.loads ? "its kernel was loaded during the call" : "it was planned during the call") +
                 (met.falls_back ? ", and no rows decide it" : ""));
 }

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/operator_description.hpp>
+#include <switchyard/serving/made_choice.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -34,7 +36,8 @@ struct fingerprint {
 /// Throws call_error invalid_argument for a text that to_string() did not write.
 [[nodiscard]] fingerprint parse_fingerprint(std::string_view text);
 
-/// Names the first part in which two fingerprints differ; empty: none.
+/// Names the first part in which two fingerprints differ; empty: none. Choices are compared for problems that
+/// both have met.
 [[nodiscard]] std::string describe_difference(const fingerprint& here, const fingerprint& there);
 
 namespace detail {
@@ -45,6 +48,12 @@ void add_operator(fingerprint& to, const operator_description& op, const device_
 
 /// Begins with what all operators share: the library and the device.
 [[nodiscard]] fingerprint begin_fingerprint(const device_properties& device);
+
+/// Adds choices as parts, in the order of their problems; each once.
+void add_choices(fingerprint& to, std::vector<made_choice> choices);
+
+/// Adds what a caller demands of variants, where it demands anything.
+void add_limits(fingerprint& to, const choice_limits& limits);
 
 /// Makes `hash` of the parts.
 void finish(fingerprint& of);

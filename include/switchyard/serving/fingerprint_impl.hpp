@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/sha256.hpp>
+#include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/table_file.hpp>
@@ -20,6 +23,7 @@
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/serving/file_selectors.hpp>
 #include <switchyard/serving/fingerprint.hpp>
+#include <switchyard/serving/made_choice.hpp>
 #include <switchyard/version.hpp>
 
 namespace switchyard {
@@ -29,6 +33,36 @@ namespace detail {
 
 [[nodiscard]] inline std::string hash_of_text(std::string_view text) {
   return sha256(std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+inline constexpr std::string_view choice_prefix = "choice of ";
+
+[[nodiscard]] inline bool is_choice(const fingerprint_part& each) noexcept {
+  return each.name.starts_with(choice_prefix);
+}
+
+/// Moves the choices out of the parts.
+[[nodiscard]] inline std::vector<fingerprint_part> take_choices(fingerprint& from) {
+  std::vector<fingerprint_part> out;
+  for (const fingerprint_part& each : from.parts) {
+    if (is_choice(each)) out.push_back(each);
+  }
+  std::erase_if(from.parts, is_choice);
+  return out;
+}
+
+/// Names the first problem of which two hosts chose differently; empty: none.
+[[nodiscard]] inline std::string describe_other_choice(const std::vector<fingerprint_part>& here,
+                                                       const std::vector<fingerprint_part>& there) {
+  std::multimap<std::string_view, std::string_view> others;
+  for (const fingerprint_part& each : there) others.emplace(each.name, each.hash);
+  for (const fingerprint_part& each : here) {
+    const auto [first, last] = others.equal_range(each.name);
+    const auto is_same = [&each](const auto& other) { return other.second == each.hash; };
+    if (first == last || std::any_of(first, last, is_same)) continue;
+    return each.name + " differs: " + each.hash + " here, " + std::string{first->second} + " there";
+  }
+  return {};
 }
 
 /// The end of a path from a folder on; the file's name where the folder is not on it.
@@ -79,6 +113,26 @@ SWITCHYARD_FUNCTION fingerprint begin_fingerprint(const device_properties& devic
   return out;
 }
 
+SWITCHYARD_COLD void add_choices(fingerprint& to, std::vector<made_choice> choices) {
+  std::sort(choices.begin(), choices.end(), [](const made_choice& a, const made_choice& b) {
+    return a.problem != b.problem ? a.problem < b.problem : a.variant < b.variant;
+  });
+  for (const made_choice& each : choices) {
+    fingerprint_part part{std::string{choice_prefix} + each.problem,
+                          hash_of_text(each.variant).substr(0, 16)};
+    const bool is_known =
+        !to.parts.empty() && to.parts.back().name == part.name && to.parts.back().hash == part.hash;
+    if (!is_known) to.parts.push_back(std::move(part));
+  }
+}
+
+SWITCHYARD_COLD void add_limits(fingerprint& to, const choice_limits& limits) {
+  if (limits.is_none()) return;
+  const std::string text = std::to_string(limits.workspace_bytes) + " " + std::to_string(limits.max_error) +
+                           " " + limits.reproducible;
+  to.parts.push_back({"limits", hash_of_text(text).substr(0, 16)});
+}
+
 SWITCHYARD_FUNCTION void finish(fingerprint& of) {
   std::string text;
   for (const fingerprint_part& each : of.parts) text += each.hash + " " + each.name + "\n";
@@ -119,6 +173,15 @@ SWITCHYARD_FUNCTION std::string describe_difference(const fingerprint& here, con
     return std::find_if(in.parts.begin(), in.parts.end(),
                         [&name](const fingerprint_part& each) { return each.name == name; });
   };
+  if (std::any_of(here.parts.begin(), here.parts.end(), detail::is_choice) ||
+      std::any_of(there.parts.begin(), there.parts.end(), detail::is_choice)) {
+    fingerprint mine = here;
+    fingerprint other = there;
+    const std::vector<fingerprint_part> chosen = detail::take_choices(mine);
+    const std::vector<fingerprint_part> chosen_there = detail::take_choices(other);
+    std::string out = describe_difference(mine, other);
+    return out.empty() ? detail::describe_other_choice(chosen, chosen_there) : out;
+  }
   for (std::size_t i = 0; i < std::max(here.parts.size(), there.parts.size()); ++i) {
     if (i >= here.parts.size()) return there.parts[i].name + " is only there";
     const fingerprint_part& mine = here.parts[i];

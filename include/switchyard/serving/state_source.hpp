@@ -2,7 +2,9 @@
 // The interfaces between the catalog, which makes operator states, and dispatchers, which use them.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
@@ -10,10 +12,15 @@
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/operator_state.hpp>
 
 namespace switchyard {
 inline namespace v0 {
+
+namespace detail {
+struct prepared_ranges;
+}  // namespace detail
 
 /// Uses an operator state, and takes a new one when the disk has changed.
 class state_user {
@@ -35,6 +42,9 @@ class state_user {
   /// What the user demands of variants; null: what the source does.
   [[nodiscard]] virtual const choice_limits* limits() const noexcept { return nullptr; }
 
+  /// The choices whose plans it keeps.
+  [[nodiscard]] virtual std::vector<made_choice> choices() { return {}; }
+
   /// Frees replaced operator states that no call uses any more. Called by the source, one call at a time.
   virtual void free_replaced() = 0;
 };
@@ -54,6 +64,14 @@ class state_source {
 
   /// Where calls on a device take workspaces from; null: its driver.
   [[nodiscard]] virtual std::unique_ptr<memory_source> memory_of(const device& /*target*/) { return nullptr; }
+
+  /// Bytes of workspace that suffice for every call of ranges, whichever tables decide. Here, since only a
+  /// catalog should pay for the code.
+  [[nodiscard]] virtual std::size_t bound_workspace(const operator_selectors& rules,
+                                                    const detail::prepared_ranges& ranges) const {
+    (void)rules, (void)ranges;
+    throw call_error{error_code::invalid_argument, "the workspace of ranges is known to catalogs alone"};
+  }
 
   /// What finds a stream's device, for users that serve every device. Throws driver_error.
   [[nodiscard]] virtual std::shared_ptr<stream_router> streams() {

@@ -2,11 +2,9 @@
 // The bodies of workspace_bound.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <queue>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,9 +43,12 @@ class variant_bound {
   [[nodiscard]] std::int64_t most(const box& all, std::int64_t known) {
     least_ = known;
     add(all);
-    for (int i = 0; i < max_halvings && !open_.empty() && open_.top().first > least_; ++i) {
-      const box widest = open_.top().second;
-      open_.pop();
+    for (int i = 0; i < max_halvings; ++i) {
+      const std::size_t at = largest();
+      if (at == open_.size() || open_[at].total <= least_) return least_;
+      const box widest = std::move(open_[at].of);
+      std::swap(open_[at], open_.back());
+      open_.pop_back();
       const std::size_t axis = longest(widest);
       box lower = widest;
       box upper = widest;
@@ -57,11 +58,27 @@ class variant_bound {
       add(lower);
       add(upper);
     }
-    return open_.empty() ? least_ : std::max(least_, open_.top().first);
+    const std::size_t at = largest();
+    return at == open_.size() ? least_ : larger(least_, open_[at].total);
   }
 
  private:
-  static constexpr int max_halvings = 4096;
+  static constexpr int max_halvings = 2048;
+
+  /// A box whose problems take at most so many bytes.
+  struct bounded {
+    std::int64_t total;
+    box of;
+  };
+
+  /// The open box of the most bytes; how many there are, where there are none.
+  [[nodiscard]] std::size_t largest() const noexcept {
+    std::size_t out = 0;
+    for (std::size_t i = 1; i < open_.size(); ++i) {
+      if (open_[i].total > open_[out].total) out = i;
+    }
+    return out;
+  }
 
   void add(const box& of) {
     for (const condition& each : of_.variant->conditions) {
@@ -73,11 +90,11 @@ class variant_bound {
     for (const named_expression& each : of_.variant->workspace) {
       const interval bytes = bound(each.value, of, from_.device.attributes);
       if (bytes.is_empty() || bytes.high < 0 || bytes.low > max_buffer_bytes) return;
-      total += (std::min(bytes.high, max_buffer_bytes) + step - 1) / step * step;
+      total += (smaller(bytes.high, max_buffer_bytes) + step - 1) / step * step;
     }
     if (total <= least_) return;
     for (const bool is_upper : {false, true}) try_corner(of, is_upper);
-    if (total > least_ && of[longest(of)].low < of[longest(of)].high) open_.emplace(total, of);
+    if (total > least_ && of[longest(of)].low < of[longest(of)].high) open_.push_back({total, of});
   }
 
   /// A problem of the box that the variant serves shows what is needed at least.
@@ -89,7 +106,7 @@ class variant_bound {
       const integer_result holds = each.value.evaluate(values);
       if (holds.why != fault::none || holds.value == 0) return;
     }
-    least_ = std::max(least_, workspace_need(*of_.variant, values));
+    least_ = larger(least_, workspace_need(*of_.variant, values));
   }
 
   /// The axis of most values among those that count.
@@ -99,7 +116,7 @@ class variant_bound {
     for (std::size_t i = 0; i < of.size(); ++i) {
       const bool counts = i < expression::max_axes_read && (read_ >> i & 1U) != 0;
       const double ratio =
-          static_cast<double>(of[i].high) / static_cast<double>(std::max<std::int64_t>(of[i].low, 1));
+          static_cast<double>(of[i].high) / static_cast<double>(larger<std::int64_t>(of[i].low, 1));
       const double length = !counts || of[i].is_single() ? -0.5 : ratio;
       if (length <= most) continue;
       most = length;
@@ -113,13 +130,7 @@ class variant_bound {
   std::uint64_t read_ = 0;
   std::int64_t least_ = 0;
   std::vector<std::int64_t> corner_;
-  struct by_total {
-    bool operator()(const std::pair<std::int64_t, box>& a, const std::pair<std::int64_t, box>& b) const {
-      return a.first < b.first;
-    }
-  };
-  std::priority_queue<std::pair<std::int64_t, box>, std::vector<std::pair<std::int64_t, box>>, by_total>
-      open_;
+  std::vector<bounded> open_;
 };
 
 /// Goes through the types of ranges: each combination of the type axes that run, and of the conditions on
@@ -186,11 +197,11 @@ SWITCHYARD_COLD std::size_t bound_workspace(const operator_selectors& rules, con
     for (const candidate& each : of_type->candidates) {
       if (each.variant->workspace.empty() || !matches(each.variant->type, problem)) continue;
       if (!find_exceeded(of_type->limits, *each.variant).empty()) continue;
-      most = std::min(variant_bound{*of_type, each}.most(box, most), of_type->limits.workspace_bytes);
+      most = smaller(variant_bound{*of_type, each}.most(box, most), of_type->limits.workspace_bytes);
     }
   });
   const std::int64_t memory = rules.device().attribute("memory_bytes");  // 0: not known
-  return static_cast<std::size_t>(memory > 0 ? std::min(most, memory) : most);
+  return static_cast<std::size_t>(memory > 0 ? smaller(most, memory) : most);
 }
 
 }  // namespace detail

@@ -249,6 +249,22 @@ class judge {
     }
   }
 
+  /// Allows only so much of each value's tolerance from now on: what a variant's manifest states.
+  void hold_to(double max_error) noexcept { max_error_ = max_error; }
+
+  /// Tells runs apart whose results have different bits. Results of more than 8 MiB are left out.
+  [[nodiscard]] std::size_t bits() const {
+    std::string all;
+    for (std::size_t i = 0; i < call_.all().size(); ++i) {
+      const tensors::tensor& each = call_.all()[i];
+      if (!(written_[i] || each.is_result()) || each.bytes == 0 || each.bytes > max_compared_input) continue;
+      std::string now(each.bytes, '\0');
+      each.download(now.data(), now.size());
+      all += std::to_string(std::hash<std::string>{}(now)) + " ";
+    }
+    return std::hash<std::string>{}(all);
+  }
+
   /// What is wrong after a run; empty when nothing is.
   [[nodiscard]] std::string verdict() const {
     for (std::size_t i = 0; i < wanted_.results().size(); ++i) {
@@ -298,7 +314,7 @@ class judge {
     const std::vector<expectation::value>& order = result.values;
     std::size_t wrong = 0;
     std::string worst;
-    double worst_share = 1;
+    double worst_share = max_error_;
     std::vector<std::byte> piece;
     for (std::size_t begin = 0; begin < order.size();) {
       std::size_t end = begin + 1;
@@ -316,12 +332,12 @@ class judge {
             std::abs(order[i].wanted) + order[i].allowed >= overflow_of(result.type))
           share = 0;
         if (std::isnan(share)) share = HUGE_VAL;
-        if (share <= 1) continue;
+        if (share <= max_error_) continue;
         ++wrong;
         if (share > worst_share) {
           worst_share = share;
           worst = "element " + std::to_string(order[i].index) + " is " + shown(found) + " where " +
-                  shown(order[i].wanted) + " belongs, within " + shown(order[i].allowed);
+                  shown(order[i].wanted) + " belongs, within " + shown(max_error_ * order[i].allowed);
         }
       }
       begin = end;
@@ -346,6 +362,7 @@ class judge {
   std::vector<bool> written_;
   std::vector<std::vector<std::byte>> earlier_;  ///< by tensor
   std::vector<device_buffer> originals_;         ///< on the device, of tensors that are changed in place
+  double max_error_ = 1;
 };
 
 }  // namespace tune

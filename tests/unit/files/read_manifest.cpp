@@ -297,6 +297,16 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
              has_text("/cost_ns: 'rows * colums': column 8: 'colums' names nothing"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "rows", "cost_us": 1, "cost_ns": "rows")", p)),
              has_text("/cost_ns: the variant states 'cost_us' as well; give one of the two"));
+  for (const char* const wrong : {"0", "1.01", "-0.5"}) {
+    CHECK_THAT(
+        refusal(variant_of(std::string{R"(, "max_error": )"} + wrong, p)),
+        has_text("/max_error: expected a number above 0, up to 1: the share of the operator's tolerance"));
+  }
+  CHECK_THAT(refusal(variant_of(R"(, "max_error": "small")", p)), has_text("/max_error: expected a number"));
+  CHECK_THAT(refusal(variant_of(R"(, "reproducible": "")", p)),
+             has_text("/reproducible: expected the name of a class of variants"));
+  CHECK_THAT(refusal(variant_of(R"(, "reproducible": true)", p)),
+             has_text("/reproducible: expected a string"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": "stride * 4"})", p)),
              has_text("/workspace/w: a workspace's size may read"));
   CHECK_THAT(refusal(variant_of(R"(, "workspace": {"w": 1.5})", p)),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch.hpp>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -37,6 +38,30 @@ std::string verdict_on(float found, double wanted, double allowed) {
 }
 
 }  // namespace judged
+
+TEST_CASE("a variant is held to the error that its manifest states, and to its bits") {
+  const auto driver = std::make_shared<host::driver>(1);
+  tune::tensors memory{driver, 1};
+  auto* const out = static_cast<float*>(memory.poisoned(dtype::f32, 2));
+  tune::host_copies copies{memory};
+  tune::expectation expected;
+  expected.of("out", copies.translate(out), dtype::f32).want(0, 1.0, 0.5);
+  tune::judge judge{memory, std::move(copies), std::move(expected)};
+  judge.reset();
+  out[0] = 1.375F;
+  out[1] = 2;
+  CHECK_THAT(judge.verdict(), no_text());
+  judge.hold_to(0.75);
+  CHECK_THAT(judge.verdict(), no_text());
+  judge.hold_to(0.5);
+  CHECK(judge.verdict() ==
+        "out: 1 of 1 compared values are wrong; element 0 is 1.375 where 1 belongs, within 0.25");
+
+  const std::size_t bits = judge.bits();
+  CHECK(judge.bits() == bits);
+  out[1] = 3;  // not compared with anything, but a result
+  CHECK(judge.bits() != bits);
+}
 
 TEST_CASE("what is changed in place has its first values again before each run") {
   const auto driver = std::make_shared<host::driver>(1);

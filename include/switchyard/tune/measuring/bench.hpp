@@ -170,6 +170,7 @@ class operator_bench final : public bench {
              format_problem(described(), problem_of_call(call.arguments));
     }
     dispatcher<Operator>& run = forced(variant).run;
+    stated_ = run.explain(call.arguments);
     if (runs == 1) return run_once(run, call.arguments, *judge_, old_content::nan);
     if (std::string wrong = run_often(run, call.arguments, *judge_, runs); !wrong.empty()) return wrong;
     if (asked_) prepare_variations(asked_->first, asked_->second);
@@ -231,6 +232,7 @@ class operator_bench final : public bench {
   [[nodiscard]] std::string run_once(dispatcher<Operator>& run, const arguments& call, judge& by,
                                      old_content old) {
     by.reset(old);
+    by.hold_to(stated_.max_error);
     run(stream{}, call);
     if (const status result = device_.driver()->synchronize({}); result != 0) {
       throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
@@ -243,6 +245,7 @@ class operator_bench final : public bench {
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     const auto spent = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };
+    std::size_t first = 0;  // the bits of its results, where they matter
     for (std::size_t i = 0; i < runs && (i < least_runs || spent() < judging_seconds); ++i) {
       const auto old = static_cast<old_content>(i % 3);
       if (std::string wrong = run_once(run, call, by, old); !wrong.empty()) {
@@ -250,7 +253,20 @@ class operator_bench final : public bench {
                         : old == old_content::finite ? " (results held finite numbers before the run)"
                                                      : " (results held those of an earlier run)");
       }
-      if (i == 0) by.keep_results();
+      if (stated_.reproducible.empty()) {
+        if (i == 0) by.keep_results();
+        continue;
+      }
+      const std::size_t now = by.bits();
+      if (i == 0) {
+        by.keep_results();
+        first = now;
+      } else if (now != first) {
+        return "results have other bits than those of the first run, though the manifest states the "
+               "reproducible "
+               "class '" +
+               stated_.reproducible + "'";
+      }
     }
     return {};
   }
@@ -446,6 +462,7 @@ class operator_bench final : public bench {
   std::vector<prepared_call<Operator>> calls_;
   std::unique_ptr<prepared_call<Operator>> reduced_;
   std::unique_ptr<judge> judge_;
+  explanation stated_;  ///< what the manifest says of the variant that is judged
   checked_extent checked_;
   std::vector<std::unique_ptr<varied_call>> varied_;
   std::optional<std::pair<request, std::uint64_t>> asked_;      ///< whose variations are not made yet
