@@ -18,9 +18,9 @@ namespace tool {
 /// Exit statuses of every command; --help and README.md list them.
 enum exit_status : int {
   status_ok = 0,
-  status_finding = 1,  ///< check --strict: warnings; explain: no variant serves the problem; diff: something
-                       ///< is slower or lost; bench: a shape is behind the best; fingerprint: another host's
-                       ///< differs; verify: a release is damaged
+  status_finding = 1,  ///< check --strict: warnings; check --coverage: no row decides some call; explain: no
+                       ///< variant serves the problem; diff: something is slower or lost; bench: a shape is
+                       ///< behind the best; fingerprint: another host's differs; verify: a release is damaged
   status_error = 2,    ///< check: errors; others: files that cannot be used
   status_usage = 64,   ///< an invalid argument; the value is that of sysexits.h
 };

@@ -45,6 +45,7 @@ struct explain_arguments {
   std::vector<std::string> words;
   std::string device;
   std::vector<std::string> attributes;
+  sy::choice_limits limits;
   bool all = false;
 };
 
@@ -72,24 +73,7 @@ struct stated_problem {
     given[each.axis] = true;
     out.values[each.axis] = each.value;
   }
-  std::string missing;
-  for (std::size_t i = 0; i < op.axes.size(); ++i) {
-    if (given[i]) continue;
-    const sy::axis_description& axis = op.axes[i];
-    const auto rule = std::find_if(known.defaults.begin(), known.defaults.end(),
-                                   [&axis](const sy::axis_default& each) { return each.axis == axis.name; });
-    if (rule != known.defaults.end() && rule->value.starts_with('=')) {
-      const std::uint32_t other = require_axis(op, rule->value.substr(1));
-      if (!given[other]) continue;  // reported by its own name
-      out.values[i] = out.values[other];
-    } else if (rule != known.defaults.end()) {
-      out.values[i] = require_value(axis, rule->value);
-    } else if (axis.value_names.empty() || axis.name == "dtype") {
-      missing += (missing.empty() ? "" : ", ") + std::string{axis.name};
-      continue;
-    }
-    out.assumed.push_back(std::string{axis.name} + "=" + sy::format_value(axis, out.values[i]));
-  }
+  const std::string missing = fill_defaults(known, out.values, given, &out.assumed);
   if (!missing.empty()) {
     throw usage_error{"explain " + std::string{op.name} + ": these must be given as axis=value: " + missing};
   }
@@ -578,7 +562,9 @@ void choose(explained_call& of) {
 }
 
 void run(const explain_arguments& arguments, session& session) {
-  sy::catalog catalog{session.options()};
+  sy::catalog_options options = session.options();
+  options.limits = arguments.limits;
+  sy::catalog catalog{std::move(options)};
   const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
   explained_call call;
   call.device = require_device(catalog, arguments.device, arguments.attributes);
@@ -618,6 +604,16 @@ void add_explain(CLI::App& app, session& session) {
       ->add_option("--attribute", arguments->attributes,
                    "name=value of the device, as conditions read it, such as avx2=1; may be repeated")
       ->allow_extra_args(false);
+  command
+      ->add_option("--workspace-limit", arguments->limits.workspace_bytes,
+                   "Most bytes of workspace of the call; variants that need more may not serve")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--max-error", arguments->limits.max_error,
+                   "How far results may be off, as a share of what `tune` tolerates, such as 0.5")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--reproducible", arguments->limits.reproducible,
+                      "The class that a manifest states as `reproducible`; others may not serve");
   command->add_flag("--all", arguments->all, "Show candidates of other types too");
   command->callback([arguments, &session] { run(*arguments, session); });
 }

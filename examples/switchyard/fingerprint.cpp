@@ -28,7 +28,7 @@ namespace {
 struct fingerprint_arguments {
   std::vector<std::string> operators;
   std::string device;
-  std::string other;
+  std::vector<std::string> others;
 };
 
 /// The operators of a command line; all that have manifests where it names none.
@@ -48,19 +48,24 @@ void print_json(const sy::fingerprint& mine, const std::string& difference) {
   std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }
 
+[[nodiscard]] sy::fingerprint read_fingerprint(const std::string& path) {
+  return sy::parse_fingerprint(sy::read_file(path, sy::max_json_bytes));
+}
+
 void run(const fingerprint_arguments& arguments, session& session) {
   sy::catalog catalog{session.options()};
-  const known_device device = require_device(catalog, arguments.device, {});
   const sy::fingerprint mine =
-      catalog.fingerprint(wanted_operators(arguments.operators, catalog), device.properties);
+      arguments.others.size() == 2
+          ? read_fingerprint(arguments.others.front())
+          : catalog.fingerprint(wanted_operators(arguments.operators, catalog),
+                                require_device(catalog, arguments.device, {}).properties);
   std::string difference;
-  if (!arguments.other.empty()) {
-    const std::string text = sy::read_file(arguments.other, sy::max_json_bytes);
-    difference = describe_difference(mine, sy::parse_fingerprint(text));
+  if (!arguments.others.empty()) {
+    difference = describe_difference(mine, read_fingerprint(arguments.others.back()));
     if (!difference.empty()) session.status = status_finding;
   }
   if (session.json) return print_json(mine, difference);
-  if (arguments.other.empty()) {
+  if (arguments.others.empty()) {
     std::printf("%s", sy::to_string(mine).c_str());
   } else {
     std::printf("%s\n", difference.empty() ? "no difference" : sy::text::printable(difference).c_str());
@@ -78,9 +83,12 @@ void add_fingerprint(CLI::App& app, session& session) {
       "--device", arguments->device,
       "A device that a table names, a part of its name, or an invented one such as cuda:sm_90; "
       "default: this machine's");
-  command->add_option(
-      "--compare", arguments->other,
-      "The output of another host: prints the first difference; exit status 1 where there is one");
+  command
+      ->add_option(
+          "--compare", arguments->others,
+          "The output of another host, or the outputs of two: prints the first difference; exit status 1 "
+          "where there is one. May be given twice")
+      ->expected(1, 2);
   command->callback([arguments, &session] { run(*arguments, session); });
 }
 

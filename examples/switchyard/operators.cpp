@@ -201,4 +201,29 @@ axis_word require_axis_word(const sy::operator_description& op, std::string_view
   return {axis, require_value(op.axes[axis], word.substr(equals + 1))};
 }
 
+std::string fill_defaults(const known_operator& known, std::vector<std::int64_t>& values,
+                          const std::vector<bool>& given, std::vector<std::string>* assumed) {
+  const sy::operator_description& op = *known.description;
+  std::string missing;
+  for (std::size_t i = 0; i < op.axes.size(); ++i) {
+    if (given[i]) continue;
+    const sy::axis_description& axis = op.axes[i];
+    const auto rule = std::find_if(known.defaults.begin(), known.defaults.end(),
+                                   [&axis](const sy::axis_default& each) { return each.axis == axis.name; });
+    if (rule != known.defaults.end() && rule->value.starts_with('=')) {
+      const std::uint32_t other = require_axis(op, rule->value.substr(1));
+      if (!given[other]) continue;  // reported by its own name
+      values[i] = values[other];
+    } else if (rule != known.defaults.end()) {
+      values[i] = require_value(axis, rule->value);
+    } else if (axis.value_names.empty() || axis.name == "dtype") {
+      missing += (missing.empty() ? "" : ", ") + std::string{axis.name};
+      continue;
+    }
+    if (assumed != nullptr)
+      assumed->push_back(std::string{axis.name} + "=" + sy::format_value(axis, values[i]));
+  }
+  return missing;
+}
+
 }  // namespace tool

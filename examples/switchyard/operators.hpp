@@ -56,6 +56,12 @@ const known_operator* learn_installed(const std::vector<std::string>& roots, con
 /// A value of an axis from text. Throws usage_error.
 [[nodiscard]] std::int64_t require_value(const switchyard::axis_description& axis, std::string_view text);
 
+/// Gives the axes that are not given the operator's defaults: flags and enumerations their first value. What
+/// has none is returned, by name; `assumed` (may be null) gets "axis=value" of the others.
+[[nodiscard]] std::string fill_defaults(const known_operator& known, std::vector<std::int64_t>& values,
+                                        const std::vector<bool>& given,
+                                        std::vector<std::string>* assumed = nullptr);
+
 /// "axis=value" taken apart. Throws usage_error.
 struct axis_word {
   std::uint32_t axis;

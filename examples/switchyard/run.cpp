@@ -28,7 +28,8 @@ namespace {
 
 constexpr const char* footer = R"(Exit status:
   0   done; check: no errors
-  1   check --strict: warnings; explain: no variant serves the problem; diff: a shape is slower or lost;
+  1   check --strict: warnings; check --coverage: no row decides some call; explain: no variant serves the
+      problem; diff: a shape is slower or lost;
       tune: problems were left out; bench: a shape is behind, failed, or could not be measured;
       fingerprint: another host differs; verify: a release is damaged
   2   check: errors; tune, bench: no problem could be measured; otherwise: a file, a variable or a device cannot be used

@@ -16,6 +16,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 
+#include "check/coverage.hpp"
 #include "check/findings.hpp"
 #include "check/run.hpp"
 #include "colour.hpp"
@@ -36,6 +37,7 @@ struct check_arguments {
   bool run = false;
   run_settings running;
   std::string limit = "30s";
+  coverage_settings covering;
 };
 
 /// The JSON files of a path, sorted, all other files below it, and the folders, itself among them.
@@ -212,7 +214,19 @@ void print(const report& out, const checked_files& files, const run_counts* ran,
   }
 }
 
+/// With --coverage, paths are the roots.
+void run_coverage(const check_arguments& arguments, session& session) {
+  if (arguments.run) throw usage_error{"--coverage and --run are two checks; give one at a time"};
+  tool::session of_roots = session;
+  of_roots.roots.insert(of_roots.roots.end(), arguments.paths.begin(), arguments.paths.end());
+  check_coverage(arguments.covering, of_roots);
+  session.status = of_roots.status;
+}
+
 void run(const check_arguments& arguments, session& session) {
+  if (!arguments.covering.lists.empty()) return run_coverage(arguments, session);
+  if (arguments.paths.empty()) throw usage_error{"check: name roots, folders or files"};
+  if (!arguments.covering.devices.empty()) throw usage_error{"--device belongs to --coverage LIST"};
   report out;
   found_files found;
   for (const std::string& path : arguments.paths) collect(path, found, out);
@@ -258,12 +272,24 @@ void add_check(CLI::App& app, session& session) {
   auto* const command =
       app.add_subcommand("check", "Check manifests, tables and blobs, by themselves and together");
   const auto arguments = std::make_shared<check_arguments>();
-  command->add_option("path", arguments->paths, "Roots, folders or files")->required();
+  command->add_option("path", arguments->paths, "Roots, folders or files; with --coverage, roots");
   command->add_flag("--strict", arguments->strict, "Exit with 1 when there are warnings");
   command->add_flag(
       "--run", arguments->run,
       "Also run every variant on this machine, each manifest in processes of its own, and compare "
       "its results with the definition in f64, as `tune` does; one error for each faulty variant");
+  command
+      ->add_option(
+          "--coverage", arguments->covering.lists,
+          "A problem list or a recording: says instead which of its calls no row of a table decides, "
+          "device by device. Exit status 1 where there are such. May be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--device", arguments->covering.devices,
+          "With --coverage: a device, as explain takes it. May be repeated. Default: those that tables "
+          "of the operators name")
+      ->allow_extra_args(false);
   command
       ->add_option("--at", arguments->running.at,
                    "With --run: axis=1,2,8..64*2, the problems to run. May be repeated. Default: small ones")
