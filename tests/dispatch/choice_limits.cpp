@@ -148,6 +148,27 @@ TEST_CASE("a call is served by a variant for which its memory suffices") {
   CHECK_THROWS_WITH(run_within(only, {.seqlen = 16}, 256), has_text("256 bytes; 16384, aligned to 256"));
 }
 
+TEST_CASE("a call that its arguments keep from the smaller variant says what memory it needs") {
+  const disk files;
+  std::vector<json> variants = three();
+  variants[1]["launches"][0]["grid"] = {"8 / blocks", 1, 1};
+  variants.pop_back();
+  files.put_manifest("stamp", variants);
+  sy::catalog catalog{files.options()};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(run_within(on, {.seqlen = 16, .blocks = 8}, 256) == 2);
+    CHECK_THROWS_WITH(run_within(on, {.seqlen = 16, .blocks = 0}, 256),
+                      has_text("the workspace has 256 bytes; 16384, aligned to 256, are needed"));
+    CHECK(run_within(on, {.seqlen = 16, .blocks = 0}, 16'384) == 1);
+  }
+  variants.push_back(three()[2]);
+  files.put_manifest("stamp", variants);
+  CHECK_FALSE(catalog.reload().changed.empty());
+  CHECK(run_within(on, {.seqlen = 16, .blocks = 0}, 256) == 3);
+  CHECK(run_within(on, {.seqlen = 16, .blocks = 8}, 256) == 2);
+}
+
 TEST_CASE("inside a capture a smaller variant is not loaded for want of memory") {
   const disk files;
   std::vector<json> variants = three();

@@ -200,6 +200,12 @@ class Spaces(Folder):
         with self.assertRaisesRegex(KernelBuildError, "cost_ns of 'both': 2 numbers for a constant and 2 terms"):
             self.variants(self.write(variants=[rule], cost_ns={"host-any": {"both": [1, 2]}}))
 
+    def test_numerics(self):
+        rule = variant_rule(id="v{tile}", max_error=0.5, reproducible="rows_{tile}")
+        one, two = self.variants(self.write(variants=[rule]))
+        self.assertEqual((one["max_error"], one["reproducible"], two["reproducible"]), (0.5, "rows_1", "rows_2"))
+        self.assertNotIn("max_error", self.variants(self.write(variants=[variant_rule(id="v{tile}")]))[0])
+
     def test_sets_and_targets(self):
         path = self.write(
             targets=["cuda-sm_80", {"name": "cuda-sm_90a", "smem": 3}, "hip-gfx1100", "hip-gfx942"],

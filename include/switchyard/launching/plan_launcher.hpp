@@ -59,7 +59,7 @@ class plan_launcher {
   /// variant's plan is kept with the one at hand. Throws call_error invalid_argument where no variant is
   /// left.
   void run_within(operator_state& now, const plan& of, const void* arguments, stream launch_stream,
-                  const workspace& given);
+                  const workspace& given, const std::vector<std::uint32_t>* passed_over);
 
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.

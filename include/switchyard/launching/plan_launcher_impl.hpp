@@ -113,10 +113,6 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   const planned_launch* started = nullptr;
   try {
     const detail::scratch memory{*memory_, op_, of.workspace_bytes, given, launch_stream};
-    if (memory.is_too_small()) [[unlikely]] {
-      started = &of.launches.front();  // what goes wrong there has been dealt with there
-      return run_within(now, of, arguments, launch_stream, given);
-    }
     detail::local_block local;
     const parameter_line* parameter_block = nullptr;
     for (std::size_t i = 0; i < of.launches.size(); ++i) {
@@ -132,6 +128,8 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
       if (!each.is_fill) started = &each;
     }
   } catch (const call_error& problem) {
+    const bool is_too_small = given.address != nullptr && given.bytes < of.workspace_bytes;
+    if (is_too_small) return run_within(now, of, arguments, launch_stream, given, passed_over);
     // A kernel that was started may have written results that are inputs as well.
     if (problem.code() != error_code::evaluation_failed || started != nullptr) {
       of.kind->count(problem.code());
@@ -144,25 +142,31 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   }
 }
 
-[[gnu::noinline]] SWITCHYARD_COLD void plan_launcher::run_within(operator_state& now, const plan& of,
-                                                                 const void* arguments, stream launch_stream,
-                                                                 const workspace& given) {
+[[gnu::noinline]] SWITCHYARD_COLD void plan_launcher::run_within(
+    operator_state& now, const plan& of, const void* arguments, stream launch_stream, const workspace& given,
+    const std::vector<std::uint32_t>* passed_over) {
   constexpr std::size_t max_kept = 8;
   std::size_t kept = 0;
-  for (const plan* each = of.within.load(std::memory_order_acquire); each != nullptr;
-       each = each->within.load(std::memory_order_acquire), ++kept) {
+  // What was tried for this call is of no other's concern.
+  for (const plan* each = of.within.load(std::memory_order_acquire);
+       each != nullptr && passed_over == nullptr; each = each->within.load(std::memory_order_acquire)) {
     if (each->workspace_bytes <= given.bytes && given.bytes <= each->most_workspace)
       return run(now, *each, arguments, launch_stream, given);
+    ++kept;
   }
   const bool may_not_load = now.sealed() != nullptr && now.sealed()->is_closed() &&
                             now.sealed()->rules().load == seal_action::refuse;
   const loading may_load = driver_->capturing(launch_stream) ? loading::refused
                            : may_not_load                    ? loading::sealed
                                                              : loading::allowed;
-  std::unique_ptr<plan> fresh = of.kind->make_plan_within(of, given.bytes, may_load);
-  if (fresh == nullptr) detail::fail_workspace(op_, given.bytes, of.kind->least_workspace(of));
+  std::unique_ptr<plan> fresh = of.kind->make_plan_within(of, given.bytes, may_load, passed_over);
+  if (fresh == nullptr) {
+    detail::fail_workspace(op_, given.bytes,
+                           passed_over == nullptr ? of.kind->least_workspace(of) : of.workspace_bytes);
+  }
   fresh->most_workspace = given.bytes;
-  if (kept >= max_kept || fresh->is_fallback) return run(now, *fresh, arguments, launch_stream, given);
+  if (passed_over != nullptr || kept >= max_kept || fresh->is_fallback)
+    return run(now, *fresh, arguments, launch_stream, given, passed_over);
   // At the list's end: whoever reads it meets each plan once.
   plan* const added = fresh.get();
   plan* expected = nullptr;

@@ -37,7 +37,7 @@ namespace detail {
 /// A call's workspace: the caller's, or a source's for as long as the object lives.
 class scratch {
  public:
-  /// Throws driver_error out_of_memory, call_error invalid_argument for a workspace that is not aligned.
+  /// Throws driver_error out_of_memory, call_error invalid_argument for a workspace that does not suffice.
   scratch(memory_source& source, const operator_description& op, std::size_t bytes, workspace given,
           stream launch_stream)
       : source_{source}, stream_{launch_stream}, address_{given.address} {
@@ -51,11 +51,7 @@ class scratch {
                          std::string{op.name} + ": the device has no " + std::to_string(bytes) +
                              " bytes for the workspace; free memory, or pass a workspace of your own"};
     }
-    if (given.bytes < bytes) {
-      is_too_small_ = true;
-      return;
-    }
-    if (reinterpret_cast<std::uintptr_t>(given.address) % workspace_alignment != 0)
+    if (given.bytes < bytes || reinterpret_cast<std::uintptr_t>(given.address) % workspace_alignment != 0)
       fail_workspace(op, given.bytes, bytes);
   }
   scratch(const scratch&) = delete;
@@ -63,8 +59,6 @@ class scratch {
   ~scratch() {
     if (owned_ != nullptr) source_.release(owned_, stream_);
   }
-  /// Whether the caller's memory does not suffice.
-  [[nodiscard]] bool is_too_small() const noexcept { return is_too_small_; }
   [[nodiscard]] const void* address() const noexcept { return address_; }
   [[nodiscard]] std::byte* at(const workspace_buffer& buffer) const noexcept {
     return static_cast<std::byte*>(address_) + buffer.offset;
@@ -75,7 +69,6 @@ class scratch {
   stream stream_;
   void* address_;
   void* owned_ = nullptr;
-  bool is_too_small_ = false;
 };
 
 }  // namespace detail

@@ -68,9 +68,10 @@ class type_kernels {
                                                         const plan& unfit, const error& problem,
                                                         loading may_load);
 
-  /// Makes a plan of a plan's problem that takes at most so many bytes of workspace; null where no variant
-  /// that serves it does. Throws as make_plan() else.
-  [[nodiscard]] std::unique_ptr<plan> make_plan_within(const plan& of, std::size_t bytes, loading may_load);
+  /// Makes a plan of a plan's problem that takes at most so many bytes of workspace, by a variant that is
+  /// not `passed_over` (null: none are); null where there is none. Throws as make_plan() else.
+  [[nodiscard]] std::unique_ptr<plan> make_plan_within(const plan& of, std::size_t bytes, loading may_load,
+                                                       const std::vector<std::uint32_t>* passed_over);
 
   /// The least workspace of the variants that serve a plan's problem.
   [[nodiscard]] std::size_t least_workspace(const plan& of) const;

@@ -106,11 +106,12 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
   return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
 }
 
-SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(const plan& of, std::size_t bytes,
-                                                                     loading may_load) {
+SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(
+    const plan& of, std::size_t bytes, loading may_load, const std::vector<std::uint32_t>* passed_over) {
   const expanded_problem expanded{*rules_->op, of.problem};
   const evaluation values{expanded.view(), rules_->device.attributes, {}, nullptr};
   std::vector<std::uint32_t> too_large;
+  if (passed_over != nullptr) too_large = *passed_over;
   for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
     const std::int64_t need = workspace_need(*rules_->candidates[i].variant, values);
     if (need > 0 && static_cast<std::size_t>(need) > bytes) too_large.push_back(i);
@@ -122,8 +123,7 @@ SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(const plan&
 SWITCHYARD_COLD std::size_t type_kernels::least_workspace(const plan& of) const {
   const expanded_problem expanded{*rules_->op, of.problem};
   const std::int64_t least =
-      rules_->is_forced ? -1
-                        : detail::least_workspace_need(*rules_, expanded.view(), kernels_.unusable());
+      rules_->is_forced ? -1 : detail::least_workspace_need(*rules_, expanded.view(), kernels_.unusable());
   return least < 0 ? of.workspace_bytes : static_cast<std::size_t>(least);
 }
 
