@@ -161,6 +161,7 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
                                                              : loading::allowed;
   std::unique_ptr<plan> fresh = of.kind->make_plan_within(of, given.bytes, may_load, passed_over);
   if (fresh == nullptr) {
+    of.kind->count(error_code::invalid_argument);
     detail::fail_workspace(op_, given.bytes,
                            passed_over == nullptr ? of.kind->least_workspace(of) : of.workspace_bytes);
   }
