@@ -2,7 +2,7 @@
 """Keeps blobs that were compiled, for other build folders and later builds. SWITCHYARD_KERNEL_CACHE names its folder; without
 it, nothing is kept.
 
-A blob is found by its job, its compiler's version and this tool's own text, then by the content of every file that its
+A blob is found by its job, its compiler's version and the text of the modules that run compilers, then by the content of every file that its
 compilation read: the same input gives the same bytes. Paths of sources and include folders take no part, so that another
 checkout finds it too. What is damaged or cannot be read counts as not there.
 """
@@ -39,8 +39,9 @@ def identity(toolchain, compiler):
 
 
 def tool_digest():
+    """Of the modules that turn a job into a blob. The rest of this tool takes part through the job alone."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    return [file_digest(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+    return [file_digest(os.path.join(folder, name)) for name in ("cache.py", "compiling.py", "triton_job.py")]
 
 
 def without_paths(value):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Search-space files: reading, expanding into blobs to compile and variants to describe."""
 
+import functools
 import itertools
 import json
 import os
@@ -45,7 +46,12 @@ def file_name(toolchain, name, names):
 
 
 def combinations(group, place):
-    """The value sets of a `type`, `config` or `build`: a cross product, or a list of them."""
+    """The value sets of a `type`, `config` or `build`: a cross product, a list of them, or a table headed by its names."""
+    if isinstance(group, list) and group and isinstance(group[0], list):
+        names, *rows = group
+        if any(not isinstance(row, list) or len(row) != len(names) for row in rows):
+            raise KernelBuildError(f"{place}: expected {len(names)} values in every row, as the table has names")
+        group = [dict(zip(names, row)) for row in rows]
     for values in group if isinstance(group, list) else [group]:
         if not isinstance(values, dict):
             raise KernelBuildError(f"{place}: expected an object of values, got {json.dumps(values)}")
@@ -64,6 +70,41 @@ def strings_in(node):
     elif isinstance(node, list):
         for value in node:
             yield from strings_in(value)
+
+
+def overlay(base, node):
+    """`base` with the members of `node`: objects of both are overlaid in turn, any other value of `node` replaces."""
+    if not (isinstance(base, dict) and isinstance(node, dict)) or "if" in base or "if" in node:
+        return node
+    return {**base, **{key: overlay(base[key], value) if key in base else value for key, value in node.items()}}
+
+
+def insert_fragments(node, fragments, inside=()):
+    """`node` with the fragments that it uses in their places. The other members of an object that uses some are laid over them."""
+    if isinstance(node, list):
+        result = []
+        for element in node:
+            value = insert_fragments(element, fragments, inside)
+            spliced = isinstance(element, dict) and set(element) == {"use"} and isinstance(value, list)
+            result.extend(value if spliced else [value])
+        return result
+    if not isinstance(node, dict):
+        return node
+    own = {key: insert_fragments(value, fragments, inside) for key, value in node.items() if key != "use"}
+    if "use" not in node:
+        return own
+    used = []
+    for name in node["use"] if isinstance(node["use"], list) else [node["use"]]:
+        if name not in fragments:
+            raise KernelBuildError(f"use '{name}': not defined; `define` has {sorted(fragments)}")
+        if name in inside:
+            raise KernelBuildError(f"use '{name}': the fragment uses itself")
+        used.append(insert_fragments(fragments[name], fragments, (*inside, name)))
+    if own or len(used) > 1:
+        if any(not isinstance(value, dict) for value in used):
+            raise KernelBuildError(f"use {json.dumps(node['use'])}: only objects can be laid over each other")
+        used = [functools.reduce(overlay, [*used, own])]
+    return used[0]
 
 
 class Scope:
@@ -118,7 +159,7 @@ class Scope:
         if isinstance(node, list):
             result = []
             for element in node:
-                if isinstance(element, dict) and ("if" in element or set(element) == {"use"}):
+                if isinstance(element, dict) and "if" in element:
                     value = self.resolve(element)
                     if value is not MISSING:
                         result.extend(value if isinstance(value, list) else [value])
@@ -129,11 +170,6 @@ class Scope:
             if "if" in node:
                 taken = self.branch(node)
                 return MISSING if taken is MISSING else self.resolve(taken)
-            if set(node) == {"use"}:
-                if node["use"] not in self.space.fragments:
-                    known = sorted(self.space.fragments)
-                    raise KernelBuildError(f"use '{node['use']}': not defined; `define` has {known}")
-                return self.resolve(self.space.fragments[node["use"]])
             resolved = {self.text(key): self.resolve(value) for key, value in node.items()}
             return {key: value for key, value in resolved.items() if value is not MISSING}
         return node
@@ -210,9 +246,10 @@ class Space:
         self.operator = data["operator"]
         self.targets = [target_names(target) for target in data["targets"]]
         self.maps = data.get("maps", {})
-        self.fragments = data.get("define", {})
-        self.blobs = data["blobs"]
-        self.rules = data["variants"]
+        try:
+            self.blobs, self.rules = (insert_fragments(data[key], data.get("define", {})) for key in ("blobs", "variants"))
+        except KernelBuildError as error:
+            raise KernelBuildError(f"{path}: {error}") from None
         self.sets = data.get("sets", {})
         self.cost_us = data.get("cost_us", {})
         self.cost_ns = data.get("cost_ns", {})

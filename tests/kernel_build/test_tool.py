@@ -189,6 +189,28 @@ class Spaces(Folder):
         self.assertEqual(two["launches"][1]["parameters"], ["x", "y", {"i32": 2}])
         self.assertEqual(two["config"], {"tile": 2})
 
+    def test_objects_laid_over_fragments(self):
+        rule = variant_rule()
+        (one, two) = self.variants(
+            self.write(
+                define={
+                    "grid": ["n", 1, 1],
+                    "launch": {**rule["launches"][0], "grid": {"use": "grid"}},
+                    "rule": {"type": {"dtype": "f16", "causal": True}, "id": "{word}_{tile}", "launches": [{"use": "launch"}]},
+                    "word": {"build": {"word": "first"}, "requires": ["n > 0"]},
+                    "last": {"use": "word", "build": {"word": "last"}, "requires": ["n > {tile}"]},
+                },
+                variants=[
+                    {"use": ["rule", "word"], "config": {"tile": 1}},
+                    {"use": ["rule", "last"], "type": {"causal": False}, "config": [["tile", "split"], [2, 3]]},
+                ],
+            )
+        )
+        self.assertEqual((one["id"], one["type"], one["requires"]), ("first_1", {"dtype": "f16", "causal": True}, ["n > 0"]))
+        self.assertEqual((two["id"], two["type"], two["requires"]), ("last_2", {"dtype": "f16", "causal": False}, ["n > 2"]))
+        self.assertEqual((list(two["type"]), two["config"]), (["dtype", "causal"], {"tile": 2, "split": 3}))
+        self.assertEqual([one["launches"][0]["grid"], two["launches"][0]["grid"]], [["n", 1, 1]] * 2)
+
     def test_times_by_terms(self):
         rule = variant_rule(id="v{tile}", cost_ns=["ceil_div(n, {= 4 * tile})", "n * tile"])
         one, two = self.variants(self.write(variants=[rule], cost_ns={"host-any": {"v1": [1500, 20.5, 0]}}))
@@ -258,6 +280,9 @@ class Spaces(Folder):
         self.fails("bound twice", variants=[variant_rule(build={"tile": 1})])
         self.fails("names blob 'c'", variants=[variant_rule(launches=[{**launch, "blob": "c"}])])
         self.fails("use 'none'", variants=[variant_rule(requires=[{"use": "none"}])])
+        self.fails("the fragment uses itself", define={"a": [{"use": "a"}]}, variants=[variant_rule(requires=[{"use": "a"}])])
+        self.fails("laid over", define={"a": ["n"]}, variants=[variant_rule(type={"use": "a", "dtype": "f16"})])
+        self.fails("expected 2 values in every row", variants=[variant_rule(config=[["tile", "split"], [1]])])
         self.fails("flags differs", blobs={"b": blob_rule(flags=["-DT={tile}"])})
         self.fails(
             "instantiated in two ways",

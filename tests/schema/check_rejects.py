@@ -118,10 +118,11 @@ GOOD = {
         "operator": "axpy",
         "targets": ["cuda-sm_90a", {"name": "cuda-sm_80", "smem": 1}],
         "maps": {"bytes": {"f16": 2}},
-        "define": {"p": ["x"]},
+        "define": {"p": ["x"], "a_rule": {"id": "a_{tile}_{stages}", "launches": []}, "a_blob": {"toolchain": "nvcc"}},
         "blobs": {
             "a": {"toolchain": "nvcc", "name": "a_{tile}", "sources": ["a.cu"], "flags": [{"if": "tile == 1", "then": ["-x"]}]},
             "t": {"toolchain": "triton", "name": "t", "source": "t.py", "function": "f", "signature": {"x": "*fp16"}},
+            "u": {"use": "a_blob", "name": "u", "sources": ["a.cu"]},
         },
         "variants": [
             {
@@ -130,7 +131,8 @@ GOOD = {
                 "id": "a_{tile}",
                 "cost_ns": ["n", {"use": "p"}],
                 "launches": [{"blob": "a", "kernel": "k", "grid": [1, 1, 1], "parameters": [{"use": "p"}]}],
-            }
+            },
+            {"use": ["a_rule"], "config": [["tile", "stages"], [1, 2], [2, 3]]},
         ],
         "cost_ns": {"cuda-sm_80": {"a_1": [1000, 2.5]}},
         "sets": {"ci": {"where": ["tile == 1"]}},
@@ -196,6 +198,11 @@ BAD = [
     ("switchyard.space/1", ["blobs", "t", "function"], DELETE),
     ("switchyard.space/1", ["variants", 0, "launchs"], []),
     ("switchyard.space/1", ["variants", 0, "config"], "tile"),
+    ("switchyard.space/1", ["variants", 1, "use"], DELETE),
+    ("switchyard.space/1", ["variants", 1, "use"], []),
+    ("switchyard.space/1", ["variants", 1, "config", 1, 0], [1]),
+    ("switchyard.space/1", ["variants", 1, "config", 0, 0], 1),
+    ("switchyard.space/1", ["blobs", "u", "use"], 1),
     ("switchyard.space/1", ["sets", "ci", "when"], []),
 ]
 
