@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a call may have beside its tensors, told once. An operator lists its options, each with the argument
-// or the tensor that it sets, the values that are legal, and its meaning:
+// The optional inputs of a call, declared in one place. An operator lists its options, each with the argument
+// or the tensor that it sets, its legal values, and its meaning:
 //
 //   struct options { float soft_cap = 0.0F; const_tensor sinks{}; };
 //   using sinks_view = switchyard::optional_view<&arguments::sinks, dtype::f32, dim<&arguments::heads>>;
@@ -8,8 +8,8 @@
 //       switchyard::option<&options::soft_cap, &arguments::soft_cap, legal_values::magnitude>{"0: none"},
 //       switchyard::tensor_option<&options::sinks, sinks_view>{"logits that join the softmax's sum"});
 //
-// Name, type and default are those of the member. `call` sets and binds them by the list, check() and the
-// alignment axis refuse by it what is illegal, and bindings read it (named_call.hpp).
+// Name, type and default are those of the member. `call` fills the arguments from the list; check() and the
+// alignment axis use it to refuse illegal values; bindings read it (named_call.hpp).
 #pragma once
 
 #include <array>

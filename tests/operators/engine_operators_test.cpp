@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include <switchyard/tune/measuring/bench.hpp>
+#include <switchyard/tune/measuring/operator_bench.hpp>
 #include <switchyard/tune/workloads/embedding.hpp>
 #include <switchyard/tune/workloads/matmul_quantized.hpp>
 #include <switchyard/tune/workloads/rotary_cache.hpp>

@@ -148,6 +148,8 @@ def main():
     checks.that(len(codes) > 20, "error.hpp has codes")
     rows = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.+?) \| (.+?) \|$", guide, re.MULTILINE)
     checks.equal(sorted((name, number) for number, name, _, _ in rows), sorted(codes), "the table of error codes")
+    samples = re.findall(r"^    \[switchyard\.(\d+)\] ", guide, re.MULTILINE)
+    checks.equal(samples, sorted(number for _, number in codes), "a sample message for each error code, in their order")
 
     environment = read(source, "include/switchyard/observing/environment.hpp") + read(
         source, "include/switchyard/observing/environment_impl.hpp"

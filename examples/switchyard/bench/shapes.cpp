@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench_shapes.hpp"
+#include "bench/shapes.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Checks manifests against tables: variants that cannot be chosen, rows of kernels that changed or were
-// removed, types without rows.
+// Checks manifests against tables: rows of kernels that changed or were removed, and types without rows.
+#include "check/together.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -25,384 +26,254 @@ namespace sy = switchyard;
 
 namespace tool {
 
-namespace {
-
-class together {
- public:
-  together(const known_operator& known, const operator_files& files, report& out)
-      : op_{*known.description}, files_{files}, out_{out} {
-    for (const auto& from : files_.manifests) {
-      for (const sy::variant& variant : from->variants) by_id_[variant.id].push_back({from.get(), &variant});
-    }
-    for (const auto& each : files_.tables) {
-      for (const sy::row_group& group : each->groups) measured_.insert(group.ids.begin(), group.ids.end());
-    }
+together::together(const known_operator& known, const operator_files& files, report& out)
+    : op_{*known.description}, files_{files}, out_{out} {
+  for (const auto& from : files_.manifests) {
+    for (const sy::variant& variant : from->variants) by_id_[variant.id].push_back({from.get(), &variant});
   }
-
-  void run() {
-    for (const auto& from : files_.manifests) {
-      if (files_.borrowed) break;
-      check_conditions(*from);
-      check_twins(*from);
-      check_hidden(*from);
-    }
-    for (const auto& each : files_.tables) {
-      check_ids(*each);
-      check_stale(*each);
-      check_rows(*each);
-      check_coverage(*each);
-      check_denials(*each);
-    }
-    if (!files_.borrowed) check_untuned_targets();
+  for (const auto& each : files_.tables) {
+    for (const sy::row_group& group : each->groups) measured_.insert(group.ids.begin(), group.ids.end());
   }
+}
 
- private:
-  struct placed_variant {
-    const sy::manifest* from;
-    const sy::variant* variant;
+void together::run() {
+  for (const auto& from : files_.manifests) {
+    if (files_.borrowed) break;
+    check_conditions(*from);
+    check_twins(*from);
+    check_hidden(*from);
+  }
+  for (const auto& each : files_.tables) {
+    check_ids(*each);
+    check_stale(*each);
+    check_rows(*each);
+    check_coverage(*each);
+    check_denials(*each);
+  }
+  if (!files_.borrowed) check_untuned_targets();
+}
+
+void together::check_ids(const sy::table& from) {
+  if (by_id_.empty()) return;
+  std::map<std::string, std::string> unknown;  // and the first place that names each
+  bool all_were_built = true;                  // of those: tuning wrote down which blobs it measured
+  const auto look = [&](const std::string& id, const std::string& place, bool was_built) {
+    if (by_id_.contains(id)) return;
+    unknown.try_emplace(id, place);
+    all_were_built = all_were_built && was_built;
   };
-
-  /// Conditions that no problem of the variant's type can meet on the variant's own target.
-  void check_conditions(const sy::manifest& from) {
-    sy::scope names = sy::detail::make_scope(op_);
-    sy::device_properties device;
-    device.backend = from.target.backend;
-    device.arch = from.target.arch;
-    complete_properties(device);
-    if (device.backend == "cuda")
-      names.add_constant("compute_capability", device.attribute("compute_capability"));
-    // PTX, and code for a family, run on devices with other numbers.
-    if (!from.target.arch.starts_with("sm_")) names = sy::detail::make_scope(op_);
-    if (device.backend != "host") names.add_constant("warp_size", device.attribute("warp_size"));
-    const std::size_t size = names.size();
-    folded_findings never;
-    folded_findings faults;
-    for (const sy::variant& variant : from.variants) {
-      names.truncate(size);
-      for (const sy::axis_value& each : variant.type)
-        names.add_constant(op_.axes[each.axis].name, each.value);
-      for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
-      for (const sy::condition& each : variant.conditions)
-        check_condition(from, variant, each, names, never, faults);
-    }
-    never.visit([&](const std::string& each) { out_.add(severity::warning, from.path, each); });
-    faults.visit([&](const std::string& each) {
-      out_.add(severity::error, sy::error_code::invalid_expression, from.path, each);
-    });
+  for (std::size_t i = 0; i < from.groups.size(); ++i) {
+    const sy::row_group& group = from.groups[i];
+    for (std::size_t id = 0; id < group.ids.size(); ++id)
+      look(group.ids[id], "group " + std::to_string(i), !group.blobs[id].empty());
   }
-
-  void check_condition(const sy::manifest& from, const sy::variant& variant, const sy::condition& each,
-                       const sy::scope& names, folded_findings& never, folded_findings& faults) {
-    const std::string what =
-        "variant '" + variant.id + "' (" + format_types(op_, variant.type) + ") requires " + each.text;
-    try {
-      const sy::expression folded = sy::expression::parse(each.text, names);
-      if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
-      never.add(each.text, what + ", which is never true for its type and config on " + from.target.backend +
-                               " " + from.target.arch + ": it can never be chosen");
-    } catch (const sy::expression_error& problem) {
-      // It parsed when the manifest was read, so it is a constant that cannot be computed.
-      faults.add(each.text, what + ", which has no value for its type and config: " + problem.what());
-    }
+  for (const sy::denial& each : from.denials) look(each.variant, "a denial", false);
+  for (const sy::pin& each : from.pins) look(each.variant, "a pin", false);
+  if (unknown.empty()) return;
+  std::vector<std::string_view> known;
+  for (const auto& [name, unused] : by_id_) known.emplace_back(name);
+  const auto& [id, place] = *unknown.begin();
+  const bool anything_runs =
+      std::any_of(files_.manifests.begin(), files_.manifests.end(),
+                  [&from](const auto& each) { return runs_on(from.device, each->target); });
+  std::string text;
+  severity level = severity::warning;
+  if (!anything_runs) {
+    level = severity::note;
+    text = "no kernels for " + from.device.name + " (" + from.device.backend + " " + from.device.arch +
+           ") are here, so " + std::to_string(unknown.size()) +
+           " variants that the table names were not compared with a manifest";
+  } else if (all_were_built) {
+    level = severity::note;
+    std::vector<std::string_view> names;
+    for (const auto& [name, unused] : unknown) names.emplace_back(name);
+    text = std::to_string(unknown.size()) +
+           " variants that the table has times of are not installed, so these times are not used: " +
+           sy::text::join(names, 4) + ". They were measured, but are not among the kernels built here";
+  } else if (unknown.size() == 1) {
+    text = place + " names variant '" + id + "', which is in no manifest of the operator" +
+           sy::text::suggestion(id, known) + " It is not used";
+  } else {
+    std::vector<std::string_view> names;
+    for (const auto& [name, unused] : unknown) names.emplace_back(name);
+    text =
+        std::to_string(unknown.size()) +
+        " variants that the table names are in no manifest of the operator, so their times are not used: " +
+        sy::text::join(names, 4) + ". They were not built here, or were renamed" +
+        sy::text::suggestion(id, known);
   }
+  out_.add(level, sy::error_code::unknown_variant, from.path, text);
+}
 
-  /// Variants that do what an earlier one does for the same calls.
-  void check_twins(const sy::manifest& from) {
-    demand_numbers numbers;
-    std::vector<demand> demands;
-    for (const sy::variant& variant : from.variants) demands.push_back(numbers.of(variant));
-    std::unordered_map<std::string, demand_index> by_work;
-    folded_findings found;
-    for (std::size_t i = 0; i < from.variants.size(); ++i) {
-      const sy::variant& variant = from.variants[i];
-      demand_index& others = by_work[format_work(variant)];
-      if (const sy::variant* const other = others.find_within(demands[i]); other != nullptr) {
-        found.add(other->id, "variant '" + variant.id + "' (" + format_types(op_, variant.type) +
-                                 ") launches the same kernels in the same way as '" + other->id +
-                                 "' before it, which serves all of its calls: it is never needed");
-      } else {
-        others.add(demands[i], numbers, variant);
-      }
-    }
-    found.visit([&](const std::string& each) { out_.add(severity::warning, from.path, each); });
+std::vector<together::placed_variant> together::meant_by(const sy::table& from, const sy::row_group& group,
+                                                         const std::string& id) const {
+  std::vector<placed_variant> out;
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return out;
+  for (const placed_variant& each : found->second) {
+    if (compatible(each.variant->type, group.type) && runs_on(from.device, each.from->target))
+      out.push_back(each);
   }
+  return out;
+}
 
-  /// Variants that only a table could choose, and no table does. Of two that state their time, the lesser
-  /// decides.
-  void check_hidden(const sy::manifest& from) {
-    demand_numbers numbers;
-    std::vector<demand> demands;
-    for (const sy::variant& variant : from.variants) demands.push_back(numbers.of(variant));
-    demand_index timed;
-    demand_index untimed;
-    std::vector<std::string> hidden;
-    for (std::size_t i = 0; i < from.variants.size(); ++i) {
-      const sy::variant& variant = from.variants[i];
-      const bool is_behind = untimed.find_within(demands[i]) != nullptr ||
-                             (!variant.has_time() && timed.find_within(demands[i]) != nullptr);
-      if (is_behind && !measured_.contains(variant.id)) hidden.push_back(variant.id);
-      (variant.has_time() ? timed : untimed).add(demands[i], numbers, variant);
-    }
-    if (hidden.empty()) return;
-    const std::set<std::string> ids{hidden.begin(), hidden.end()};
-    out_.add(severity::note, from.path,
-             std::to_string(hidden.size()) + " of " + std::to_string(from.variants.size()) +
-                 " variants come after one that serves the same calls, and no table has their times, so they "
-                 "run only when pinned or forced: " +
-                 sy::text::join(ids, 6));
-  }
+bool together::runs_on(const sy::device_properties& device, const sy::target& target) {
+  return device.backend.empty() || sy::target_fit(device, target.backend, target.arch).has_value();
+}
 
-  /// Variants that no manifest has. Where nothing is installed for the table's device, that is no mistake of
-  /// the table; one line tells it all either way.
-  void check_ids(const sy::table& from) {
-    if (by_id_.empty()) return;
-    std::map<std::string, std::string> unknown;  // and the first place that names each
-    bool all_were_built = true;                  // of those: tuning wrote down which blobs it measured
-    const auto look = [&](const std::string& id, const std::string& place, bool was_built) {
-      if (by_id_.contains(id)) return;
-      unknown.try_emplace(id, place);
-      all_were_built = all_were_built && was_built;
-    };
-    for (std::size_t i = 0; i < from.groups.size(); ++i) {
-      const sy::row_group& group = from.groups[i];
-      for (std::size_t id = 0; id < group.ids.size(); ++id)
-        look(group.ids[id], "group " + std::to_string(i), !group.blobs[id].empty());
-    }
-    for (const sy::denial& each : from.denials) look(each.variant, "a denial", false);
-    for (const sy::pin& each : from.pins) look(each.variant, "a pin", false);
-    if (unknown.empty()) return;
-    std::vector<std::string_view> known;
-    for (const auto& [name, unused] : by_id_) known.emplace_back(name);
-    const auto& [id, place] = *unknown.begin();
-    const bool anything_runs =
-        std::any_of(files_.manifests.begin(), files_.manifests.end(),
-                    [&from](const auto& each) { return runs_on(from.device, each->target); });
-    std::string text;
-    severity level = severity::warning;
-    if (!anything_runs) {
-      level = severity::note;
-      text = "no kernels for " + from.device.name + " (" + from.device.backend + " " + from.device.arch +
-             ") are here, so " + std::to_string(unknown.size()) +
-             " variants that the table names were not compared with a manifest";
-    } else if (all_were_built) {
-      level = severity::note;
-      std::vector<std::string_view> names;
-      for (const auto& [name, unused] : unknown) names.emplace_back(name);
-      text = std::to_string(unknown.size()) +
-             " variants that the table has times of are not installed, so these times are not used: " +
-             sy::text::join(names, 4) + ". They were measured, but are not among the kernels built here";
-    } else if (unknown.size() == 1) {
-      text = place + " names variant '" + id + "', which is in no manifest of the operator" +
-             sy::text::suggestion(id, known) + " It is not used";
-    } else {
-      std::vector<std::string_view> names;
-      for (const auto& [name, unused] : unknown) names.emplace_back(name);
-      text =
-          std::to_string(unknown.size()) +
-          " variants that the table names are in no manifest of the operator, so their times are not used: " +
-          sy::text::join(names, 4) + ". They were not built here, or were renamed" +
-          sy::text::suggestion(id, known);
-    }
-    out_.add(level, sy::error_code::unknown_variant, from.path, text);
-  }
-
-  /// The variants that an id of a group can mean on the table's device.
-  [[nodiscard]] std::vector<placed_variant> meant_by(const sy::table& from, const sy::row_group& group,
-                                                     const std::string& id) const {
-    std::vector<placed_variant> out;
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end()) return out;
-    for (const placed_variant& each : found->second) {
-      if (compatible(each.variant->type, group.type) && runs_on(from.device, each.from->target))
-        out.push_back(each);
-    }
-    return out;
-  }
-
-  [[nodiscard]] static bool runs_on(const sy::device_properties& device, const sy::target& target) {
-    return device.backend.empty() || sy::target_fit(device, target.backend, target.arch).has_value();
-  }
-
-  void check_stale(const sy::table& from) {
-    std::map<std::string, std::size_t> stale;
-    for (const sy::row_group& group : from.groups) {
-      for (std::size_t i = 0; i < group.ids.size(); ++i) {
-        if (group.blobs[i].empty()) continue;
-        const auto meant = meant_by(from, group, group.ids[i]);
-        const bool current = std::any_of(meant.begin(), meant.end(), [&](const placed_variant& each) {
-          return sy::blob_fingerprint(*each.variant) == group.blobs[i];
-        });
-        if (meant.empty() || current) continue;
-        for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
-      }
-    }
-    if (stale.empty()) return;
-    std::size_t times = 0;
-    std::vector<std::string> names;
-    for (const auto& [id, rows] : stale) {
-      times += rows;
-      names.push_back("'" + id + "'");
-    }
-    out_.add(severity::warning, from.path,
-             std::to_string(times) + " times of variant" + (names.size() > 1 ? "s " : " ") +
-                 sy::text::join(names, 4) +
-                 " are stale: the blobs changed since they were measured. They are still used; tune again");
-  }
-
-  /// Times at sizes that the variant's own conditions exclude, and grids that cannot be launched there.
-  void check_rows(const sy::table& from) {
-    sy::device_properties device = from.device;
-    complete_properties(device);
-    std::vector<std::int64_t> problem(op_.axes.size());
-    for (std::size_t g = 0; g < from.groups.size(); ++g) {
-      const sy::row_group& group = from.groups[g];
-      std::vector<bool> known(op_.axes.size());
-      for (const sy::axis_value& each : group.type) {
-        problem[each.axis] = each.value;
-        known[each.axis] = true;
-      }
-      for (const std::uint32_t axis : group.axes) known[axis] = true;
-      for (std::size_t id = 0; id < group.ids.size(); ++id) {
-        const auto meant = meant_by(from, group, group.ids[id]);
-        if (meant.size() != 1) continue;
-        check_times(from, g, id, *meant.front().variant, device, known, problem);
-      }
+void together::check_stale(const sy::table& from) {
+  std::map<std::string, std::size_t> stale;
+  for (const sy::row_group& group : from.groups) {
+    for (std::size_t i = 0; i < group.ids.size(); ++i) {
+      if (group.blobs[i].empty()) continue;
+      const auto meant = meant_by(from, group, group.ids[i]);
+      const bool current = std::any_of(meant.begin(), meant.end(), [&](const placed_variant& each) {
+        return sy::blob_fingerprint(*each.variant) == group.blobs[i];
+      });
+      if (meant.empty() || current) continue;
+      for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
     }
   }
+  if (stale.empty()) return;
+  std::size_t times = 0;
+  std::vector<std::string> names;
+  for (const auto& [id, rows] : stale) {
+    times += rows;
+    names.push_back("'" + id + "'");
+  }
+  out_.add(severity::warning, from.path,
+           std::to_string(times) + " times of variant" + (names.size() > 1 ? "s " : " ") +
+               sy::text::join(names, 4) +
+               " are stale: the blobs changed since they were measured. They are still used; tune again");
+}
 
-  void check_times(const sy::table& from, std::size_t g, std::size_t id, const sy::variant& variant,
-                   const sy::device_properties& device, const std::vector<bool>& known,
-                   std::vector<std::int64_t>& problem) {
+void together::check_rows(const sy::table& from) {
+  sy::device_properties device = from.device;
+  complete_properties(device);
+  std::vector<std::int64_t> problem(op_.axes.size());
+  for (std::size_t g = 0; g < from.groups.size(); ++g) {
     const sy::row_group& group = from.groups[g];
-    // Only what the row determines: axes it does not hold could have any value.
-    sy::scope names;
-    for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
-    const sy::scope all = sy::detail::make_scope(op_);
-    for (const std::string_view name : all.names()) {
-      const sy::symbol& meaning = *all.find(name);
-      if (meaning.from == sy::symbol::source::constant ||
-          (meaning.from == sy::symbol::source::axis && known[meaning.index])) {
-        names.add(name, meaning);
-      }
+    std::vector<bool> known(op_.axes.size());
+    for (const sy::axis_value& each : group.type) {
+      problem[each.axis] = each.value;
+      known[each.axis] = true;
     }
-    std::vector<sy::condition> decidable;
-    for (const sy::condition& each : variant.conditions) {
-      try {
-        decidable.push_back({each.text, sy::expression::parse(each.text, names)});
-      } catch (const sy::expression_error&) {  // it reads what the row does not hold
-      }
-    }
-    for (std::size_t row = 0; row < group.row_count(); ++row) {
-      const auto times = group.row_times(row);
-      if (std::none_of(times.begin(), times.end(), [id](const auto& time) { return time.variant == id; }))
-        continue;
-      for (std::size_t i = 0; i < group.axes.size(); ++i) problem[group.axes[i]] = group.coordinates(row)[i];
-      const sy::evaluation values{problem, device.attributes, {}, nullptr};
-      for (const sy::condition& each : decidable) {
-        const sy::integer_result holds = each.value.evaluate(values);
-        if (holds.why == sy::fault::none && holds.value != 0) continue;
-        out_.add(severity::warning, from.path,
-                 "/groups/" + std::to_string(group.source_group) + "/rows/" +
-                     std::to_string(group.source_row[row]) + " has a time of '" + variant.id +
-                     "', which requires " + each.text + " and so does not serve these sizes");
-        return;  // one row tells enough
-      }
+    for (const std::uint32_t axis : group.axes) known[axis] = true;
+    for (std::size_t id = 0; id < group.ids.size(); ++id) {
+      const auto meant = meant_by(from, group, group.ids[id]);
+      if (meant.size() != 1) continue;
+      check_times(from, g, id, *meant.front().variant, device, known, problem);
     }
   }
+}
 
-  /// Types that variants serve on the table's device, and that no group has rows for.
-  void check_coverage(const sy::table& from) {
-    if (from.groups.empty()) return;  // an overlay that denies or pins
-    std::vector<std::string> uncovered;
-    for (const std::vector<sy::axis_value>& type : types_on(from.device)) {
-      const bool covered =
-          std::any_of(from.groups.begin(), from.groups.end(), [&type](const sy::row_group& group) {
-            return group.row_count() > 0 && compatible(group.type, type) &&
-                   was_measured(group.measured_with, type);
-          });
-      if (!covered) uncovered.push_back("{" + format_types(op_, type) + "}");
+void together::check_times(const sy::table& from, std::size_t g, std::size_t id, const sy::variant& variant,
+                           const sy::device_properties& device, const std::vector<bool>& known,
+                           std::vector<std::int64_t>& problem) {
+  const sy::row_group& group = from.groups[g];
+  // Only what the row determines: axes it does not hold could have any value.
+  sy::scope names;
+  for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
+  const sy::scope all = sy::detail::make_scope(op_);
+  for (const std::string_view name : all.names()) {
+    const sy::symbol& meaning = *all.find(name);
+    if (meaning.from == sy::symbol::source::constant ||
+        (meaning.from == sy::symbol::source::axis && known[meaning.index])) {
+      names.add(name, meaning);
     }
-    if (!uncovered.empty()) {
+  }
+  std::vector<sy::condition> decidable;
+  for (const sy::condition& each : variant.conditions) {
+    try {
+      decidable.push_back({each.text, sy::expression::parse(each.text, names)});
+    } catch (const sy::expression_error&) {  // it reads what the row does not hold
+    }
+  }
+  for (std::size_t row = 0; row < group.row_count(); ++row) {
+    const auto times = group.row_times(row);
+    if (std::none_of(times.begin(), times.end(), [id](const auto& time) { return time.variant == id; }))
+      continue;
+    for (std::size_t i = 0; i < group.axes.size(); ++i) problem[group.axes[i]] = group.coordinates(row)[i];
+    const sy::evaluation values{problem, device.attributes, {}, nullptr};
+    for (const sy::condition& each : decidable) {
+      const sy::integer_result holds = each.value.evaluate(values);
+      if (holds.why == sy::fault::none && holds.value != 0) continue;
       out_.add(severity::warning, from.path,
-               std::to_string(uncovered.size()) + " types that variants serve on " + from.device.name +
-                   " have no rows here: " + sy::text::join(uncovered, 6) +
-                   ". Their calls use the manifest's costs and order");
+               "/groups/" + std::to_string(group.source_group) + "/rows/" +
+                   std::to_string(group.source_row[row]) + " has a time of '" + variant.id +
+                   "', which requires " + each.text + " and so does not serve these sizes");
+      return;  // one row tells enough
     }
   }
+}
 
-  /// Whether a table, or one for every device, denies a variant for all of its calls.
-  [[nodiscard]] bool is_denied(const sy::table& by, const sy::variant& variant) const {
-    const auto denies = [&variant](const sy::table& each) {
-      return std::any_of(each.denials.begin(), each.denials.end(), [&variant](const sy::denial& denied) {
-        return denied.variant == variant.id && covers(denied.type, variant.type);
-      });
-    };
-    return denies(by) || std::any_of(files_.tables.begin(), files_.tables.end(), [&](const auto& other) {
-             return other->device.backend.empty() && denies(*other);
-           });
+void together::check_coverage(const sy::table& from) {
+  if (from.groups.empty()) return;  // an overlay that denies or pins
+  std::vector<std::string> uncovered;
+  for (const std::vector<sy::axis_value>& type : types_on(from.device)) {
+    const bool covered =
+        std::any_of(from.groups.begin(), from.groups.end(), [&type](const sy::row_group& group) {
+          return group.row_count() > 0 && compatible(group.type, type) &&
+                 was_measured(group.measured_with, type);
+        });
+    if (!covered) uncovered.push_back("{" + format_types(op_, type) + "}");
   }
-
-  /// Types of which a table denies every variant: their calls are refused.
-  void check_denials(const sy::table& from) {
-    if (from.denials.empty()) return;
-    std::vector<const sy::variant*> here;
-    for (const auto& each : files_.manifests) {
-      if (!runs_on(from.device, each->target)) continue;
-      for (const sy::variant& variant : each->variants) here.push_back(&variant);
-    }
-    std::set<std::string> denied_ids;
-    for (const sy::denial& each : from.denials) denied_ids.insert(each.variant);
-    constexpr std::size_t max_told = 6;
-    std::set<std::string> refused;
-    std::set<std::string> seen;
-    for (const sy::variant* const variant : here) {
-      if (refused.size() == max_told) break;  // one tells of a mistake; each costs a look at every variant
-      if (!denied_ids.contains(variant->id) || !seen.insert(format_types(op_, variant->type)).second)
-        continue;
-      const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
-        return !compatible(other->type, variant->type) || is_denied(from, *other);
-      });
-      if (all) refused.insert("{" + format_types(op_, variant->type) + "}");
-    }
-    if (refused.empty()) return;
-    out_.add(severity::error, sy::error_code::no_variant, from.path,
-             "every variant that serves " + sy::text::join(refused, max_told) +
-                 " is denied, so their calls are refused: remove a denial, or install another variant");
+  if (!uncovered.empty()) {
+    out_.add(severity::warning, from.path,
+             std::to_string(uncovered.size()) + " types that variants serve on " + from.device.name +
+                 " have no rows here: " + sy::text::join(uncovered, 6) +
+                 ". Their calls use the manifest's costs and order");
   }
+}
 
-  [[nodiscard]] std::vector<std::vector<sy::axis_value>> types_on(const sy::device_properties& device) const {
-    std::vector<std::vector<sy::axis_value>> out;
-    std::set<std::string> seen;
-    for (const auto& from : files_.manifests) {
-      if (!runs_on(device, from->target)) continue;
-      for (const sy::variant& variant : from->variants) {
-        if (seen.insert(format_types(op_, variant.type)).second) out.push_back(variant.type);
-      }
-    }
-    return out;
+bool together::is_denied(const sy::table& by, const sy::variant& variant) const {
+  const auto denies = [&variant](const sy::table& each) {
+    return std::any_of(each.denials.begin(), each.denials.end(), [&variant](const sy::denial& denied) {
+      return denied.variant == variant.id && covers(denied.type, variant.type);
+    });
+  };
+  return denies(by) || std::any_of(files_.tables.begin(), files_.tables.end(), [&](const auto& other) {
+           return other->device.backend.empty() && denies(*other);
+         });
+}
+
+void together::check_denials(const sy::table& from) {
+  if (from.denials.empty()) return;
+  std::vector<const sy::variant*> here;
+  for (const auto& each : files_.manifests) {
+    if (!runs_on(from.device, each->target)) continue;
+    for (const sy::variant& variant : each->variants) here.push_back(&variant);
   }
+  std::set<std::string> denied_ids;
+  for (const sy::denial& each : from.denials) denied_ids.insert(each.variant);
+  constexpr std::size_t max_told = 6;
+  std::set<std::string> refused;
+  std::set<std::string> seen;
+  for (const sy::variant* const variant : here) {
+    if (refused.size() == max_told) break;  // one tells of a mistake; each costs a look at every variant
+    if (!denied_ids.contains(variant->id) || !seen.insert(format_types(op_, variant->type)).second) continue;
+    const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
+      return !compatible(other->type, variant->type) || is_denied(from, *other);
+    });
+    if (all) refused.insert("{" + format_types(op_, variant->type) + "}");
+  }
+  if (refused.empty()) return;
+  out_.add(severity::error, sy::error_code::no_variant, from.path,
+           "every variant that serves " + sy::text::join(refused, max_told) +
+               " is denied, so their calls are refused: remove a denial, or install another variant");
+}
 
-  void check_untuned_targets() {
-    for (const auto& from : files_.manifests) {
-      const bool tuned = std::any_of(files_.tables.begin(), files_.tables.end(), [&from](const auto& each) {
-        return !each->groups.empty() && runs_on(each->device, from->target);
-      });
-      if (!tuned) {
-        out_.add(severity::note, from->path,
-                 "no table has rows for a device that runs " + from->target.backend + " " +
-                     from->target.arch + ": its variants are chosen by the manifest's costs and order");
-      }
+std::vector<std::vector<sy::axis_value>> together::types_on(const sy::device_properties& device) const {
+  std::vector<std::vector<sy::axis_value>> out;
+  std::set<std::string> seen;
+  for (const auto& from : files_.manifests) {
+    if (!runs_on(device, from->target)) continue;
+    for (const sy::variant& variant : from->variants) {
+      if (seen.insert(format_types(op_, variant.type)).second) out.push_back(variant.type);
     }
   }
-
-  const sy::operator_description& op_;
-  const operator_files& files_;
-  report& out_;
-  std::map<std::string, std::vector<placed_variant>> by_id_;
-  std::set<std::string> measured_;
-};
-
-}  // namespace
+  return out;
+}
 
 void check_together(const known_operator& known, const operator_files& files, report& out) {
   together{known, files, out}.run();

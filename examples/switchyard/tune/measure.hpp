@@ -23,49 +23,12 @@
 #include <switchyard/tune/measuring/statistics.hpp>
 
 #include "command.hpp"
+#include "tune/interrupt.hpp"
+#include "tune/measure_options.hpp"
 #include "tune/problems.hpp"
 #include "tune/process.hpp"
 
 namespace tool {
-
-/// How times are taken.
-struct measure_settings {
-  std::string devices;
-  std::string cache = "rotating";
-  std::string launches = "device";
-  double sustained_seconds = 0;  ///< of each turn; 0: short turns
-  double confidence = 0.01;
-  std::size_t samples = 40;
-  double drift = 0.03;
-  double limit_seconds = 30;
-  std::string checks = "every";
-  /// Runs of a variant that is judged: so many that a fault in one of 100 shows with 95 %, where time allows.
-  std::size_t judged_runs = 300;
-};
-
-/// The same as a command line says it.
-struct measure_arguments {
-  std::string confidence = "1%";
-  std::string drift = "3%";
-  std::string limit = "30s";
-  std::string sustained;
-};
-
-/// The options that say how times are taken.
-void add_measure_options(CLI::App& command, measure_settings& settings, measure_arguments& arguments);
-
-/// Takes over what the options say. Throws usage_error.
-void read_measure_options(measure_settings& settings, const measure_arguments& arguments);
-
-/// "90", "90s", "10m", "1.5h" in seconds. Throws usage_error.
-[[nodiscard]] double require_duration(const std::string& option, const std::string& text);
-
-/// From here on SIGINT and SIGTERM end a run soon, and a second one at once.
-void catch_signals();
-/// Becomes true at the first signal.
-[[nodiscard]] const std::atomic<bool>& interrupted() noexcept;
-/// The exit status that tells of the signal.
-[[nodiscard]] int status_interrupted() noexcept;
 
 /// The time that --budget gives is over.
 class out_of_time : public std::exception {};
@@ -113,10 +76,6 @@ struct race_hooks {
   /// A variant that is out of the race. `to_blame`: it must not be used at all.
   std::function<void(const serving& variant, const std::string& why, bool to_blame)> failed;
 };
-
-/// Least and most samples of a variant that is among the fastest.
-[[nodiscard]] switchyard::least_and_most sample_counts(const measure_settings& settings,
-                                                       const std::string& backend);
 
 /// One turn of a variant.
 struct turn_options {
@@ -177,8 +136,19 @@ class measuring_worker {
   [[nodiscard]] nlohmann::json require_answer(const serving& variant, const nlohmann::json& request);
   void set_up();
   void require_asked() const;
+  /// A step again in a fresh process, where it failed in one in which other variants have run.
   template <class Step>
-  auto with_second_chance(const serving& variant, const Step& step);
+  auto with_second_chance(const serving& variant, const Step& step) {
+    try {
+      return step();
+    } catch (const worker_lost& lost) {
+      if (lost.why() == worker_lost::kind::interrupted || ran_alone(variant)) throw;
+    }
+    checked_.erase(variant.id);
+    judged_.erase(variant.id);
+    drop_process();
+    return step();
+  }
   struct contender;
   [[nodiscard]] double turn(const serving& variant, const turn_options& options);
   [[nodiscard]] bool take_turn(contender& of, const turn_options& options, const race_hooks& hooks,

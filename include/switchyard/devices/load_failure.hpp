@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Classifies the status of a failed load: whether it may pass, disables the variant, or means that the
-// context is broken. CUDA and HIP number these results alike, so there is one table.
+// Classifies the status of a failed load: it is transient, it disables the variant, or the whole context is
+// broken. CUDA and HIP number these results alike, so one table serves both.
 #pragma once
 
 #include <switchyard/error.hpp>

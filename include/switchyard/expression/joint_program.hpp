@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Integer expressions over the axes of one problem, compiled together: what several of them have in common is
-// evaluated once for a problem, and the rest of each where it is asked for.
+// Integer expressions over the axes of one problem, compiled together: common subexpressions are evaluated
+// once for a problem, the rest of each expression only when its value is needed.
 //
-// Straight code without a stack: of a conditional both parts are computed, and one is taken. A fault of any
-// part, also of one that is not taken, makes the expression itself decide, so that values and faults are
-// always those of expression::evaluate. build_joint_program.hpp builds programs.
+// Straight code without a stack: both branches of a conditional are computed, and one is selected. If any
+// branch faults, selected or not, the expression is evaluated by itself, so that values and faults are always
+// those of expression::evaluate. build_joint_program.hpp builds programs.
 //
 // Immutable once built. Any number of threads may evaluate, each with values of its own.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collects the values that type axes had where rows were measured.
+// Collects the values of type axes for which rows were measured.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Parsing of bounded JSON text into a document that can be destroyed without memory.
+// Parses bounded JSON text into a document whose destruction allocates nothing.
 //
-// nlohmann_json's destructor takes memory for what is nested, and ends the process where there is none. A
-// document is therefore destroyed from its leaves, which allocates nothing, also after the parser has failed.
+// nlohmann_json's destructor allocates for nested values, and terminates the process if that fails. A document
+// is therefore destroyed leaves first, which allocates nothing, even after the parser has failed.
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 // Reads when a tuning table was measured, as far as choosing depends on it: of two tables with a row of the
 // same sizes, the newer one's row is used.
 //
-// Rows state no dates of their own, so a date is one of the file: that of its newest run. A table that was
-// measured again in part is newer than the table it was made from, also where it took rows over.
+// Rows have no dates of their own: the date of all of them is that of the file's newest run. A table that was
+// measured again in part is therefore newer than the table it was made from, even for rows it only copied.
 #pragma once
 
 #include <string>

@@ -17,6 +17,7 @@
 #include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
+#include <switchyard/operators/row_checks.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -28,6 +29,12 @@ namespace operators {
 
 /// The function that is applied to the gate. The values are part of the kernel ABI.
 enum class gated_function : std::int32_t { silu = 0, gelu = 1, gelu_tanh = 2 };
+
+/// What is wrong with a function; empty where it is one of them.
+[[nodiscard]] inline std::string wrong_function(gated_function function) {
+  const bool is_known = function >= gated_function::silu && function <= gated_function::gelu_tanh;
+  return is_known ? std::string{} : "function must be silu, gelu or gelu_tanh";
+}
 
 struct gated_activation {
   static constexpr std::string_view name = "gated_activation";
@@ -80,25 +87,11 @@ struct gated_activation {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.rows < 0 || a.columns < 0) return "rows and columns must not be negative";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
-    if (a.function < gated_function::silu || a.function > gated_function::gelu_tanh) {
-      return "function must be silu, gelu or gelu_tanh";
-    }
-    if (a.rows > 1) {
-      if (std::string wrong = wrong_strides<&arguments::gate_stride_row, &arguments::out_stride_row>(a);
-          !wrong.empty())
-        return wrong;
-      if (!a.packed()) {
-        if (std::string wrong = wrong_strides<&arguments::up_stride_row>(a); !wrong.empty()) return wrong;
-      }
-    }
-    const std::int64_t aligned = a.alignment();
-    if (aligned == 0) return "gate and out must not be null";
-    if (aligned < size_of(a.dtype)) return "gate, up and out must be aligned to their element size";
-    return {};
+    return rows::first_wrong(
+        [&] { return rows::wrong_shape(a, 0); }, [&] { return wrong_function(a.function); },
+        [&] { return rows::wrong_row_strides<&arguments::gate_stride_row, &arguments::out_stride_row>(a); },
+        [&] { return rows::wrong_row_strides<&arguments::up_stride_row>(a, !a.packed()); },
+        [&] { return rows::wrong_alignment(a, "gate and out", "gate, up and out"); });
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.

@@ -17,6 +17,7 @@
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/gated_activation.hpp>
 #include <switchyard/operators/reach.hpp>
+#include <switchyard/operators/row_checks.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -87,30 +88,19 @@ struct gated_activation_backward {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.rows < 0 || a.columns < 0) return "rows and columns must not be negative";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
-    if (a.function < gated_function::silu || a.function > gated_function::gelu_tanh) {
-      return "function must be silu, gelu or gelu_tanh";
-    }
-    if (a.rows > 1) {
-      if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::gate_stride_row,
-                                            &arguments::grad_gate_stride_row>(a);
-          !wrong.empty())
-        return wrong;
-      if (!a.packed()) {
-        if (std::string wrong = wrong_strides<&arguments::up_stride_row, &arguments::grad_up_stride_row>(a);
-            !wrong.empty())
-          return wrong;
-      }
-    }
-    const std::int64_t aligned = a.alignment();
-    if (aligned == 0) {
-      return "grad_out, gate and grad_gate, and grad_up where up is given, must not be null";
-    }
-    if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
-    return {};
+    return rows::first_wrong(
+        [&] { return rows::wrong_shape(a, 0); }, [&] { return wrong_function(a.function); },
+        [&] {
+          return rows::wrong_row_strides<&arguments::grad_out_stride_row, &arguments::gate_stride_row,
+                                         &arguments::grad_gate_stride_row>(a);
+        },
+        [&] {
+          return rows::wrong_row_strides<&arguments::up_stride_row, &arguments::grad_up_stride_row>(
+              a, !a.packed());
+        },
+        [&] {
+          return rows::wrong_alignment(a, "grad_out, gate and grad_gate, and grad_up where up is given,");
+        });
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.

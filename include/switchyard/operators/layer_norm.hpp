@@ -19,6 +19,7 @@
 #include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
+#include <switchyard/operators/row_checks.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -97,49 +98,24 @@ struct layer_norm {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.rows < 0) return "rows must not be negative";
-    if (a.columns < 1) return "columns must be positive";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
-    if ((a.gamma != nullptr || a.beta != nullptr) && a.gamma_dtype != a.dtype &&
-        a.gamma_dtype != dtype::f32) {
-      return "gamma_dtype must be dtype or f32";
-    }
-    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
-    if (a.residual == nullptr && a.residual_out != nullptr)
-      return "residual_out is given without residual: there is no sum to write";
-    if (std::string wrong = wrong_addresses<&arguments::mean, &arguments::rstd>(a); !wrong.empty())
-      return wrong;
-    if (a.rows > 1) {
-      if (std::string wrong = wrong_strides<&arguments::x_stride_row, &arguments::out_stride_row>(a);
-          !wrong.empty())
-        return wrong;
-      if (a.residual != nullptr) {
-        if (std::string wrong =
-                wrong_strides<&arguments::residual_stride_row, &arguments::residual_out_stride_row>(a);
-            !wrong.empty())
-          return wrong;
-      }
-    }
-    if (mark_misaligned_for(a.gamma_dtype, a.gamma, a.beta) < 0)
-      return "gamma and beta must be aligned to their element size";
-    const std::int64_t aligned = a.alignment();
-    if (aligned == 0) return "x and out, and residual_out where residual is given, must not be null";
-    if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
-    return {};
+    return rows::first_wrong(
+        [&] { return rows::wrong_shape(a); }, [&] { return rows::wrong_weight_type(a, a.gamma, a.beta); },
+        [&] { return described.wrong(a); },
+        [&] {
+          return a.residual == nullptr && a.residual_out != nullptr
+                     ? std::string{"residual_out is given without residual: there is no sum to write"}
+                     : std::string{};
+        },
+        [&] { return wrong_addresses<&arguments::mean, &arguments::rstd>(a); },
+        [&] { return rows::wrong_norm_strides(a); },
+        [&] { return rows::wrong_weight_alignment(a, "gamma and beta", a.gamma, a.beta); },
+        [&] { return rows::wrong_alignment(a, "x and out, and residual_out where residual is given,"); });
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
-    if (reach::is_near(a, fields)) return {};
-    return reach::wrong_rows(
-        a.rows, a.columns,
-        {{"x_stride_row", a.x_stride_row},
-         {"out_stride_row", a.out_stride_row},
-         {"residual_stride_row", a.residual_stride_row, a.residual != nullptr},
-         {"residual_out_stride_row", a.residual_out_stride_row, a.residual_out != nullptr}});
+    return reach::is_near(a, fields) ? std::string{} : rows::wrong_norm_memory(a);
   }
 
   /// What a call may have besides x and out.

@@ -18,6 +18,7 @@
 #include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
+#include <switchyard/operators/row_checks.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -91,44 +92,19 @@ struct rms_norm_backward {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.rows < 0) return "rows must not be negative";
-    if (a.columns < 1) return "columns must be positive";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
-    if ((a.gamma != nullptr || a.grad_gamma != nullptr) && a.gamma_dtype != a.dtype &&
-        a.gamma_dtype != dtype::f32) {
-      return "gamma_dtype must be dtype or f32";
-    }
-    if (std::string wrong = wrong_addresses<&arguments::rstd>(a); !wrong.empty()) return wrong;
-    if (a.rows > 1) {
-      if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::h_stride_row,
-                                            &arguments::grad_x_stride_row>(a);
-          !wrong.empty())
-        return wrong;
-      if (a.grad_residual != nullptr) {
-        if (std::string wrong = wrong_strides<&arguments::grad_residual_stride_row>(a); !wrong.empty())
-          return wrong;
-      }
-    }
-    if (mark_misaligned_for(a.gamma_dtype, a.gamma, a.grad_gamma) < 0)
-      return "gamma and grad_gamma must be aligned to their element size";
-    const std::int64_t aligned = a.alignment();
-    if (aligned == 0) return "grad_out, h, rstd and grad_x must not be null";
-    if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
-    return {};
+    return rows::first_wrong(
+        [&] { return rows::wrong_shape(a); },
+        [&] { return rows::wrong_weight_type(a, a.gamma, a.grad_gamma); },
+        [&] { return wrong_addresses<&arguments::rstd>(a); },
+        [&] { return rows::wrong_norm_backward_strides(a); },
+        [&] { return rows::wrong_weight_alignment(a, "gamma and grad_gamma", a.gamma, a.grad_gamma); },
+        [&] { return rows::wrong_alignment(a, "grad_out, h, rstd and grad_x"); });
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
   template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
-    if (reach::is_near(a, fields)) return {};
-    return reach::wrong_rows(
-        a.rows, a.columns,
-        {{"grad_out_stride_row", a.grad_out_stride_row},
-         {"h_stride_row", a.h_stride_row},
-         {"grad_x_stride_row", a.grad_x_stride_row},
-         {"grad_residual_stride_row", a.grad_residual_stride_row, a.grad_residual != nullptr}});
+    return reach::is_near(a, fields) ? std::string{} : rows::wrong_norm_backward_memory(a);
   }
 
   /// What a call may have besides.

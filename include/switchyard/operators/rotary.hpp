@@ -18,6 +18,7 @@
 #include <switchyard/call_options.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/rotary_errors.hpp>
 #include <switchyard/operators/rotary_memory.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -206,7 +207,7 @@ struct rotary {
     if (a.cos != nullptr && a.table_rows < unset)
       return "table_rows must not be negative: it is " + std::to_string(a.table_rows);
     if (a.cos != nullptr && a.counts_positions() && a.mark_past_table() < 0)
-      return wrong_positions(a.offset, a.seqlen, a.table_rows);
+      return rotary_errors::wrong_positions(a.offset, a.seqlen, a.table_rows);
     const std::int64_t aligned = a.alignment();
     if (aligned == 0)
       return "q and q_out where heads > 0, and k and k_out where heads_kv > 0, must not be null";
@@ -278,7 +279,7 @@ struct rotary {
     described.set(a, with);
     a.heads_kv = k && k.rank() >= 2 ? k.extent(k.rank() - 2) : 0;
     if (with.cu_seqlens) {
-      if (with.longest < 0) fail_longest();
+      if (with.longest < 0) rotary_errors::fail_longest();
       a.seqlen = with.longest;
       a.q_stride_batch = a.q_out_stride_batch = a.k_stride_batch = a.k_out_stride_batch = 0;
       a.tokens = q.extent(0);
@@ -290,7 +291,7 @@ struct rotary {
     const std::int64_t from_table = with.cos ? detail::checked_product(2, with.cos.extent(1)) : a.head_dim;
     a.rotary_dim = with.rotary_dim < 0 ? from_table : with.rotary_dim;
     if (with.cos && a.rotary_dim != from_table) [[unlikely]]
-      fail_table(a.rotary_dim, from_table);
+      rotary_errors::fail_table(a.rotary_dim, from_table);
     if (with.cos) a.table_rows = with.cos.extent(0);
     if (!with.positions && !with.sequence_offsets) require_positions(a, with.cos);
     return a;
@@ -344,15 +345,6 @@ struct rotary {
                            &arguments::k_out_stride_head>>,
       positions_view<named("tokens")>>;
 
-  [[noreturn, gnu::cold, gnu::noinline]] static void fail_longest() {
-    throw call_error{error_code::invalid_argument,
-                     "rotary: longest, the length of the longest sequence, must be given with cu_seqlens"};
-  }
-  [[noreturn, gnu::cold, gnu::noinline]] static void fail_table(std::int64_t rotary_dim, std::int64_t pairs) {
-    throw call_error{error_code::invalid_argument, "rotary: rotary_dim is " + std::to_string(rotary_dim) +
-                                                       ", but cos has columns for " + std::to_string(pairs)};
-  }
-
   /// Positions that are counted from the offset must have rows in the tables. Not in the key: every call. The
   /// longest of packed sequences may be a bound, so that only dense calls tell their last position.
   [[gnu::always_inline]] inline static void require_positions(const arguments& a, const const_tensor& cos) {
@@ -360,21 +352,8 @@ struct rotary {
     const bool is_past = __builtin_add_overflow(a.offset, a.seqlen, &end) ||
                          (cos && a.cu_seqlens == nullptr && end > cos.extent(0));
     if (a.offset < 0 || (is_past && a.batch > 0 && a.seqlen > 0)) [[unlikely]]
-      fail_positions(a.offset, a.seqlen, cos ? cos.extent(0) : -1);
+      rotary_errors::fail_positions(a.offset, a.seqlen, cos ? cos.extent(0) : -1);
   }
-  [[noreturn, gnu::cold, gnu::noinline]] static void fail_positions(std::int64_t offset, std::int64_t seqlen,
-                                                                    std::int64_t rows) {
-    throw call_error{error_code::invalid_argument, "rotary: " + wrong_positions(offset, seqlen, rows)};
-  }
-  template <class = void>
-  [[nodiscard]] static std::string wrong_positions(std::int64_t offset, std::int64_t seqlen,
-                                                   std::int64_t rows) {
-    return "offset is " + std::to_string(offset) + " and seqlen " + std::to_string(seqlen) +
-           (rows < 0 ? std::string{}
-                     : ", but cos and sin have rows for " + std::to_string(rows) + " positions") +
-           ": offset must not be negative, and offset + seqlen at most the number of positions";
-  }
-
   template <class = void>
   [[nodiscard]] static std::string check_strides(const arguments& call) {
     const arguments a = without_unused_strides(call);

@@ -14,6 +14,7 @@
 #include <switchyard/call_options.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/reach.hpp>
+#include <switchyard/operators/row_checks.hpp>
 #include <switchyard/operators/row_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -65,22 +66,13 @@ struct softmax_backward {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    if (a.rows < 0) return "rows must not be negative";
-    if (a.columns < 1) return "columns must be positive";
-    if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
-      return "dtype must be f32, f16 or bf16";
-    }
-    if (std::string wrong = described.wrong(a); !wrong.empty()) return wrong;
-    if (a.rows > 1) {
-      if (std::string wrong = wrong_strides<&arguments::grad_out_stride_row, &arguments::out_stride_row,
-                                            &arguments::grad_x_stride_row>(a);
-          !wrong.empty())
-        return wrong;
-    }
-    const std::int64_t aligned = a.alignment();
-    if (aligned == 0) return "grad_out, out and grad_x must not be null";
-    if (aligned < size_of(a.dtype)) return "all tensors must be aligned to their element size";
-    return {};
+    return rows::first_wrong(
+        [&] { return rows::wrong_shape(a); }, [&] { return described.wrong(a); },
+        [&] {
+          return rows::wrong_row_strides<&arguments::grad_out_stride_row, &arguments::out_stride_row,
+                                         &arguments::grad_x_stride_row>(a);
+        },
+        [&] { return rows::wrong_alignment(a, "grad_out, out and grad_x"); });
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.

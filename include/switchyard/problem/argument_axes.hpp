@@ -3,9 +3,9 @@
 //
 // A manifest may require `q_stride_head == head_dim`, and a table may tell rows apart by `window_left`, which
 // no axis of the operator holds. The condition becomes a flag, a type axis named by its text without spaces;
-// the argument becomes a size axis. They lie behind the operator's own axes: problems, rows, recordings and
-// explanations have them like any other. What calls keep is shorter: the values of the operator's own axes,
-// one word with a bit for each condition, and the arguments. That is a packed problem; expanded_problem makes
+// the argument becomes a size axis. They follow the operator's own axes, and problems, rows, recordings and
+// explanations treat them like any other. Calls keep a shorter form, the packed problem: the values of the
+// operator's own axes, one word with a bit for each condition, and the arguments. expanded_problem makes
 // the rest.
 //
 // Axes are only ever added. Any thread may enter, unless a function says otherwise.

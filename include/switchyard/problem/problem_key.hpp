@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the plan of a problem is found by: the axis values as vectors, those that are true or false packed
-// into one word. A warm call makes only this, in registers; the problem itself is made when no plan is found.
+// The key that finds the plan of a problem: the axis values as vectors, with all flags packed into one word.
+// A warm call makes only this key, in registers; the problem itself is made when no plan is found.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes what tensors say into the arguments of a call. The first tensor with an extent decides it; the
-// others must agree, at every call. A dim without a stride must be dense.
+// Fills the arguments of a call from its tensors. The first tensor that has an extent sets it; every call
+// checks that the others agree. A dim without a stride argument must be dense.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lets readers use what writers may replace, without locks: read-copy-update in user space.
+// Lets readers use objects that writers replace, without locks: read-copy-update in user space.
 //
 // A reader holds a guard while it uses a published pointer. A writer first unpublishes an object, then
 // retires it; the object is freed once no guard taken before is left. Entering and leaving are one atomic

@@ -2,23 +2,23 @@
 // Finds calls for which a variant's grid, memory or parameters cannot be computed: what planning would refuse
 // with error 305, said without a device.
 //
-// What reads no axis is judged as it is. What reads one axis is tried with 1, 2, 3, 7, 8, 64, 100, 1,000,
-// 1,024 and 4,096, with each constant of the expression and of the conditions on the axis, and with its
-// neighbours. What reads several axes is tried where all are equal, and with such a value of one axis, of the
-// expression's own constants, where it must be wrong for the same, four times as much, 1, 2, 64, 100 and
-// 1,024 of the others: some combinations are no legal calls. A value of several axes that is too large counts
-// only where their product is at most 64. Axes with named values take each of them. A call counts only if the
-// variant's conditions hold for it. Arguments that no axis holds, and device attributes that the architecture
-// does not give, are tried at a few usual values; what reads an argument is an error only where no value is
-// right.
+// An expression is tried at sample values of the axes that it reads:
+//   no axis       it is evaluated once
+//   one axis      1, 2, 3, 7, 8, 64, 100, 1,000, 1,024 and 4,096; each constant of the expression and of the
+//                 conditions on the axis; and the neighbours of those constants
+//   several axes  all of them equal; and one of them at such a value of the expression's own constants. That
+//                 is reported only if it is wrong with the others at the same value, four times it, 1, 2, 64,
+//                 100 and 1,024, because not every combination is a legal call. A value that is too large is
+//                 reported only where the product of the axes is at most 64
+// An axis with named values takes each of them. A call counts only if the variant's conditions hold for it.
+// Arguments that no axis holds, and device attributes that the architecture does not decide, take a few usual
+// values; an expression that reads an argument is wrong only if no value is right.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <span>
@@ -35,6 +35,7 @@
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tool/trial_calls.hpp>
 #include <switchyard/tool/usual_device.hpp>
 
 namespace switchyard {
@@ -53,14 +54,15 @@ class value_checker {
   value_checker(const operator_description& op, const target& on, bool fields_known)
       : op_{op}, on_{on}, device_{usual_device(on)} {
     if (!fields_known) return;
-    for (const std::int64_t each : usual_values) arguments_.push_back(make_arguments(each));
+    for (const std::int64_t each : trial_calls::usual_values)
+      arguments_.push_back(trial_calls::make_arguments(op, each));
   }
 
   /// What is wrong with a variant, at most once for each of its expressions.
   [[nodiscard]] std::vector<value_problem> check(const variant& owner) {
     owner_ = &owner;
     out_.clear();
-    find_bounds();
+    calls_.emplace(op_, device_, owner);
     constexpr std::int64_t max_workspace = std::int64_t{1} << 40U;  // no device has as much memory
     for (const named_expression& each : owner.workspace)
       check(each.value, "workspace '" + each.name + "'", 0, max_workspace);
@@ -71,13 +73,9 @@ class value_checker {
   }
 
  private:
-  using values = std::vector<std::int64_t>;
+  using values = trial_calls::values;
 
-  static constexpr std::array<std::int64_t, 5> usual_values{1, 2, 64, 100, 1024};
-  static constexpr std::array<std::int64_t, 10> sizes{1, 2, 3, 7, 8, 64, 100, 1000, 1024, 4096};
-  static constexpr std::int64_t largest_alone = std::int64_t{1} << 40U;
   static constexpr std::int64_t largest_of_several = std::int64_t{1} << 20U;
-  static constexpr std::size_t max_constants = 64;
 
   /// An expression that is being tried, and what its value must be.
   struct subject {
@@ -86,23 +84,6 @@ class value_checker {
     std::int64_t least;
     std::int64_t most;
   };
-
-  /// An axis, the conditions that read no other one, and a value that meets them.
-  struct bound_axis {
-    std::uint32_t axis;
-    std::vector<const expression*> conditions;
-    std::int64_t usual;
-  };
-
-  /// Whether a value meets an axis's conditions. `call` is where it is put.
-  [[nodiscard]] bool is_within(const bound_axis& each, std::int64_t value, values& call) const {
-    call[each.axis] = value;
-    const evaluation at{call, device_.attributes, {}, nullptr};
-    return std::all_of(each.conditions.begin(), each.conditions.end(), [&at](const expression* condition) {
-      const integer_result holds = condition->evaluate(at);
-      return holds.why == fault::none && holds.value != 0;
-    });
-  }
 
   void check_launch_values(const launch& each) {
     constexpr std::uint32_t extent = 0xffffffff;
@@ -189,24 +170,24 @@ class value_checker {
       if ((axes >> i & 1U) != 0) read.push_back(i);
     }
     values own;
-    add_constants(folded, own);
+    trial_calls::add_constants(folded, own);
     if (read.size() == 1) {
       for (const condition& bound : owner_->conditions) {
-        if (bound.value.reads_axis(read.front())) add_constants(bound.value, own);
+        if (bound.value.reads_axis(read.front())) trial_calls::add_constants(bound.value, own);
       }
-      values call = make_call(1);
-      for (const std::int64_t value : values_of(read.front(), own, largest_alone)) {
+      values call = calls_->make_call(1);
+      for (const std::int64_t value : calls_->values_of(read.front(), own, trial_calls::largest_alone)) {
         call[read.front()] = value;
         if (judge(each, call) == verdict::wrong) return report_call(each, call);
       }
       return;
     }
-    for (const std::int64_t size : sizes) {
-      const values call = make_call(size);
+    for (const std::int64_t size : trial_calls::sizes) {
+      const values call = calls_->make_call(size);
       if (judge(each, call) == verdict::wrong) return report_call(each, call);
     }
     for (const std::uint32_t axis : read) {
-      for (const std::int64_t value : values_of(axis, own, largest_of_several)) {
+      for (const std::int64_t value : calls_->values_of(axis, own, largest_of_several)) {
         if (const auto call = find_wrong(each, axis, value)) return report_call(each, *call);
       }
     }
@@ -219,74 +200,16 @@ class value_checker {
   [[nodiscard]] std::optional<values> find_wrong(const subject& each, std::uint32_t axis,
                                                  std::int64_t value) const {
     std::optional<values> first;
-    std::array<std::int64_t, usual_values.size() + 2> others{value, 4 * value};
-    std::copy(usual_values.begin(), usual_values.end(), others.begin() + 2);
+    std::array<std::int64_t, trial_calls::usual_values.size() + 2> others{value, 4 * value};
+    std::copy(trial_calls::usual_values.begin(), trial_calls::usual_values.end(), others.begin() + 2);
     for (const std::int64_t other : others) {
-      values call = make_call(other);
+      values call = calls_->make_call(other);
       call[axis] = value;
       const verdict found = judge(each, call);
       if (found == verdict::right) return std::nullopt;
       if (found == verdict::wrong && !first) first = std::move(call);
     }
     return first;
-  }
-
-  /// What an axis is tried with, in ascending order.
-  [[nodiscard]] values values_of(std::uint32_t axis, const values& constants, std::int64_t largest) const {
-    values out;
-    if (!op_.axes[axis].value_names.empty()) {
-      for (std::size_t i = 0; i < op_.axes[axis].value_names.size() && i < max_constants; ++i)
-        out.push_back(static_cast<std::int64_t>(i));
-      return out;
-    }
-    out.assign(sizes.begin(), sizes.end());
-    for (const std::int64_t each : constants) {
-      if (each < 0 || each > largest) continue;
-      for (std::int64_t near = each - 1; near <= each + 1; ++near) {
-        if (near >= 1 && near <= largest) out.push_back(near);
-      }
-    }
-    std::sort(out.begin(), out.end());
-    out.erase(std::unique(out.begin(), out.end()), out.end());
-    return out;
-  }
-
-  /// The axes that one condition bounds alone.
-  void find_bounds() {
-    bounds_.clear();
-    for (const condition& each : owner_->conditions) {
-      const std::uint64_t axes = each.value.axes_read();
-      const auto axis = static_cast<std::uint32_t>(std::countr_zero(axes));
-      if (!std::has_single_bit(axes) || each.value.reads_fields() || axis >= op_.axes.size()) continue;
-      const auto known = std::find_if(bounds_.begin(), bounds_.end(),
-                                      [axis](const bound_axis& other) { return other.axis == axis; });
-      (known == bounds_.end() ? bounds_.emplace_back(bound_axis{axis, {}, 0}) : *known)
-          .conditions.push_back(&each.value);
-    }
-    for (bound_axis& each : bounds_) {
-      values call(op_.axes.size(), 1);
-      values constants;
-      for (const expression* condition : each.conditions) add_constants(*condition, constants);
-      const values tried = values_of(each.axis, constants, largest_alone);
-      const auto found = std::find_if(tried.begin(), tried.end(),
-                                      [&](std::int64_t value) { return is_within(each, value, call); });
-      each.usual = found == tried.end() ? 1 : *found;
-    }
-  }
-
-  /// A call of the variant's type whose other axes have one size, or one that their conditions admit; named
-  /// values are the first ones.
-  [[nodiscard]] values make_call(std::int64_t size) const {
-    values out(op_.axes.size(), size);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!op_.axes[i].value_names.empty()) out[i] = 0;
-    }
-    for (const bound_axis& each : bounds_) {
-      const std::int64_t wanted = out[each.axis];
-      if (!is_within(each, wanted, out)) out[each.axis] = each.usual;
-    }
-    for (const axis_value& each : owner_->type) out[each.axis] = each.value;
-    return out;
   }
 
   [[nodiscard]] verdict judge(const subject& each, const values& call) const {
@@ -323,57 +246,27 @@ class value_checker {
 
   /// Whether the conditions hold for a call, with some size of the axes that the subject does not read.
   [[nodiscard]] bool serves(const subject& each, const values& call) const {
-    if (hold(call)) return true;
-    for (const std::int64_t size : sizes) {
-      values other = make_call(size);
+    if (calls_->hold(call)) return true;
+    for (const std::int64_t size : trial_calls::sizes) {
+      values other = calls_->make_call(size);
       for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
         if (each.value.reads_axis(i)) other[i] = call[i];
       }
-      if (hold(other)) return true;
+      if (calls_->hold(other)) return true;
     }
     return false;
-  }
-
-  [[nodiscard]] bool hold(const values& call) const {
-    const evaluation at{call, device_.attributes, {}, nullptr};
-    return std::all_of(owner_->conditions.begin(), owner_->conditions.end(), [&at](const condition& each) {
-      const integer_result holds = each.value.evaluate(at);
-      return holds.why == fault::none && holds.value != 0;
-    });
   }
 
   void check_arguments(const subject& each) {
     std::optional<integer_result> first;
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      const values call = make_call(usual_values[i]);
+      const values call = calls_->make_call(trial_calls::usual_values[i]);
       const integer_result found =
           each.value.evaluate({call, device_.attributes, op_.fields, arguments_[i].data()});
       if (within(each, found)) return;
       if (!first) first = found;
     }
     if (first) report(each, *first, "every call that was tried");
-  }
-
-  /// An argument struct whose members all have one value, as far as they hold it.
-  [[nodiscard]] std::vector<std::byte> make_arguments(std::int64_t value) const {
-    std::size_t bytes = op_.argument_bytes;
-    for (const field_description& each : op_.fields)
-      bytes = std::max<std::size_t>(bytes, each.offset + size_of(each.kind));
-    std::vector<std::byte> out(bytes);
-    for (const field_description& each : op_.fields) {
-      std::byte* const to = out.data() + each.offset;
-      if (each.kind == value_kind::f32) {
-        const auto real = static_cast<float>(value);
-        std::memcpy(to, &real, sizeof real);
-      } else if (each.kind == value_kind::f64) {
-        const auto real = static_cast<double>(value);
-        std::memcpy(to, &real, sizeof real);
-      } else {
-        const std::int64_t held = size_of(each.kind) == 1 ? std::min<std::int64_t>(value, 127) : value;
-        std::memcpy(to, &held, size_of(each.kind));  // little-endian, as every machine that is served
-      }
-    }
-    return out;
   }
 
   [[nodiscard]] static bool within(const subject& each, const integer_result& found) noexcept {
@@ -398,20 +291,12 @@ class value_checker {
     out_.push_back({std::move(kind), std::move(text)});
   }
 
-  static void add_constants(const expression& of, values& to) {
-    for (const switchyard::detail::instruction& step : of.program()) {
-      const bool is_new = step.from == switchyard::detail::operand::constant && to.size() < max_constants &&
-                          std::find(to.begin(), to.end(), step.integer) == to.end();
-      if (is_new) to.push_back(step.integer);
-    }
-  }
-
   const operator_description& op_;
   const target& on_;
   device_properties device_;
   std::vector<std::vector<std::byte>> arguments_;  // one for each usual value
   const variant* owner_ = nullptr;
-  std::vector<bound_axis> bounds_;
+  std::optional<trial_calls> calls_;  // of the variant that is checked
   std::vector<value_problem> out_;
 };
 

@@ -16,7 +16,7 @@
 
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/operator.hpp>
-#include <switchyard/tune/measuring/bench.hpp>
+#include <switchyard/tune/measuring/operator_bench.hpp>
 
 namespace switchyard {
 inline namespace v0 {

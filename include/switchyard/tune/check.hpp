@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether a variant computes what its operator's definition says: results in memory that was full of NaN,
-// compared with the definition in f64.
+// Checks that a variant computes what its operator's definition says: results, written to memory that was full
+// of NaN, are compared with the definition in f64.
 //
 // The standard is absolute: a variant is never compared with another one. Where the whole result is too much
 // work for the reference, the first and last rows and random ones between them are compared. That is sound

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Takes samples of a call's time on a device: of the device alone, as far as the conditions allow.
 //
-// A short kernel is not hidden behind its launch: calls wait in the stream behind a fill, or are replayed as
-// a graph. Everything runs on the null stream, so that samples of several variants may be taken in turns.
+// Launch overhead does not hide a short kernel: calls are queued behind a fill, or replayed as a graph.
+// Everything runs on the null stream, so that several variants can be sampled in turns.
 #pragma once
 
 #include <algorithm>

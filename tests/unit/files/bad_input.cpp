@@ -192,8 +192,7 @@ TEST_CASE("the guide shows what is said of the first file of the corpus for each
   for (const auto& [number, said] : samples) wanted += "    " + said + "\n";
   INFO(wanted);
   CHECK(samples.size() >= 10);
-  CHECK(slurp(corpus + "/../../include/switchyard/README.md").find("\n\n" + wanted + "\n") !=
-        std::string::npos);
+  CHECK(slurp(corpus + "/../../include/switchyard/README.md").find("\n" + wanted) != std::string::npos);
 }
 
 TEST_CASE("every file of the corpus is in its list") {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <switchyard/devices/cuda/api.hpp>
+#include <switchyard/devices/cuda/configure_kernel.hpp>
 #include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/cuda/library.hpp>
 #include <switchyard/devices/cuda/module.hpp>
@@ -97,7 +98,7 @@ class driver final : public device_driver {
       const int code = library_->func_get_param_info(handle(function), index, &offset, &bytes);
       if (code == result::invalid_value) return true;  // one past the last
       if (code == result::not_supported) return false;
-      require(code, launch_text("does not report its parameters", handle(function)));
+      require(code, launch_text(*library_, "does not report its parameters", handle(function)));
       out.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
     }
   }
@@ -110,46 +111,9 @@ class driver final : public device_driver {
     const context_guard guard{*library_, context_};
     require(guard.status(), "cannot make the context current");
     const relaxed_capture relaxed{*library_};
-    CUfunc_st* const kernel = handle(function);
-    const auto refuse = [&](const std::string& problem) {
-      throw driver_error{error_code::launch_failed,
-                         launch_text(problem, kernel) + " on " + facts_.properties.name};
-    };
-
-    const auto threads = std::uint64_t{geometry.block.x} * geometry.block.y * geometry.block.z;
-    const auto max_threads =
-        static_cast<std::uint64_t>(attribute_of(kernel, function_attribute::max_threads_per_block));
-    if (threads > max_threads) {
-      refuse("takes at most " + std::to_string(max_threads) + " threads a block, not " +
-             std::to_string(threads) + ",");
-    }
-    if (geometry.cooperative && !facts_.cooperative)
-      refuse("needs cooperative launches, which the device or its driver does not support");
-
-    const auto blocks = std::uint64_t{geometry.cluster.x} * geometry.cluster.y * geometry.cluster.z;
-    if (blocks > 1 && !facts_.clusters)
-      refuse("needs clusters, which the device or its driver does not support");
-
-    // Both attributes only ever increase, so threads may configure one kernel for different launches.
+    // Both attributes of a kernel only ever increase, so threads may configure it for different launches.
     const std::scoped_lock lock{configure_mutex_};
-    constexpr std::uint64_t portable_cluster = 8;
-    if (blocks > portable_cluster) {
-      require(library_->func_set_attribute(kernel, function_attribute::non_portable_cluster_size_allowed, 1),
-              launch_text("cannot have clusters of " + std::to_string(blocks) + " blocks", kernel));
-    }
-    const std::int64_t fixed = attribute_of(kernel, function_attribute::shared_bytes);
-    if (fixed + geometry.shared_bytes > facts_.shared_bytes_per_block) {
-      refuse("needs " + std::to_string(fixed) + " + " + std::to_string(geometry.shared_bytes) +
-             " bytes of shared memory a block; there are " + std::to_string(facts_.shared_bytes_per_block));
-    }
-    if (std::int64_t{geometry.shared_bytes} >
-        attribute_of(kernel, function_attribute::max_dynamic_shared_bytes)) {
-      require(library_->func_set_attribute(kernel, function_attribute::max_dynamic_shared_bytes,
-                                           static_cast<int>(geometry.shared_bytes)),
-              launch_text(
-                  "cannot have " + std::to_string(geometry.shared_bytes) + " bytes of shared memory a block",
-                  kernel));
-    }
+    configure_kernel(*library_, facts_, handle(function), geometry);
   }
 
   [[nodiscard]] status launch(function_handle function, const launch_geometry& geometry, void** parameters,
@@ -369,24 +333,6 @@ class driver final : public device_driver {
 
   void require(int code, std::string_view problem) const {
     cuda::require(*library_, code, facts_.properties.name, problem);
-  }
-
-  /// "kernel 'name' problem", for messages.
-  [[nodiscard]] std::string launch_text(std::string_view problem, CUfunc_st* function) const {
-    const char* name = nullptr;
-    if (library_->func_get_name == nullptr || library_->func_get_name(&name, function) != result::success)
-      name = nullptr;
-    std::string text = name == nullptr ? std::string{"a kernel"} : "kernel '" + std::string{name} + "'";
-    text += ' ';
-    text += problem;
-    return text;
-  }
-
-  [[nodiscard]] int attribute_of(CUfunc_st* function, int attribute) const {
-    int value = 0;
-    require(library_->func_get_attribute(&value, attribute, function),
-            launch_text("does not report an attribute", function));
-    return value;
   }
 
   std::shared_ptr<const api> library_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Clocks and temperature of an NVIDIA GPU while it is measured, through libnvidia-ml, which is opened at run
-// time. Where it is not there, or for other devices, nothing is known, and the tuner says so.
+// time. Without that library, and on other devices, the state is unknown, and the tuner says so.
 #pragma once
 
 #include <array>

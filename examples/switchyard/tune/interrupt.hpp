@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Signals that end a run early, with everything kept.
+#pragma once
+
+#include <atomic>
+
+namespace tool {
+
+/// From here on SIGINT and SIGTERM end a run soon, and a second one at once.
+void catch_signals();
+/// Becomes true at the first signal.
+[[nodiscard]] const std::atomic<bool>& interrupted() noexcept;
+/// The exit status that tells of the signal.
+[[nodiscard]] int status_interrupted() noexcept;
+
+}  // namespace tool

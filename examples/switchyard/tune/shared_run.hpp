@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// What all workers of a tuning run share: the problems, the table that they fill, and the journal.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <switchyard/files/measurement.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/checked_extent.hpp>
+#include <switchyard/tune/tables/put_row.hpp>
+
+#include "tune/journal.hpp"
+#include "tune/measure.hpp"
+#include "tune/problems.hpp"
+#include "tune/progress.hpp"
+#include "tune/run.hpp"
+
+namespace tool {
+
+/// What all workers of a run share.
+class shared_run {
+ public:
+  shared_run(const tune_settings& wanted, const switchyard::operator_description& of,
+             const switchyard::device_properties& measured_on, std::string table_file,
+             const std::atomic<bool>& stop);
+
+  const tune_settings& settings;
+  const switchyard::operator_description& op;
+  switchyard::device_properties device;
+  std::string path;
+  journal notes;
+  const std::atomic<bool>& interrupted;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::vector<tuning_problem> problems;
+  std::unique_ptr<progress> bar;
+
+  /// Reads the table that is there, if it may be continued. A new one matches problems to rows as the other
+  /// tables of the operator do, those of its backend first.
+  void read_table(const session& session);
+
+  [[nodiscard]] bool has_row(const tuning_problem& problem, switchyard::problem_view full) const;
+
+  /// Whether a problem needs no measuring, as far as that is known without a worker.
+  [[nodiscard]] bool is_done(const tuning_problem& problem) const;
+
+  [[nodiscard]] std::string key(const tuning_problem& problem) const;
+
+  void put(const tuning_problem& problem, switchyard::problem_view full, const std::vector<serving>& variants,
+           std::vector<switchyard::tune::row_entry> times, double uncertainty);
+
+  /// A variant that must not be used: no row keeps it.
+  void put_bad(const bad_variant& bad);
+
+  void add_clocks(const nlohmann::json& answer);
+  void add_checked(const switchyard::tune::checked_extent& of);
+
+  /// Brings the file up to date.
+  void write();
+
+  switchyard::table table;
+
+ private:
+  [[nodiscard]] static std::string settings_text(const tune_settings& of);
+
+  /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob
+  /// is the one of the older rows, which stay marked as stale.
+  [[nodiscard]] bool all_measured(const switchyard::row_group& group, std::size_t variant) const;
+  [[nodiscard]] std::string place_of(const switchyard::row_group& group, std::size_t row) const;
+
+  /// After every problem; where writing a large table takes long, less often.
+  void write_soon();
+
+  void write_now();
+
+  void deny();
+
+  [[nodiscard]] switchyard::measurement this_run() const;
+
+  /// The runs that measured the rows that the table has.
+  void read_earlier(const nlohmann::json& document);
+
+  [[nodiscard]] std::size_t row_count() const;
+
+  switchyard::measured_clocks clocks_;
+  switchyard::measured_checks checks_{"f64", 0, 0, 0, 0};
+  std::set<std::string> rows_;                    ///< of this run
+  std::set<std::string> measured_;                ///< the same by their places in the table
+  std::vector<switchyard::measurement> earlier_;  ///< runs before, newest first
+  bool changed_ = false;
+  std::chrono::steady_clock::time_point written_{};
+  std::chrono::steady_clock::duration write_time_{};
+  mutable std::mutex mutex_;
+};
+
+}  // namespace tool
