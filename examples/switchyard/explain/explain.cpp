@@ -14,7 +14,7 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/choosing/choice_limits.hpp>
-include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/choosing/find_unfit.hpp>
 
 #include "command.hpp"
 #include "explain/explained_call.hpp"

@@ -43,6 +43,16 @@ namespace switchyard_torch {
                 : call.empty({q.size(0), q.size(1), q.size(2)}, dtype_f32());
 }
 
+/// The LSE where values have no columns, so that no kernel runs: that of the keys, which
+/// `with_keys_as_values` computes. Keys without columns have no scores either.
+template <class Call>
+[[nodiscard]] Tensor lse_without_values(Tensor lse, const Tensor& k, Call&& with_keys_as_values) {
+  if (lse.numel() == 0) return lse;
+  if (k.size(k.dim() - 1) != 0) return with_keys_as_values();
+  torch::stable::zero_(lse);
+  return lse;
+}
+
 /// Throws call_error where q, k or v has another number of dimensions than the layout.
 inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q, const Tensor& k,
                           const Tensor& v, bool packed_k) {

@@ -25,13 +25,8 @@ std::tuple<Tensor, Tensor> attention_decode(op_options<op>& given, const Tensor&
   Tensor out = empty_heads(call, q, v.size(3), false);
   Tensor lse = with_lse ? empty_lse(call, q, false) : nothing();
   if (out.numel() == 0) {
-    if (with_lse && lse.numel() != 0) {
-      if (k.size(3) == 0) {  // nor have keys without columns scores
-        torch::stable::zero_(lse);
-      } else {  // values without columns have an LSE: that of the keys
-        lse = std::get<1>(attention_decode(given, q, k, k));
-      }
-    }
+    if (with_lse)
+      lse = lse_without_values(lse, k, [&] { return std::get<1>(attention_decode(given, q, k, k)); });
     return {out, lse};
   }
   const Tensor q_in = with_dense_rows(q);

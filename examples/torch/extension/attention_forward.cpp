@@ -28,13 +28,8 @@ std::tuple<Tensor, Tensor> attention_forward(op_options<op>& given, const Tensor
   Tensor out = empty_heads(call, q, v.size(v.dim() - 1), packed);
   Tensor lse = with_lse ? empty_lse(call, q, packed) : nothing();
   if (out.numel() == 0) {
-    if (with_lse && lse.numel() != 0) {
-      if (k.size(k.dim() - 1) == 0) {  // nor have keys without columns scores
-        torch::stable::zero_(lse);
-      } else {  // values without columns have an LSE: that of the keys
-        lse = std::get<1>(attention_forward(given, q, k, k));
-      }
-    }
+    if (with_lse)
+      lse = lse_without_values(lse, k, [&] { return std::get<1>(attention_forward(given, q, k, k)); });
     return {out, lse};
   }
   if (given.tensor<&options::seqused_q>().has_value()) {  // kernels leave the other queries alone

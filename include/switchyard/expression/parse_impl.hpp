@@ -199,8 +199,7 @@ SWITCHYARD_FUNCTION void expression_parser::name() {
   if (take("(")) return call(word);
   const symbol* meaning = names_.find(word);
   if (meaning == nullptr) {
-    scan_.fail_at(start,
-                  "'" + std::string{word} + "' names nothing" + text::suggestion(word, names_.names()));
+    scan_.fail_at(start, "unknown name '" + std::string{word} + "'" + text::suggestion(word, names_.names()));
   }
   if (meaning->ambiguous) {
     scan_.fail_at(start, "'" + std::string{word} +

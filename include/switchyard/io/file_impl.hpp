@@ -33,7 +33,7 @@ SWITCHYARD_FUNCTION opened_file::opened_file(std::string path, std::size_t limit
   if (size_ > limit) {
     throw file_error{error_code::file_too_large, path_ + ": has " + std::to_string(size_) +
                                                      " bytes; at most " + std::to_string(limit) +
-                                                     " are read. Split it or thin it out"};
+                                                     " are read. Split it, or remove entries"};
   }
 }
 

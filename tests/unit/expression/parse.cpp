@@ -49,9 +49,9 @@ TEST_CASE("names are axes, arguments of any type, attributes and constants") {
 }
 
 TEST_CASE("wrong text is refused with its column and what is wrong") {
-  CHECK(refusal("seqlen * 2") == "'seqlen * 2': column 1: 'seqlen' names nothing");
+  CHECK(refusal("seqlen * 2") == "'seqlen * 2': column 1: unknown name 'seqlen'");
   CHECK(refusal("2 * warpsize") ==
-        "'2 * warpsize': column 5: 'warpsize' names nothing; did you mean 'warp_size'?");
+        "'2 * warpsize': column 5: unknown name 'warpsize'; did you mean 'warp_size'?");
   CHECK_THAT(refusal("clash + 1"),
              has_text("'clash' is an enumerator of several axes with different values"));
   CHECK_THAT(refusal("pi * 2"), has_text("'pi' is real; this expression is an integer one"));

@@ -233,7 +233,7 @@ TEST_CASE("a file of 4 GB is refused at once") {
     REQUIRE(got.said.size() == 1);
     CHECK_THAT(got.said[0],
                has_text("[switchyard.102] " + path + ": has 4294967296 bytes; at most 268435456 are read") &&
-                   has_text("Split it or thin it out"));
+                   has_text("Split it, or remove entries"));
   }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{2});
 }

@@ -276,13 +276,13 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(
       refusal(variant_of(R"(, "requires": ["rows > colums"])", p)),
       has_text("[switchyard.111] " + place +
-               "/requires/0: 'rows > colums': column 8: 'colums' names nothing; did you mean 'columns'?"));
+               "/requires/0: 'rows > colums': column 8: unknown name 'colums'; did you mean 'columns'?"));
   CHECK_THAT(refusal(variant_of(R"(, "requires": ["stride == 1"])", p)),
              has_text("reads an argument that no axis holds, so a choice could not depend on it"));
   CHECK_THAT(refusal(variant_of(R"(, "requires": [1])", p)),
              has_text("/requires/0: expected a string, got 1"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "rows * colums")", p)),
-             has_text("/cost: 'rows * colums': column 8: 'colums' names nothing; did you mean 'columns'?"));
+             has_text("/cost: 'rows * colums': column 8: unknown name 'colums'; did you mean 'columns'?"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "stride * rows")", p)),
              has_text("[switchyard.111] " + place +
                       "/cost: 'stride * rows' reads an argument that no axis holds. Read the file through a "
@@ -294,7 +294,7 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
   CHECK_THAT(refusal(variant_of(R"(, "cost": 4)", p)), has_text("/cost: expected a string, got 4"));
   CHECK_THAT(refusal(variant_of(R"(, "cost_ns": 4)", p)), has_text("/cost_ns: expected a string, got 4"));
   CHECK_THAT(refusal(variant_of(R"(, "cost_ns": "rows * colums")", p)),
-             has_text("/cost_ns: 'rows * colums': column 8: 'colums' names nothing"));
+             has_text("/cost_ns: 'rows * colums': column 8: unknown name 'colums'"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "rows", "cost_us": 1, "cost_ns": "rows")", p)),
              has_text("/cost_ns: the variant states 'cost_us' as well; give one of the two"));
   for (const char* const wrong : {"0", "1.01", "-0.5"}) {

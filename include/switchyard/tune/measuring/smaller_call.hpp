@@ -12,6 +12,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/problem/problem.hpp>
 #include <switchyard/tune/workload.hpp>
 
 namespace switchyard {
