@@ -21,8 +21,8 @@ class Switchyard(ConanFile):
     topics = ("gpu", "cuda", "hip", "kernels", "tuning")
     package_type = "static-library"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"c_library": [True, False], "kernels": ["none", "ci", "full"]}
-    default_options = {"c_library": True, "kernels": "full"}
+    options = {"compiled": [True, False], "c_library": [True, False], "kernels": ["none", "ci", "full"]}
+    default_options = {"compiled": True, "c_library": True, "kernels": "full"}
 
     def export_sources(self):
         tree = Path(self.recipe_folder).resolve().parent.parent.parent
@@ -54,7 +54,13 @@ class Switchyard(ConanFile):
     def build(self):
         cmake = CMake(self)
         cmake.configure()
-        cmake.build()
+        for target, wanted in (
+            ("switchyard_compiled", self.options.compiled),
+            ("switchyard_c", self.options.c_library),
+            ("kernels", self.options.kernels != "none"),
+        ):
+            if wanted:
+                cmake.build(target=target)
 
     def package(self):
         CMake(self).install()
@@ -67,10 +73,11 @@ class Switchyard(ConanFile):
         headers.builddirs = ["", os.path.join("share", "cmake", "switchyard")]  # a package has its components' alone
         headers.requires = ["nlohmann_json::nlohmann_json"]
         headers.system_libs = ["dl", "pthread"]
-        compiled = self.cpp_info.components["compiled"]
-        compiled.libs = ["switchyard_compiled"]
-        compiled.defines = ["SWITCHYARD_COMPILED"]
-        compiled.requires = ["headers"]
+        if self.options.compiled:
+            compiled = self.cpp_info.components["compiled"]
+            compiled.libs = ["switchyard_compiled"]
+            compiled.defines = ["SWITCHYARD_COMPILED"]
+            compiled.requires = ["headers"]
         if self.options.c_library:
             self.cpp_info.components["c"].libs = ["switchyard"]
         # A program that is moved to another machine finds the kernels here.
