@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Built twice, into two shared libraries of one program: what is inline in the headers must be one thing in
-// both.
-#include <switchyard/switchyard.hpp>
+// Built twice, and linked into one program: what is inline in the headers must be one thing in both, in one
+// executable and in two shared libraries.
+#include "all.hpp"
 
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
