@@ -88,7 +88,7 @@ class catalog final : public state_source {
   catalog(const catalog&) = delete;
   catalog& operator=(const catalog&) = delete;
   /// Dispatchers are destroyed before their catalog.
-  ~catalog() override;
+  SWITCHYARD_FUNCTION ~catalog() override;
 
   /// The folders that are searched.
   ///     for (const std::string& folder : files.roots()) std::puts(folder.c_str());
@@ -181,16 +181,17 @@ class catalog final : public state_source {
 
   void stop_watching() noexcept { watcher_.stop(); }
 
-  void attach(const operator_description& op, const device& target, state_user& user) override;
+  SWITCHYARD_FUNCTION void attach(const operator_description& op, const device& target,
+                                  state_user& user) override;
 
-  void detach(state_user& user) noexcept override;
+  SWITCHYARD_FUNCTION void detach(state_user& user) noexcept override;
 
-  [[nodiscard]] std::size_t bound_workspace(const operator_selectors& rules,
-                                            const detail::prepared_ranges& ranges) const override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::size_t bound_workspace(
+      const operator_selectors& rules, const detail::prepared_ranges& ranges) const override;
 
-  [[nodiscard]] std::shared_ptr<stream_router> streams() override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<stream_router> streams() override;
 
-  [[nodiscard]] std::unique_ptr<memory_source> memory_of(const device& target) override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::unique_ptr<memory_source> memory_of(const device& target) override;
 
  private:
   /// A dispatcher's core: who uses which files' rules on which device.

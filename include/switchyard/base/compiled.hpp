@@ -4,6 +4,10 @@
 // A header x.hpp defines what repeated calls need, and declares the rest; x_impl.hpp beside it defines the
 // rest. x.hpp includes x_impl.hpp at its end unless SWITCHYARD_COMPILED is defined. The target defines it,
 // and only the library's own sources then include x_impl.hpp.
+//
+// Definitions begin with SWITCHYARD_FUNCTION. So do declarations of virtual functions: the first one that is
+// not inline where it is declared has every file that defines it, which is every file that includes x.hpp,
+// compile the class's table of virtual functions with all that they call, used or not.
 #pragma once
 
 #include <switchyard/base/cpp20.hpp>

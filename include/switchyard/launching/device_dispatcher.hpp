@@ -48,7 +48,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   device_dispatcher(const device_dispatcher&) = delete;
   device_dispatcher& operator=(const device_dispatcher&) = delete;
   /// No call may be under way.
-  ~device_dispatcher() override;
+  SWITCHYARD_FUNCTION ~device_dispatcher() override;
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
   /// says what is wrong with the arguments, are asked for new problems only. The operator's
@@ -131,7 +131,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   /// Takes a new operator state into use. What the old one served is decided and loaded first, here, so that
   /// no call pays for it. The old one is freed here as well, or by free_replaced() where a call still uses
   /// it.
-  [[nodiscard]] bool adopt(std::unique_ptr<operator_state>&& fresh) override;
+  [[nodiscard]] SWITCHYARD_FUNCTION bool adopt(std::unique_ptr<operator_state>&& fresh) override;
 
   [[nodiscard]] const operator_state* in_use() const noexcept override {
     return current_.load(std::memory_order_acquire);

@@ -58,12 +58,14 @@ class file_selectors final : public operator_selectors {
     return kinds_.of(problem);
   }
 
-  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature& kind) const override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<const selector> read(
+      const type_signature& kind) const override;
 
-  [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view problem) const override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<const selector> read_nearest(
+      problem_view problem) const override;
 
-  [[nodiscard]] std::string explain_failure(problem_view problem, const selector& rules,
-                                            unusable_flags unusable) const override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::string explain_failure(problem_view problem, const selector& rules,
+                                                                unusable_flags unusable) const override;
 
  private:
   /// Names entries of a file.

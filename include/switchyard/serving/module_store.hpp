@@ -68,9 +68,9 @@ class module_store final : public kernel_loader {
 
   [[nodiscard]] device_driver& driver() const noexcept override { return *driver_; }
 
-  [[nodiscard]] loaded_kernel load(const launch& of) override;
+  [[nodiscard]] SWITCHYARD_FUNCTION loaded_kernel load(const launch& of) override;
 
-  [[nodiscard]] loaded_kernel find_loaded(const launch& of) override;
+  [[nodiscard]] SWITCHYARD_FUNCTION loaded_kernel find_loaded(const launch& of) override;
 
   /// Unloads the modules that nothing refers to; returns how many. See catalog::unload_unused.
   std::size_t unload_unused();
