@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <switchyard/c_api.h>
+#include <switchyard/observing/open_ranges.hpp>
 #include <switchyard/observing/prometheus.hpp>
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/switchyard.hpp>

@@ -38,6 +38,7 @@
 #include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/environment.hpp>
 #include <switchyard/observing/observers.hpp>
+#include <switchyard/observing/open_ranges.hpp>
 #include <switchyard/observing/prometheus.hpp>
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/plans/memory_hooks.hpp>

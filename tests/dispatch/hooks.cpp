@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include <switchyard/observing/open_ranges.hpp>
+
 #include "catch.hpp"
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"

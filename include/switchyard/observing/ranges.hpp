@@ -3,10 +3,6 @@
 // where a problem is new. Nothing of it is on the path of a call while they are off.
 #pragma once
 
-#include <string>
-
-#include <switchyard/base/compiled.hpp>
-
 namespace switchyard {
 inline namespace v0 {
 
@@ -20,12 +16,6 @@ struct range_hooks {
 
   explicit operator bool() const noexcept { return push != nullptr && pop != nullptr; }
 };
-
-/// The ranges of an installed profiler library, opened at run time: "nvtx" (libnvToolsExt.so.1, which CUDA
-/// has up to 12), "roctx" (librocprofiler-sdk-roctx.so.1, libroctx64.so.4), "1" for the first of them that is
-/// there, or a library that has nvtxRangePushA and nvtxRangePop, or roctxRangePushA and roctxRangePop. Throws
-/// driver_error driver_absent.
-[[nodiscard]] range_hooks open_ranges(const std::string& which);
 
 namespace detail {
 
@@ -50,7 +40,3 @@ class scoped_range {
 
 }  // namespace v0
 }  // namespace switchyard
-
-#ifndef SWITCHYARD_COMPILED
-#include <switchyard/observing/ranges_impl.hpp>
-#endif

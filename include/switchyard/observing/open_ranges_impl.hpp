@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bodies of ranges.hpp.
+// The bodies of open_ranges.hpp.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/observing/open_ranges.hpp>
 #include <switchyard/observing/ranges.hpp>
 
 namespace switchyard {

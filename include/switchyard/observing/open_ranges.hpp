@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Ranges of profilers that are installed: their libraries are opened at run time, and stay open.
+#pragma once
+
+#include <string>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/observing/ranges.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+/// The ranges of an installed profiler library, opened at run time: "nvtx" (libnvToolsExt.so.1, which CUDA
+/// has up to 12), "roctx" (librocprofiler-sdk-roctx.so.1, libroctx64.so.4), "1" for the first of them that is
+/// there, or a library that has nvtxRangePushA and nvtxRangePop, or roctxRangePushA and roctxRangePop. Throws
+/// driver_error driver_absent.
+[[nodiscard]] range_hooks open_ranges(const std::string& which);
+
+}  // namespace v0
+}  // namespace switchyard
+
+#ifndef SWITCHYARD_COMPILED
+#include <switchyard/observing/open_ranges_impl.hpp>
+#endif
