@@ -67,9 +67,8 @@ class state_source {
 
   /// Bytes of workspace that suffice for every call of ranges, whichever tables decide. Here, since only a
   /// catalog should pay for the code.
-  [[nodiscard]] virtual std::size_t bound_workspace(const operator_selectors& rules,
-                                                    const detail::prepared_ranges& ranges) const {
-    (void)rules, (void)ranges;
+  [[nodiscard]] virtual std::size_t bound_workspace(const operator_selectors& /*rules*/,
+                                                    const detail::prepared_ranges& /*ranges*/) const {
     throw call_error{error_code::invalid_argument, "the workspace of ranges is known to catalogs alone"};
   }
 
