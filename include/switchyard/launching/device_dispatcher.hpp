@@ -137,7 +137,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
     return current_.load(std::memory_order_acquire);
   }
 
-  [[nodiscard]] std::vector<made_choice> choices() override;
+  [[nodiscard]] SWITCHYARD_FUNCTION std::vector<made_choice> choices() override;
 
   void free_replaced() override { displaced_.free(reclaimer_); }
 
