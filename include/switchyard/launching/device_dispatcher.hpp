@@ -60,20 +60,18 @@ class device_dispatcher final : public state_user, private plan_launcher {
     operator_state* const now = current_.load(std::memory_order_seq_cst);
     const auto key = call.key();  // behind what may call a function, else it would be kept in memory
     const std::uint64_t key_hash = hash(key);
-    plan* const found = now->plans_by_key().first_of(key_hash);
+    plan* const found = now->plans().first_of(key_hash);
     if (found == nullptr) [[unlikely]]
       return launch_unplanned(*now, key_hash, launch_stream, given, call);
     if (!plan_cache::is_of(*found, key)) [[unlikely]]
       return launch_behind(*now, launch_stream, given, call);
-    if (found->direct == nullptr) return launch_found(*now, *found, call.arguments(), launch_stream, given);
+    if (found->way != launch_way::direct)
+      return launch_found(*now, *found, call.arguments(), launch_stream, given);
+    // As launch_direct() does: were both one inline function, some operators would take an instruction more.
     detail::pointer_array
         pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-    detail::bind_parameters(*found->direct, call.arguments(), found->direct->parameter_block, pointers);
-    // Loaded again: to keep it over the call would take one instruction more.
-    const planned_launch& only = *found->direct;
-    const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-    if (result != 0) [[unlikely]]
-      launch_again(*found, *found->direct, result, pointers, launch_stream);
+    detail::bind_parameters(*found->single, call.arguments(), found->single->parameter_block, pointers);
+    start_single(*found, pointers, launch_stream);
   }
 
   /// Makes sure that everything a call needs is loaded, and keeps its plan. `own` are the values of the
@@ -157,26 +155,18 @@ class device_dispatcher final : public state_user, private plan_launcher {
                                        const Call call) {
     const auto key = call.key();
     const std::uint64_t key_hash = hash(key);
-    plan* const found = now.plans_by_key().find(key_hash, key);
+    plan* const found = now.plans().find(key_hash, key);
     if (found == nullptr) return launch_unplanned(now, key_hash, launch_stream, given, call);
     launch_found(now, *found, call.arguments(), launch_stream, given);
   }
 
-  /// A call that its key finds no plan of: its problem is new, or files added axes to the operator's.
+  /// A call that its key finds no plan of: its problem is new.
   template <class Call>
   [[gnu::noinline]] void launch_unplanned(operator_state& now, std::uint64_t key_hash, stream launch_stream,
                                           const workspace& given, const Call call) {
-    const void* const arguments = call.arguments();
     const auto own = call.problem();
-    if (!now.reads_arguments()) {
-      require_legal_call(now, own, call);
-      return launch_new(now, own, key_hash, arguments, launch_stream, given);
-    }
-    if (plan* const found = find_packed(now, own, key_hash, arguments))
-      return launch_found(now, *found, arguments, launch_stream, given);
     require_legal_call(now, own, call);
-    const packed_problem packed = now.pack(own, arguments);
-    launch_new(now, packed, now.hash_of(packed), arguments, launch_stream, given);
+    launch_new(now, now.pack(own, call.arguments()), key_hash, call.arguments(), launch_stream, given);
   }
 
   /// Throws where a call of a new problem is illegal.
@@ -190,26 +180,33 @@ class device_dispatcher final : public state_user, private plan_launcher {
     if (const std::string wrong = op_.check_memory(arguments); !wrong.empty()) refuse(own, wrong);
   }
 
-  /// The plan of a call of an operator with axes that files added, or null.
-  [[nodiscard, gnu::noinline]] static plan* find_packed(operator_state& now, problem_view own,
-                                                        std::uint64_t key_hash, const void* arguments) {
-    added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): read_arguments writes it
-    const problem_view added = now.read_arguments(own, arguments, values);
-    return now.plans().find(operator_state::hash_of(key_hash, added), own, added);
-  }
-
-  /// Launches a plan.
+  /// Launches a plan that the call's key finds.
   [[gnu::noinline]] void launch_found(operator_state& now, plan& found, const void* arguments,
                                       stream launch_stream, const workspace& given) {
-    if (found.way == launch_way::kept) return launch_kept(now, found, arguments, launch_stream);
-    if (found.way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
-    if (found.way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
-    if (found.way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
-    if (found.checks_memory) {
-      require_memory(problem_view{found.problem}.first(op_.own_axes()), arguments);
-      if (found.single != nullptr) return launch_direct(found, arguments, launch_stream);
-    }
+    launch_by(found.way, now, found, arguments, launch_stream, given);
+  }
+
+  [[gnu::always_inline]] inline void launch_by(launch_way way, operator_state& now, plan& found,
+                                               const void* arguments, stream launch_stream,
+                                               const workspace& given) {
+    if (way == launch_way::kept) return launch_kept(now, found, arguments, launch_stream);
+    if (way == launch_way::compiled) return launch_compiled(now, found, arguments, launch_stream);
+    if (way == launch_way::direct) return launch_direct(found, arguments, launch_stream);
+    if (way == launch_way::interpreted) return launch_interpreted(now, found, arguments, launch_stream);
+    if (way == launch_way::guarded) return launch_guarded(now, found, arguments, launch_stream, given);
     launch_known(now, found, arguments, launch_stream, given);
+  }
+
+  /// Launches the plan of a call whose arguments must be looked at, from one that its key finds.
+  [[gnu::noinline]] void launch_guarded(operator_state& now, plan& found, const void* arguments,
+                                        stream launch_stream, const workspace& given) {
+    const problem_view own = problem_view{found.problem}.first(op_.own_axes());
+    if (found.checks_memory) require_memory(own, arguments);
+    plan* const of = now.reads_arguments() ? now.find_alike(found, arguments) : &found;
+    // A problem with this key was met before, so what the call's check() reads is legal.
+    if (of == nullptr)
+      return launch_new(now, now.pack(own, arguments), found.hash, arguments, launch_stream, given);
+    launch_by(of->guarded_way, now, *of, arguments, launch_stream, given);
   }
 
   template <class Check>

@@ -42,14 +42,27 @@ class plan_launcher {
   /// The one launch of a plan, with any per-call values and tensor maps.
   void launch_interpreted(operator_state& now, const plan& of, const void* arguments, stream launch_stream);
 
-  /// Launches the only launch of a plan again, which the driver refused.
-  void launch_again(const plan& of, const planned_launch& only, status refused,
-                    detail::pointer_array& parameters, stream launch_stream);
-
   /// Launches all launches of a plan, with a workspace where it has one.
   /// `passed_over`: the variants that were tried for this call before; null: none.
   void run(operator_state& now, const plan& of, const void* arguments, stream launch_stream,
            const workspace& given, const std::vector<std::uint32_t>* passed_over = nullptr);
+
+ protected:
+  /// Starts the one launch of a plan, whose parameters are bound.
+  [[gnu::always_inline]] inline void start_single(const plan& of, detail::pointer_array& parameters,
+                                                  stream launch_stream) {
+    // Loaded again: to keep it while parameters are bound would take one instruction more.
+    const planned_launch& only = *of.single;
+    const status result = driver_->try_launch(only.function, only.geometry, parameters.data(), launch_stream);
+    if (result != 0) [[unlikely]]
+      launch_again(of, result, parameters, launch_stream);
+  }
+
+  /// Takes calls' workspaces from elsewhere than the driver. Called before the first call.
+  void take_memory_from(memory_source& source) noexcept { memory_ = &source; }
+
+  const operator_description& op_;
+  device_driver* driver_;
 
  private:
   /// Throws why a plan's only launch failed, and counts it.
@@ -61,20 +74,15 @@ class plan_launcher {
   void run_within(operator_state& now, const plan& of, const void* arguments, stream launch_stream,
                   const workspace& given, const std::vector<std::uint32_t>* passed_over);
 
+  /// Starts the one launch of a plan again, which the driver refused.
+  void launch_again(const plan& of, status refused, detail::pointer_array& parameters, stream launch_stream);
+
   /// Runs a call by the next variant: an argument of this call makes one of the plan's expressions
   /// impossible. Its plan is not kept, since the plan at hand serves other calls of the same problem.
   void run_without(operator_state& now, const plan& unfit, const call_error& problem, const void* arguments,
                    stream launch_stream, const workspace& given,
                    const std::vector<std::uint32_t>* before = nullptr);
 
- protected:
-  /// Takes calls' workspaces from elsewhere than the driver. Called before the first call.
-  void take_memory_from(memory_source& source) noexcept { memory_ = &source; }
-
-  const operator_description& op_;
-  device_driver* driver_;
-
- private:
   reclaimer& owner_;
   memory_source* memory_;
 };

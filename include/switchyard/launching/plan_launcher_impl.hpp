@@ -28,12 +28,9 @@ inline namespace v0 {
 
 [[gnu::noinline]] SWITCHYARD_FUNCTION void plan_launcher::launch_direct(const plan& of, const void* arguments,
                                                                         stream launch_stream) {
-  const planned_launch& only = *of.single;
   detail::pointer_array pointers;  // NOLINT(cppcoreguidelines-pro-type-member-init): bound before it is read
-  detail::bind_parameters(only, arguments, only.parameter_block, pointers);
-  const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-  if (result != 0) [[unlikely]]
-    launch_again(of, only, result, pointers, launch_stream);
+  detail::bind_parameters(*of.single, arguments, of.single->parameter_block, pointers);
+  start_single(of, pointers, launch_stream);
 }
 
 [[gnu::noinline]] SWITCHYARD_FUNCTION void plan_launcher::launch_kept(operator_state& now, const plan& of,
@@ -45,9 +42,7 @@ inline namespace v0 {
                      pointers.data()) == nullptr) [[unlikely]] {
     return launch_interpreted(now, of, arguments, launch_stream);
   }
-  const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-  if (result != 0) [[unlikely]]
-    launch_again(of, *of.single, result, pointers, launch_stream);
+  start_single(of, pointers, launch_stream);
 }
 
 [[gnu::noinline]] SWITCHYARD_FUNCTION void plan_launcher::launch_compiled(operator_state& now, const plan& of,
@@ -66,9 +61,7 @@ inline namespace v0 {
       [&all_fit](std::uint32_t) { all_fit = false; });
   if (!all_fit) [[unlikely]]
     return launch_interpreted(now, of, arguments, launch_stream);
-  const status result = driver_->try_launch(only.function, only.geometry, pointers.data(), launch_stream);
-  if (result != 0) [[unlikely]]
-    launch_again(of, *of.single, result, pointers, launch_stream);
+  start_single(of, pointers, launch_stream);
 }
 
 [[gnu::noinline]] SWITCHYARD_FUNCTION void plan_launcher::launch_interpreted(operator_state& now,
@@ -88,10 +81,10 @@ inline namespace v0 {
   }
 }
 
-[[gnu::noinline]] SWITCHYARD_COLD void plan_launcher::launch_again(const plan& of, const planned_launch& only,
-                                                                   status refused,
+[[gnu::noinline]] SWITCHYARD_COLD void plan_launcher::launch_again(const plan& of, status refused,
                                                                    detail::pointer_array& parameters,
                                                                    stream launch_stream) {
+  const planned_launch& only = *of.single;
   const status result =
       driver_->launch_again(refused, only.function, only.geometry, parameters.data(), launch_stream);
   if (result != 0) fail_only_launch(of, result, launch_stream);

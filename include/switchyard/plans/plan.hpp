@@ -118,11 +118,12 @@ class type_kernels;
 /// How a plan is launched.
 enum class launch_way : std::uint8_t {
   any,       ///< launch by launch, perhaps with a workspace, or counted
-  direct,    ///< the only launch; nothing is left to compute
+  direct,    ///< the only launch; nothing is left to compute: the shortest path to the driver
   kept,      ///< the only launch, whose parameter block is kept
   compiled,  ///< the only launch, of which each call makes the parameter block; no per-call value needs the
              ///< interpreter
   interpreted,  ///< any other only launch
+  guarded,      ///< arguments decide first whether the call is legal, or whether this plan is its own
 };
 
 /// Made with its launches and their parameter blocks in two allocations.
@@ -141,20 +142,19 @@ struct plan {
     }
   }
 
-  /// Set when it is the only launch, nothing is per-call, there is no workspace, and each call need not be
-  /// looked at: the shortest path to the driver.
-  const planned_launch* direct = nullptr;
-  std::atomic<plan*> next{nullptr};                         ///< the next plan of its bucket in the plan_cache
-  std::array<detail::key_part, detail::max_key_parts> key;  ///< as many parts as its operator's keys have
+  const planned_launch* single = nullptr;  ///< the only launch, of a way that is not `any`
+  launch_way way = launch_way::any;
+  launch_way guarded_way = launch_way::any;  ///< where `way` is `guarded`: what follows
+  std::atomic<plan*> next{nullptr};          ///< the next plan of its bucket in the plan_cache
   std::uint64_t hash = 0;
+  std::array<detail::key_part, detail::max_key_parts> key;  ///< as many parts as its operator's keys have;
+                                                            ///< plans may share it that differ in the
+                                                            ///< values of axes that files added
   kept_problem problem;
   std::size_t position = 0;  ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
   type_kernels* kind = nullptr;       ///< what chose it
-  launch_way way = launch_way::any;
-  const planned_launch* single = nullptr;  ///< the only launch: of a way that is not `any`, and where one
-                                           ///< that would be `direct` is behind a check of memory
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;       // NOLINT(modernize-avoid-c-arrays): has what the spans show

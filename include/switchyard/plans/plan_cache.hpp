@@ -60,18 +60,23 @@ class plan_cache {
     return equal(each, key);
   }
 
-  /// By a packed problem, whose last values may lie elsewhere.
-  [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem, problem_view last = {}) const noexcept {
-    for (plan* each = bucket_of(hash).load(std::memory_order_seq_cst); each != nullptr;
-         each = each->next.load(std::memory_order_seq_cst)) {
-      if (each->hash != hash) continue;
-      const std::int64_t* const values = each->problem.data();
-      if (__builtin_memcmp(values, problem.data(), problem.size_bytes()) == 0 &&
-          (last.empty() || __builtin_memcmp(values + problem.size(), last.data(), last.size_bytes()) == 0)) {
-        return each;
-      }
-    }
-    return nullptr;
+  /// By a packed problem.
+  [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem) const noexcept {
+    plan* each = bucket_of(hash).load(std::memory_order_seq_cst);
+    while (each != nullptr && (each->hash != hash || !equal(each->problem.data(), problem)))
+      each = each->next.load(std::memory_order_seq_cst);
+    return each;
+  }
+
+  /// Of the plans from `first` on that have its problem's first `own` values, the one with `added` behind
+  /// them, or null.
+  [[nodiscard]] static plan* find_alike(plan& first, std::size_t own, problem_view added) noexcept {
+    const problem_view shared = problem_view{first.problem}.first(own);
+    plan* each = &first;
+    while (each != nullptr &&
+           (!equal(each->problem.data() + own, added) || !equal(each->problem.data(), shared)))
+      each = each->next.load(std::memory_order_seq_cst);
+    return each;
   }
 
   /// Publishes a plan of a problem that has none; returns the one that had to make room, or null.
@@ -130,6 +135,10 @@ class plan_cache {
     std::atomic<plan*>& bucket = bucket_of(fresh->hash);
     fresh->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
     bucket.store(fresh, std::memory_order_seq_cst);
+  }
+
+  [[nodiscard]] static bool equal(const std::int64_t* values, problem_view others) noexcept {
+    return __builtin_memcmp(values, others.data(), others.size_bytes()) == 0;
   }
 
   template <std::size_t Parts>

@@ -74,21 +74,18 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
     plan_keeping(planned);
     before = &planned;
   }
-  out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
   const planned_launch& first = out.launches.front();
   const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
                          out.workspace.empty() && !out.is_counted && !out.is_fallback;
-  if (!is_single) return;
-  if (first.per_call == nullptr && first.per_call_grid == nullptr && first.maps.empty()) {
+  if (is_single) {
     out.single = &first;
-    if (out.checks_memory) return;
-    out.direct = &first;
-    out.way = launch_way::direct;
-    return;
+    out.way = way_of(first);
   }
-  if (out.checks_memory) return;
-  out.single = &first;
-  out.way = way_of(first);
+  out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
+  if (out.checks_memory || from_.op->added_axes > 0) {
+    out.guarded_way = out.way;
+    out.way = launch_way::guarded;
+  }
 }
 
 SWITCHYARD_FUNCTION bool planner::to_extent(std::int64_t value, std::uint32_t& out) noexcept {
@@ -117,6 +114,8 @@ SWITCHYARD_FUNCTION void planner::extent_of(const std::array<expression, 3>& fro
 }
 
 SWITCHYARD_FUNCTION launch_way planner::way_of(const planned_launch& single) {
+  if (single.per_call == nullptr && single.per_call_grid == nullptr && single.maps.empty())
+    return launch_way::direct;
   if (single.per_call_grid != nullptr) return launch_way::interpreted;
   if (single.key != nullptr) return launch_way::kept;
   return single.makes_block && !single.per_call->interprets() ? launch_way::compiled

@@ -56,29 +56,25 @@ class operator_state {
   [[nodiscard]] device_driver& driver() const noexcept { return shared_.loader->driver(); }
   /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
   [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
-  /// The plans by packed problems.
-  [[nodiscard]] plan_cache& plans() noexcept { return reads_arguments() ? packed_plans_ : plans_; }
-  /// The plans by calls' keys; none where plans depend on more.
-  [[nodiscard]] plan_cache& plans_by_key() noexcept { return plans_; }
+  [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
   /// A call's problem. `own` has the operator's own axes.
   [[nodiscard]] packed_problem pack(problem_view own, const void* arguments) const noexcept {
     return {op(), own, device().attributes, arguments};
   }
-  /// What a packed problem's plan is found by.
+  /// What a packed problem's plan is found by: the hash of its calls' keys.
   [[nodiscard]] std::uint64_t hash_of(problem_view packed) const noexcept {
-    return hash_of(hash(make_key(op(), packed)), packed.subspan(op().own_axes()));
+    return hash(make_key(op(), packed));
   }
-  /// The same of a call's key, by its hash, and of what a packed problem has behind the operator's own axes.
-  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t key_hash, problem_view added) noexcept {
-    return key_hash + hash(added);
-  }
-  /// What a call's packed problem has behind the operator's own axes.
-  [[nodiscard]] problem_view read_arguments(problem_view own, const void* arguments,
-                                            added_values& out) const noexcept {
-    op().arguments->evaluate(
-        op().added_axes, {own, device().attributes, op().fields, static_cast<const std::byte*>(arguments)},
-        out.data());
-    return {out.data(), 1 + op().added_sizes};
+  /// The plan of a call, from a plan that its key finds; null where there is none. For operators that files
+  /// added axes to.
+  [[nodiscard]] plan* find_alike(plan& found, const void* arguments) const noexcept {
+    const std::size_t own = op().own_axes();
+    added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): evaluate() writes it
+    op().arguments->evaluate(op().added_axes,
+                             {problem_view{found.problem}.first(own), device().attributes, op().fields,
+                              static_cast<const std::byte*>(arguments)},
+                             values.data());
+    return plan_cache::find_alike(found, own, {values.data(), 1 + op().added_sizes});
   }
   /// For plans of whose launches something is kept.
   [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }
@@ -146,7 +142,6 @@ class operator_state {
 
   operator_context shared_;
   plan_cache plans_;
-  plan_cache packed_plans_;
   std::array<std::atomic<known_kind*>, buckets> kinds_{};  // lists that only grow; owned
   mutex kinds_mutex_;
 };

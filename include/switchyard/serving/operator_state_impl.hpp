@@ -41,8 +41,7 @@ SWITCHYARD_FUNCTION operator_state::operator_state(
     std::shared_ptr<generation_counter> generation, nanosecond_clock clock, observers seen_by)
     : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
               std::move(generation)},
-      plans_{reads_arguments() ? 1 : plan_capacity},
-      packed_plans_{reads_arguments() ? plan_capacity : 1} {
+      plans_{plan_capacity} {
   shared_.clock = clock;
   shared_.seen_by = std::move(seen_by);
 }

@@ -168,18 +168,6 @@ TEST_CASE("a cache of no plans holds one") {
   CHECK(all.find(problem) == nullptr);
 }
 
-TEST_CASE("a problem whose last values lie elsewhere is found by all of them") {
-  cache_of_problems all{4};
-  plan* const known = all.insert(std::array<std::int64_t, 4>{1, 2, 3, 4});
-  const auto found = [&](std::array<std::int64_t, 2> first, std::array<std::int64_t, 2> last) {
-    return all.cache().find(known->hash, first, last);
-  };
-  CHECK(found({1, 2}, {3, 4}) == known);
-  CHECK(found({1, 0}, {3, 4}) == nullptr);
-  CHECK(found({1, 2}, {0, 4}) == nullptr);
-  CHECK(found({1, 2}, {3, 0}) == nullptr);
-}
-
 TEST_CASE("a plan that is replaced is found no more, and its bucket's others are") {
   cache_of_problems all{1};  // two buckets
   plan_cache& cache = all.cache();

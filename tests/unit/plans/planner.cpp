@@ -80,15 +80,9 @@ launch fill(std::uint32_t workspace, std::uint8_t byte) {
 
 /// Which short way to the driver a plan has.
 std::string way_of(const plan& of) {
-  std::string out;
-  const auto add = [&](const char* name, const planned_launch* way) {
-    if (way == nullptr) return;
-    out += name;
-    CHECK(way == &of.launches[0]);
-  };
-  add("direct", of.direct);
-  if (of.direct == nullptr) add("single", of.single);
-  return out;
+  if (of.single == nullptr) return {};
+  CHECK(of.single == &of.launches[0]);
+  return of.way == launch_way::direct ? "direct" : "single";
 }
 
 template <class Value>
