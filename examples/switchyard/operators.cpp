@@ -165,10 +165,7 @@ const known_operator& require_operator(std::string_view name) {
 std::uint32_t require_axis(const sy::operator_description& op, std::string_view name) {
   const std::uint32_t axis = sy::find_axis(op, name);
   if (axis < op.axes.size()) return axis;
-  for (const std::uint32_t added :
-       {sy::detail::find_condition(op, name), sy::detail::find_argument(op, name)}) {
-    if (added < op.axes.size()) return added;
-  }
+  if (const std::uint32_t added = sy::detail::find_condition(op, name); added < op.axes.size()) return added;
   std::vector<std::string_view> names;
   for (const sy::axis_description& each : op.axes) names.push_back(each.name);
   throw usage_error{"operator '" + std::string{op.name} + "' has no axis '" + std::string{name} + "'" +

@@ -138,8 +138,7 @@ template <operator_type Operator>
         const auto* member = reinterpret_cast<const std::byte*>(&(probe.*Member));
         detail::add_fields<Member>(next, static_cast<std::uint32_t>(member - base));
       });
-      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}, 0, 0,
-                     nullptr,        {}};
+      description = {Operator::name, axes, fields, sizeof(typename Operator::arguments), {}, 0, nullptr, {}};
       if constexpr (requires { Operator::formerly; }) {
         static_assert(detail::former_names_are_sound<Operator>(),
                       "`formerly` maps a name that no axis and no argument has to one that exists");

@@ -86,7 +86,6 @@ struct operator_description {
   std::size_t argument_bytes = 0;
   std::span<const former_name> formerly;
   std::size_t added_axes = 0;          ///< how many of the last axes files added: see argument_axes
-  std::size_t added_sizes = 0;         ///< how many of them are size axes
   argument_axes* arguments = nullptr;  ///< keeps those that files add; null: files may add none
   std::span<const implied_axis> implied{};
   /// The operator's check_memory(), of its argument struct; null: it has none.

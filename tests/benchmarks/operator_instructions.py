@@ -33,7 +33,7 @@ LEAST = {
     "softmax_backward": 140,
 }
 ANY = 500
-CONDITIONS = 950  # `fifty` where files name conditions on arguments
+CONDITIONS = 680  # `fifty` where files name conditions on arguments
 
 
 def main():

@@ -34,9 +34,8 @@ struct weighted {
     std::int32_t* out = nullptr;
     float w[3] = {1, 1, 1};  // NOLINT(modernize-avoid-c-arrays): what is tested
     std::int64_t n = 1;
-    std::int32_t tile[2] = {1, 1};  // NOLINT(modernize-avoid-c-arrays): what is tested
   };
-  static constexpr auto fields = sy::fields<&arguments::out, &arguments::w, &arguments::n, &arguments::tile>;
+  static constexpr auto fields = sy::fields<&arguments::out, &arguments::w, &arguments::n>;
   static constexpr auto axes = sy::axes(sy::size_axis<&arguments::n>());
 };
 
@@ -252,79 +251,43 @@ TEST_CASE("a condition may read the elements of an argument that is a small arra
   CHECK(out == 1);
 }
 
-TEST_CASE("rows and pins may tell calls apart by an element of an array, as the schema lets them") {
-  const disk files;
-  json few = stamp_variant("few", 1);
-  json many = stamp_variant("many", 2);
-  json pinned = stamp_variant("pinned", 3);
-  for (json* const each : {&few, &many, &pinned}) each->erase("type");
-  files.put_manifest("weighted", {few, many, pinned});
-  json group = {{"type", json::object()}, {"axes", {"n", "tile[1]"}}};
-  group["rows"] = json::array({{{"at", json::array({1, 2})}, {"times_us", {{"few", 1.0}, {"many", 2.0}}}},
-                               {{"at", json::array({1, 64})}, {"times_us", {{"few", 9.0}, {"many", 3.0}}}}});
-  json table = disk::make_table("weighted", {group});
-  table["pin"] = json::array({{{"variant", "pinned"}, {"at", {{"tile[0]", 7}}}}});
-  files.write(files.table_path("weighted"), table.dump());
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<weighted> on{catalog, sy::device::host()};
-  const auto run_with = [&on](std::int32_t first, std::int32_t second) {
-    std::int32_t out = 0;
-    on(nullptr, {.out = &out, .tile = {first, second}});
-    return out;
-  };
-  CHECK(run_with(1, 2) == 1);
-  CHECK(run_with(1, 64) == 2);
-  CHECK(run_with(1, 50) == 2);
-  CHECK(run_with(7, 2) == 3);
-  CHECK(files.log().empty());
-}
-
-TEST_CASE("rows of several values of an argument decide by it, before rows that do not tell them apart") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("few", 1), stamp_variant("many", 2), stamp_variant("other", 3)});
-  json by_blocks = stamp_group({});
-  by_blocks["axes"] = json::array({"batch", "seqlen", "blocks"});
-  by_blocks["rows"] =
-      json::array({{{"at", json::array({1, 1, 2})}, {"times_us", {{"few", 1.0}, {"many", 2.0}}}},
-                   {{"at", json::array({1, 1, 64})}, {"times_us", {{"few", 9.0}, {"many", 3.0}}}}});
-  files.put_table("stamp",
-                  {stamp_group({row(1, 1, {{"other", 1.0}, {"few", 4.0}, {"many", 4.0}})}), by_blocks});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
-  for (int round = 0; round < 2; ++round) {
-    CHECK(run(on, {.blocks = 2}) == 1);
-    CHECK(run(on, {.blocks = 64}) == 2);
-    CHECK(run(on, {.blocks = 3}) == 1);
-    CHECK(run(on, {.blocks = 60}) == 2);
-  }
-  const sy::explanation why = on.explain({.blocks = 64});
-  CHECK(why.chosen.why == sy::reason::exact);
-  CHECK(why.row_at == "batch=1 seqlen=1 blocks=64");
-  CHECK_THAT(why.problem, has_text("seqlen=1 blocks=64"));
-  CHECK(files.log().empty());
-}
-
-TEST_CASE("a cost may read an argument; old rows, which do not give it, go on to decide") {
+TEST_CASE("what goes by an argument as if it were a size is refused, and the rest serves") {
   const disk files;
   json few = stamp_variant("few", 1);
   few["cost"] = "blocks * blocks";
-  few["cost_us"] = 1;
-  json many = stamp_variant("many", 2);
-  many["cost"] = "8 * blocks";
-  many["cost_us"] = 1;
-  files.put_manifest("stamp", {few, many});
-  {
-    sy::catalog catalog{files.options()};
-    sy::dispatcher<stamp> on{catalog, sy::device::host()};
-    CHECK(run(on, {.blocks = 7}) == 1);
-    CHECK(run(on, {.blocks = 9}) == 2);
-    CHECK(on.explain({.blocks = 9}).chosen.why == sy::reason::heuristic);
-    on.prepare({.blocks = 9}, {{"seqlen", 1, 4}});
-  }
-  files.put_table("stamp", {stamp_group({row(1, 1, {{"few", 1.0}, {"many", 2.0}})})});
+  files.put_manifest("stamp", {few, stamp_variant("many", 2), stamp_variant("other", 3)});
+  json by_blocks = stamp_group({});
+  by_blocks["axes"] = json::array({"batch", "seqlen", "blocks"});
+  by_blocks["rows"] =
+      json::array({{{"at", json::array({1, 1, 2})}, {"times_us", {{"many", 1.0}, {"other", 2.0}}}}});
+  files.put_table("stamp", {by_blocks, stamp_group({row(1, 1, {{"other", 1.0}, {"many", 4.0}})})});
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
-  CHECK(run(on, {.blocks = 9}) == 1);
-  CHECK(on.explain({.blocks = 9}).chosen.why == sy::reason::exact);
-  CHECK(files.log().empty());
+  for (const int blocks : {2, 64}) CHECK(run(on, {.blocks = blocks}) == 3);
+  CHECK_THAT(files.log(), has_text("/variants/0/cost: 'blocks * blocks' goes by the argument 'blocks'") &&
+                              has_text("/groups/0/axes/2: 'blocks' goes by the argument 'blocks'"));
+}
+
+TEST_CASE("calls that differ in conditions alone have plans of their own, which are all found") {
+  const disk files;
+  std::vector<json> variants;
+  std::vector<std::string> conditions;
+  for (int blocks = 1; blocks <= 6; ++blocks) {
+    conditions = {"blocks==" + std::to_string(blocks)};
+    variants.push_back(requiring("b" + std::to_string(blocks), blocks, conditions));
+  }
+  variants.push_back(stamp_variant("any", 100));
+  files.put_manifest("stamp", variants);
+  auto options = files.options();
+  options.plan_capacity = 64;
+  sy::catalog catalog{options};
+  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  for (int round = 0; round < 2; ++round) {
+    const std::uint64_t before = allocations_of_this_thread();
+    for (std::int64_t batch = 1; batch <= 8; ++batch) {
+      for (int blocks = 7; blocks >= 1; --blocks)
+        CHECK(run(on, {.batch = batch, .blocks = blocks}) == (blocks == 7 ? 100 : blocks));
+    }
+    if (round == 1) CHECK(allocations_of_this_thread() == before);
+  }
 }

@@ -100,14 +100,14 @@ GOOD = {
         "deny": [{"variant": "b", "reason": "wrong at n = 0", "type": {"dtype": "f16"}}],
         "pin": [
             {"variant": "a", "type": {"dtype": "f16"}, "at": {"n": [1, 64], "m": 3}, "reason": "latency"},
-            {"variant": "a", "at": {"w[2]": 3}},
+            {"variant": "a", "at": {"n": 3}},
         ],
         "blobs": {"a": HASH},
         "note": 1,
         "groups": [
             {
                 "type": {"dtype": "f16"},
-                "axes": ["n", "w[0]"],
+                "axes": ["n", "m"],
                 "blobs": {"a": HASH},
                 "rows": [{"at": [4, 48], "times_us": {"a": 41.2, "b": 60}, "hash": "x"}],
             }
@@ -180,8 +180,8 @@ BAD = [
     ("switchyard.table/1", ["deny", 0, "reason"], DELETE),
     ("switchyard.table/1", ["pin", 0, "at", "n"], [1, 2, 3]),
     ("switchyard.table/1", ["groups", 0, "axes"], ["n", "n"]),
-    ("switchyard.table/1", ["groups", 0, "axes"], ["n", "w[i]"]),
-    ("switchyard.table/1", ["pin", 1, "at"], {"w[2": 3}),
+    ("switchyard.table/1", ["groups", 0, "axes"], ["n", "w[0]"]),
+    ("switchyard.table/1", ["pin", 1, "at"], {"w[2]": 3}),
     ("switchyard.manifest/1", ["variants", 0, "launches", 1, "parameters", 1], "w[]"),
     ("switchyard.manifest/1", ["variants", 0, "cost_ns"], 12.5),
     ("switchyard.space/1", ["variants", 0, "cost_ns"], "n"),

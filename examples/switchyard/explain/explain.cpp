@@ -35,7 +35,7 @@ struct explain_arguments {
   bool all = false;
 };
 
-/// Refuses a condition on arguments, or an argument, that no file names: it decides nothing.
+/// Refuses a condition on arguments that no file names: it decides nothing.
 void require_named(const sy::operator_description& of_files, const sy::operator_description& op,
                    const stated_problem& problem) {
   if (problem.values.size() <= of_files.axes.size()) return;

@@ -73,8 +73,7 @@ SWITCHYARD_FUNCTION void selector_builder::add_candidates() {
                    [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
   for (const fitting& each : fitting_manifests) {
     for (const variant& variant : each.from->variants) {
-      if (has_axes(*sources_.op, variant.type) && has_axes(*sources_.op, variant.cost.value) &&
-          has_axes(*sources_.op, variant.cost_ns.value))
+      if (has_axes(*sources_.op, variant.type))
         out_->candidates.push_back(make_candidate(variant, *each.from));
     }
   }

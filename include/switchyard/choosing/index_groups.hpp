@@ -42,18 +42,6 @@ class group_indexer {
   [[nodiscard]] std::vector<silent_group> take_silent() { return std::move(silent_); }
 
  private:
-  /// Whether the axes that files added, and that a group names, are among the operator's. Else they were
-  /// added after these rules.
-  [[nodiscard]] bool knows(const row_group& rows) const noexcept;
-
-  /// Whether a group's rows tell arguments apart: then they say more than rows that do not.
-  [[nodiscard]] bool adds_axes(const indexed_group& group) const noexcept;
-
-  /// How a table compares values of an axis. It may not know an axis that files added.
-  [[nodiscard]] static axis_rule rule_of(const match_rule& match, std::uint32_t axis) {
-    return axis < match.axes.size() ? match.axes[axis] : axis_rule{};
-  }
-
   /// The axes that are not ignored, and the quantities that read only axes of the group's type and rows.
   void add_dimensions(indexed_group& into, const match_rule& match, joint_program_builder& program);
 

@@ -45,7 +45,7 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
                           " axes; it is not used");
         continue;
       }
-      if (!knows(rows)) continue;
+      if (!has_axes(*set_.op, rows.type)) continue;  // it names a condition that was added after these rules
       indexed_group* into = nullptr;
       std::size_t number = groups_.size();
       if (ranked.rank == table_rank::this_device)
@@ -88,7 +88,6 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
     if (a.rank != b.rank) return a.rank < b.rank;
     if (table_a != table_b) return table_a < table_b;
     if (a.type.size() != b.type.size()) return a.type.size() > b.type.size();
-    if (adds_axes(a) != adds_axes(b)) return adds_axes(a);
     return a.timed && !b.timed;
   });
   for (indexed_group& each : groups_) {
@@ -101,32 +100,20 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
   return std::move(groups_);
 }
 
-SWITCHYARD_FUNCTION bool group_indexer::knows(const row_group& rows) const noexcept {
-  const std::size_t count = set_.op->axes.size();
-  return has_axes(*set_.op, rows.type) && std::all_of(rows.axes.begin(), rows.axes.end(),
-                                                      [count](std::uint32_t each) { return each < count; });
-}
-
-SWITCHYARD_FUNCTION bool group_indexer::adds_axes(const indexed_group& group) const noexcept {
-  const std::size_t own = set_.op->own_axes();
-  return std::any_of(group.axes.begin(), group.axes.end(), [own](std::uint32_t each) { return each >= own; });
-}
-
 SWITCHYARD_FUNCTION void group_indexer::add_dimensions(indexed_group& into, const match_rule& match,
                                                        joint_program_builder& program) {
   for (const std::uint32_t axis : into.axes) {
-    if (rule_of(match, axis).metric != axis_metric::ignore)
-      into.dimensions.push_back({rule_of(match, axis), axis, 0, {}});
+    if (match.axes[axis].metric != axis_metric::ignore)
+      into.dimensions.push_back({match.axes[axis], axis, 0, {}});
   }
   for (const match_feature& each : match.features) {
     if (into.dimensions.size() == max_dimensions) break;
-    if (each.rule.metric != axis_metric::ignore && has_axes(*set_.op, each.value) &&
-        is_said(into.type, into.axes, each.value))
+    if (each.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, each.value))
       into.dimensions.push_back({each.rule, no_index, program.add(folded(into, each.value)), {}});
   }
   // If all are ignored, every row is equally near; an index still needs one dimension.
   if (into.dimensions.empty() && !into.axes.empty())
-    into.dimensions.push_back({rule_of(match, into.axes.front()), into.axes.front(), 0, {}});
+    into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), 0, {}});
 }
 
 SWITCHYARD_FUNCTION std::string group_indexer::kind_of(const row_group& rows) {

@@ -46,8 +46,8 @@ class manifest_file {
   [[nodiscard]] bool has_variant(const std::string& id) const;
 
  private:
-  /// Adds the axes that variants' conditions and costs make of arguments, before a problem is looked at. Of
-  /// most files, none names an argument, and no entry is parsed.
+  /// Adds the conditions on arguments that variants require, before a problem is looked at. Of most files,
+  /// none names an argument, and no entry is parsed.
   void find_argument_axes(const json_place& whole) const;
 
   static void add_ids(const outlined_file& of, std::unordered_set<std::string>& to);

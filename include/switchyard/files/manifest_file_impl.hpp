@@ -90,10 +90,8 @@ SWITCHYARD_FUNCTION void manifest_file::find_argument_axes(const json_place& who
     shared.emplace(whole.at("shared"));
     if (shared->value().is_object()) {
       for (const auto& [unused, each] : shared->value().items()) {
-        for (const char* const key : {"requires", "cost"}) {
-          if (each.is_object() && each.contains(key))
-            shared_names = shared_names || arguments.may_be_in(each[key].dump());
-        }
+        if (each.is_object() && each.contains("requires"))
+          shared_names = shared_names || arguments.may_be_in(each["requires"].dump());
       }
     }
   }
@@ -101,8 +99,8 @@ SWITCHYARD_FUNCTION void manifest_file::find_argument_axes(const json_place& who
   detail::manifest_reader reader{*op_, {}, shared ? &*shared : nullptr};
   for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
     const outlined_file::entry& each = file_->entries()[i];
-    const bool inherits = shared_names && (each.conditions.empty() || each.cost.empty());
-    if (!inherits && !named.in(file_->spelt(each.conditions)) && !named.in(file_->spelt(each.cost))) continue;
+    const bool inherits = shared_names && each.conditions.empty();
+    if (!inherits && !named.in(file_->spelt(each.conditions))) continue;
     warnings later;  // said when the entry is read
     file_->parse_entry(i, later,
                        [&](const json_place& place, std::size_t) { reader.find_argument_axes(place); });

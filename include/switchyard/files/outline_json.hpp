@@ -3,7 +3,7 @@
 // positions, many times faster than parsing. A part is parsed from its own text when it is needed.
 //
 // The document is an object. One of its members is an array, of which each element is located, together with
-// its "id", "type", "requires", "cost" and "axes".
+// its "id", "type" and "requires".
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,6 @@ struct json_outline {
     text_span id;          ///< the value as it is spelt; empty: the element has none, or is no object
     text_span type;        ///< likewise
     text_span conditions;  ///< the value of "requires", likewise
-    text_span cost;        ///< likewise
-    text_span axes;        ///< likewise
   };
 
   std::vector<member> members;

@@ -75,8 +75,6 @@ SWITCHYARD_FUNCTION bool json_outliner::outline_elements(json_outline& out) {
       if (name == "id") each.id = {first, position()};
       if (name == "type") each.type = {first, position()};
       if (name == "requires") each.conditions = {first, position()};
-      if (name == "cost") each.cost = {first, position()};
-      if (name == "axes") each.axes = {first, position()};
       return true;
     });
     each.whole.end = position();

@@ -30,8 +30,6 @@ class outlined_file {
     text_span id;            ///< as it is spelt, with its quotes; empty: it has none
     std::uint32_t type = 0;  ///< index into types()
     text_span conditions;    ///< `requires` as it is spelt; empty: it has none of its own
-    text_span cost;          ///< likewise
-    text_span axes;          ///< likewise
   };
 
   /// Outlines a text, whose long list is the member `list`. Throws file_error malformed_json.

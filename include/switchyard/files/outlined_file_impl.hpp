@@ -56,7 +56,7 @@ SWITCHYARD_FUNCTION void outlined_file::read_types(const operator_description& o
     const auto [found, is_new] = known.try_emplace(each.type.in(text_));
     if (is_new || !found->second) found->second = read_type_of(i, op, same, warned);
     if (!found->second) continue;
-    entries_.push_back({each.whole, each.id, *found->second, each.conditions, each.cost, each.axes});
+    entries_.push_back({each.whole, each.id, *found->second, each.conditions});
     positions_.push_back(static_cast<std::uint32_t>(i));
   }
   outline_ = {};

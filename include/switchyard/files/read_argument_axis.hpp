@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads what adds axes to an operator: arguments, and conditions on arguments. A condition is identified by
-// its text without insignificant characters.
+// Reads what adds axes to an operator: conditions on arguments. A condition is identified by its text without
+// insignificant characters.
 //
 // Throws expression_error for a text that is no expression.
 #pragma once
@@ -35,16 +35,18 @@ namespace detail {
 
 /// A condition from its text. One that reads an argument that is no integer, or has a number with a decimal
 /// point, is computed in double, and has no %, << and >>.
-[[nodiscard]] argument_axis parse_condition(const operator_description& op, std::string_view text,
-                                            const scope& names);
+[[nodiscard]] argument_condition parse_condition(const operator_description& op, std::string_view text,
+                                                 const scope& names);
 
-/// What is wrong where an operator has no room for an axis.
-[[nodiscard]] std::string describe_no_room(const operator_description& op, std::string_view name,
-                                           axis_kind kind);
+/// What is wrong where an operator has no room for a condition.
+[[nodiscard]] std::string describe_no_room(const operator_description& op, std::string_view condition);
 
-/// The size axis of an argument, which is added if it is new; no_axis for what is no integer argument.
-/// no_room as argument_axes::add().
-[[nodiscard]] std::uint32_t find_argument(const operator_description& op, std::string_view name);
+/// What is wrong with `asked`, which goes by an argument although choices depend on axes alone.
+[[nodiscard]] std::string describe_argument(const operator_description& op, std::string_view asked,
+                                            std::string_view argument);
+
+/// Whether a name, or a former one, is that of an argument.
+[[nodiscard]] bool is_argument(const operator_description& op, std::string_view name) noexcept;
 
 /// The axis of a condition that a name in a file stands for, which is added if it is new; no_axis for what is
 /// none: a bare name, no expression, or one that reads no argument. no_room as argument_axes::add().

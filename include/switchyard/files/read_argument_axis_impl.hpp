@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -83,9 +82,9 @@ SWITCHYARD_FUNCTION std::string normalised_condition(const operator_description&
   return is_name ? out + "!=0" : out;
 }
 
-SWITCHYARD_FUNCTION argument_axis parse_condition(const operator_description& op, std::string_view text,
-                                                  const scope& names) {
-  argument_axis out;
+SWITCHYARD_FUNCTION argument_condition parse_condition(const operator_description& op, std::string_view text,
+                                                       const scope& names) {
+  argument_condition out;
   out.is_real = text.find('.') != std::string_view::npos;
   if (!out.is_real) {
     out.value = expression::parse(text, names);
@@ -98,28 +97,28 @@ SWITCHYARD_FUNCTION argument_axis parse_condition(const operator_description& op
   return out;
 }
 
-SWITCHYARD_FUNCTION std::string describe_no_room(const operator_description& op, std::string_view name,
-                                                 axis_kind kind) {
-  const bool is_size = kind == axis_kind::size;
-  return "'" + text::shortened(name, 60) + "' would be one " +
-         (is_size ? "argument" : "condition on arguments") + " too many for operator '" +
-         std::string{op.name} + "': its files together may name " + std::to_string(max_argument_axes) +
-         " conditions and arguments, of these " + std::to_string(max_argument_sizes) +
-         " arguments. Name fewer, or give the operator an axis; after files were replaced, a new process "
-         "forgets those of the old ones";
+SWITCHYARD_FUNCTION std::string describe_no_room(const operator_description& op, std::string_view condition) {
+  return "'" + text::shortened(condition, 60) +
+         "' would be one condition on arguments too many for operator '" + std::string{op.name} +
+         "': its files together may name " + std::to_string(max_argument_axes) +
+         ". Name fewer, or give the operator an axis; after files were replaced, a new process forgets those "
+         "of "
+         "the old ones";
 }
 
-SWITCHYARD_FUNCTION std::uint32_t find_argument(const operator_description& op, std::string_view name) {
-  if (op.arguments == nullptr) return argument_axes::no_axis;
+SWITCHYARD_FUNCTION std::string describe_argument(const operator_description& op, std::string_view asked,
+                                                  std::string_view argument) {
+  const std::string name{argument};
+  return "'" + text::shortened(asked, 60) + "' goes by the argument '" + name +
+         "', which no axis of operator '" + std::string{op.name} +
+         "' holds. Tell calls apart by a condition in 'type' or 'requires', such as \"" + name +
+         " <= 1024\", or give the operator an axis for it";
+}
+
+SWITCHYARD_FUNCTION bool is_argument(const operator_description& op, std::string_view name) noexcept {
   name = current_name(op, name);
-  for (const field_description& each : op.fields) {
-    if (each.name != name) continue;
-    constexpr std::array others{value_kind::pointer, value_kind::f16, value_kind::bf16, value_kind::f32,
-                                value_kind::f64};
-    if (std::find(others.begin(), others.end(), each.kind) != others.end()) break;
-    return op.arguments->add(name, {expression::parse(name, make_scope(op)), axis_kind::size, false});
-  }
-  return argument_axes::no_axis;
+  return std::any_of(op.fields.begin(), op.fields.end(),
+                     [name](const field_description& field) { return field.name == name; });
 }
 
 SWITCHYARD_FUNCTION std::uint32_t find_condition(const operator_description& op, std::string_view name) {
@@ -129,7 +128,7 @@ SWITCHYARD_FUNCTION std::uint32_t find_condition(const operator_description& op,
     const scope names = make_scope(op);
     const std::string text = normalised_condition(op, name, names, names);
     if (const std::uint32_t known = op.arguments->find(text); known != none) return known;
-    argument_axis condition = parse_condition(op, text, names);
+    argument_condition condition = parse_condition(op, text, names);
     if (!condition.value.reads_fields() || text.size() > max_condition_text) return none;
     return op.arguments->add(text, std::move(condition));
   } catch (const expression_error&) {

@@ -24,7 +24,7 @@ void check_operator(const json_place& file, const operator_description& op);
 [[nodiscard]] std::int64_t read_axis_value(const json_place& place, const axis_description& axis);
 
 /// Index of the axis with this name, or of the one that the name adds: as a type axis a condition on
-/// arguments, as a size axis an argument. axis_at() describes either.
+/// arguments. axis_at() describes either.
 [[nodiscard]] std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
                                            const std::string& name, axis_kind kind = axis_kind::type);
 

@@ -59,10 +59,11 @@ SWITCHYARD_FUNCTION std::int64_t read_axis_value(const json_place& place, const 
 SWITCHYARD_FUNCTION std::uint32_t read_axis_name(const json_place& place, const operator_description& op,
                                                  const std::string& name, axis_kind kind) {
   if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
-  const std::uint32_t added = kind == axis_kind::type ? find_condition(op, name) : find_argument(op, name);
-  if (added == argument_axes::no_room)
-    place.fail(error_code::invalid_expression, describe_no_room(op, name, kind));
+  const std::uint32_t added =
+      kind == axis_kind::type ? find_condition(op, name) : std::uint32_t{argument_axes::no_axis};
+  if (added == argument_axes::no_room) place.fail(error_code::invalid_expression, describe_no_room(op, name));
   if (added != argument_axes::no_axis) return added;
+  if (is_argument(op, name)) place.fail(error_code::unknown_axis, describe_argument(op, name, name));
   std::vector<std::string_view> names;
   for (const axis_description& axis : op.axes.first(op.own_axes())) names.push_back(axis.name);
   place.fail(error_code::unknown_axis, "operator '" + std::string{op.name} + "' has no axis '" + name + "'" +

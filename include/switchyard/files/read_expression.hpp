@@ -24,9 +24,13 @@ inline namespace v0 {
 
 namespace detail {
 
-/// The same for an expression that choices depend on: an argument that it reads becomes a size axis.
-[[nodiscard]] expression parse_with_arguments(const json_place& place, std::string_view text,
-                                              const operator_description& op, const scope& names);
+/// Parses an integer expression that `place` holds.
+[[nodiscard]] expression parse_at(const json_place& place, std::string_view text, const scope& names);
+
+/// Refuses an expression of sizes, as costs and quantities to match by are, that reads an argument: choices
+/// depend on axes alone.
+void refuse_arguments(const json_place& place, std::string_view text, const operator_description& op,
+                      const expression& value);
 
 /// Refuses an expression whose value is an address where `what` takes a number.
 void check_number(const json_place& place, std::string_view what, const expression& value,

@@ -27,8 +27,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-/// Parses an integer expression that `place` holds.
-[[nodiscard]] inline expression parse_at(const json_place& place, std::string_view text, const scope& names) {
+SWITCHYARD_FUNCTION expression parse_at(const json_place& place, std::string_view text, const scope& names) {
   try {
     return expression::parse(text, names);
   } catch (const expression_error& problem) {
@@ -36,32 +35,11 @@ namespace detail {
   }
 }
 
-SWITCHYARD_FUNCTION expression parse_with_arguments(const json_place& place, std::string_view text,
-                                                    const operator_description& op, const scope& names) {
-  expression out = parse_at(place, text, names);
-  if (!out.reads_fields()) return out;
-  if (op.arguments == nullptr) {
-    place.fail(error_code::invalid_expression,
-               "'" + std::string{text} +
-                   "' reads an argument that no axis holds. Read the file through a "
-                   "catalog, or give the operator a derived axis for it");
-  }
-  scope with_axes = names;
-  out.for_each_field([&](std::uint32_t field) {
-    const std::string_view name = op.fields[field].name;
-    const std::uint32_t axis = find_argument(op, name);
-    if (axis == argument_axes::no_room)
-      place.fail(error_code::invalid_expression, describe_no_room(op, name, axis_kind::size));
-    if (axis == argument_axes::no_axis) {
-      place.fail(error_code::invalid_expression,
-                 "'" + std::string{name} + "' is no integer; only integer arguments can become size axes");
-    }
-    with_axes.add(name, {symbol::source::axis, axis, 0, 0, false});
-    for (const former_name& each : op.formerly) {
-      if (each.name == name) with_axes.add(each.former, {symbol::source::axis, axis, 0, 0, false});
-    }
+SWITCHYARD_FUNCTION void refuse_arguments(const json_place& place, std::string_view text,
+                                          const operator_description& op, const expression& value) {
+  value.for_each_field([&](std::uint32_t field) {
+    place.fail(error_code::invalid_expression, describe_argument(op, text, op.fields[field].name));
   });
-  return parse_at(place, text, with_axes);
 }
 
 SWITCHYARD_FUNCTION void check_number(const json_place& place, std::string_view what, const expression& value,

@@ -61,11 +61,11 @@ SWITCHYARD_FUNCTION std::vector<std::uint32_t> group_reader::read_axes(const jso
   for (std::size_t i = 0; i < axes.array_size(); ++i) {
     const auto entry = axes.at(i);
     const std::uint32_t axis = read_axis_name(entry, op, entry.string(), axis_kind::size);
-    if (axis_at(op, axis).kind != axis_kind::size) {
+    if (op.axes[axis].kind != axis_kind::size) {
       entry.fail(error_code::unknown_axis, "'" + entry.string() + "' is a type axis; put it into 'type'");
     }
     if (std::find(out.begin(), out.end(), axis) != out.end())
-      entry.fail("axis '" + std::string{axis_at(op, axis).name} +
+      entry.fail("axis '" + std::string{op.axes[axis].name} +
                  "' is listed twice, perhaps under a former name; remove one of the two");
     out.push_back(axis);
   }
@@ -151,8 +151,7 @@ SWITCHYARD_FUNCTION void group_reader::read_row(const json_place& place, std::si
   for (std::size_t i = 0; i < out.axes.size(); ++i) {
     const auto entry = at.at(i);
     const std::int64_t value = entry.integer();
-    if (value < 0 && out.axes[i] < op_.own_axes())
-      entry.fail("a size must not be negative, got " + std::to_string(value));
+    if (value < 0) entry.fail("a size must not be negative, got " + std::to_string(value));
     out.at.push_back(value);
   }
   const bool timed = !place.has("winners");

@@ -37,7 +37,7 @@ class manifest_reader {
 
   [[nodiscard]] variant read(const json_place& own);
 
-  /// Adds the axes that a variant's conditions and cost make of arguments, as far as it can be read.
+  /// Adds the conditions on arguments that a variant requires, as far as it can be read.
   void find_argument_axes(const json_place& own);
 
  private:

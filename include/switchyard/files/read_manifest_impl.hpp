@@ -98,15 +98,11 @@ SWITCHYARD_FUNCTION void manifest_reader::find_argument_axes(const json_place& o
   read_config(place, out);
   if (!expressions_.set_config(out.config)) known_.clear();
   read_conditions(place, out);
-  for (const char* const key : {"cost", "cost_ns"}) {
-    if (place.has(key)) static_cast<void>(read_cost(place.at(key)));
-  }
 }
 
 SWITCHYARD_FUNCTION condition manifest_reader::read_cost(const json_place& entry) {
   condition out{entry.string(), expressions_.parse(entry)};
-  if (out.value.reads_fields())
-    out.value = parse_with_arguments(entry, entry.string(), op_, expressions_.names());
+  refuse_arguments(entry, out.text, op_, out.value);
   return out;
 }
 
@@ -157,7 +153,7 @@ SWITCHYARD_FUNCTION bool manifest_reader::read_argument_condition(const json_pla
   try {
     const std::string text =
         normalised_condition(op_, entry.string(), expressions_.names(), expressions_.plain_names());
-    argument_axis condition = parse_condition(op_, text, expressions_.plain_names());
+    argument_condition condition = parse_condition(op_, text, expressions_.plain_names());
     if (!condition.value.reads_fields()) return false;
     if (text.size() > max_condition_text) {
       entry.fail(error_code::invalid_expression, "a condition on arguments has at most " +
@@ -166,7 +162,7 @@ SWITCHYARD_FUNCTION bool manifest_reader::read_argument_condition(const json_pla
     }
     const std::uint32_t axis = op_.arguments->add(text, std::move(condition));
     if (axis == argument_axes::no_room)
-      entry.fail(error_code::invalid_expression, describe_no_room(op_, text, axis_kind::type));
+      entry.fail(error_code::invalid_expression, describe_no_room(op_, text));
     const auto at = std::find_if(out.type.begin(), out.type.end(),
                                  [axis](const axis_value& each) { return each.axis >= axis; });
     if (at == out.type.end() || at->axis != axis) out.type.insert(at, {axis, 1});

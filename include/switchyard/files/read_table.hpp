@@ -61,6 +61,9 @@ class table_reader {
 
   void read_match(const json_place& file, match_rule& rule);
 
+  /// Reads the member `name` of `match`.
+  void read_match_of(const json_place& place, const std::string& name, match_rule& rule);
+
   [[nodiscard]] static std::string read_reason(const json_place& place);
 
   [[nodiscard]] denial read_denial(const json_place& place) const;

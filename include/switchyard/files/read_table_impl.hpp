@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
+#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_group.hpp>
@@ -115,13 +117,28 @@ SWITCHYARD_FUNCTION axis_rule table_reader::read_rule(const json_place& entry) {
 
 SWITCHYARD_FUNCTION match_feature table_reader::read_feature(const json_place& entry,
                                                              const std::string& text) const {
-  match_feature out{with_current_names(op_, text), {}, read_rule(entry)};
-  out.value = parse_with_arguments(entry, text, op_, make_scope(op_));
+  match_feature out{with_current_names(op_, text), parse_at(entry, text, make_scope(op_)), read_rule(entry)};
+  refuse_arguments(entry, text, op_, out.value);
   if (out.value.reads_attributes()) {
     entry.fail(error_code::invalid_expression,
                "'" + text + "' reads a device attribute; a quantity to match by reads axes alone");
   }
   return out;
+}
+
+SWITCHYARD_FUNCTION void table_reader::read_match_of(const json_place& place, const std::string& name,
+                                                     match_rule& rule) {
+  const auto entry = place.at(name.c_str());
+  if (is_name(name)) {
+    rule.axes[read_axis_name(place, op_, name, axis_kind::size)] = read_rule(entry);
+    return;
+  }
+  match_feature fresh = read_feature(entry, name);
+  for (const match_feature& known : rule.features) {
+    if (known.text == fresh.text)
+      entry.fail("'" + fresh.text + "' is listed twice, once under a former name; remove one of the two");
+  }
+  rule.features.push_back(std::move(fresh));
 }
 
 SWITCHYARD_FUNCTION void table_reader::read_match(const json_place& file, match_rule& rule) {
@@ -130,19 +147,12 @@ SWITCHYARD_FUNCTION void table_reader::read_match(const json_place& file, match_
     const auto place = file.at("match");
     check_given_once(place, op_);
     for (const auto& [name, unused] : place.object()) {
-      const auto entry = place.at(name.c_str());
-      if (is_name(name)) {
-        const std::uint32_t axis = read_axis_name(place, op_, name, axis_kind::size);
-        if (axis >= rule.axes.size()) rule.axes.resize(std::size_t{axis} + 1);
-        rule.axes[axis] = read_rule(entry);
-      } else {
-        rule.features.push_back(read_feature(entry, name));
-        const auto is_same = [&](const match_feature& each) {
-          return each.text == rule.features.back().text;
-        };
-        if (std::count_if(rule.features.begin(), rule.features.end(), is_same) > 1)
-          entry.fail("'" + rule.features.back().text +
-                     "' is listed twice, once under a former name; remove one of the two");
+      try {
+        read_match_of(place, name, rule);
+      } catch (const file_error& refused) {
+        // Groups whose rows go by an argument are left out, and no other group needs the rule.
+        if (!argument_names{op_}.may_be_in(name)) throw;
+        warned_->add(refused.what());
       }
     }
   }

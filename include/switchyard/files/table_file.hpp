@@ -42,9 +42,6 @@ class table_file {
   }
 
  private:
-  /// Adds the axes that groups make of arguments, before a problem is looked at.
-  void find_argument_axes() const;
-
   const operator_description* op_ = nullptr;
   std::optional<outlined_file> file_;
   table head_;

@@ -12,8 +12,6 @@
 #include <switchyard/files/entry_cache.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/outlined_file.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
-#include <switchyard/files/read_group.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/files/table_file.hpp>
@@ -37,7 +35,6 @@ SWITCHYARD_FUNCTION table_file::table_file(std::string text, const std::string& 
     (void)list.array_size();  // throws: it is no array
   }
   file_->read_types(op, warned);
-  if (op.arguments != nullptr) find_argument_axes();
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const table> table_file::read(const entry_list& entries,
@@ -56,18 +53,6 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table> table_file::read(const entry_li
     }
     return out;
   });
-}
-
-SWITCHYARD_FUNCTION void table_file::find_argument_axes() const {
-  const detail::argument_names arguments{*op_};
-  detail::argument_finder named{arguments};
-  for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
-    if (!named.in(file_->spelt(file_->entries()[i].axes))) continue;
-    warnings later;  // said when the entry is read
-    file_->parse_entry(i, later, [&](const json_place& place, std::size_t) {
-      (void)detail::group_reader::read_axes(place, *op_);
-    });
-  }
 }
 
 }  // namespace v0

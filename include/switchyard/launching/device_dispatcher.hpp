@@ -82,9 +82,9 @@ class device_dispatcher final : public state_user, private plan_launcher {
     for (;;) {
       const reclaimer::guard guard{reclaimer_};
       operator_state* const now = current_.load(std::memory_order_seq_cst);
-      const packed_problem problem = now->pack(own, arguments);
+      const call_problem problem = now->problem_of(own, arguments);
       const std::uint64_t key = now->hash_of(problem);
-      const plan* const found = now->plans().find(key, problem);
+      const plan* const found = now->plans().find(key, own, problem.conditions());
       if (found == nullptr || (found->is_fallback && found->kind->may_decide_again())) {
         if (std::exchange(is_new, false)) require_legal(own, check);
         std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
@@ -108,9 +108,9 @@ class device_dispatcher final : public state_user, private plan_launcher {
                                             const Check& check) {
     const reclaimer::guard guard{reclaimer_};
     operator_state* const now = current_.load(std::memory_order_seq_cst);
-    const packed_problem problem = now->pack(own, arguments);
+    const call_problem problem = now->problem_of(own, arguments);
     const std::uint64_t key = now->hash_of(problem);
-    if (const plan* found = now->plans().find(key, problem)) return found->workspace_bytes;
+    if (const plan* found = now->plans().find(key, own, problem.conditions())) return found->workspace_bytes;
     require_legal(own, check);
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
     std::unique_ptr<plan> fresh = now->make_plan(problem, key, may_load);
@@ -166,7 +166,8 @@ class device_dispatcher final : public state_user, private plan_launcher {
                                           const workspace& given, const Call call) {
     const auto own = call.problem();
     require_legal_call(now, own, call);
-    launch_new(now, now.pack(own, call.arguments()), key_hash, call.arguments(), launch_stream, given);
+    const void* const arguments = call.arguments();
+    launch_new(now, now.problem_of(own, arguments), key_hash, arguments, launch_stream, given);
   }
 
   /// Throws where a call of a new problem is illegal.
@@ -200,12 +201,12 @@ class device_dispatcher final : public state_user, private plan_launcher {
   /// Launches the plan of a call whose arguments must be looked at, from one that its key finds.
   [[gnu::noinline]] void launch_guarded(operator_state& now, plan& found, const void* arguments,
                                         stream launch_stream, const workspace& given) {
-    const problem_view own = problem_view{found.problem}.first(op_.own_axes());
+    const problem_view own = found.problem.own();
     if (found.checks_memory) require_memory(own, arguments);
     plan* const of = now.reads_arguments() ? now.find_alike(found, arguments) : &found;
     // A problem with this key was met before, so what the call's check() reads is legal.
     if (of == nullptr)
-      return launch_new(now, now.pack(own, arguments), found.hash, arguments, launch_stream, given);
+      return launch_new(now, now.problem_of(own, arguments), found.hash, arguments, launch_stream, given);
     launch_by(of->guarded_way, now, *of, arguments, launch_stream, given);
   }
 
@@ -240,12 +241,12 @@ class device_dispatcher final : public state_user, private plan_launcher {
                                                      const void* arguments, stream launch_stream,
                                                      const workspace& given);
 
-  void launch_new(operator_state& now, problem_view problem, std::uint64_t key, const void* arguments,
+  void launch_new(operator_state& now, const call_problem& problem, std::uint64_t key, const void* arguments,
                   stream launch_stream, const workspace& given);
 
   /// The same where the catalog is sealed.
-  void launch_sealed(operator_state& now, problem_view problem, std::uint64_t key, const void* arguments,
-                     stream launch_stream, const workspace& given);
+  void launch_sealed(operator_state& now, const call_problem& problem, std::uint64_t key,
+                     const void* arguments, stream launch_stream, const workspace& given);
 
   void run_fresh(operator_state& now, std::unique_ptr<plan>& fresh, const void* arguments,
                  stream launch_stream, const workspace& given);

@@ -89,8 +89,7 @@ SWITCHYARD_FUNCTION std::size_t device_dispatcher::workspace_bytes(problem_view 
 SWITCHYARD_FUNCTION explanation device_dispatcher::explain(problem_view own, const void* arguments) {
   const reclaimer::guard guard{reclaimer_};
   operator_state* const now = current_.load(std::memory_order_seq_cst);
-  return now->explain(expanded_problem{now->op(), now->pack(own, arguments)}.view(),
-                      static_cast<const std::byte*>(arguments));
+  return now->explain(now->problem_of(own, arguments).all(), static_cast<const std::byte*>(arguments));
 }
 
 SWITCHYARD_COLD std::vector<made_choice> device_dispatcher::choices() {
@@ -99,8 +98,8 @@ SWITCHYARD_COLD std::vector<made_choice> device_dispatcher::choices() {
   operator_state* const now = current_.load(std::memory_order_seq_cst);
   if (now == nullptr) return out;
   now->plans().for_each([&](const plan& each) {
-    const expanded_problem problem{now->op(), each.problem};
-    out.push_back({std::string{op_.name} + " {" + format_problem(now->op(), problem.view()) + "} on " +
+    const call_problem problem = now->problem_of(each.problem);
+    out.push_back({std::string{op_.name} + " {" + format_problem(now->op(), problem.all()) + "} on " +
                        now->device().name,
                    each.selected->id + " " + blob_fingerprint(*each.selected)});
   });
@@ -159,9 +158,9 @@ SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state&
   std::unique_ptr<plan> fresh;
   try {
     if (driver_->capturing(launch_stream)) {
-      fresh = now.make_plan(found.problem, found.hash, loading::refused);
+      fresh = now.make_plan(now.problem_of(found.problem), found.hash, loading::refused);
     } else if (const type_kernels::deciding_again mine{*found.kind}) {
-      fresh = now.make_plan(found.problem, found.hash, loading::allowed);
+      fresh = now.make_plan(now.problem_of(found.problem), found.hash, loading::allowed);
     }
   } catch (const driver_error& problem) {
     if (problem.kind() == failure_kind::context) throw;  // else the plan at hand still works
@@ -182,7 +181,7 @@ SWITCHYARD_COLD void device_dispatcher::fail_foreign(const operator_state& now) 
   detail::fail_foreign(op_, *driver_);
 }
 
-SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, problem_view problem,
+SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, const call_problem& problem,
                                                        std::uint64_t key, const void* arguments,
                                                        stream launch_stream, const workspace& given) {
   if (!driver_->owns(launch_stream)) fail_foreign(now);
@@ -193,19 +192,18 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, prob
   run_fresh(now, fresh, arguments, launch_stream, given);
 }
 
-SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, problem_view problem,
+SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, const call_problem& problem,
                                                           std::uint64_t key, const void* arguments,
                                                           stream launch_stream, const workspace& given) {
-  const expanded_problem expanded{now.op(), problem};
   const seal_rules rules = now.sealed()->rules();
   seal::event met;
   std::unique_ptr<plan> fresh;
   const auto note = [&] {
     if (now.tally() != nullptr) now.tally()->count(met);
-    now.sealed()->note(now.op(), now.device(), expanded.view(), met, now.messages());
+    now.sealed()->note(now.op(), now.device(), problem.all(), met, now.messages());
   };
   try {
-    if (rules.plan == seal_action::refuse) detail::fail_unprepared(now.op(), expanded.view(), "is new");
+    if (rules.plan == seal_action::refuse) detail::fail_unprepared(now.op(), problem.all(), "is new");
     const bool is_refused = rules.load == seal_action::refuse;
     const loading may_load = driver_->capturing(launch_stream) ? loading::refused
                              : is_refused                      ? loading::sealed
@@ -214,7 +212,7 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, p
     met.loads = fresh->has_loaded;
     met.falls_back = fresh->chosen.why == reason::heuristic;
     if (met.falls_back && rules.fallback == seal_action::refuse)
-      detail::fail_unprepared(now.op(), expanded.view(), "is decided by no rows");
+      detail::fail_unprepared(now.op(), problem.all(), "is decided by no rows");
   } catch (const call_error& refused) {
     met.is_refused = refused.code() == error_code::not_prepared;
     if (met.is_refused) {
@@ -247,7 +245,7 @@ SWITCHYARD_FUNCTION plan* device_dispatcher::publish(operator_state& now, std::u
   plan* published = nullptr;
   {
     const locked lock{mutex_};
-    published = now.plans().find(fresh->hash, fresh->problem);
+    published = now.plans().find(fresh->hash, fresh->problem.own(), fresh->problem.conditions());
     if (published == nullptr) {
       displaced = now.plans().insert(fresh.get());
       published = fresh.release();

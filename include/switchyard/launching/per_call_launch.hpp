@@ -182,7 +182,7 @@ class per_call_launch {
 
   [[nodiscard]] const operator_description& op() const noexcept { return state_.op(); }
   [[nodiscard]] evaluation all_values() const noexcept {
-    return {plan_.problem, state_.device().attributes, op().fields, arguments_};
+    return {plan_.problem.own(), state_.device().attributes, op().fields, arguments_};
   }
 
   [[gnu::noinline]] void interpret(const planned_launch& of, std::uint32_t index, std::byte* parameter_block,

@@ -45,7 +45,7 @@ SWITCHYARD_COLD void fail_unprepared(const operator_description& op, problem_vie
 SWITCHYARD_COLD void fail_value(const operator_description& op, const plan& of, const std::string& message) {
   throw call_error{error_code::evaluation_failed, std::string{op.name} + ": variant '" + of.selected->id +
                                                       "': " + message + " for " +
-                                                      format_problem(op, of.problem)};
+                                                      format_problem(op, of.problem.own())};
 }
 
 SWITCHYARD_COLD void fail_launch(const operator_description& op, const device_driver& driver, const plan& of,
@@ -60,7 +60,7 @@ SWITCHYARD_COLD void fail_launch(const operator_description& op, const device_dr
                                                std::to_string(grid.x) + "x" + std::to_string(grid.y) + "x" +
                                                std::to_string(grid.z)) +
                          " on " + driver.properties().name + ": " + driver.describe(result) + ", for " +
-                         format_problem(op, of.problem)};
+                         format_problem(op, of.problem.own())};
 }
 
 }  // namespace detail

@@ -96,21 +96,23 @@ struct workspace_buffer {
   std::size_t bytes = 0;
 };
 
-/// A packed problem, kept inside what it belongs to.
+/// A call_problem, kept inside what it belongs to.
 class kept_problem {
  public:
-  void assign(problem_view from) noexcept {
-    count_ = from.size();
-    for (std::size_t i = 0; i < count_; ++i) values_[i] = from[i];
+  void assign(problem_view own, std::uint64_t conditions) noexcept {
+    count_ = own.size();
+    for (std::size_t i = 0; i < count_; ++i) values_[i] = own[i];
+    conditions_ = conditions;
   }
-  [[nodiscard]] const std::int64_t* data() const noexcept { return values_.data(); }
-  operator problem_view() const noexcept {
-    return {values_.data(), count_};
-  }  // NOLINT(google-explicit-constructor)
+  /// The values of the operator's own axes.
+  [[nodiscard]] problem_view own() const noexcept { return {values_.data(), count_}; }
+  /// A bit for each condition on arguments that files added.
+  [[nodiscard]] std::uint64_t conditions() const noexcept { return conditions_; }
 
  private:
-  std::array<std::int64_t, max_packed> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
+  std::array<std::int64_t, max_axes> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
   std::size_t count_ = 0;
+  std::uint64_t conditions_ = 0;
 };
 
 class type_kernels;
@@ -148,8 +150,8 @@ struct plan {
   std::atomic<plan*> next{nullptr};          ///< the next plan of its bucket in the plan_cache
   std::uint64_t hash = 0;
   std::array<detail::key_part, detail::max_key_parts> key;  ///< as many parts as its operator's keys have;
-                                                            ///< plans may share it that differ in the
-                                                            ///< values of axes that files added
+                                                            ///< plans share it that differ in conditions
+                                                            ///< on arguments
   kept_problem problem;
   std::size_t position = 0;  ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;

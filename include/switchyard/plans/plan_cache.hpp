@@ -60,23 +60,16 @@ class plan_cache {
     return equal(each, key);
   }
 
-  /// By a packed problem.
-  [[nodiscard]] plan* find(std::uint64_t hash, problem_view problem) const noexcept {
-    plan* each = bucket_of(hash).load(std::memory_order_seq_cst);
-    while (each != nullptr && (each->hash != hash || !equal(each->problem.data(), problem)))
-      each = each->next.load(std::memory_order_seq_cst);
-    return each;
+  /// By the operator's own axes, and the conditions on arguments.
+  [[nodiscard]] plan* find(std::uint64_t hash, problem_view own, std::uint64_t conditions) const noexcept {
+    return find_from(bucket_of(hash).load(std::memory_order_seq_cst), hash, own, conditions);
   }
 
-  /// Of the plans from `first` on that have its problem's first `own` values, the one with `added` behind
-  /// them, or null.
-  [[nodiscard]] static plan* find_alike(plan& first, std::size_t own, problem_view added) noexcept {
-    const problem_view shared = problem_view{first.problem}.first(own);
-    plan* each = &first;
-    while (each != nullptr &&
-           (!equal(each->problem.data() + own, added) || !equal(each->problem.data(), shared)))
-      each = each->next.load(std::memory_order_seq_cst);
-    return each;
+  /// From the first plan of a key on, the one of the same problem but for these conditions on arguments; or
+  /// null.
+  [[nodiscard]] static plan* find_alike(plan& first, std::uint64_t conditions) noexcept {
+    if (first.problem.conditions() == conditions) return &first;
+    return find_from(first.next.load(std::memory_order_seq_cst), first.hash, first.problem.own(), conditions);
   }
 
   /// Publishes a plan of a problem that has none; returns the one that had to make room, or null.
@@ -137,8 +130,13 @@ class plan_cache {
     bucket.store(fresh, std::memory_order_seq_cst);
   }
 
-  [[nodiscard]] static bool equal(const std::int64_t* values, problem_view others) noexcept {
-    return __builtin_memcmp(values, others.data(), others.size_bytes()) == 0;
+  [[nodiscard]] static plan* find_from(plan* each, std::uint64_t hash, problem_view own,
+                                       std::uint64_t conditions) noexcept {
+    while (each != nullptr &&
+           (each->hash != hash || each->problem.conditions() != conditions ||
+            __builtin_memcmp(each->problem.own().data(), own.data(), own.size_bytes()) != 0))
+      each = each->next.load(std::memory_order_seq_cst);
+    return each;
   }
 
   template <std::size_t Parts>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Axes that files add to an operator: conditions on arguments, and arguments themselves.
+// Axes that files add to an operator: conditions on arguments.
 //
-// A manifest may require `q_stride_head == head_dim`, and a table may tell rows apart by `window_left`, which
-// no axis of the operator holds. The condition becomes a flag, a type axis named by its text without spaces;
-// the argument becomes a size axis. They follow the operator's own axes, and problems, rows, recordings and
-// explanations treat them like any other. Calls keep a shorter form, the packed problem: the values of the
-// operator's own axes, one word with a bit for each condition, and the arguments. expanded_problem makes
-// the rest.
+// A manifest may require `q_stride_head == head_dim`, and a table may have rows of calls for which it holds,
+// although no axis of the operator says so. The condition becomes a flag, a type axis named by its text
+// without spaces. It lies behind the operator's own axes: problems, recordings and explanations have it like
+// any other. What calls keep is shorter: the values of the operator's own axes, and one word with a bit for
+// each condition. call_problem has both forms.
 //
 // Axes are only ever added. Any thread may enter, unless a function says otherwise.
 #pragma once
@@ -27,24 +26,15 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Most axes that the files of one operator may add, all together, and most arguments among them.
+/// Most conditions that the files of one operator may add, all together.
 inline constexpr std::size_t max_argument_axes = 64;
-inline constexpr std::size_t max_argument_sizes = 8;
 
-/// Values that a packed problem has at most.
-inline constexpr std::size_t max_packed = max_axes + 1 + max_argument_sizes;
-static_assert(max_packed <= detail::hash_factor_count);
-
-/// What a packed problem has behind the operator's own axes.
-using added_values = std::array<std::int64_t, 1 + max_argument_sizes>;
-
-/// A condition on arguments, or an argument, without its name.
-struct argument_axis {
+/// A condition on arguments, without its name.
+struct argument_condition {
   expression value;
-  axis_kind kind = axis_kind::type;  ///< of an argument: size
-  bool is_real = false;              ///< a condition computed in double: it reads what is no integer
+  bool is_real = false;  ///< computed in double: it reads what is no integer
 
-  /// A condition's value. A fault, such as a division by zero, makes it false.
+  /// A fault, such as a division by zero, makes it false.
   [[nodiscard]] bool holds(const evaluation& values) const noexcept;
 };
 
@@ -72,36 +62,29 @@ class argument_axes {
   [[nodiscard]] std::uint32_t find(std::string_view name);
 
   /// The axis of this name, which is added if it is new; no_room where there are too many others.
-  [[nodiscard]] std::uint32_t add(std::string_view name, argument_axis fresh);
+  [[nodiscard]] std::uint32_t add(std::string_view name, argument_condition fresh);
 
   /// An axis that find() or add() gave.
   [[nodiscard]] const axis_description& at(std::uint32_t axis) const noexcept { return axes_[axis]; }
 
   /// The operator's own axes that an added axis reads, a bit each.
   [[nodiscard]] std::uint64_t axes_read_by(std::size_t added) const noexcept {
-    return all_[added]->axis.value.axes_read();
+    return all_[added]->condition.value.axes_read();
   }
 
-  /// The first `count` added axes for a call: a word with a bit for each condition, and the arguments behind
-  /// it. `values` have the operator's own axes and the call's arguments.
-  void evaluate(std::size_t count, const evaluation& values, std::int64_t* to) const noexcept {
+  /// A bit for each of the first `count` conditions: whether it holds for a call. `values` have the
+  /// operator's own axes and the call's arguments.
+  [[nodiscard]] std::uint64_t evaluate(std::size_t count, const evaluation& values) const noexcept {
     std::uint64_t bits = 0;
-    std::int64_t* next = to + 1;
-    for (std::size_t i = 0; i < count; ++i) {
-      const argument_axis& each = all_[i]->axis;
-      if (each.kind == axis_kind::size) {
-        *next++ = each.value.evaluate(values).value;
-      } else {
-        bits |= static_cast<std::uint64_t>(each.holds(values)) << i;
-      }
-    }
-    *to = static_cast<std::int64_t>(bits);
+    for (std::size_t i = 0; i < count; ++i)
+      bits |= static_cast<std::uint64_t>(all_[i]->condition.holds(values)) << i;
+    return bits;
   }
 
  private:
   struct named {
     std::string name;
-    argument_axis axis;
+    argument_condition condition;
   };
 
   [[nodiscard]] std::uint32_t find_locked(std::string_view name) const noexcept;
@@ -122,45 +105,44 @@ class argument_axes {
   return axis < op.axes.size() ? op.axes[axis] : op.arguments->at(axis);
 }
 
-/// Whether an operator has the axes that a type names, in ascending order, or that an expression reads. It
-/// lacks those that files added after it was described.
+/// Whether an operator has the axes that a type names, in ascending order. It lacks those that files added
+/// after it was described.
 [[nodiscard]] inline bool has_axes(const operator_description& op,
                                    std::span<const axis_value> type) noexcept {
   return type.empty() || type.back().axis < op.axes.size();
 }
-[[nodiscard]] bool has_axes(const operator_description& op, const expression& value) noexcept;
 
-/// A problem as calls keep it.
-class packed_problem {
+/// The problem of a call, or of a plan: the values of the operator's own axes, which outlive it, and the
+/// conditions on arguments. It is expanded once, where it is made.
+class call_problem {
  public:
-  /// `own` are the values of the operator's own axes; `attributes` are the device's.
-  packed_problem(const operator_description& op, problem_view own, std::span<const std::int64_t> attributes,
-                 const void* arguments) noexcept;
-  operator problem_view() const noexcept {  // NOLINT(google-explicit-constructor)
-    return {values_.data(), count_};
-  }
+  /// Of a call. `attributes` are the device's.
+  call_problem(const operator_description& op, problem_view own, std::span<const std::int64_t> attributes,
+               const void* arguments) noexcept
+      : call_problem{op, own,
+                     op.added_axes == 0 ? 0
+                                        : op.arguments->evaluate(
+                                              op.added_axes, {own, attributes, op.fields,
+                                                              static_cast<const std::byte*>(arguments)})} {}
+  /// Of a plan. `conditions`: a bit for each, in the order in which they were added.
+  call_problem(const operator_description& op, problem_view own, std::uint64_t conditions) noexcept;
+  call_problem(const call_problem&) = delete;
+  call_problem& operator=(const call_problem&) = delete;
+
+  [[nodiscard]] problem_view own() const noexcept { return own_; }
+  [[nodiscard]] std::uint64_t conditions() const noexcept { return conditions_; }
+  /// With a value for each axis, also those that files added.
+  [[nodiscard]] problem_view all() const noexcept { return all_; }
 
  private:
-  std::array<std::int64_t, max_packed> values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count_
-  std::size_t count_;
-};
-
-/// A packed problem with a value for each axis. Refers to the packed one where files add no axes.
-class expanded_problem {
- public:
-  expanded_problem(const operator_description& op, problem_view packed) noexcept;
-  expanded_problem(const expanded_problem&) = delete;
-  expanded_problem& operator=(const expanded_problem&) = delete;
-
-  [[nodiscard]] problem_view view() const noexcept { return view_; }
-
- private:
-  problem_view view_;
+  problem_view own_;
+  std::uint64_t conditions_;
+  problem_view all_;
   std::array<std::int64_t, max_axes + max_argument_axes>
-      values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see view_
+      values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see all_
 };
 
-/// A problem with a value for each axis, from one that may lack those that files added: they are false, or 0.
+/// A problem with a value for each axis, from one that may lack those that files added: they are false.
 class padded_problem {
  public:
   padded_problem(const operator_description& op, problem_view problem) noexcept;

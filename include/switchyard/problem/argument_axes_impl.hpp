@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,7 +18,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION bool argument_axis::holds(const evaluation& values) const noexcept {
+SWITCHYARD_FUNCTION bool argument_condition::holds(const evaluation& values) const noexcept {
   const auto program = value.program();
   if (program.size() == 2 && !is_real && program[1].from != detail::operand::stack) {
     // Two values compared, as most conditions do: several times as fast as running the program.
@@ -68,24 +67,16 @@ SWITCHYARD_FUNCTION std::uint32_t argument_axes::find(std::string_view name) {
   return find_locked(name);
 }
 
-SWITCHYARD_FUNCTION std::uint32_t argument_axes::add(std::string_view name, argument_axis fresh) {
+SWITCHYARD_FUNCTION std::uint32_t argument_axes::add(std::string_view name, argument_condition fresh) {
   const locked lock{mutex_};
   if (const std::uint32_t known = find_locked(name); known != no_axis) return known;
-  const std::size_t axis = op_.axes.size() + count_;
-  const bool is_size = fresh.kind == axis_kind::size;
   if (count_ == max_argument_axes) return no_room;
-  // Expressions may read an argument's axis, and have a bit for each of so many.
-  if (is_size && (live_.added_sizes == max_argument_sizes || axis >= expression::max_axes_read))
-    return no_room;
+  const std::size_t axis = op_.axes.size() + count_;
   all_[count_] = std::make_unique<named>(named{std::string{name}, std::move(fresh)});
-  axes_[axis].name = all_[count_]->name;
-  axes_[axis].kind = all_[count_]->axis.kind;
-  if (!is_size) axes_[axis].value_names = enumerator_names<bool>;
-  axes_[axis].is_flag = !is_size;
+  axes_[axis] = {all_[count_]->name, axis_kind::type, enumerator_names<bool>, true};
   ++count_;
   live_.axes = {axes_.data(), axis + 1};
   live_.added_axes = count_;
-  live_.added_sizes += is_size ? 1 : 0;
   return static_cast<std::uint32_t>(axis);
 }
 
@@ -96,36 +87,14 @@ SWITCHYARD_FUNCTION std::uint32_t argument_axes::find_locked(std::string_view na
   return no_axis;
 }
 
-SWITCHYARD_FUNCTION bool has_axes(const operator_description& op, const expression& value) noexcept {
-  const std::size_t count = op.axes.size();
-  return count >= expression::max_axes_read || value.axes_read() >> count == 0;
-}
-
-SWITCHYARD_FUNCTION packed_problem::packed_problem(const operator_description& op, problem_view own,
-                                                   std::span<const std::int64_t> attributes,
-                                                   const void* arguments) noexcept
-    : count_{op.own_axes()} {
-  for (std::size_t i = 0; i < count_; ++i) values_[i] = own[i];
+SWITCHYARD_FUNCTION call_problem::call_problem(const operator_description& op, problem_view own,
+                                               std::uint64_t conditions) noexcept
+    : own_{own}, conditions_{conditions}, all_{own} {
   if (op.added_axes == 0) return;
-  op.arguments->evaluate(op.added_axes,
-                         {own, attributes, op.fields, static_cast<const std::byte*>(arguments)},
-                         values_.data() + count_);
-  count_ += 1 + op.added_sizes;
-}
-
-SWITCHYARD_FUNCTION expanded_problem::expanded_problem(const operator_description& op,
-                                                       problem_view packed) noexcept
-    : view_{packed} {
-  if (op.added_axes == 0) return;
-  const std::size_t own = op.own_axes();
-  const auto bits = static_cast<std::uint64_t>(packed[own]);
-  std::size_t next = own + 1;
-  for (std::size_t i = 0; i < own; ++i) values_[i] = packed[i];
-  for (std::size_t i = 0; i < op.added_axes; ++i) {
-    values_[own + i] =
-        op.axes[own + i].kind == axis_kind::size ? packed[next++] : static_cast<std::int64_t>(bits >> i & 1U);
-  }
-  view_ = {values_.data(), op.axes.size()};
+  for (std::size_t i = 0; i < own.size(); ++i) values_[i] = own[i];
+  for (std::size_t i = 0; i < op.added_axes; ++i)
+    values_[own.size() + i] = static_cast<std::int64_t>(conditions >> i & 1U);
+  all_ = {values_.data(), op.axes.size()};
 }
 
 SWITCHYARD_FUNCTION padded_problem::padded_problem(const operator_description& op,

@@ -16,8 +16,8 @@ inline namespace v0 {
 
 namespace detail {
 
-// More than axes: for what packed problems have behind them.
-inline constexpr std::size_t hash_factor_count = max_axes + 9;
+// One more than axes: for conditions on arguments.
+inline constexpr std::size_t hash_factor_count = max_axes + 1;
 
 [[nodiscard]] constexpr std::array<std::uint64_t, hash_factor_count> make_hash_factors() noexcept {
   std::array<std::uint64_t, hash_factor_count> factors{};

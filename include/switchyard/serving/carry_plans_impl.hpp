@@ -2,7 +2,6 @@
 // The bodies of carry_plans.hpp.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,34 +20,28 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-/// Adds a plan's problem under an operator state for which files may have added axes. What these would be for
-/// its calls is not known without arguments: made is what calls without and with all new conditions get.
+/// Adds a plan's problem under an operator state for which files may have added conditions on arguments.
+/// Whether these hold for its calls is not known without arguments: made is what calls without and with all
+/// new conditions get.
 inline void add_missing(const operator_state& old, operator_state& fresh, const plan& each,
                         std::vector<met_problem>& missing) {
-  const operator_description& before = old.op();
-  const operator_description& after = fresh.op();
-  const auto add = [&](const kept_problem& problem) {
-    const std::uint64_t hash = fresh.hash_of(problem);
-    if (fresh.plans().find(hash, problem) == nullptr) missing.push_back({problem, hash});
+  const std::size_t before = old.op().added_axes;
+  const std::size_t after = fresh.op().added_axes;
+  const auto add = [&](std::uint64_t conditions) {
+    if (fresh.plans().find(each.hash, each.problem.own(), conditions) != nullptr) return;
+    met_problem& added = missing.emplace_back();
+    added.problem.assign(each.problem.own(), conditions);
+    added.hash = each.hash;
   };
-  if (before.added_axes == after.added_axes) return add(each.problem);
-  const std::size_t own = after.own_axes();
-  std::array<std::int64_t, max_packed> packed{};
-  const problem_view known = each.problem;
-  for (std::size_t i = 0; i < known.size(); ++i) packed[i] = known[i];
-  kept_problem problem;
-  problem.assign({packed.data(), own + 1 + after.added_sizes});
-  add(problem);
-  for (std::size_t i = before.added_axes; i < after.added_axes; ++i) {
-    if (after.axes[own + i].kind == axis_kind::type)
-      packed[own] |= static_cast<std::int64_t>(std::uint64_t{1} << i);
-  }
-  problem.assign({packed.data(), own + 1 + after.added_sizes});
-  add(problem);
+  std::uint64_t conditions = each.problem.conditions();
+  add(conditions);
+  if (before == after) return;
+  for (std::size_t i = before; i < after; ++i) conditions |= std::uint64_t{1} << i;
+  add(conditions);
 }
 
 SWITCHYARD_FUNCTION bool is_denied(operator_state& by, const met_problem& of) {
-  const explanation why = by.explain(expanded_problem{by.op(), of.problem}.view());
+  const explanation why = by.explain(by.problem_of(of.problem).all());
   for (const auto& each : why.candidates) {
     if (each.obstacle.starts_with("denied by")) return true;
   }
@@ -70,9 +63,10 @@ SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<opera
     std::size_t made = 0;
     std::size_t refused = 0;
     for (const met_problem& each : missing) {
-      if (fresh.plans().find(each.hash, each.problem) != nullptr) continue;
+      const call_problem problem = fresh.problem_of(each.problem);
+      if (fresh.plans().find(each.hash, problem.own(), problem.conditions()) != nullptr) continue;
       try {
-        std::unique_ptr<plan> again = fresh.make_plan(each.problem, each.hash, loading::allowed);
+        std::unique_ptr<plan> again = fresh.make_plan(problem, each.hash, loading::allowed);
         const std::unique_ptr<plan> displaced{fresh.plans().insert(again.get())};
         (void)again.release();
         ++made;

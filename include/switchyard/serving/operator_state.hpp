@@ -57,24 +57,24 @@ class operator_state {
   /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
   [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
   [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
-  /// A call's problem. `own` has the operator's own axes.
-  [[nodiscard]] packed_problem pack(problem_view own, const void* arguments) const noexcept {
+  /// A call's problem. `own` has the operator's own axes, and outlives it.
+  [[nodiscard]] call_problem problem_of(problem_view own, const void* arguments) const noexcept {
     return {op(), own, device().attributes, arguments};
   }
-  /// What a packed problem's plan is found by: the hash of its calls' keys.
-  [[nodiscard]] std::uint64_t hash_of(problem_view packed) const noexcept {
-    return hash(make_key(op(), packed));
+  [[nodiscard]] call_problem problem_of(const kept_problem& of) const noexcept {
+    return {op(), of.own(), of.conditions()};
+  }
+  /// What a problem's plan is found by: the hash of its calls' keys.
+  [[nodiscard]] std::uint64_t hash_of(const call_problem& problem) const noexcept {
+    return hash(make_key(op(), problem.own()));
   }
   /// The plan of a call, from a plan that its key finds; null where there is none. For operators that files
   /// added axes to.
   [[nodiscard]] plan* find_alike(plan& found, const void* arguments) const noexcept {
-    const std::size_t own = op().own_axes();
-    added_values values;  // NOLINT(cppcoreguidelines-pro-type-member-init): evaluate() writes it
-    op().arguments->evaluate(op().added_axes,
-                             {problem_view{found.problem}.first(own), device().attributes, op().fields,
-                              static_cast<const std::byte*>(arguments)},
-                             values.data());
-    return plan_cache::find_alike(found, own, {values.data(), 1 + op().added_sizes});
+    return plan_cache::find_alike(
+        found,
+        op().arguments->evaluate(op().added_axes, {found.problem.own(), device().attributes, op().fields,
+                                                   static_cast<const std::byte*>(arguments)}));
   }
   /// For plans of whose launches something is kept.
   [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }
@@ -98,8 +98,9 @@ class operator_state {
   /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
   [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr);
 
-  /// Chooses, loads and lays out for a packed problem; throws as type_kernels::make_plan() and kind_of() do.
-  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load);
+  /// Chooses, loads and lays out; throws as type_kernels::make_plan() and kind_of() do.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(const call_problem& problem, std::uint64_t hash,
+                                                loading may_load);
 
   /// Called before calls use it. Until then what cannot be loaded changes no call's choice.
   void begin_service() noexcept { shared_.is_in_service.store(true, std::memory_order_relaxed); }

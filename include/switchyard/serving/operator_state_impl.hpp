@@ -65,17 +65,17 @@ SWITCHYARD_FUNCTION type_kernels& operator_state::kind_of(problem_view problem) 
                    shared_.rules->explain_failure(problem, *rules, {})};
 }
 
-SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(problem_view packed, std::uint64_t hash,
-                                                                    loading may_load) {
+SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(const call_problem& problem,
+                                                                    std::uint64_t hash, loading may_load) {
   try {
     const detail::scoped_range range{ranges(),
                                      ranges() ? (std::string{op().name} + ": plan").c_str() : nullptr};
-    return kind_of(expanded_problem{op(), packed}.view()).make_plan(packed, hash, may_load);
-  } catch (const error& problem) {
+    return kind_of(problem.all()).make_plan(problem, hash, may_load);
+  } catch (const error& failure) {
     // A sealed catalog's refusal is counted with its call; what fails before service starts, no caller sees.
-    if (tally() != nullptr && problem.code() != error_code::not_prepared &&
+    if (tally() != nullptr && failure.code() != error_code::not_prepared &&
         shared_.is_in_service.load(std::memory_order_relaxed))
-      tally()->count(problem.code());
+      tally()->count(failure.code());
     throw;
   }
 }
@@ -116,8 +116,7 @@ SWITCHYARD_FUNCTION void operator_state::discard(plan* each) const noexcept {
 }
 
 SWITCHYARD_FUNCTION void operator_state::note(const plan& each, std::uint64_t count) const noexcept {
-  if (shared_.record != nullptr)
-    shared_.record->note(op(), device(), expanded_problem{op(), each.problem}.view(), count);
+  if (shared_.record != nullptr) shared_.record->note(op(), device(), problem_of(each.problem).all(), count);
 }
 
 SWITCHYARD_FUNCTION type_kernels* operator_state::make(const type_signature& kind) {

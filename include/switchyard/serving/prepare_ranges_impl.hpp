@@ -113,9 +113,8 @@ SWITCHYARD_FUNCTION std::size_t load_ranges(operator_state& into, const prepared
   std::size_t decided = 0;
   const auto decide = [&](problem_view own) {
     ++decided;
-    const packed_problem packed = into.pack(own, ranges.arguments.data());
-    const expanded_problem expanded{into.op(), packed};
-    const problem_view problem = expanded.view();
+    const call_problem of = into.problem_of(own, ranges.arguments.data());
+    const problem_view problem = of.all();
     type_kernels& kind = into.kind_of(problem);
     std::unique_ptr<const driver_error> transient;  // the last failure that may pass
     for (;;) {
@@ -140,19 +139,15 @@ SWITCHYARD_FUNCTION std::size_t load_ranges(operator_state& into, const prepared
     }
   }
   if (ranges.problems() <= static_cast<double>(most)) return decided;
-  const packed_problem packed = into.pack(ranges.first, ranges.arguments.data());
-  const expanded_problem expanded{into.op(), packed};
-  const std::vector<indexed_group>& groups = into.kind_of(expanded.view()).rules().groups;
+  const call_problem first = into.problem_of(ranges.first, ranges.arguments.data());
+  const std::vector<indexed_group>& groups = into.kind_of(first.all()).rules().groups;
   const auto visit_measured = [&](const auto& visit) {
     for (const indexed_group& group : groups) {
-      if (!matches(group.type, expanded.view())) continue;
+      if (!matches(group.type, first.all())) continue;
       for (std::size_t row = 0; row < group.row_count(); ++row) {
         problem = ranges.first;
-        for (std::size_t i = 0; i < group.axes.size(); ++i) {
-          const std::int64_t value = group.at[row * group.axes.size() + i];
-          if (group.axes[i] < problem.size())
-            problem[group.axes[i]] = value;  // else an axis that files added
-        }
+        for (std::size_t i = 0; i < group.axes.size(); ++i)
+          problem[group.axes[i]] = group.at[row * group.axes.size() + i];
         if (ranges.contains(problem)) visit();
       }
     }

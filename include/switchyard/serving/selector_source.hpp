@@ -139,9 +139,10 @@ class selector_source {
     }
   };
 
-  [[nodiscard]] std::shared_ptr<const operator_selectors> make_file_selectors(
-      const operator_description& op, const device_properties& device, const operator_files& from,
-      choice_limits limits) const;
+  [[nodiscard]] std::shared_ptr<const operator_selectors> make_file_selectors(const operator_description& op,
+                                                                              const device_properties& device,
+                                                                              const operator_files& from,
+                                                                              choice_limits limits) const;
 
   /// How much of a file is looked at first: what it is for stands at its beginning.
   static constexpr std::size_t head_bytes = std::size_t{64} << 10U;

@@ -22,6 +22,7 @@
 #include <switchyard/observing/log.hpp>
 #include <switchyard/plans/format_plan.hpp>
 #include <switchyard/plans/plan.hpp>
+#include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/serving/operator_context.hpp>
 #include <switchyard/serving/variant_kernels.hpp>
 
@@ -58,9 +59,9 @@ class type_kernels {
   /// nothing else serves; one whose grid, memory or parameters cannot be computed for this problem, or are
   /// more than the device takes, still serves other problems. Throws what refuse() does when nothing is left,
   /// else the error of such a variant, the load's own driver_error where that may pass or where the context
-  /// is broken, and driver_error load_during_capture when a blob would have to be loaded and may not be. The
-  /// problem is a packed one. `passed_over`: variants that are known not to serve this call.
-  [[nodiscard]] std::unique_ptr<plan> make_plan(problem_view packed, std::uint64_t hash, loading may_load,
+  /// is broken, and driver_error load_during_capture when a blob would have to be loaded and may not be.
+  /// `passed_over`: variants that are known not to serve this call.
+  [[nodiscard]] std::unique_ptr<plan> make_plan(const call_problem& of, std::uint64_t hash, loading may_load,
                                                 std::vector<std::uint32_t> passed_over = {});
 
   /// Makes a plan without the variants that an argument of the single call rules out. Throws as make_plan().
@@ -131,7 +132,7 @@ class type_kernels {
 
   /// A line for one launch, where they were asked for.
   void trace(const plan& each) const {
-    if (shared_.messages->level() == debug_level::launches) report(each, {});
+    if (shared_.messages->level() == debug_level::launches) report(each, problem_of(each).all(), {});
   }
 
  private:
@@ -149,7 +150,11 @@ class type_kernels {
 
   void make_room_for_blocks(const plan& out);
 
-  void report(const plan& made, const detail::plan_cost& cost) const;
+  [[nodiscard]] call_problem problem_of(const plan& of) const noexcept {
+    return {*rules_->op, of.problem.own(), of.problem.conditions()};
+  }
+
+  void report(const plan& made, problem_view problem, const detail::plan_cost& cost) const;
 
   operator_context& shared_;
   std::shared_ptr<const selector> rules_;

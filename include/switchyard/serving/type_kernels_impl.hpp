@@ -42,11 +42,10 @@ SWITCHYARD_FUNCTION explanation type_kernels::explain(problem_view problem,
                              arguments);
 }
 
-SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view packed, std::uint64_t hash,
+SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(const call_problem& of, std::uint64_t hash,
                                                                   loading may_load,
                                                                   std::vector<std::uint32_t> passed_over) {
-  const expanded_problem expanded{*rules_->op, packed};
-  const problem_view problem = expanded.view();
+  const problem_view problem = of.all();
   if (may_load == loading::allowed) kernels_.return_to_service(kernels_.retry_due_now());
   std::unique_ptr<const driver_error> transient;  // the last failure that may pass
   std::exception_ptr unfit;                       // why the first variant was passed over
@@ -72,7 +71,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
     const std::vector<loaded_kernel>* kernels = kernels_.load(chosen.variant, may_load, transient);
     if (kernels == nullptr) continue;
     auto out = std::make_unique<plan>();
-    out->problem.assign(packed);
+    out->problem.assign(of.own(), of.conditions());
     out->hash = hash;
     out->chosen = chosen;
     out->has_loaded = has_loaded;
@@ -94,7 +93,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(problem_view p
     make_room_for_blocks(*out);
     count(chosen);
     if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::plans);
-    if (timed) report(*out, {selected - begin, monotonic_nanoseconds() - selected});
+    if (timed) report(*out, problem, {selected - begin, monotonic_nanoseconds() - selected});
     return out;
   }
 }
@@ -103,27 +102,27 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
     std::vector<std::uint32_t> passed_over, const plan& unfit, const error& problem, loading may_load) {
   kernels_.warn_unfit(unfit.chosen.variant, problem);
   if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::passed_over);
-  return make_plan(unfit.problem, unfit.hash, may_load, std::move(passed_over));
+  return make_plan(problem_of(unfit), unfit.hash, may_load, std::move(passed_over));
 }
 
 SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(
     const plan& of, std::size_t bytes, loading may_load, const std::vector<std::uint32_t>* passed_over) {
-  const expanded_problem expanded{*rules_->op, of.problem};
-  const evaluation values{expanded.view(), rules_->device.attributes, {}, nullptr};
+  const call_problem problem = problem_of(of);
+  const evaluation values{problem.all(), rules_->device.attributes, {}, nullptr};
   std::vector<std::uint32_t> too_large;
   if (passed_over != nullptr) too_large = *passed_over;
   for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
     const std::int64_t need = workspace_need(*rules_->candidates[i].variant, values);
     if (need > 0 && static_cast<std::size_t>(need) > bytes) too_large.push_back(i);
   }
-  if (select_without(too_large, expanded.view()).variant == no_index) return nullptr;
-  return make_plan(of.problem, of.hash, may_load, std::move(too_large));
+  if (select_without(too_large, problem.all()).variant == no_index) return nullptr;
+  return make_plan(problem, of.hash, may_load, std::move(too_large));
 }
 
 SWITCHYARD_COLD std::size_t type_kernels::least_workspace(const plan& of) const {
-  const expanded_problem expanded{*rules_->op, of.problem};
+  const call_problem problem = problem_of(of);
   const std::int64_t least =
-      rules_->is_forced ? -1 : detail::least_workspace_need(*rules_, expanded.view(), kernels_.unusable());
+      rules_->is_forced ? -1 : detail::least_workspace_need(*rules_, problem.all(), kernels_.unusable());
   return least < 0 ? of.workspace_bytes : static_cast<std::size_t>(least);
 }
 
@@ -178,11 +177,11 @@ SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {
   }
 }
 
-SWITCHYARD_FUNCTION void type_kernels::report(const plan& made, const detail::plan_cost& cost) const {
-  const expanded_problem problem{*rules_->op, made.problem};
-  explanation why = switchyard::explain(*rules_, problem.view(), made.chosen, kernels_.unusable());
+SWITCHYARD_FUNCTION void type_kernels::report(const plan& made, problem_view problem,
+                                              const detail::plan_cost& cost) const {
+  explanation why = switchyard::explain(*rules_, problem, made.chosen, kernels_.unusable());
   if (why.chosen.why == reason::heuristic)
-    shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, problem.view()));
+    shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, problem));
   detail::add_geometry(made, why);
   shared_.messages->line(
       shared_.messages->json() ? detail::format_json(why, cost) : detail::format_line(why, cost),

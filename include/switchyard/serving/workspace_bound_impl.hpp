@@ -139,9 +139,8 @@ class type_sweep {
  public:
   type_sweep(const operator_description& op, const prepared_ranges& ranges, const device_properties& device)
       : op_{op} {
-    const packed_problem packed{op, ranges.first, device.attributes, ranges.arguments.data()};
-    const expanded_problem whole{op, packed};
-    for (const std::int64_t each : whole.view()) box_.push_back({each, each});
+    const call_problem whole{op, ranges.first, device.attributes, ranges.arguments.data()};
+    for (const std::int64_t each : whole.all()) box_.push_back({each, each});
     std::uint64_t running = 0;
     for (std::size_t i = 0; i < ranges.first.size(); ++i) {
       if (ranges.first[i] == ranges.last[i]) continue;

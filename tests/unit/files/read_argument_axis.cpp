@@ -53,8 +53,7 @@ bool condition_holds(const std::string& condition, const sample::scale::argument
   REQUIRE(known.now().added_axes == 1);
   const auto own = make_problem<sample::scale>(call);
   const attribute_values attributes{};
-  const packed_problem packed{known.now(), own, attributes, &call};
-  return (problem_view{packed}.back() & 1) != 0;
+  return call_problem{known.now(), own, attributes, &call}.conditions() == 1;
 }
 
 }  // namespace
@@ -124,8 +123,8 @@ TEST_CASE("the entry that goes over 64 conditions is left out, and no other") {
   CHECK_THAT(
       warned.messages[0],
       has_text("[switchyard.111] m.json: /variants/64/requires/0: 'stride==64' would be one condition on "
-               "arguments too many for operator 'scale': its files together may name 64 conditions and "
-               "arguments, of these 8 arguments. Name fewer, or give the operator an axis"));
+               "arguments too many for operator 'scale': its files together may name 64. Name "
+               "fewer, or give the operator an axis"));
   argument_axes again{sample::description()};
   warnings of_outline;
   const manifest_file file{conditional_manifest(text), "m.json", again.reading(), of_outline};
@@ -186,7 +185,9 @@ TEST_CASE("what is neither an axis nor a condition is refused") {
     CHECK(known.now().added_axes == 0);
     return warned.messages.empty() ? std::string{} : warned.messages[0];
   };
-  CHECK_THAT(refusal(R"("stride": 1)"), has_text("[switchyard.108]") && has_text("has no axis 'stride'"));
+  CHECK_THAT(
+      refusal(R"("stride": 1)"),
+      has_text("[switchyard.108]") && has_text("/groups/0/type: 'stride' goes by the argument 'stride'"));
   CHECK_THAT(refusal(R"("strid == 1": true)"), has_text("has no axis 'strid == 1'"));
   CHECK_THAT(refusal(R"("rows == 1": true)"), has_text("has no axis 'rows == 1'"));
   argument_axes known{sample::description()};
@@ -202,60 +203,56 @@ TEST_CASE("what is neither an axis nor a condition is refused") {
   CHECK_THAT(warned.messages[1], has_text("has no value '3'; it has false, true"));
 }
 
-TEST_CASE("a cost may read arguments, which become size axes") {
+TEST_CASE("a variant whose cost reads an argument is left out, and the rest serves") {
   argument_axes known{sample::description()};
   warnings warned;
-  const std::string text = conditional_manifest(
-      conditional("v", R"("stride == 1")", R"(, "cost": "rows * min(stride, 64) + flags")"));
-  const manifest read = read_with(known, text, warned);
-  CHECK(warned.messages.empty());
-  const operator_description& op = known.now();
-  CHECK(op.added_axes == 3);
-  CHECK(op.added_sizes == 2);
-  const std::uint32_t stride = known.find("stride");
-  const std::uint32_t flags = known.find("flags");
-  std::vector<std::int64_t> problem = sample::problem({{"rows", 10}});
-  problem.resize(op.axes.size());
-  problem[stride] = 128;
-  problem[flags] = 3;
-  CHECK(read.variants.at(0).cost.value.evaluate({problem, {}, {}, nullptr}).value == 643);
-  CHECK_FALSE(read.variants[0].cost.value.reads_fields());
-  argument_axes again{sample::description()};
-  const manifest_file file{text, "m.json", again.reading(), warned};
-  CHECK(again.now().added_axes == 3);  // before an entry is asked for
-  const auto refusal = [](const std::string& cost) {
-    argument_axes none{sample::description()};
-    warnings said;
-    (void)read_with(none, conditional_manifest(conditional("v", "", R"(, "cost": ")" + cost + '"')), said);
-    return said.messages.empty() ? std::string{} : said.messages[0];
-  };
-  CHECK_THAT(refusal("x"),
-             has_text("[switchyard.111]") &&
-                 has_text("/cost: 'x' is no integer; only integer arguments can become size axes"));
-  CHECK_THAT(refusal("rows * factor"), has_text("'factor' is no integer"));
+  const std::string first = conditional("v", R"("stride == 1")", R"(, "cost": "min(stride, 64) * rows")");
+  const std::string second = conditional("w", "", R"(, "cost_ns": "flags")");
+  const manifest read =
+      read_with(known, conditional_manifest(first + "," + second + "," + conditional("good", "")), warned);
+  REQUIRE(read.variants.size() == 1);
+  CHECK(read.variants[0].id == "good");
+  REQUIRE(warned.messages.size() == 2);
+  CHECK_THAT(
+      warned.messages[0],
+      has_text("[switchyard.111]") &&
+          has_text(
+              "/variants/0/cost: 'min(stride, 64) * rows' goes by the argument 'stride', which no axis of "
+              "operator 'scale' holds. Tell calls apart by a condition in 'type' or 'requires', such as "
+              "\"stride <= 1024\", or give the operator an axis for it"));
+  CHECK_THAT(warned.messages[1], has_text("/variants/1/cost_ns: 'flags' goes by the argument 'flags'"));
 }
 
-TEST_CASE("rows may be of several values of an argument, and match by it") {
+TEST_CASE("what of a table goes by an argument is left out, and the rest serves") {
   argument_axes known{sample::description()};
   warnings warned;
-  const std::string text = R"({"schema": "switchyard.table/1", "operator": "scale",
-    "match": {"rows": "log", "stride": {"linear": 8}, "rows * stride": "log"},
-    "groups": [{"type": {}, "axes": ["rows", "flags", "stride"],
-                "rows": [{"at": [4, 0, -1], "times_us": {"v": 1}}, {"at": [-4, 0, 1], "times_us": {"v": 1}}]}]})";
-  const table read = parse_table(text, "t.json", known.live(), warned);
-  REQUIRE(warned.messages.size() == 1);
-  CHECK_THAT(warned.messages[0], has_text("/groups/0/rows/1/at/0: a size must not be negative, got -4"));
-  const std::uint32_t stride = known.find("stride");
-  REQUIRE(stride < known.live().axes.size());
-  CHECK(read.match.axes.at(stride) == axis_rule{axis_metric::linear, 8});
-  CHECK(read.match.features.at(0).value.reads_axis(stride));
-  CHECK(read.groups.at(0).axes.at(2) == stride);
-  CHECK_THAT(format_table(known.live(), read),
-             has_text(R"("stride": {"linear": 8})") && has_text(R"("axes": ["rows", "flags", "stride"])"));
-  argument_axes again{sample::description()};
-  warnings ignored;
-  const table_file file{text, "t.json", again.reading(), ignored};
-  CHECK(again.now().added_sizes == 2);
+  const table read = parse_table(R"({"schema": "switchyard.table/1", "operator": "scale",
+    "match": {"rows": {"linear": 8}, "stride": "log", "rows * stride": "log", "rows * columns": "log"},
+    "pin": [{"variant": "v", "at": {"stride": 4}}, {"variant": "w", "at": {"rows": 4}}],
+    "groups": [{"type": {}, "axes": ["rows", "stride"], "rows": [{"at": [4, 8], "times_us": {"v": 1}}]},
+               {"type": {"stride <= 8": true}, "axes": ["rows"], "rows": [{"at": [4], "times_us": {"v": 1}}]}]})",
+                                 "t.json", known.reading(), warned);
+  REQUIRE(warned.messages.size() == 4);
+  CHECK_THAT(warned.messages[0],
+             has_text("[switchyard.111]") &&
+                 has_text("/match/rows * stride: 'rows * stride' goes by the argument 'stride'"));
+  CHECK_THAT(warned.messages[1],
+             has_text("[switchyard.108]") && has_text("/match: 'stride' goes by the argument 'stride'"));
+  CHECK_THAT(warned.messages[2], has_text("/pin/0/at: 'stride' goes by the argument 'stride'"));
+  CHECK_THAT(warned.messages[3],
+             has_text("/groups/0/axes/1: 'stride' goes by the argument 'stride', which no axis of operator "
+                      "'scale' holds. Tell calls apart by a condition in 'type' or 'requires', such as "
+                      "\"stride <= 1024\", or give the operator an axis for it"));
+  CHECK(read.match.axes.at(find_axis(known.reading(), "rows")) == axis_rule{axis_metric::linear, 8});
+  REQUIRE(read.match.features.size() == 1);
+  CHECK(read.match.features[0].text == "rows * columns");
+  REQUIRE(read.pins.size() == 1);
+  CHECK(read.pins[0].variant == "w");
+  REQUIRE(read.groups.size() == 1);
+  CHECK(read.groups[0].source_group == 1);
+}
+
+TEST_CASE("rows go by size axes alone") {
   const auto refusal = [](const std::string& axes) {
     argument_axes none{sample::description()};
     warnings said;
@@ -266,7 +263,8 @@ TEST_CASE("rows may be of several values of an argument, and match by it") {
     CHECK(none.now().added_axes == 0);
     return said.messages.empty() ? std::string{} : said.messages[0];
   };
-  CHECK_THAT(refusal(R"("factor")"), has_text("[switchyard.108]") && has_text("has no axis 'factor'"));
+  CHECK_THAT(refusal(R"("factor")"),
+             has_text("[switchyard.108]") && has_text("goes by the argument 'factor'"));
   CHECK_THAT(refusal(R"("stride == 1")"), has_text("has no axis 'stride == 1'"));
   CHECK_THAT(refusal(R"("dtype")"), has_text("'dtype' is a type axis; put it into 'type'"));
 }

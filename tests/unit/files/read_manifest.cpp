@@ -285,8 +285,8 @@ TEST_CASE("each mistake in a variant is refused with its place, and says what wo
              has_text("/cost: 'rows * colums': column 8: unknown name 'colums'; did you mean 'columns'?"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "stride * rows")", p)),
              has_text("[switchyard.111] " + place +
-                      "/cost: 'stride * rows' reads an argument that no axis holds. Read the file through a "
-                      "catalog"));
+                      "/cost: 'stride * rows' goes by the argument 'stride', which no axis of operator "
+                      "'scale' holds. Tell calls apart by a condition"));
   CHECK_THAT(refusal(variant_of(R"(, "cost": "rows", "cost_us": 0)", p)),
              has_text("/cost_us: expected a time from 1e-12 to 1e6 us"));
   CHECK_THAT(refusal(variant_of(R"(, "cost_us": 0.5)", p)),

@@ -44,9 +44,9 @@ class cache_of_problems {
   explicit cache_of_problems(std::size_t capacity) : cache_{capacity} {}
 
   template <std::size_t Count>
-  plan* insert(const std::array<std::int64_t, Count>& problem) {
+  plan* insert(const std::array<std::int64_t, Count>& problem, std::uint64_t conditions = 0) {
     auto fresh = std::make_unique<plan>();
-    fresh->problem.assign(problem);
+    fresh->problem.assign(problem, conditions);
     const auto key = key_of(problem);
     for (std::size_t part = 0; part < key.size(); ++part) fresh->key[part] = key[part];
     fresh->hash = hash(key);
@@ -58,7 +58,7 @@ class cache_of_problems {
   [[nodiscard]] plan* find(const std::array<std::int64_t, Count>& problem) const {
     const auto key = key_of(problem);
     plan* const found = cache_.find(hash(key), key);
-    CHECK(cache_.find(hash(key), problem_view{problem}) == found);
+    CHECK(cache_.find(hash(key), problem, 0) == found);
     return found;
   }
   [[nodiscard]] plan_cache& cache() noexcept { return cache_; }
@@ -82,7 +82,7 @@ TEST_CASE("every axis of a problem is compared, whatever their number and their 
       auto other = problem;
       other[axis] += 1;
       CHECK(all.find(other) == nullptr);
-      CHECK(all.cache().find(known->hash, problem_view{other}) == nullptr);
+      CHECK(all.cache().find(known->hash, other, 0) == nullptr);
       // With the other's hash made the same only the axes can tell.
       CHECK(all.cache().find(known->hash, key_of(other)) == nullptr);
     }
@@ -168,13 +168,32 @@ TEST_CASE("a cache of no plans holds one") {
   CHECK(all.find(problem) == nullptr);
 }
 
+TEST_CASE("plans of one key are told apart by conditions on arguments") {
+  cache_of_problems all{8};
+  const std::array<std::int64_t, 2> problem{5, 6};
+  std::array<plan*, 4> known{};
+  for (std::uint64_t conditions = 0; conditions < known.size(); ++conditions) {
+    known[conditions] = all.insert(problem, conditions);
+    (void)all.insert(std::array<std::int64_t, 2>{7, static_cast<std::int64_t>(conditions)}, conditions);
+  }
+  const auto key = key_of(problem);
+  plan* const first = all.cache().find(hash(key), key);
+  REQUIRE(first != nullptr);
+  for (std::uint64_t conditions = 0; conditions < known.size(); ++conditions) {
+    CHECK(plan_cache::find_alike(*first, conditions) == known[conditions]);
+    CHECK(all.cache().find(first->hash, problem, conditions) == known[conditions]);
+  }
+  CHECK(plan_cache::find_alike(*first, 4) == nullptr);
+  CHECK(all.cache().find(first->hash, problem, 4) == nullptr);
+}
+
 TEST_CASE("a plan that is replaced is found no more, and its bucket's others are") {
   cache_of_problems all{1};  // two buckets
   plan_cache& cache = all.cache();
   const std::array<std::int64_t, 2> problem{5, 6};
   plan* const old = all.insert(problem);
   plan fresh;
-  fresh.problem.assign(problem);
+  fresh.problem.assign(problem, 0);
   fresh.key = old->key;
   fresh.hash = old->hash;
   cache.replace(old, &fresh);

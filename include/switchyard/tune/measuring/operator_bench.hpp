@@ -307,10 +307,9 @@ class operator_bench final : public bench {
 
   /// A call's problem, with what files added.
   [[nodiscard]] std::vector<std::int64_t> problem_of_call(const arguments& call) const {
-    const packed_problem packed{described(), make_problem<Operator>(call), device_.properties().attributes,
-                                &call};
-    const expanded_problem expanded{described(), packed};
-    return {expanded.view().begin(), expanded.view().end()};
+    const auto own = make_problem<Operator>(call);
+    const call_problem problem{described(), own, device_.properties().attributes, &call};
+    return {problem.all().begin(), problem.all().end()};
   }
 
   [[nodiscard]] bool serves(const std::string& id, const arguments& call) const {
