@@ -31,5 +31,16 @@ struct launch_geometry {
 static_assert(offsetof(launch_geometry, programmatic_dependent_launch) ==
               offsetof(launch_geometry, cooperative) + 1);
 
+namespace detail {
+
+/// Takes a computed extent of a grid, block or cluster, or bytes of shared memory. False: it is none.
+[[nodiscard]] constexpr bool to_extent(std::int64_t value, std::uint32_t& out) noexcept {
+  if (value < 0 || value > 0xffffffff) return false;
+  out = static_cast<std::uint32_t>(value);
+  return true;
+}
+
+}  // namespace detail
+
 }  // namespace v0
 }  // namespace switchyard

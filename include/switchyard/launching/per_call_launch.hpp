@@ -22,10 +22,11 @@
 #include <switchyard/parameters/launch_layout.hpp>
 #include <switchyard/parameters/parameter_block.hpp>
 #include <switchyard/parameters/parameter_block_cache.hpp>
+#include <switchyard/parameters/per_call_program.hpp>
+#include <switchyard/parameters/tensor_map_parts.hpp>
 #include <switchyard/plans/bind_parameters.hpp>
 #include <switchyard/plans/call_errors.hpp>
 #include <switchyard/plans/plan.hpp>
-#include <switchyard/plans/planner.hpp>
 #include <switchyard/plans/workspace.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/threads/reclaimer.hpp>
@@ -174,7 +175,7 @@ class per_call_launch {
     const std::array<std::uint32_t*, 3> extents{&out.x, &out.y, &out.z};
     for (std::size_t i = 0; i < 3; ++i) {
       const std::int64_t extent = value_of((*of.per_call_grid)[i], values);
-      if (!planner::to_extent(extent, *extents[i]))
+      if (!to_extent(extent, *extents[i]))
         fail_value(op(), plan_, "the grid would be " + std::to_string(extent));
     }
     return out;
@@ -247,8 +248,8 @@ class per_call_launch {
     own.resize(of.maps.size() * map_lines);
     for (std::size_t i = 0; i < of.maps.size(); ++i) {
       tensor_map_request request = of.maps[i].known;
-      planner::visit_map(*of.maps[i].recipe, request, [&](const expression& value, auto& to) {
-        if (value.reads_fields()) planner::store(to, value_of(value, values));
+      visit_parts(*of.maps[i].recipe, request, [&](const expression& value, auto& to) {
+        if (value.reads_fields()) set_part(to, value_of(value, values));
       });
       const status result = driver_.encode(request, &own[i * map_lines]);
       if (result != 0) return result;

@@ -9,18 +9,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include <switchyard/base/compiled.hpp>
-#include <switchyard/choosing/select.hpp>
+#include <switchyard/choosing/choice.hpp>
 #include <switchyard/devices/launch_geometry.hpp>
-#include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/parameters/argument_key.hpp>
-#include <switchyard/parameters/per_call_compiler.hpp>
 #include <switchyard/parameters/per_call_program.hpp>
 
 namespace switchyard {
@@ -80,7 +76,7 @@ struct launch_layout {
 
 namespace detail {
 
-/// Images of at most so many lines are written where the call is made, without an allocation.
+/// Parameter blocks of at most so many lines are written where the call is made, without an allocation.
 inline constexpr std::size_t local_block_lines = 64;
 
 /// Room for one, aligned by hand: a function with over-aligned variables takes a dozen instructions more.
@@ -101,82 +97,7 @@ class local_block {
   std::array<std::byte, (local_block_lines + 1) * sizeof(parameter_line)> bytes_;
 };
 
-/// Whether two launches' parameter blocks are the same for every call. False for parameter blocks with tensor
-/// maps, which are numbered by launch, and for large ones, which are not kept from launch to launch.
-[[nodiscard]] bool have_same_block(const launch_layout& a, const launch_layout& b) noexcept;
-
-class layout_maker {
- public:
-  /// `before` is the layout of the variant's kernel launch before this one, or null.
-  layout_maker(const selector& rules, const variant& chosen, const launch& each,
-               const launch_layout* before = nullptr);
-
-  [[nodiscard]] std::unique_ptr<launch_layout> make();
-
- private:
-  [[nodiscard]] expression folded(const expression& from) const {
-    return from.fold(variant_.type, rules_.device.attributes);
-  }
-
-  /// The value of an expression that needs no problem; false where it needs one, or has none.
-  [[nodiscard]] static bool is_known(const expression& folded, std::int64_t& value) noexcept;
-
-  [[nodiscard]] static bool to_extent(const expression& folded, std::uint32_t& out) noexcept;
-
-  [[nodiscard]] static bool to_extents(const std::array<expression, 3>& folded, dim3& out) noexcept {
-    return to_extent(folded[0], out.x) && to_extent(folded[1], out.y) && to_extent(folded[2], out.z);
-  }
-
-  void lay_out_geometry();
-
-  void lay_out_parameters();
-
-  /// The argument whose bytes an integer parameter has, whatever they are; else null.
-  [[nodiscard]] const field_description* passed_whole(const parameter& formal) const;
-
-  /// Lays a parameter out at or behind `end`; returns its offset.
-  [[nodiscard]] std::size_t place(const parameter& formal, std::size_t end);
-
-  void place_value(const parameter& formal, std::uint32_t at);
-
-  [[nodiscard]] std::byte* at_block(std::size_t offset) const noexcept {
-    return reinterpret_cast<std::byte*>(out_->parameter_block.data()) + offset;
-  }
-
-  void add_map(const tensor_map_recipe& recipe, std::size_t parameter);
-
-  void lay_out_late_axes();
-
-  /// Which arguments decide the maps, and which the parameter block.
-  void lay_out_keys();
-
- public:
-  /// Calls `visit(expression, member of the request)` for each part of a recipe.
-  template <class Visitor>
-  static void visit_map(const tensor_map_recipe& recipe, tensor_map_request& request, const Visitor& visit) {
-    visit(recipe.address, request.address);
-    for (std::size_t i = 0; i < recipe.extents.size(); ++i) {
-      visit(recipe.extents[i], request.extents[i]);
-      visit(recipe.box[i], request.box[i]);
-      if (!recipe.element_strides.empty()) visit(recipe.element_strides[i], request.element_strides[i]);
-    }
-    for (std::size_t i = 0; i < recipe.stride_bytes.size(); ++i)
-      visit(recipe.stride_bytes[i], request.stride_bytes[i]);
-  }
-
- private:
-  const selector& rules_;
-  const variant& variant_;
-  const launch& launch_;
-  const launch_layout* before_;
-  std::unique_ptr<launch_layout> out_;
-};
-
 }  // namespace detail
 
 }  // namespace v0
 }  // namespace switchyard
-
-#ifndef SWITCHYARD_COMPILED
-#include <switchyard/parameters/launch_layout_impl.hpp>
-#endif

@@ -32,20 +32,6 @@ class planner {
 
   void build(const std::vector<loaded_kernel>& kernels, plan& out);
 
-  template <class Visitor>
-  static void visit_map(const tensor_map_recipe& recipe, tensor_map_request& request, const Visitor& visit) {
-    layout_maker::visit_map(recipe, request, visit);
-  }
-  static void store(void*& to, std::int64_t value) noexcept { __builtin_memcpy(&to, &value, sizeof to); }
-  static void store(std::uint64_t& to, std::int64_t value) noexcept {
-    to = static_cast<std::uint64_t>(value);
-  }
-  static void store(std::uint32_t& to, std::int64_t value) noexcept {
-    to = static_cast<std::uint32_t>(value);
-  }
-
-  [[nodiscard]] static bool to_extent(std::int64_t value, std::uint32_t& out) noexcept;
-
  private:
   /// Throws why the variant cannot be computed for the problem.
   [[noreturn, gnu::cold]] void fail() const;

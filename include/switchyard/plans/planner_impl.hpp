@@ -12,6 +12,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/find_unfit.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
 #include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
@@ -20,6 +21,7 @@
 #include <switchyard/parameters/parameter_block.hpp>
 #include <switchyard/parameters/per_call_compiler.hpp>
 #include <switchyard/parameters/per_call_program.hpp>
+#include <switchyard/parameters/tensor_map_parts.hpp>
 #include <switchyard/plans/bind_parameters.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
@@ -86,12 +88,6 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
     out.guarded_way = out.way;
     out.way = launch_way::guarded;
   }
-}
-
-SWITCHYARD_FUNCTION bool planner::to_extent(std::int64_t value, std::uint32_t& out) noexcept {
-  if (value < 0 || value > 0xffffffff) return false;
-  out = static_cast<std::uint32_t>(value);
-  return true;
 }
 
 SWITCHYARD_FUNCTION void planner::require_memory(std::size_t workspace_bytes) const {
@@ -219,8 +215,8 @@ SWITCHYARD_FUNCTION void planner::plan_map(const tensor_map_recipe& recipe, plan
   known.l2_promotion = recipe.l2_promotion;
   known.out_of_bounds_fill = recipe.out_of_bounds_fill;
   for (std::uint32_t& each : known.element_strides) each = 1;
-  visit_map(recipe, known, [this](const expression& value, auto& to) {
-    if (!value.reads_fields()) store(to, value_of(value));
+  visit_parts(recipe, known, [this](const expression& value, auto& to) {
+    if (!value.reads_fields()) set_part(to, value_of(value));
   });
 }
 

@@ -17,7 +17,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/log.hpp>
-#include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/parameters/layout_maker.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/serving/operator_context.hpp>

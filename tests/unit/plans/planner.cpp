@@ -13,6 +13,7 @@
 
 #include <switchyard/choosing/find_unfit.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/parameters/layout_maker.hpp>
 #include <switchyard/plans/planner.hpp>
 
 #include "../launched_operator.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bodies of launch_layout.hpp.
+// The bodies of layout_maker.hpp.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,17 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/select.hpp>
+#include <switchyard/devices/launch_geometry.hpp>
 #include <switchyard/devices/tensor_map_request.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/parameters/argument_key.hpp>
 #include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/parameters/layout_maker.hpp>
 #include <switchyard/parameters/parameter_block.hpp>
 #include <switchyard/parameters/per_call_compiler.hpp>
 #include <switchyard/parameters/per_call_program.hpp>
+#include <switchyard/parameters/tensor_map_parts.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -70,9 +73,7 @@ SWITCHYARD_FUNCTION bool layout_maker::is_known(const expression& folded, std::i
 
 SWITCHYARD_FUNCTION bool layout_maker::to_extent(const expression& folded, std::uint32_t& out) noexcept {
   std::int64_t value = 0;
-  if (!is_known(folded, value) || value < 0 || value > 0xffffffff) return false;
-  out = static_cast<std::uint32_t>(value);
-  return true;
+  return is_known(folded, value) && detail::to_extent(value, out);
 }
 
 SWITCHYARD_FUNCTION void layout_maker::lay_out_geometry() {
@@ -221,7 +222,7 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
   const auto add = [&](std::uint32_t field) { is_read[field] = true; };
   for (const tensor_map_recipe* const each : out.maps) {
     tensor_map_request unused;
-    visit_map(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
+    visit_parts(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
   }
   out.map_key = make_argument_key(*rules_.op, is_read);
   bool has_address = false;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/parameters/launch_layout.hpp>
+#include <switchyard/parameters/layout_maker.hpp>
 
 #include "../launched_operator.hpp"
 
