@@ -237,7 +237,7 @@ class catalog final : public state_source {
   tallies tallies_;
   range_hooks ranges_;
   std::atomic<std::uint64_t> reloads_{0};
-  std::unique_ptr<selector_source> rules_;  // behind a pointer: its header reads JSON
+  std::unique_ptr<selector_source> selectors_;  // behind a pointer: its header reads JSON
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);
 
   switchyard::mutex replace_mutex_;  // one replacement at a time; held while modules are loaded and unloaded

@@ -79,16 +79,16 @@ SWITCHYARD_COLD catalog::~catalog() {
 }
 
 SWITCHYARD_COLD const std::vector<std::string>& catalog::roots() const noexcept {
-  return rules_->path().roots;
+  return selectors_->path().roots;
 }
 
 SWITCHYARD_COLD std::vector<std::string> catalog::operators() const {
-  return list_operators(rules_->path());
+  return list_operators(selectors_->path());
 }
 
 SWITCHYARD_COLD std::shared_ptr<const selector> catalog::rules(const operator_description& op,
                                                                const device_properties& device) {
-  return rules_->make_selector(op, device, files(op), options_.limits);
+  return selectors_->make_selector(op, device, files(op), options_.limits);
 }
 
 SWITCHYARD_COLD catalog::catalog(catalog_options options)
@@ -96,11 +96,11 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
       messages_{options_.settings.open_log(options_.receiver)},
       record_{options_.settings.open_recorder()},
       ranges_{find_ranges()},
-      rules_{std::make_unique<selector_source>(
+      selectors_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent,
           options_.accept)} {
-  rules_->set_canary_share(require_share(options_.canary.share));
+  selectors_->set_canary_share(require_share(options_.canary.share));
   options_.limits.require_valid();
   report_settings();
   if (options_.settings.metrics.empty()) return;
@@ -113,7 +113,7 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
 
 SWITCHYARD_COLD catalog::contents catalog::files(const operator_description& op) {
   reload_report ignored;
-  return rules_->read_all(rules_->refresh(op, nullptr, ignored));
+  return selectors_->read_all(selectors_->refresh(op, nullptr, ignored));
 }
 
 SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint(
@@ -121,7 +121,7 @@ SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint(
   switchyard::fingerprint out = detail::begin_fingerprint(device);
   for (const operator_description* const op : operators) {
     reload_report ignored;
-    const operator_files files = rules_->refresh(*op, &device, ignored);
+    const operator_files files = selectors_->refresh(*op, &device, ignored);
     detail::add_operator(out, *op, device, files, options_.settings.forced_for(op->name));
   }
   detail::add_limits(out, options_.limits);
@@ -166,7 +166,7 @@ SWITCHYARD_COLD double catalog::require_share(double share) {
 }
 
 SWITCHYARD_COLD reload_report catalog::set_canary_share(double share) {
-  rules_->set_canary_share(require_share(share));
+  selectors_->set_canary_share(require_share(share));
   return reload();
 }
 
@@ -237,7 +237,7 @@ SWITCHYARD_COLD void catalog::attach(const operator_description& op, const devic
   }
   try {
     reload_report ignored;
-    const operator_files now = rules_->refresh(op, &target.driver()->properties(), ignored);
+    const operator_files now = selectors_->refresh(op, &target.driver()->properties(), ignored);
     (void)user.adopt(make_state(*mine, now));  // the first one is always taken
     mine->version = now.version;
   } catch (...) {
@@ -318,7 +318,7 @@ SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
   const std::vector<std::shared_ptr<use>> uses = all_uses();
   for (const auto& each : uses) {
     if (fresh.contains(each->op)) continue;
-    fresh.emplace(each->op, rules_->refresh(*each->op, &each->target.driver()->properties(), report));
+    fresh.emplace(each->op, selectors_->refresh(*each->op, &each->target.driver()->properties(), report));
   }
   for (const auto& each : uses) {
     const std::scoped_lock lock{each->mutex};
@@ -403,9 +403,9 @@ SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& m
     stores_.insert(store);
   }
   const choice_limits* const own = mine.user->limits();
-  auto rules =
-      rules_->make_selectors(*mine.op, driver->properties(), from, own != nullptr ? *own : options_.limits);
-  return std::make_unique<operator_state>(std::move(rules), std::move(store), messages_, record_,
+  auto selectors = selectors_->make_selectors(*mine.op, driver->properties(), from,
+                                              own != nullptr ? *own : options_.limits);
+  return std::make_unique<operator_state>(std::move(selectors), std::move(store), messages_, record_,
                                           options_.plan_capacity, generation_, options_.clock,
                                           observers{seal_, tallies_.of(mine.op->name), ranges_});
 }

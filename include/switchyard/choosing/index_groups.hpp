@@ -49,8 +49,8 @@ class group_indexer {
     return value.fold(group.type, set_.device.attributes);
   }
 
-  /// Tells kinds of groups apart: their type and axes, and whether they have times.
-  [[nodiscard]] static std::string kind_of(const row_group& rows);
+  /// What tells groups apart: their type and axes, and whether they have times.
+  [[nodiscard]] static std::string key_of(const row_group& rows);
 
   /// `number`: of the group.
   void add_rows(indexed_group& into, std::size_t number, const row_group& rows, const table& from,

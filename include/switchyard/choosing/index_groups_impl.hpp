@@ -45,11 +45,11 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
                           " axes; it is not used");
         continue;
       }
-      if (!has_axes(*set_.op, rows.type)) continue;  // it names a condition that was added after these rules
+      if (!has_axes(*set_.op, rows.type)) continue;  // it names a condition that was added after the selector
       indexed_group* into = nullptr;
       std::size_t number = groups_.size();
       if (ranked.rank == table_rank::this_device)
-        number = here.try_emplace(kind_of(rows), groups_.size()).first->second;
+        number = here.try_emplace(key_of(rows), groups_.size()).first->second;
       if (number < groups_.size()) {
         into = &groups_[number];
       } else {
@@ -66,7 +66,7 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
         add_dimensions(*into, ranked.source->match, programs_.back());
       }
       for (const measured_values& each : rows.measured_with) {
-        // A condition that was added after these rules excludes none of their variants.
+        // A condition that was added after the selector excludes none of their variants.
         if (each.axis < set_.op->axes.size()) add_measured(into->measured_with, each.axis, each.values);
       }
       add_rows(*into, number, rows, *ranked.source, t);
@@ -116,7 +116,7 @@ SWITCHYARD_FUNCTION void group_indexer::add_dimensions(indexed_group& into, cons
     into.dimensions.push_back({match.axes[into.axes.front()], into.axes.front(), 0, {}});
 }
 
-SWITCHYARD_FUNCTION std::string group_indexer::kind_of(const row_group& rows) {
+SWITCHYARD_FUNCTION std::string group_indexer::key_of(const row_group& rows) {
   std::string out{rows.timed ? "" : "winners "};
   for (const axis_value& value : rows.type)
     out += std::to_string(value.axis) + '=' + std::to_string(value.value) + ' ';

@@ -31,11 +31,12 @@ class type_signatures {
   /// Makes a type's values known.
   void add(const std::vector<axis_value>& type);
 
-  /// The kind of a problem. All types are known before.
+  /// The type signature of a problem. All types are known before.
   [[nodiscard]] type_signature of(problem_view problem) const noexcept;
 
-  /// Whether a type that was added holds for a kind.
-  [[nodiscard]] bool holds(const std::vector<axis_value>& type, const type_signature& kind) const noexcept;
+  /// Whether a type that was added holds for a type signature.
+  [[nodiscard]] bool holds(const std::vector<axis_value>& type,
+                           const type_signature& signature) const noexcept;
 
  private:
   [[nodiscard]] std::uint64_t bit_of(std::uint32_t axis) const noexcept {

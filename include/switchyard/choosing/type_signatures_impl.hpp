@@ -37,14 +37,15 @@ SWITCHYARD_FUNCTION type_signature type_signatures::of(problem_view problem) con
 }
 
 SWITCHYARD_FUNCTION bool type_signatures::holds(const std::vector<axis_value>& type,
-                                                const type_signature& kind) const noexcept {
+                                                const type_signature& signature) const noexcept {
   for (const axis_value& wanted : type) {
     if (wanted.axis >= own_axes_) {
-      if (((kind.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
+      if (((signature.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
       continue;
     }
     for (const named_axis& each : axes_) {
-      if (each.axis == wanted.axis && number_of(each, wanted.value) != kind.values[each.axis]) return false;
+      if (each.axis == wanted.axis && number_of(each, wanted.value) != signature.values[each.axis])
+        return false;
     }
   }
   return true;

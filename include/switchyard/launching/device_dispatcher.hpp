@@ -85,7 +85,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
       const call_problem problem = now->problem_of(own, arguments);
       const std::uint64_t key = now->hash_of(problem);
       const plan* const found = now->plans().find(key, own, problem.conditions());
-      if (found == nullptr || (found->is_fallback && found->kind->may_decide_again())) {
+      if (found == nullptr || (found->is_fallback && found->kernels->may_decide_again())) {
         if (std::exchange(is_new, false)) require_legal(own, check);
         std::unique_ptr<plan> fresh = now->make_plan(problem, key, loading::allowed);
         (void)publish(*now, fresh);
@@ -223,7 +223,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
 
   [[gnu::noinline]] void launch_known(operator_state& now, plan& found, const void* arguments,
                                       stream launch_stream, const workspace& given) {
-    if (found.is_fallback && found.kind->may_decide_again() &&
+    if (found.is_fallback && found.kernels->may_decide_again() &&
         launch_decided_again(now, found, arguments, launch_stream, given)) {
       return;
     }

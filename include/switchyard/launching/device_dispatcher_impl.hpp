@@ -81,7 +81,7 @@ SWITCHYARD_FUNCTION std::size_t device_dispatcher::workspace_bytes(problem_view 
   std::shared_ptr<const operator_selectors> rules;
   {
     const reclaimer::guard guard{reclaimer_};
-    rules = current_.load(std::memory_order_seq_cst)->rules();
+    rules = current_.load(std::memory_order_seq_cst)->selectors();
   }
   return source_.bound_workspace(*rules, of);
 }
@@ -147,8 +147,8 @@ SWITCHYARD_COLD void device_dispatcher::launch_counted(operator_state& now, plan
                                                        const void* arguments, stream launch_stream,
                                                        const workspace& given) {
   found.count.fetch_add(1, std::memory_order_relaxed);
-  found.kind->trace(found);
-  const detail::scoped_range range{now.ranges(), found.kind->range_of(found)};
+  found.kernels->trace(found);
+  const detail::scoped_range range{now.ranges(), found.kernels->range_of(found)};
   run(now, found, arguments, launch_stream, given);
 }
 
@@ -159,7 +159,7 @@ SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state&
   try {
     if (driver_->capturing(launch_stream)) {
       fresh = now.make_plan(now.problem_of(found.problem), found.hash, loading::refused);
-    } else if (const type_kernels::deciding_again mine{*found.kind}) {
+    } else if (const type_kernels::deciding_again mine{*found.kernels}) {
       fresh = now.make_plan(now.problem_of(found.problem), found.hash, loading::allowed);
     }
   } catch (const driver_error& problem) {
@@ -229,8 +229,8 @@ SWITCHYARD_FUNCTION void device_dispatcher::run_fresh(operator_state& now, std::
                                                       const void* arguments, stream launch_stream,
                                                       const workspace& given) {
   now.note(*fresh, 1);
-  if (fresh->is_counted) fresh->kind->trace(*fresh);
-  const detail::scoped_range range{now.ranges(), fresh->kind->range_of(*fresh)};
+  if (fresh->is_counted) fresh->kernels->trace(*fresh);
+  const detail::scoped_range range{now.ranges(), fresh->kernels->range_of(*fresh)};
   plan* const published = publish(now, fresh);
   run(now, published != nullptr ? *published : *fresh, arguments, launch_stream, given);
 }

@@ -152,12 +152,12 @@ class per_call_launch {
   [[nodiscard, gnu::always_inline]] inline status launch(const planned_launch& of,
                                                          pointer_array& pointers) const {
     if (of.per_call_grid != nullptr) [[unlikely]]
-      return apart().launch_late_grid(of, pointers);
+      return apart().launch_per_call_grid(of, pointers);
     return start_launch(driver_, of, pointers, stream_);
   }
 
-  [[nodiscard, gnu::noinline]] status launch_late_grid(const planned_launch& of,
-                                                       pointer_array& pointers) const {
+  [[nodiscard, gnu::noinline]] status launch_per_call_grid(const planned_launch& of,
+                                                           pointer_array& pointers) const {
     return launch_on(of, per_call_grid(of), pointers);
   }
 

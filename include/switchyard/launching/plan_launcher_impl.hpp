@@ -95,7 +95,7 @@ SWITCHYARD_COLD void plan_launcher::fail_only_launch(const plan& of, status resu
   try {
     detail::fail_launch(op_, *driver_, of, 0, result, launch_stream);
   } catch (const error& problem) {
-    of.kind->count(problem.code());
+    of.kernels->count(problem.code());
     throw;
   }
 }
@@ -125,12 +125,12 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
     if (is_too_small) return run_within(now, of, arguments, launch_stream, given, passed_over);
     // A kernel that was started may have written results that are inputs as well.
     if (problem.code() != error_code::evaluation_failed || started != nullptr) {
-      of.kind->count(problem.code());
+      of.kernels->count(problem.code());
       throw;
     }
     run_without(now, of, problem, arguments, launch_stream, given, passed_over);
   } catch (const driver_error& problem) {
-    of.kind->count(problem.code());
+    of.kernels->count(problem.code());
     throw;
   }
 }
@@ -152,11 +152,11 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   const loading may_load = driver_->capturing(launch_stream) ? loading::refused
                            : may_not_load                    ? loading::sealed
                                                              : loading::allowed;
-  std::unique_ptr<plan> fresh = of.kind->make_plan_within(of, given.bytes, may_load, passed_over);
+  std::unique_ptr<plan> fresh = of.kernels->make_plan_within(of, given.bytes, may_load, passed_over);
   if (fresh == nullptr) {
-    of.kind->count(error_code::invalid_argument);
+    of.kernels->count(error_code::invalid_argument);
     detail::fail_workspace(op_, given.bytes,
-                           passed_over == nullptr ? of.kind->least_workspace(of) : of.workspace_bytes);
+                           passed_over == nullptr ? of.kernels->least_workspace(of) : of.workspace_bytes);
   }
   fresh->most_workspace = given.bytes;
   if (passed_over != nullptr || kept >= max_kept || fresh->is_fallback)
@@ -185,9 +185,9 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   passed_over.push_back(unfit.chosen.variant);
   std::unique_ptr<plan> next;
   try {
-    next = unfit.kind->make_plan_without(passed_over, unfit, problem, may_load);
+    next = unfit.kernels->make_plan_without(passed_over, unfit, problem, may_load);
   } catch (const call_error& nothing_left) {
-    unfit.kind->count(problem.code());
+    unfit.kernels->count(problem.code());
     if (nothing_left.code() != error_code::no_variant) throw;
     throw call_error{problem};
   }

@@ -27,14 +27,14 @@ namespace detail {
 class layout_maker {
  public:
   /// `before` is the layout of the variant's kernel launch before this one, or null.
-  layout_maker(const selector& rules, const variant& chosen, const launch& each,
+  layout_maker(const selector& from, const variant& chosen, const launch& each,
                const launch_layout* before = nullptr);
 
   [[nodiscard]] std::unique_ptr<launch_layout> make();
 
  private:
   [[nodiscard]] expression folded(const expression& from) const {
-    return from.fold(variant_.type, rules_.device.attributes);
+    return from.fold(variant_.type, from_.device.attributes);
   }
 
   /// The value of an expression that needs no problem; false where it needs one, or has none.
@@ -64,12 +64,12 @@ class layout_maker {
 
   void add_map(const tensor_map_recipe& recipe, std::size_t parameter);
 
-  void lay_out_late_axes();
+  void lay_out_per_call_axes();
 
   /// Which arguments decide the maps, and which the parameter block.
   void lay_out_keys();
 
-  const selector& rules_;
+  const selector& from_;
   const variant& variant_;
   const launch& launch_;
   const launch_layout* before_;

@@ -47,9 +47,9 @@ SWITCHYARD_FUNCTION bool have_same_block(const launch_layout& a, const launch_la
          });
 }
 
-SWITCHYARD_FUNCTION layout_maker::layout_maker(const selector& rules, const variant& chosen,
+SWITCHYARD_FUNCTION layout_maker::layout_maker(const selector& from, const variant& chosen,
                                                const launch& each, const launch_layout* before)
-    : rules_{rules},
+    : from_{from},
       variant_{chosen},
       launch_{each},
       before_{before},
@@ -59,7 +59,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<launch_layout> layout_maker::make() {
   out_->type = variant_.type;
   lay_out_geometry();
   lay_out_parameters();
-  lay_out_late_axes();
+  lay_out_per_call_axes();
   lay_out_keys();
   out_->shares_block = before_ != nullptr && have_same_block(*before_, *out_);
   return std::move(out_);
@@ -105,7 +105,7 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_parameters() {
   for (std::size_t i = 0; i < count; ++i) {
     const parameter& formal = launch_.parameters[i];
     if (formal.from == parameter::source::field) {
-      out.offsets[i] = rules_.op->fields[formal.index].offset;
+      out.offsets[i] = from_.op->fields[formal.index].offset;
     } else if (formal.from == parameter::source::tensor_map) {
       add_map(formal.map.front(), i);
     } else if (const field_description* const field = passed_whole(formal)) {
@@ -133,7 +133,7 @@ SWITCHYARD_FUNCTION const field_description* layout_maker::passed_whole(const pa
   if (formal.from != parameter::source::integer || !formal.value.reads_fields()) return nullptr;
   const std::uint32_t index = per_call_compiler::field_alone(folded(formal.value));
   if (index == no_index) return nullptr;
-  const field_description& field = rules_.op->fields[index];
+  const field_description& field = from_.op->fields[index];
   return per_call_compiler::same_bytes(field.kind, formal.kind) ? &field : nullptr;
 }
 
@@ -201,8 +201,8 @@ SWITCHYARD_FUNCTION void layout_maker::add_map(const tensor_map_recipe& recipe, 
   out_->map_parameters.push_back(parameter);
 }
 
-SWITCHYARD_FUNCTION void layout_maker::lay_out_late_axes() {
-  std::vector<bool> is_read(rules_.op->axes.size());
+SWITCHYARD_FUNCTION void layout_maker::lay_out_per_call_axes() {
+  std::vector<bool> is_read(from_.op->axes.size());
   for (const per_call_value& each : out_->per_call) {
     if (each.from != per_call_value::source::integer) continue;
     const expression value = folded(*each.value);
@@ -218,13 +218,13 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_late_axes() {
 
 SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
   launch_layout& out = *out_;
-  std::vector<bool> is_read(rules_.op->fields.size());
+  std::vector<bool> is_read(from_.op->fields.size());
   const auto add = [&](std::uint32_t field) { is_read[field] = true; };
   for (const tensor_map_recipe* const each : out.maps) {
     tensor_map_request unused;
     visit_parts(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
   }
-  out.map_key = make_argument_key(*rules_.op, is_read);
+  out.map_key = make_argument_key(*from_.op, is_read);
   bool has_address = false;
   for (const per_call_value& each : out.per_call) {
     out.has_workspace = out.has_workspace || each.from == per_call_value::source::workspace;
@@ -237,7 +237,7 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
       alone = per_call_compiler::field_alone(value);
       value.for_each_field(add);
     }
-    has_address = has_address || (alone != no_index && rules_.op->fields[alone].kind == value_kind::pointer);
+    has_address = has_address || (alone != no_index && from_.op->fields[alone].kind == value_kind::pointer);
   }
   if (out.has_per_call_grid) {
     for (const expression& each : out.grid) each.for_each_field(add);
@@ -246,7 +246,7 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
   // Without maps a parameter block with addresses is made as fast as it is found, and addresses are many.
   const bool is_kept = (!out.per_call.empty() || out.has_per_call_grid) &&
                        out.parameter_block.size() <= local_block_lines && (!out.maps.empty() || !has_address);
-  if (is_kept) out.block_key = make_argument_key(*rules_.op, is_read);
+  if (is_kept) out.block_key = make_argument_key(*from_.op, is_read);
 }
 
 }  // namespace detail

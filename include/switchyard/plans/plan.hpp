@@ -156,7 +156,7 @@ struct plan {
   std::size_t position = 0;  ///< in the plan_cache's list; guarded by its owner's lock
   choice chosen;
   const variant* selected = nullptr;  ///< the variant that was chosen
-  type_kernels* kind = nullptr;       ///< what chose it
+  type_kernels* kernels = nullptr;    ///< what chose it, and its kernels
   std::span<planned_launch> launches;
   std::span<workspace_buffer> workspace;
   std::unique_ptr<std::byte[]> memory;       // NOLINT(modernize-avoid-c-arrays): has what the spans show

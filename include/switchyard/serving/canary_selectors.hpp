@@ -29,15 +29,15 @@ class canary_selectors final : public operator_selectors {
         canary_{std::move(canary)},
         share_{share} {}
 
-  [[nodiscard]] type_signature kind_of(problem_view problem) const noexcept override {
+  [[nodiscard]] type_signature signature_of(problem_view problem) const noexcept override {
     const bool is_canary = is_of_canary(op().name, problem, share_);
-    type_signature out = (is_canary ? canary_ : stable_)->kind_of(problem);
+    type_signature out = (is_canary ? canary_ : stable_)->signature_of(problem);
     out.is_canary = is_canary;
     return out;
   }
 
-  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature& kind) const override {
-    return (kind.is_canary ? canary_ : stable_)->read(kind);
+  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature& signature) const override {
+    return (signature.is_canary ? canary_ : stable_)->read(signature);
   }
 
   [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view problem) const override {

@@ -54,17 +54,17 @@ class file_selectors final : public operator_selectors {
   file_selectors(const operator_description& op, device_properties running, const operator_files& files,
                  std::string force, listener told, choice_limits limits = {});
 
-  [[nodiscard]] type_signature kind_of(problem_view problem) const noexcept override {
-    return kinds_.of(problem);
+  [[nodiscard]] type_signature signature_of(problem_view problem) const noexcept override {
+    return signatures_.of(problem);
   }
 
   [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<const selector> read(
-      const type_signature& kind) const override;
+      const type_signature& signature) const override;
 
   [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<const selector> read_nearest(
       problem_view problem) const override;
 
-  [[nodiscard]] SWITCHYARD_FUNCTION std::string explain_failure(problem_view problem, const selector& rules,
+  [[nodiscard]] SWITCHYARD_FUNCTION std::string explain_failure(problem_view problem, const selector& from,
                                                                 unusable_flags unusable) const override;
 
  private:
@@ -77,10 +77,10 @@ class file_selectors final : public operator_selectors {
   [[nodiscard]] std::string first_fault() const;
 
   void add_types(const outlined_file& file) {
-    for (const std::vector<axis_value>& each : file.types()) kinds_.add(each);
+    for (const std::vector<axis_value>& each : file.types()) signatures_.add(each);
   }
 
-  [[nodiscard]] entry_list entries_of(const outlined_file& file, const type_signature& kind) const;
+  [[nodiscard]] entry_list entries_of(const outlined_file& file, const type_signature& signature) const;
 
   /// Picks the first few variants among those whose types differ least from a problem.
   [[nodiscard]] picker nearest_to(problem_view problem) const;
@@ -93,10 +93,11 @@ class file_selectors final : public operator_selectors {
     return out;
   }
 
-  /// Builds the rules for a kind from the variants that `pick` names, file by file.
-  [[nodiscard]] std::shared_ptr<const selector> build(const picker& pick, const type_signature& kind) const;
+  /// Builds the selector of a type signature from the variants that `pick` names, file by file.
+  [[nodiscard]] std::shared_ptr<const selector> build(const picker& pick,
+                                                      const type_signature& signature) const;
 
-  /// Whether any manifest has a variant of this id, for whatever target and kind.
+  /// Whether any manifest has a variant of this id, for whatever target and type.
   [[nodiscard]] bool is_installed(const std::string& id) const;
 
   [[nodiscard]] std::vector<std::string> targets() const;
@@ -107,7 +108,7 @@ class file_selectors final : public operator_selectors {
   listener told_;
   std::vector<std::shared_ptr<const manifest_file>> fitting_;
   std::size_t variant_count_ = 0;
-  type_signatures kinds_;
+  type_signatures signatures_;
 };
 
 }  // namespace v0

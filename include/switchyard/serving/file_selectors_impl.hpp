@@ -38,7 +38,7 @@ SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& o
       force_{std::move(force)},
       limits_{std::move(limits)},
       told_{std::move(told)},
-      kinds_{op.own_axes()} {
+      signatures_{op.own_axes()} {
   for (const auto& each : files_.manifests) {
     if (!each->is_read() || !target_fit(device(), each->target().backend, each->target().arch)) continue;
     fitting_.push_back(each);
@@ -54,18 +54,19 @@ SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& o
   for (const auto* const list : {&files_.overlays, &files_.tables}) {
     for (const auto& each : *list) {
       add_types(each->outline());
-      for (const denial& denied : each->head().denials) kinds_.add(denied.type);
-      for (const pin& pinned : each->head().pins) kinds_.add(pinned.type);
+      for (const denial& denied : each->head().denials) signatures_.add(denied.type);
+      for (const pin& pinned : each->head().pins) signatures_.add(pinned.type);
     }
   }
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read(const type_signature& kind) const {
-  return build([&](const outlined_file& file) { return entries_of(file, kind); }, kind);
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read(
+    const type_signature& signature) const {
+  return build([&](const outlined_file& file) { return entries_of(file, signature); }, signature);
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read_nearest(problem_view problem) const {
-  const type_signature kind = kind_of(problem);
+  const type_signature signature = signature_of(problem);
   // A configuration may be any variant's.
   const bool is_config = force_.find('=') != std::string::npos;
   std::size_t found = 0;
@@ -75,21 +76,21 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read_nearest
         for (std::uint32_t i = 0; i < file.entries().size(); ++i) {
           const outlined_file::entry& each = file.entries()[i];
           const bool is_forced = !force_.empty() && (is_config || file.id_of(each) == force_);
-          if (is_forced || kinds_.holds(file.types()[each.type], kind)) picked.push_back(i);
+          if (is_forced || signatures_.holds(file.types()[each.type], signature)) picked.push_back(i);
         }
         found += picked.size();
         return picked;
       },
-      kind);
-  return found > 0 ? out : build(nearest_to(problem), kind);
+      signature);
+  return found > 0 ? out : build(nearest_to(problem), signature);
 }
 
-SWITCHYARD_FUNCTION std::string file_selectors::explain_failure(problem_view problem, const selector& rules,
+SWITCHYARD_FUNCTION std::string file_selectors::explain_failure(problem_view problem, const selector& from,
                                                                 unusable_flags unusable) const {
   failure_context context{variant_count_, targets(), {}, {}, {}};
   if (told_.of_failing) told_.of_failing(context);
-  if (!(rules.is_forced ? rules.forced.empty() : rules.candidates.empty()))
-    return switchyard::explain_failure(rules, problem, unusable, context);
+  if (!(from.is_forced ? from.forced.empty() : from.candidates.empty()))
+    return switchyard::explain_failure(from, problem, unusable, context);
   const auto nearest = read_nearest(problem);
   if (nearest->candidates.empty()) context.fault = first_fault();
   return switchyard::explain_failure(*nearest, problem, {}, context);
@@ -109,9 +110,9 @@ SWITCHYARD_FUNCTION std::string file_selectors::first_fault() const {
 }
 
 SWITCHYARD_FUNCTION entry_list file_selectors::entries_of(const outlined_file& file,
-                                                          const type_signature& kind) const {
+                                                          const type_signature& signature) const {
   std::vector<bool> holds(file.types().size());
-  for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = kinds_.holds(file.types()[i], kind);
+  for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = signatures_.holds(file.types()[i], signature);
   entry_list out;
   for (std::uint32_t i = 0; i < file.entries().size(); ++i) {
     if (holds[file.entries()[i].type]) out.push_back(i);
@@ -140,16 +141,16 @@ SWITCHYARD_FUNCTION file_selectors::picker file_selectors::nearest_to(problem_vi
   };
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(const picker& pick,
-                                                                          const type_signature& kind) const {
+SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(
+    const picker& pick, const type_signature& signature) const {
   selector_sources sources{
       &op(),  device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); },
       limits_};
   for (const auto& each : fitting_) sources.manifests.push_back(parse(*each, pick(each->outline())));
   for (const auto& each : files_.overlays)
-    sources.overlays.push_back(parse(*each, entries_of(each->outline(), kind)));
+    sources.overlays.push_back(parse(*each, entries_of(each->outline(), signature)));
   for (const auto& each : files_.tables)
-    sources.tables.push_back(parse(*each, entries_of(each->outline(), kind)));
+    sources.tables.push_back(parse(*each, entries_of(each->outline(), signature)));
   std::vector<std::string> warned;
   auto out = build_selector(sources, warned);
   told_.of_building(warned);

@@ -28,7 +28,7 @@ using generation_counter = std::atomic<std::uint64_t>;
 
 /// What the type signatures of an operator state share.
 struct operator_context {
-  std::shared_ptr<const operator_selectors> rules;
+  std::shared_ptr<const operator_selectors> selectors;
   std::shared_ptr<kernel_loader> loader;
   std::shared_ptr<log> messages;
   std::shared_ptr<recorder> record;                ///< null: problems are not recorded

@@ -28,17 +28,17 @@ class operator_selectors {
   [[nodiscard]] const operator_description& op() const noexcept { return op_; }
   [[nodiscard]] const device_properties& device() const noexcept { return device_; }
 
-  [[nodiscard]] virtual type_signature kind_of(problem_view problem) const noexcept = 0;
+  [[nodiscard]] virtual type_signature signature_of(problem_view problem) const noexcept = 0;
 
-  /// The variants that may serve problems of a kind, and what decides among them. Makes them anew at each
-  /// call.
-  [[nodiscard]] virtual std::shared_ptr<const selector> read(const type_signature& kind) const = 0;
+  /// The variants that may serve problems of a type signature, and what decides among them. Makes them anew
+  /// at each call.
+  [[nodiscard]] virtual std::shared_ptr<const selector> read(const type_signature& signature) const = 0;
 
-  /// The variants that come nearest to serving a problem for whose kind there is none.
+  /// The variants that come nearest to serving a problem for whose type signature there is none.
   [[nodiscard]] virtual std::shared_ptr<const selector> read_nearest(problem_view problem) const = 0;
 
-  /// Why nothing serves a problem. `rules` are those of its kind; `unusable` is about their candidates.
-  [[nodiscard]] virtual std::string explain_failure(problem_view problem, const selector& rules,
+  /// Why nothing serves a problem. `from` is that of its type signature; `unusable` is about its candidates.
+  [[nodiscard]] virtual std::string explain_failure(problem_view problem, const selector& from,
                                                     unusable_flags unusable) const = 0;
 
  private:
@@ -46,22 +46,22 @@ class operator_selectors {
   device_properties device_;
 };
 
-/// Rules that are made already, for problems of every kind.
+/// A selector that is made already, for problems of every type.
 class fixed_selectors final : public operator_selectors {
  public:
-  explicit fixed_selectors(std::shared_ptr<const selector> rules)
-      : operator_selectors{*rules->op, rules->device}, rules_{std::move(rules)} {}
+  explicit fixed_selectors(std::shared_ptr<const selector> only)
+      : operator_selectors{*only->op, only->device}, only_{std::move(only)} {}
 
-  [[nodiscard]] type_signature kind_of(problem_view) const noexcept override { return {}; }
-  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature&) const override { return rules_; }
-  [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view) const override { return rules_; }
-  [[nodiscard]] std::string explain_failure(problem_view problem, const selector& rules,
+  [[nodiscard]] type_signature signature_of(problem_view) const noexcept override { return {}; }
+  [[nodiscard]] std::shared_ptr<const selector> read(const type_signature&) const override { return only_; }
+  [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view) const override { return only_; }
+  [[nodiscard]] std::string explain_failure(problem_view problem, const selector& from,
                                             unusable_flags unusable) const override {
-    return switchyard::explain_failure(rules, problem, unusable);
+    return switchyard::explain_failure(from, problem, unusable);
   }
 
  private:
-  std::shared_ptr<const selector> rules_;
+  std::shared_ptr<const selector> only_;
 };
 
 }  // namespace v0

@@ -42,7 +42,7 @@ class operator_state {
  public:
   /// `generation` may be null; else it grows when a variant leaves service or returns to it. `clock` is the
   /// one that variants wait by which are loaded again later.
-  operator_state(std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
+  operator_state(std::shared_ptr<const operator_selectors> selectors, std::shared_ptr<kernel_loader> loader,
                  std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
                  std::shared_ptr<generation_counter> generation = nullptr,
                  nanosecond_clock clock = monotonic_nanoseconds, observers seen_by = {});
@@ -51,8 +51,8 @@ class operator_state {
   /// No launch may be under way.
   ~operator_state();
 
-  [[nodiscard]] const operator_description& op() const noexcept { return shared_.rules->op(); }
-  [[nodiscard]] const device_properties& device() const noexcept { return shared_.rules->device(); }
+  [[nodiscard]] const operator_description& op() const noexcept { return shared_.selectors->op(); }
+  [[nodiscard]] const device_properties& device() const noexcept { return shared_.selectors->device(); }
   [[nodiscard]] device_driver& driver() const noexcept { return shared_.loader->driver(); }
   /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
   [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
@@ -86,19 +86,19 @@ class operator_state {
   /// Ranges around calls; may be off.
   [[nodiscard]] const range_hooks& ranges() const noexcept { return shared_.seen_by.ranges; }
 
-  /// The rules of all kinds.
-  [[nodiscard]] const std::shared_ptr<const operator_selectors>& rules() const noexcept {
-    return shared_.rules;
+  /// The selectors of all type signatures.
+  [[nodiscard]] const std::shared_ptr<const operator_selectors>& selectors() const noexcept {
+    return shared_.selectors;
   }
 
-  /// What serves problems of a problem's kind. Throws call_error no_variant or nothing_forced where nothing
-  /// does.
-  [[nodiscard]] type_kernels& kind_of(problem_view problem);
+  /// What serves problems of a problem's type signature. Throws call_error no_variant or nothing_forced where
+  /// nothing does.
+  [[nodiscard]] type_kernels& kernels_for(problem_view problem);
 
   /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.
   [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr);
 
-  /// Chooses, loads and lays out; throws as type_kernels::make_plan() and kind_of() do.
+  /// Chooses, loads and lays out; throws as type_kernels::make_plan() and kernels_for() do.
   [[nodiscard]] std::unique_ptr<plan> make_plan(const call_problem& problem, std::uint64_t hash,
                                                 loading may_load);
 
@@ -117,34 +117,35 @@ class operator_state {
   void note(const plan& each, std::uint64_t count) const noexcept;
 
  private:
-  struct known_kind {
-    type_signature kind;
+  struct known_kernels {
+    type_signature signature;
     type_kernels kernels;
-    known_kind* next = nullptr;
+    known_kernels* next = nullptr;
   };
 
-  [[nodiscard]] static std::size_t bucket_of(const type_signature& kind) noexcept {
+  [[nodiscard]] static std::size_t bucket_of(const type_signature& signature) noexcept {
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < kind.values.size(); ++i) sum += kind.values[i] * detail::hash_factors[i];
-    sum += kind.conditions * detail::hash_factors[max_axes];
+    for (std::size_t i = 0; i < signature.values.size(); ++i)
+      sum += signature.values[i] * detail::hash_factors[i];
+    sum += signature.conditions * detail::hash_factors[max_axes];
     return (sum >> 32U) % buckets;
   }
 
-  [[nodiscard]] type_kernels* find(const type_signature& kind) const noexcept {
-    known_kind* each = kinds_[bucket_of(kind)].load(std::memory_order_acquire);
-    while (each != nullptr && each->kind != kind) each = each->next;
+  [[nodiscard]] type_kernels* find(const type_signature& signature) const noexcept {
+    known_kernels* each = known_[bucket_of(signature)].load(std::memory_order_acquire);
+    while (each != nullptr && each->signature != signature) each = each->next;
     return each != nullptr ? &each->kernels : nullptr;
   }
 
-  /// Reads the rules of a kind. Null, and nothing is kept, where no variant is of it.
-  [[nodiscard]] type_kernels* make(const type_signature& kind);
+  /// Reads the selector of a type signature. Null, and nothing is kept, where no variant is of it.
+  [[nodiscard]] type_kernels* make(const type_signature& signature);
 
   static constexpr std::size_t buckets = 64;
 
   operator_context shared_;
   plan_cache plans_;
-  std::array<std::atomic<known_kind*>, buckets> kinds_{};  // lists that only grow; owned
-  mutex kinds_mutex_;
+  std::array<std::atomic<known_kernels*>, buckets> known_{};  // lists that only grow; owned
+  mutex known_mutex_;
 };
 
 }  // namespace v0

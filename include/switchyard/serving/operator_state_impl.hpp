@@ -36,10 +36,10 @@ namespace switchyard {
 inline namespace v0 {
 
 SWITCHYARD_FUNCTION operator_state::operator_state(
-    std::shared_ptr<const operator_selectors> rules, std::shared_ptr<kernel_loader> loader,
+    std::shared_ptr<const operator_selectors> selectors, std::shared_ptr<kernel_loader> loader,
     std::shared_ptr<log> messages, std::shared_ptr<recorder> record, std::size_t plan_capacity,
     std::shared_ptr<generation_counter> generation, nanosecond_clock clock, observers seen_by)
-    : shared_{std::move(rules), std::move(loader), std::move(messages), std::move(record),
+    : shared_{std::move(selectors), std::move(loader), std::move(messages), std::move(record),
               std::move(generation)},
       plans_{plan_capacity} {
   shared_.clock = clock;
@@ -48,21 +48,21 @@ SWITCHYARD_FUNCTION operator_state::operator_state(
 
 SWITCHYARD_FUNCTION operator_state::~operator_state() {
   plans().for_each([this](plan& each) { discard(&each); });
-  for (std::atomic<known_kind*>& bucket : kinds_) {
-    for (known_kind* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
-      delete std::exchange(each, each->next);  // NOLINT(cppcoreguidelines-owning-memory): see kinds_
+  for (std::atomic<known_kernels*>& bucket : known_) {
+    for (known_kernels* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
+      delete std::exchange(each, each->next);  // NOLINT(cppcoreguidelines-owning-memory): see known_
   }
 }
 
-SWITCHYARD_FUNCTION type_kernels& operator_state::kind_of(problem_view problem) {
-  const type_signature kind = shared_.rules->kind_of(problem);
-  if (type_kernels* const found = find(kind)) return *found;
-  if (type_kernels* const made = make(kind)) return *made;
-  const auto rules = shared_.rules->read(kind);
+SWITCHYARD_FUNCTION type_kernels& operator_state::kernels_for(problem_view problem) {
+  const type_signature signature = shared_.selectors->signature_of(problem);
+  if (type_kernels* const found = find(signature)) return *found;
+  if (type_kernels* const made = make(signature)) return *made;
+  const auto from = shared_.selectors->read(signature);
   shared_.messages->count(choice{});
   if (tally() != nullptr) tally()->count(choice{});
-  throw call_error{rules->is_forced ? error_code::nothing_forced : error_code::no_variant,
-                   shared_.rules->explain_failure(problem, *rules, {})};
+  throw call_error{from->is_forced ? error_code::nothing_forced : error_code::no_variant,
+                   shared_.selectors->explain_failure(problem, *from, {})};
 }
 
 SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(const call_problem& problem,
@@ -70,7 +70,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(const call_p
   try {
     const detail::scoped_range range{ranges(),
                                      ranges() ? (std::string{op().name} + ": plan").c_str() : nullptr};
-    return kind_of(problem.all()).make_plan(problem, hash, may_load);
+    return kernels_for(problem.all()).make_plan(problem, hash, may_load);
   } catch (const error& failure) {
     // A sealed catalog's refusal is counted with its call; what fails before service starts, no caller sees.
     if (tally() != nullptr && failure.code() != error_code::not_prepared &&
@@ -81,17 +81,17 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(const call_p
 }
 
 SWITCHYARD_FUNCTION explanation operator_state::explain(problem_view problem, const std::byte* arguments) {
-  const type_signature kind = shared_.rules->kind_of(problem);
-  const type_kernels* known = find(kind);
-  if (known == nullptr) known = make(kind);
+  const type_signature signature = shared_.selectors->signature_of(problem);
+  const type_kernels* known = find(signature);
+  if (known == nullptr) known = make(signature);
   if (known != nullptr) return known->explain(problem, arguments);
-  const auto rules = shared_.rules->read_nearest(problem);
-  return switchyard::explain(*rules, problem, select_fitting(*rules, problem, {}, arguments), {}, arguments);
+  const auto from = shared_.selectors->read_nearest(problem);
+  return switchyard::explain(*from, problem, select_fitting(*from, problem, {}, arguments), {}, arguments);
 }
 
 SWITCHYARD_FUNCTION bool operator_state::has_failures() const noexcept {
-  for (const std::atomic<known_kind*>& bucket : kinds_) {
-    for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
+  for (const std::atomic<known_kernels*>& bucket : known_) {
+    for (const known_kernels* each = bucket.load(std::memory_order_acquire); each != nullptr;
          each = each->next) {
       if (each->kernels.has_failures()) return true;
     }
@@ -101,8 +101,8 @@ SWITCHYARD_FUNCTION bool operator_state::has_failures() const noexcept {
 
 SWITCHYARD_FUNCTION std::vector<const variant*> operator_state::without_blob() const {
   std::vector<const variant*> out;
-  for (const std::atomic<known_kind*>& bucket : kinds_) {
-    for (const known_kind* each = bucket.load(std::memory_order_acquire); each != nullptr;
+  for (const std::atomic<known_kernels*>& bucket : known_) {
+    for (const known_kernels* each = bucket.load(std::memory_order_acquire); each != nullptr;
          each = each->next) {
       each->kernels.for_each_without_blob([&out](const variant& found) { out.push_back(&found); });
     }
@@ -119,14 +119,14 @@ SWITCHYARD_FUNCTION void operator_state::note(const plan& each, std::uint64_t co
   if (shared_.record != nullptr) shared_.record->note(op(), device(), problem_of(each.problem).all(), count);
 }
 
-SWITCHYARD_FUNCTION type_kernels* operator_state::make(const type_signature& kind) {
-  const locked lock{kinds_mutex_};
-  if (type_kernels* const found = find(kind)) return found;
-  auto rules = shared_.rules->read(kind);
-  if (rules->candidates.empty()) return nullptr;
-  std::atomic<known_kind*>& bucket = kinds_[bucket_of(kind)];
-  auto fresh = std::unique_ptr<known_kind>{
-      new known_kind{kind, {shared_, std::move(rules)}, bucket.load(std::memory_order_relaxed)}};
+SWITCHYARD_FUNCTION type_kernels* operator_state::make(const type_signature& signature) {
+  const locked lock{known_mutex_};
+  if (type_kernels* const found = find(signature)) return found;
+  auto from = shared_.selectors->read(signature);
+  if (from->candidates.empty()) return nullptr;
+  std::atomic<known_kernels*>& bucket = known_[bucket_of(signature)];
+  auto fresh = std::unique_ptr<known_kernels>{
+      new known_kernels{signature, {shared_, std::move(from)}, bucket.load(std::memory_order_relaxed)}};
   bucket.store(fresh.get(), std::memory_order_release);
   return &fresh.release()->kernels;
 }

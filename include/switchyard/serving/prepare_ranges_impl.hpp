@@ -115,15 +115,15 @@ SWITCHYARD_FUNCTION std::size_t load_ranges(operator_state& into, const prepared
     ++decided;
     const call_problem of = into.problem_of(own, ranges.arguments.data());
     const problem_view problem = of.all();
-    type_kernels& kind = into.kind_of(problem);
+    type_kernels& kernels = into.kernels_for(problem);
     std::unique_ptr<const driver_error> transient;  // the last failure that may pass
     for (;;) {
-      choice chosen = kind.select_fitting(problem);
+      choice chosen = kernels.select_fitting(problem);
       // Where nothing can be computed, a call says so.
-      if (chosen.variant == no_index) chosen = kind.select(problem);
+      if (chosen.variant == no_index) chosen = kernels.select(problem);
       if (chosen.variant == no_index && transient != nullptr) throw driver_error{*transient};
-      if (chosen.variant == no_index) kind.refuse(problem);
-      if (kind.prepare(chosen.variant, transient)) return;
+      if (chosen.variant == no_index) kernels.refuse(problem);
+      if (kernels.prepare(chosen.variant, transient)) return;
     }
   };
   const std::vector<swept_axis> axes = sample_axes(ranges, most);
@@ -140,7 +140,7 @@ SWITCHYARD_FUNCTION std::size_t load_ranges(operator_state& into, const prepared
   }
   if (ranges.problems() <= static_cast<double>(most)) return decided;
   const call_problem first = into.problem_of(ranges.first, ranges.arguments.data());
-  const std::vector<indexed_group>& groups = into.kind_of(first.all()).rules().groups;
+  const std::vector<indexed_group>& groups = into.kernels_for(first.all()).used_selector().groups;
   const auto visit_measured = [&](const auto& visit) {
     for (const indexed_group& group : groups) {
       if (!matches(group.type, first.all())) continue;

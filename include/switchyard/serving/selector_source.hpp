@@ -68,13 +68,13 @@ class selector_source {
   /// All that the files say.
   [[nodiscard]] operator_contents read_all(const operator_files& from) const;
 
-  /// The rules that files make on a device, given kind by kind.
+  /// The selectors that files make on a device, one for each type signature.
   [[nodiscard]] std::shared_ptr<const operator_selectors> make_selectors(const operator_description& op,
                                                                          const device_properties& device,
                                                                          const operator_files& from,
                                                                          choice_limits limits = {}) const;
 
-  /// The rules for problems of all kinds.
+  /// The selector of problems of all types.
   [[nodiscard]] std::shared_ptr<const selector> make_selector(const operator_description& op,
                                                               const device_properties& device,
                                                               const operator_contents& from,
@@ -92,7 +92,7 @@ class selector_source {
     /// What was found while a file, or some of its entries, was read. One mistake of many entries is said
     /// once for each version of the file.
     void add(const warnings& warned, const std::string& path);
-    /// What was found while rules were built, which happens again and again.
+    /// What was found while selectors were built, which happens again and again.
     void add_once(const std::vector<std::string>& warned);
 
     /// What is wrong with a file or folder. Overlays and roots are read again for every operator and kind of

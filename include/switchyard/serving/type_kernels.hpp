@@ -32,23 +32,23 @@ inline namespace v0 {
 class type_kernels {
  public:
   /// The context outlives it.
-  type_kernels(operator_context& shared, std::shared_ptr<const selector> rules)
-      : shared_{shared}, rules_{std::move(rules)}, kernels_{shared_, *rules_} {
+  type_kernels(operator_context& shared, std::shared_ptr<const selector> from)
+      : shared_{shared}, selector_{std::move(from)}, kernels_{shared_, *selector_} {
     if (shared_.seen_by.ranges) name_ranges();
   }
   type_kernels(const type_kernels&) = delete;
   type_kernels& operator=(const type_kernels&) = delete;
 
-  [[nodiscard]] const selector& rules() const noexcept { return *rules_; }
+  [[nodiscard]] const selector& used_selector() const noexcept { return *selector_; }
 
   [[nodiscard]] choice select(problem_view problem) const noexcept {
-    return rules_->select(problem, kernels_.unusable());
+    return selector_->select(problem, kernels_.unusable());
   }
 
   /// The choice that a call comes to: a variant that cannot be computed for it gives way. What single
   /// arguments rule out is passed over as well, where they are given.
   [[nodiscard]] choice select_fitting(problem_view problem, const std::byte* arguments = nullptr) const {
-    return switchyard::select_fitting(*rules_, problem, kernels_.unusable(), arguments);
+    return switchyard::select_fitting(*selector_, problem, kernels_.unusable(), arguments);
   }
 
   /// That choice with its grounds.
@@ -151,13 +151,13 @@ class type_kernels {
   void make_room_for_blocks(const plan& out);
 
   [[nodiscard]] call_problem problem_of(const plan& of) const noexcept {
-    return {*rules_->op, of.problem.own(), of.problem.conditions()};
+    return {*selector_->op, of.problem.own(), of.problem.conditions()};
   }
 
   void report(const plan& made, problem_view problem, const detail::plan_cost& cost) const;
 
   operator_context& shared_;
-  std::shared_ptr<const selector> rules_;
+  std::shared_ptr<const selector> selector_;
   detail::variant_kernels kernels_;
   std::vector<std::string> ranges_;  // by candidate; empty: ranges are off
   std::atomic<bool> is_deciding_again_{false};

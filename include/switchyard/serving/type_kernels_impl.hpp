@@ -38,7 +38,7 @@ inline namespace v0 {
 
 SWITCHYARD_FUNCTION explanation type_kernels::explain(problem_view problem,
                                                       const std::byte* arguments) const {
-  return switchyard::explain(*rules_, problem, select_fitting(problem, arguments), kernels_.unusable(),
+  return switchyard::explain(*selector_, problem, select_fitting(problem, arguments), kernels_.unusable(),
                              arguments);
 }
 
@@ -75,12 +75,13 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(const call_pro
     out->hash = hash;
     out->chosen = chosen;
     out->has_loaded = has_loaded;
-    out->kind = this;
+    out->kernels = this;
     out->is_counted =
         shared_.record != nullptr || shared_.messages->level() == debug_level::launches || !ranges_.empty();
     out->is_fallback = kernels_.is_waiting() || kernels_.service_changes() != changes;
     try {
-      detail::planner{*rules_, *rules_->candidates[chosen.variant].variant, problem}.build(*kernels, *out);
+      detail::planner{*selector_, *selector_->candidates[chosen.variant].variant, problem}.build(*kernels,
+                                                                                                 *out);
       kernels_.configure(*out, chosen.variant);
     } catch (const error& problem_of_variant) {
       if (!is_unfit(problem_of_variant)) throw;
@@ -108,11 +109,11 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
 SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(
     const plan& of, std::size_t bytes, loading may_load, const std::vector<std::uint32_t>* passed_over) {
   const call_problem problem = problem_of(of);
-  const evaluation values{problem.all(), rules_->device.attributes, {}, nullptr};
+  const evaluation values{problem.all(), selector_->device.attributes, {}, nullptr};
   std::vector<std::uint32_t> too_large;
   if (passed_over != nullptr) too_large = *passed_over;
-  for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
-    const std::int64_t need = workspace_need(*rules_->candidates[i].variant, values);
+  for (std::uint32_t i = 0; i < selector_->candidates.size(); ++i) {
+    const std::int64_t need = workspace_need(*selector_->candidates[i].variant, values);
     if (need > 0 && static_cast<std::size_t>(need) > bytes) too_large.push_back(i);
   }
   if (select_without(too_large, problem.all()).variant == no_index) return nullptr;
@@ -122,7 +123,8 @@ SWITCHYARD_COLD std::unique_ptr<plan> type_kernels::make_plan_within(
 SWITCHYARD_COLD std::size_t type_kernels::least_workspace(const plan& of) const {
   const call_problem problem = problem_of(of);
   const std::int64_t least =
-      rules_->is_forced ? -1 : detail::least_workspace_need(*rules_, problem.all(), kernels_.unusable());
+      selector_->is_forced ? -1
+                           : detail::least_workspace_need(*selector_, problem.all(), kernels_.unusable());
   return least < 0 ? of.workspace_bytes : static_cast<std::size_t>(least);
 }
 
@@ -131,8 +133,8 @@ SWITCHYARD_FUNCTION bool type_kernels::is_unfit(const error& problem) noexcept {
 }
 
 SWITCHYARD_FUNCTION void type_kernels::refuse(problem_view problem) const {
-  throw call_error{rules_->is_forced ? error_code::nothing_forced : error_code::no_variant,
-                   shared_.rules->explain_failure(problem, *rules_, kernels_.unusable())};
+  throw call_error{selector_->is_forced ? error_code::nothing_forced : error_code::no_variant,
+                   shared_.selectors->explain_failure(problem, *selector_, kernels_.unusable())};
 }
 
 SWITCHYARD_FUNCTION bool type_kernels::has_failures() const noexcept {
@@ -145,7 +147,7 @@ SWITCHYARD_FUNCTION choice type_kernels::select_without(const std::vector<std::u
   for (std::size_t i = 0; i < unusable.size(); ++i)
     unusable[i].store(kernels_.unusable()[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
   for (const std::uint32_t index : passed_over) unusable[index].store(true, std::memory_order_relaxed);
-  return rules_->select(problem, unusable);
+  return selector_->select(problem, unusable);
 }
 
 SWITCHYARD_FUNCTION call_error type_kernels::named(std::uint32_t index, const error& problem) const {
@@ -164,8 +166,8 @@ SWITCHYARD_FUNCTION void type_kernels::count(const choice& chosen) const noexcep
 }
 
 SWITCHYARD_FUNCTION void type_kernels::name_ranges() {
-  for (const candidate& each : rules_->candidates)
-    ranges_.push_back(std::string{rules_->op->name}.append(" ").append(each.variant->id));
+  for (const candidate& each : selector_->candidates)
+    ranges_.push_back(std::string{selector_->op->name}.append(" ").append(each.variant->id));
 }
 
 SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {
@@ -179,9 +181,9 @@ SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {
 
 SWITCHYARD_FUNCTION void type_kernels::report(const plan& made, problem_view problem,
                                               const detail::plan_cost& cost) const {
-  explanation why = switchyard::explain(*rules_, problem, made.chosen, kernels_.unusable());
+  explanation why = switchyard::explain(*selector_, problem, made.chosen, kernels_.unusable());
   if (why.chosen.why == reason::heuristic)
-    shared_.messages->note_without_rows(detail::format_type_of(*rules_->op, problem));
+    shared_.messages->note_without_rows(detail::format_type_of(*selector_->op, problem));
   detail::add_geometry(made, why);
   shared_.messages->line(
       shared_.messages->json() ? detail::format_json(why, cost) : detail::format_line(why, cost),

@@ -32,11 +32,11 @@ class variant_kernels {
   static constexpr std::int64_t at_any_time = INT64_MAX;
 
   /// Both outlive it.
-  variant_kernels(operator_context& shared, const selector& rules)
+  variant_kernels(operator_context& shared, const selector& from)
       : shared_{shared},
-        rules_{rules},
-        unusable_(rules.candidates.size()),
-        variants_(rules.candidates.size()) {}
+        selector_{from},
+        unusable_(from.candidates.size()),
+        variants_(from.candidates.size()) {}
   variant_kernels(const variant_kernels&) = delete;
   variant_kernels& operator=(const variant_kernels&) = delete;
 
@@ -71,7 +71,7 @@ class variant_kernels {
   template <class Visitor>
   void for_each_without_blob(const Visitor& visit) const {
     for (std::size_t i = 0; i < variants_.size(); ++i) {
-      if (variants_[i].lacks_blob.load(std::memory_order_relaxed)) visit(*rules_.candidates[i].variant);
+      if (variants_[i].lacks_blob.load(std::memory_order_relaxed)) visit(*selector_.candidates[i].variant);
     }
   }
 
@@ -131,7 +131,7 @@ class variant_kernels {
   [[noreturn, gnu::cold]] void fail_grid(const variant& of, std::size_t index, const dim3& grid) const;
 
   operator_context& shared_;
-  const selector& rules_;
+  const selector& selector_;
   std::vector<std::atomic<bool>> unusable_;
   std::vector<loaded_variant> variants_;
   std::atomic<unsigned> waiting_{0};               // variants that are tried again later

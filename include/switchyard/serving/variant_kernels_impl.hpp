@@ -34,7 +34,7 @@ SWITCHYARD_FUNCTION bool variant_kernels::may_decide_again() const noexcept {
 }
 
 SWITCHYARD_FUNCTION std::string variant_kernels::name_of(std::uint32_t index) const {
-  return "variant '" + rules_.candidates[index].variant->id + "' of " + std::string{rules_.op->name};
+  return "variant '" + selector_.candidates[index].variant->id + "' of " + std::string{selector_.op->name};
 }
 
 SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
@@ -47,7 +47,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
     if (slot.last_failure != nullptr) transient = std::make_unique<const driver_error>(*slot.last_failure);
     return nullptr;
   }
-  const variant& chosen = *rules_.candidates[index].variant;
+  const variant& chosen = *selector_.candidates[index].variant;
   try {
     std::vector<loaded_kernel> kernels(chosen.launches.size());
     const launch_layout* before = nullptr;  // fills do not count
@@ -57,7 +57,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
       kernels[i] =
           may_load == loading::allowed ? shared_.loader->load(each) : shared_.loader->find_loaded(each);
       if (kernels[i].function == nullptr) fail_unloaded(chosen, may_load);
-      kernels[i].layout = detail::layout_maker{rules_, chosen, each, before}.make();
+      kernels[i].layout = detail::layout_maker{selector_, chosen, each, before}.make();
       before = kernels[i].layout.get();
       // What no problem changes is refused once, and not at each launch.
       if (before->is_block_known) shared_.loader->driver().configure(kernels[i].function, before->geometry);
@@ -125,7 +125,7 @@ SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32
     const planned_launch& each = out.launches[i];
     if (each.is_fill || each.is_empty) continue;
     if (each.per_call_grid == nullptr && !shared_.loader->driver().accepts_grid(each.geometry)) [[unlikely]]
-      fail_grid(*rules_.candidates[index].variant, i, each.geometry.grid);
+      fail_grid(*selector_.candidates[index].variant, i, each.geometry.grid);
     if (each.layout->is_block_known && each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})
       continue;
     const locked lock{slot.configure_mutex};
@@ -141,13 +141,13 @@ SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32
 SWITCHYARD_FUNCTION void variant_kernels::fail_unloaded(const variant& chosen, loading may_load) const {
   if (may_load == loading::sealed) {
     throw call_error{error_code::not_prepared,
-                     std::string{rules_.op->name} + ": variant '" + chosen.id +
+                     std::string{selector_.op->name} + ": variant '" + chosen.id +
                          "' is not loaded, and the sealed catalog refuses to load. Call "
                          "prepare() with this problem before seal()"};
   }
   throw driver_error{
       error_code::load_during_capture,
-      std::string{rules_.op->name} + ": variant '" + chosen.id +
+      std::string{selector_.op->name} + ": variant '" + chosen.id +
           "' is not loaded yet, and nothing can be loaded while the stream is being captured. Call "
           "prepare() with this problem before the capture"};
 }

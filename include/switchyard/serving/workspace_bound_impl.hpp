@@ -192,7 +192,7 @@ SWITCHYARD_COLD std::size_t bound_workspace(const operator_selectors& rules, con
   type_sweep{rules.op(), ranges, rules.device()}.for_each([&](const variant_bound::box& box) {
     std::vector<std::int64_t> problem;
     for (const interval& each : box) problem.push_back(each.low);
-    const std::shared_ptr<const selector> of_type = rules.read(rules.kind_of(problem));
+    const std::shared_ptr<const selector> of_type = rules.read(rules.signature_of(problem));
     for (const candidate& each : of_type->candidates) {
       if (each.variant->workspace.empty() || !matches(each.variant->type, problem)) continue;
       if (!find_exceeded(of_type->limits, *each.variant).empty()) continue;

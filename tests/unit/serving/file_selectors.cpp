@@ -155,7 +155,7 @@ TEST_CASE("rules that are read kind by kind choose as rules that are read whole"
                                             {"width", 64 * (random() % 4)},
                                             {"rows", 1 + random() % 80},
                                             {"columns", 1 + random() % 80}});
-      const auto of_kind = files.rules->read(files.rules->kind_of(problem));
+      const auto of_kind = files.rules->read(files.rules->signature_of(problem));
       const choice narrow = of_kind->select(problem);
       const choice wide = files.whole->select(problem);
       INFO(format_problem(sample::description(), problem));
@@ -194,10 +194,10 @@ TEST_CASE("only what a kind needs is read") {
   CHECK(files.of_reading.messages.empty());
   const auto f32 = static_cast<std::int64_t>(dtype::f32);
   const auto f16 = static_cast<std::int64_t>(dtype::f16);
-  const auto of_f32 = files.rules->read(files.rules->kind_of(sample::problem({{"dtype", f32}})));
+  const auto of_f32 = files.rules->read(files.rules->signature_of(sample::problem({{"dtype", f32}})));
   CHECK(of_f32->candidates.size() == 2);
   CHECK(files.of_reading.messages.empty());
-  const auto of_f16 = files.rules->read(files.rules->kind_of(sample::problem({{"dtype", f16}})));
+  const auto of_f16 = files.rules->read(files.rules->signature_of(sample::problem({{"dtype", f16}})));
   CHECK(of_f16->candidates.size() == 1);
   CHECK(files.of_reading.messages.size() == 2);  // of the variant and of the row
   CHECK(of_f16->candidates[0].variant->id == "any");
@@ -211,7 +211,7 @@ TEST_CASE("an id that another kind or another target has is not unknown") {
        json_manifest(json::array({json_variant("foreign", json::object())}), "sm_100")},
       {json_table(json::array(
           {{{"type", json::object()}, {"axes", {"rows", "columns"}}, {"rows", json::array({row})}}}))}};
-  (void)files.rules->read(files.rules->kind_of(sample::problem({{"dtype", 0}})));
+  (void)files.rules->read(files.rules->signature_of(sample::problem({{"dtype", 0}})));
   CHECK(files.of_building.empty());
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a variant that is forced and serves another kind is named with what k
              {},
              "wanted"};
   const auto problem = sample::problem({{"layout", 0}});
-  const auto rules = files.rules->read(files.rules->kind_of(problem));
+  const auto rules = files.rules->read(files.rules->signature_of(problem));
   CHECK(rules->select(problem).variant == no_index);
   CHECK_THAT(files.rules->explain_failure(problem, *rules, {}),
              has_text("'wanted', which may not serve it: wanted serves layout=paged, not dense"));

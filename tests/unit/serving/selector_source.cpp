@@ -242,10 +242,10 @@ TEST_CASE("warnings of a file are said when it is read, one mistake once, and th
   const device_properties device = sample_tables::card();
   const auto rules = all.rules.make_selectors(sample::description(), device, files);
   const auto problem = sample::problem({{"rows", 8}});
-  CHECK(rules->read(rules->kind_of(problem))->select(problem).variant == 0);
+  CHECK(rules->read(rules->signature_of(problem))->select(problem).variant == 0);
   REQUIRE(all.warned.size() == 1);
   CHECK_THAT(all.warned[0], has_text("a row names variant 'gone'"));
-  (void)rules->read(rules->kind_of(problem));
+  (void)rules->read(rules->signature_of(problem));
   (void)all.rules.make_selector(sample::description(), device, all.rules.read_all(files));
   CHECK(all.warned.size() == 1);
 }
@@ -276,7 +276,7 @@ TEST_CASE("all that files say is read whole, and a variant that is forced is for
   CHECK(chosen().why == reason::forced);
   CHECK(chosen().variant == 0);
   const auto rules = all.rules.make_selectors(sample::description(), device, files);
-  CHECK(rules->read(rules->kind_of(problem))->select(problem).why == reason::forced);
+  CHECK(rules->read(rules->signature_of(problem))->select(problem).why == reason::forced);
   CHECK(all.warned.empty());
 }
 
@@ -301,7 +301,7 @@ TEST_CASE(
                                            rules.refresh(sample::description(), &device, report));
     std::vector<std::int64_t> problem(sample::description().axes.size());
     problem[5] = 8;
-    const auto from = book->read(book->kind_of(problem));
+    const auto from = book->read(book->signature_of(problem));
     const explanation why = explain(*from, problem, from->select(problem));
     return why.variant + (why.lost.empty() ? "" : " before " + why.lost.front().why);
   };

@@ -85,7 +85,7 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
           constexpr Real unseen = -std::numeric_limits<Real>::infinity();
           std::vector<Real> weights(at(s.keys), unseen);  // scores at first
           std::vector<Real> flat(at(s.keys), Real{1});
-          std::vector<Real> slopes(at(s.keys), Real{0});
+          std::vector<Real> dp(at(s.keys), Real{0});
           std::vector<Real> kept(at(s.keys), Real{1});
           for (std::int64_t j = 0; j < s.keys; ++j) {
             if (!sees(a, diagonal, j)) continue;
@@ -125,16 +125,16 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
             for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
               const Real upstream = read(a.dout, dout + d);
               const Real product = upstream * read(a.v, v + d);
-              slopes[at(j)] += product;
+              dp[at(j)] += product;
               noise[at(j)] += product * product;
               out.dv[at(dv + d)] += weight * upstream;
               largest_dout = std::max(largest_dout, std::abs(upstream));
             }
             noise_of_value[at(j)] += weight * weight * largest_dout * largest_dout;
-            slopes[at(j)] *= kept[at(j)];
+            dp[at(j)] *= kept[at(j)];
             noise[at(j)] *= kept[at(j)] * kept[at(j)];
             noise_of_delta += weights[at(j)] * weights[at(j)] * noise[at(j)];
-            delta += weights[at(j)] * slopes[at(j)];
+            delta += weights[at(j)] * dp[at(j)];
           }
           if (a.dlse != nullptr) {
             delta -= static_cast<Real>(
@@ -147,19 +147,19 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
           for (std::int64_t j = 0; j < s.keys; ++j) {
             if (weights[at(j)] == 0) continue;
             const Real factor = weights[at(j)] * flat[at(j)] * static_cast<Real>(a.scale);
-            const Real slope = factor * (slopes[at(j)] - delta);
+            const Real ds = factor * (dp[at(j)] - delta);
             const auto k = key_row(j, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
             const auto dk = key_row(j, a.dk_stride_batch, a.dk_stride_head, a.dk_stride_token);
             Real largest_k = 0;
             for (std::int64_t d = 0; d < a.head_dim; ++d) {
-              out.dq[at(dq + d)] += slope * read(a.k, k + d);
-              out.dk[at(dk + d)] += slope * read(a.q, q + d);
+              out.dq[at(dq + d)] += ds * read(a.k, k + d);
+              out.dk[at(dk + d)] += ds * read(a.q, q + d);
               largest_k = std::max(largest_k, std::abs(read(a.k, k + d)));
             }
             const Real each = factor * factor * (noise[at(j)] + noise_of_delta);
             if (a.dbias != nullptr) {
               const std::size_t place = bias_place(b, h, i, j);
-              out.dbias[place] += weights[at(j)] * (slopes[at(j)] - delta);
+              out.dbias[place] += weights[at(j)] * (dp[at(j)] - delta);
               noise_of_bias[place] += weights[at(j)] * weights[at(j)] * (noise[at(j)] + noise_of_delta);
             }
             noise_of_query += each * largest_k * largest_k;
